@@ -23,7 +23,15 @@ const log = pino({ level: 'silent' })
 const store = createMemoryStore()
 const tokens = createMemoryTokenStore()
 const revocations = new Revocations(store, 3_600, log)
-const grants = createGrants({ store, revocations, ttlS: TTL_S, freshS: TTL_S, tokens, providers: ['corp'], log })
+const grants = createGrants({
+  store,
+  revocations,
+  ttlS: TTL_S,
+  freshS: TTL_S,
+  tokens,
+  providers: ['corp'],
+  log: () => log,
+})
 const refresh = refreshTokens(store, keyedHash([ephemeralSecret()]))
 const random = (bytes: number) => randomBytes(bytes).toString('base64url')
 

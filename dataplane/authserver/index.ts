@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
 import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
@@ -9,7 +8,7 @@ import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
-import type { Observation, Observe } from '../telemetry/observe.ts'
+import type { Observe } from '../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { createAccountSessions } from './account/account-sessions.ts'
 import { createLinks } from './account/links.ts'
@@ -19,6 +18,7 @@ import { DelegateClients } from './clients/delegate-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front, FrontBindings } from './endpoint/front.ts'
+import { RequestsUnderWay } from './endpoint/telemetry/under-way.ts'
 import { type Ground, type GroundOptions, groundOf } from './ground.ts'
 import type { KeyMaterial } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
@@ -83,21 +83,22 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const settings = settingsOf(config, own)
   const ground = groundOf(options, before?.ground)
   const { store, tokens, material } = ground
-  const delegates = new DelegateClients(config.delegateClients ?? [], options.directory, log)
+  const underWay = new RequestsUnderWay(log)
+  const delegates = new DelegateClients(config.delegateClients ?? [], options.directory, underWay.log)
   const trusted = new TrustedIssuers(config.trustedIssuers ?? [], ground.issuers, log)
-  const clients = openClients(options, { settings, store, delegates })
+  const clients = openClients(config, { settings, store, delegates, log: underWay.log })
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
-  const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log })
-  const kept = { settings, store, tokens, carried, revocations }
-  const grants = openGrants(options, kept)
+  const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
+  const kept = { settings, store, tokens, carried, revocations, log: underWay.log }
+  const grants = openGrants(config, kept)
 
-  const current = followKeys(material, (parts) => createProvider({ ...parts, settings, store, clients, grants, log }))
+  const current = followKeys(material, (parts) => createProvider({ ...kept, ...parts, clients, grants }))
   const currentProvider = () => current().provider
-  const { upstreams, underWay } = openProviders(options, ground)
+  const upstreams = openProviders(options, ground, underWay)
   warnOfNoIdentity(config, log)
   const keyed = () => currentProvider().keyed
   const loginParts = { ...ground, ...kept, upstreams, keyed, grants, requests: currentProvider }
-  const { login, loginLinks } = openLogins(options, loginParts)
+  const { login, loginLinks } = openLogins(config, loginParts)
   const front: Front = {
     title: options.workload.name,
     settings,
@@ -118,7 +119,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     audit: options.audit,
     observe: options.observe,
     underWay,
-    log,
+    log: underWay.log,
   }
   const app = authServerApp(front)
   return {
@@ -152,10 +153,13 @@ const openLimits = () => ({
 })
 
 /** The providers, each of which is measured as a part of the request that it is asked for. */
-function openProviders({ config, directory, observe }: AuthServerOptions, { store, sealer }: Ground) {
-  const underWay = new AsyncLocalStorage<Observation>()
-  const observed: ObserveProvider = (operation) => observe(operation, { parent: underWay.getStore() })
-  return { underWay, upstreams: openUpstreams(config, directory, { store, sealer, observe: observed }) }
+function openProviders(
+  { config, directory, observe }: AuthServerOptions,
+  { store, sealer }: Ground,
+  underWay: RequestsUnderWay,
+) {
+  const observed: ObserveProvider = (operation) => observe(operation, { parent: underWay.observation })
+  return openUpstreams(config, directory, { store, sealer, observe: observed })
 }
 
 function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
@@ -168,9 +172,11 @@ interface ClientParts {
   readonly settings: Settings
   readonly store: RecordStore
   readonly delegates: DelegateClients
+  /** Log of the request that is answered. */
+  log(): Logger
 }
 
-function openClients({ config, log }: AuthServerOptions, { settings, ...parts }: ClientParts): Clients {
+function openClients(config: AuthServerConfig, { settings, log, ...parts }: ClientParts): Clients {
   const { cimd, baselineClientScopes = [], forceConfidentialRedirectUris = [] } = config
   const rules = {
     scopes: settings.scopes,
@@ -211,9 +217,11 @@ interface GrantParts {
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
   readonly revocations: Revocations
+  /** Log of the request that is answered. */
+  log(): Logger
 }
 
-function openGrants({ config, log }: AuthServerOptions, { settings, carried, ...parts }: GrantParts): Grants {
+function openGrants(config: AuthServerConfig, { settings, carried, ...parts }: GrantParts): Grants {
   return createGrants({
     ...parts,
     ttlS: settings.grantS,
@@ -221,7 +229,6 @@ function openGrants({ config, log }: AuthServerOptions, { settings, carried, ...
     providers: config.upstreamProviders.map(({ name }) => name),
     // Who ends a login has later ones go on with nothing of it.
     onEnded: (provider, set) => carried.forget(provider, set),
-    log,
   })
 }
 

@@ -35,7 +35,8 @@ interface ClientDocumentsOptions {
   readonly rules: RegistrationRules
   /** The issuer is on loopback: clients may be, too. */
   readonly isLocal: boolean
-  readonly log: Logger
+  /** Log of the request that this is done for. */
+  log(): Logger
 }
 
 /**
@@ -88,7 +89,7 @@ export class ClientDocuments {
       return record
     } catch (error) {
       const isInvalid = error instanceof RegistrationRefused
-      this.#options.log.debug({ err: error, client: id }, 'the metadata document of a client won’t do')
+      this.#options.log().debug({ err: error, client: id }, 'the metadata document of a client won’t do')
       this.#refused.set(id, isInvalid ? 'invalid' : 'away', { ttl: isInvalid ? REFUSED_MS : AWAY_MS })
       if (!isInvalid) return stale(known, error)
       this.#known.delete(id)

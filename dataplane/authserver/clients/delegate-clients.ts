@@ -19,10 +19,10 @@ export interface DelegateClient {
 /** The clients of the configuration. They exchange tokens and do nothing else: nobody logs in for them. */
 export class DelegateClients {
   readonly #clients: ReadonlyMap<string, DelegateClient & { readonly readSecret: ReadSecretFile }>
-  readonly #log: Logger
+  readonly #log: () => Logger
   #said = false
 
-  constructor(configs: readonly DelegateClientConfig[], directory: string, log: Logger) {
+  constructor(configs: readonly DelegateClientConfig[], directory: string, log: () => Logger) {
     this.#log = log
     this.#clients = new Map(
       configs.map((config) => [
@@ -64,7 +64,7 @@ export class DelegateClients {
       this.#said = false
       return secret
     } catch (cause) {
-      if (!this.#said) this.#log.error({ err: cause, client: clientId }, 'the secret of a client can’t be read')
+      if (!this.#said) this.#log().error({ err: cause, client: clientId }, 'the secret of a client can’t be read')
       this.#said = true
       throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
     }

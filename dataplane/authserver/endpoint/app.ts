@@ -3,7 +3,6 @@ import { publicError } from '../../server/answer.ts'
 import { Lease } from '../../server/budget.ts'
 import { allowOrigins } from '../../server/cross-origin.ts'
 import { PublicError } from '../../server/errors.ts'
-import { traceIdOf } from '../../server/log.ts'
 import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
 import { authorize, login } from './authorize.ts'
@@ -13,11 +12,11 @@ import { keySet, metadata, metadataPaths } from './discovery.ts'
 import type { Front, FrontContext, FrontEnv } from './front.ts'
 import { link, linkPage } from './link.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
-import { observed, operationOf } from './observed.ts'
 import { problemPage } from './problem-page.ts'
 import { register } from './register.ts'
 import { act } from './sessions/act.ts'
 import { account, sessions } from './sessions/show.ts'
+import { observed, operationOf } from './telemetry/observed.ts'
 import { token } from './token.ts'
 
 type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
@@ -68,10 +67,13 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
   app.use(async (c, next) => {
     const held = new Lease(c.env.share)
     c.set('held', held)
-    c.set('requestId', requestIdOf(c.env.incoming.headers[REQUEST_ID]))
+    const id = requestIdOf(c.env.incoming.headers[REQUEST_ID])
     try {
-      await (front.audit.log === undefined ? next() : recorded(front, c, next))
-      c.res.headers.set(REQUEST_ID, c.var.requestId)
+      await front.underWay.answer(id, (request) => {
+        c.set('request', request)
+        return front.audit.log === undefined ? next() : recorded(front, c, next)
+      })
+      c.res.headers.set(REQUEST_ID, id)
     } finally {
       held.release()
     }
@@ -113,38 +115,29 @@ async function recorded(front: Front, c: FrontContext, next: Next): Promise<void
   const { RequestRecord } = await import('../audit/request-record.ts')
   const { audit, settings, provider } = front
   const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
-  const options = { audit, issuer: settings.issuer, requestId: c.var.requestId, provider }
+  const options = { audit, issuer: settings.issuer, requestId: c.var.request.id, provider }
   const record = new RequestRecord(options, c.env.incoming, `${method} ${ownPath(settings, c.req.path)}`)
   c.set('record', record)
   await next()
   // What is answered stands, whatever becomes of the log.
-  const { log } = frontFor(front, c)
-  await record.answered(c.res).catch((error: unknown) => log.error({ err: error }, 'a request is not audited'))
+  await record.answered(c.res).catch((error: unknown) => front.log().error({ err: error }, 'a request is not audited'))
 }
 
 async function answered(front: Front, c: FrontContext, endpoint: Endpoint): Promise<Response> {
-  const its = frontFor(front, c)
   try {
-    return await endpoint(its, c)
+    return await endpoint(front, c)
   } catch (error) {
-    return oauthErrorAnswer(error, its.log)
+    return oauthErrorAnswer(error, front.log())
   }
 }
 
 async function shown(front: Front, c: FrontContext, endpoint: Endpoint): Promise<Response> {
-  const its = frontFor(front, c)
   try {
-    return await endpoint(its, c)
+    return await endpoint(front, c)
   } catch (error) {
-    publicError(error, its.log)
-    return problemPage(its, c, 'unavailable')
+    publicError(error, front.log())
+    return problemPage(front, c, 'unavailable')
   }
-}
-
-/** What one request is answered with: lines of its log carry the ids by which the request is found again. */
-function frontFor(front: Front, c: FrontContext): Front {
-  const { requestId, observation } = c.var
-  return { ...front, log: front.log.child({ requestId, ...traceIdOf(observation?.trace?.traceparent) }) }
 }
 
 /** Whether a path is one of the authorization server with this issuer path. */

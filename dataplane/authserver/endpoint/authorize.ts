@@ -10,10 +10,10 @@ import { browserOf } from './browser.ts'
 import { proceed } from './callback.ts'
 import { singleParameters } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
-import { traceOf } from './login-trace.ts'
 import { OAuthError } from './oauth-error.ts'
 import { problemPage } from './problem-page.ts'
 import { redirect } from './redirect.ts'
+import { traceOf } from './telemetry/login-trace.ts'
 
 /** More than any client needs; the library parses it all. */
 const LONGEST_QUERY = 16 * 1024

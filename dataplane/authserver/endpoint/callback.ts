@@ -22,7 +22,7 @@ export async function callback(front: Front, c: FrontContext): Promise<Response>
 /** Takes who has come back to a login of theirs: that is noted, and the request belongs to the one that began the login. */
 export const found = (c: FrontContext) => (waypoint: Waypoint) => {
   c.var.record?.found(waypoint)
-  c.var.observation?.link(waypoint.trace)
+  c.var.request.observation?.link(waypoint.trace)
   c.set('loginTrace', waypoint.trace)
 }
 
@@ -115,7 +115,9 @@ async function grant(front: Front, c: FrontContext, step: Done): Promise<Respons
     await front.store.settled()
     return answer
   } catch (error) {
-    await front.grants.end(login).catch((cause: unknown) => front.log.warn({ err: cause }, 'a login is not forgotten'))
+    await front.grants
+      .end(login)
+      .catch((cause: unknown) => front.log().warn({ err: cause }, 'a login is not forgotten'))
     throw error
   }
 }

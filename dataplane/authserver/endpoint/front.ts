@@ -1,4 +1,3 @@
-import type { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
@@ -6,7 +5,7 @@ import type { JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Lease, Share } from '../../server/budget.ts'
-import type { Observation, Observe } from '../../telemetry/observe.ts'
+import type { Observe } from '../../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
@@ -22,6 +21,7 @@ import type { Revocations } from '../provider/revocations.ts'
 import type { Settings } from '../provider/settings.ts'
 import type { TrustedIssuers } from '../provider/trusted-issuers.ts'
 import type { RecordStore } from '../store/record-store.ts'
+import type { RequestsUnderWay, RequestUnderWay } from './telemetry/under-way.ts'
 
 /** What the endpoints of an authorization server work with. */
 export interface Front {
@@ -56,9 +56,9 @@ export interface Front {
   /** Where requests are told to, while there is an audit log. */
   readonly audit: Auditing
   readonly observe: Observe
-  /** The request that is answered, where that is traced: providers that are asked for it are a part of it. */
-  readonly underWay: AsyncLocalStorage<Observation>
-  readonly log: Logger
+  readonly underWay: RequestsUnderWay
+  /** Log of the request that is answered. */
+  log(): Logger
 }
 
 /** What a request comes with: Node's objects, and whose share what it makes the process hold counts in. */
@@ -71,12 +71,9 @@ export interface FrontEnv {
   Variables: {
     /** What this request holds until it is answered. */
     held: Lease
-    /** By which it is found again: in the answer, in the log and in the audit log. */
-    requestId: string
+    request: RequestUnderWay
     /** What the audit log is told of this request; undefined where there is none. */
     record: RequestRecord | undefined
-    /** What is measured of this request. */
-    observation: Observation | undefined
     /** Trace context of the request that began the login which this one goes on with, where that is traced. */
     loginTrace: string | undefined
     /** What a client asks for tokens by, once that is known to be something that there is. */

@@ -4,9 +4,9 @@ import { browserOf, knownBrowser } from './browser.ts'
 import { proceed } from './callback.ts'
 import { readForm } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
-import { linkToLogin, traceOf } from './login-trace.ts'
 import { problemPage } from './problem-page.ts'
 import { privately } from './redirect.ts'
+import { linkToLogin, traceOf } from './telemetry/login-trace.ts'
 
 /**
  * The page of a link, by which a user logs in at a provider that a call needs. It uses nothing up: whoever looks at a

@@ -6,9 +6,9 @@ import { redeemAssertion } from './exchange/assertion.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
-import { linkByToken } from './login-trace.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 import { exchangeOnce } from './repeated-refresh.ts'
+import { linkByToken } from './telemetry/login-trace.ts'
 
 const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token', TOKEN_EXCHANGE, JWT_BEARER])
 

@@ -5,7 +5,8 @@ interface CarriedTokensOptions {
   readonly tokens: UpstreamTokenStore
   /** How long a refresh token is kept from its last use on, in seconds. */
   readonly keepS: number
-  readonly log: Logger
+  /** Log of the request that this is done for. */
+  log(): Logger
 }
 
 /**
@@ -34,7 +35,7 @@ export class CarriedTokens {
   async #earlier(provider: string, set: UpstreamTokenSet): Promise<UpstreamTokenSet | undefined> {
     const { tokens, log } = this.#options
     return tokens.get(placeOf(provider, set)).catch((error: unknown) => {
-      log.warn({ err: error, provider }, 'a refresh token of an earlier login can’t be read')
+      log().warn({ err: error, provider }, 'a refresh token of an earlier login can’t be read')
       return undefined
     })
   }
@@ -49,7 +50,7 @@ export class CarriedTokens {
       const { refreshToken: _, version, ...rest } = kept
       await tokens.put(place, rest, { replaces: version, ttlMs: keepS * 1000 })
     } catch (error) {
-      log.warn({ err: error, provider }, 'a refresh token that has ended is not forgotten')
+      log().warn({ err: error, provider }, 'a refresh token that has ended is not forgotten')
     }
   }
 
@@ -64,7 +65,7 @@ export class CarriedTokens {
     if (refreshToken === undefined) return
     await tokens
       .put(placeOf(provider, { owner }), { owner, subject, accessToken: '', refreshToken }, { ttlMs: keepS * 1000 })
-      .catch((error: unknown) => log.warn({ err: error, provider }, 'a refresh token is not kept for later logins'))
+      .catch((error: unknown) => log().warn({ err: error, provider }, 'a refresh token is not kept for later logins'))
   }
 }
 

@@ -38,7 +38,8 @@ interface ChainLoginOptions {
   readonly loginS: number
   /** How long what providers have given is kept at the end, until the grant is renewed. */
   readonly keepS: number
-  readonly log: Logger
+  /** Log of the request that this is done for. */
+  log(): Logger
 }
 
 /** Who the user is, as one provider says it. */
@@ -130,7 +131,7 @@ export class ChainLogin implements Login {
       return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) })
     } catch (error) {
       loginsUnderWay?.end(course.uid)
-      log.warn({ err: error, provider: first }, 'a login can’t begin')
+      log().warn({ err: error, provider: first }, 'a login can’t begin')
       return failed(course, 'server_error')
     }
   }
@@ -276,23 +277,22 @@ export class ChainLogin implements Login {
     const { tokens, log } = this.#options
     await tokens
       .removeLogin(login)
-      .catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
+      .catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
   }
 
   #reasonOf(error: unknown, { upstream }: Underway): LoginError {
     if (error instanceof OtherUser) {
-      this.#options.log.warn({ provider: upstream }, 'somebody else has logged in than who it had to be')
+      this.#options.log().warn({ provider: upstream }, 'somebody else has logged in than who it had to be')
       return 'other_user'
     }
     if (error instanceof StaleLogin) {
-      this.#options.log.warn(
-        { provider: upstream },
-        'a provider did not have the user log in as lately as it was asked to',
-      )
+      this.#options
+        .log()
+        .warn({ provider: upstream }, 'a provider did not have the user log in as lately as it was asked to')
       return 'stale_login'
     }
     const isDenied = error instanceof UpstreamDenied
-    this.#options.log[isDenied ? 'debug' : 'warn']({ err: error, provider: upstream }, 'a login failed')
+    this.#options.log()[isDenied ? 'debug' : 'warn']({ err: error, provider: upstream }, 'a login failed')
     return isDenied ? 'access_denied' : 'server_error'
   }
 }

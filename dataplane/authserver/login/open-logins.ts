@@ -27,18 +27,20 @@ interface LoginParts {
   readonly keyed: () => KeyedHash
   readonly grants: Grants
   readonly revocations: Revocations
+  /** Log of the request that is answered. */
+  log(): Logger
 }
 
 /** Both ways to the providers: for a client, and for what a client needs later. */
 export function openLogins(
-  { config, log }: { readonly config: AuthServerConfig; readonly log: Logger },
+  config: AuthServerConfig,
   { upstreams, settings, grants, revocations, ...parts }: LoginParts,
 ): { readonly login: ConsentedLogin; readonly loginLinks: LoginLinks } {
   const { issuer, grantS, freshGrantS, linkEndpoint } = settings
   const times = { loginS: LOGIN_TIME_S, keepS: freshGrantS }
   const primary = primaryOf(config)?.name ?? ''
   const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
-  const chain = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, onDemand, log })
+  const chain = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, onDemand })
   const forgetTokens = (login: string) => parts.tokens.removeLogin(login)
   const login = consentedLogin({ ...parts, ...times, login: chain, forgetTokens })
   const places = { primary, onDemand, url: linkEndpoint }

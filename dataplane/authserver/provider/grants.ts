@@ -56,7 +56,8 @@ interface GrantsOptions {
   readonly providers: readonly string[]
   /** Called with what a provider gave at a login that has been ended. */
   readonly onEnded?: (provider: string, set: UpstreamTokenSet) => Promise<void>
-  readonly log: Logger
+  /** Log of the request that this is done for. */
+  log(): Logger
 }
 
 export function createGrants(options: GrantsOptions): Grants {
@@ -114,7 +115,9 @@ export function createGrants(options: GrantsOptions): Grants {
         store.delete('refresh', id),
         typeof subject === 'string' && store.removeMember('user', subject, id),
       ])
-      await forgetTokens(id).catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
+      await forgetTokens(id).catch((error: unknown) =>
+        log().warn({ err: error }, 'tokens of a login are not forgotten'),
+      )
     },
   }
 }

@@ -34,7 +34,8 @@ export interface ProviderOptions {
   readonly store: RecordStore
   readonly clients: Clients
   readonly grants: Grants
-  readonly log: Logger
+  /** Log of the request that this is done for. */
+  log(): Logger
 }
 
 /** The npm package `oidc-provider` as it is set up here: codes, refresh tokens and JWTs; no page, no session, no cookie. */
@@ -76,7 +77,7 @@ export function createProvider(options: ProviderOptions): Provider {
   library.proxy = true
   library.on('server_error', (_context, error) => {
     // What is thrown to whoever has sent the request is told there.
-    if (!(error instanceof PublicError)) log.error({ err: error }, 'the authorization server failed')
+    if (!(error instanceof PublicError)) log().error({ err: error }, 'the authorization server failed')
   })
   adapt(library, refresh)
   const send = bridgeTo(library, settings.issuer)

@@ -7,7 +7,7 @@ import type { TelemetrySettings } from '../../../dataplane/config/telemetry/tele
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { startAuthServer } from '../../support/identity/auth-server.ts'
+import { startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { registryFile, server, startRegistry } from '../../support/registry/registry.ts'
 import { type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
@@ -112,6 +112,37 @@ test('an authorization server: what clients are refused, by whichever endpoint, 
       // What is not measured is no part of a trace.
       assert.is(found?.['traceId'], method === 'POST' ? TRACE : undefined)
     }
+  } finally {
+    await served.close()
+  }
+})
+
+test('an authorization server: a login that its provider fails, at its beginning and when the user comes back', async () => {
+  const served = await startAuthServer({ gateway: { telemetry: telemetry() } })
+  try {
+    const { gateway, upstream, issuer } = served
+    const client = await TestClient.register(issuer)
+    /** Logs in while the provider fails requests to one path; all that is logged then belongs to the login. */
+    const assertFailed = async (path: string, message: string) => {
+      const before = gateway.lines.length
+      upstream.before = (request, response) => {
+        if (request.url !== path) return false
+        response.writeHead(500).end()
+        return true
+      }
+      Object.assign(client.agent.headers, headersOf(message.replaceAll(/\W/g, '.')))
+      assert.is((await client.authorize()).get('error'), 'server_error')
+      const lines = gateway.lines.slice(before)
+      assert.ok(
+        lines.some(({ msg }) => msg === message),
+        message,
+      )
+      const { 'x-request-id': requestId } = client.agent.headers
+      for (const line of lines)
+        assert.equal([line['requestId'], line['traceId']], [requestId, TRACE], String(line['msg']))
+    }
+    await assertFailed('/.well-known/openid-configuration', 'a login can’t begin')
+    await assertFailed('/token', 'a login failed')
   } finally {
     await served.close()
   }

@@ -70,7 +70,7 @@ async function verified({ trusted, settings, log }: Front, assertion: string) {
     return { token, grant }
   } catch (error) {
     if (error instanceof PublicError) throw error
-    log.debug({ code: reasonOf(error) }, 'an assertion won’t do')
+    log().debug({ code: reasonOf(error) }, 'an assertion won’t do')
     throw refused()
   }
 }

@@ -40,7 +40,7 @@ export async function readPresented(
     return issuer === front.settings.issuer ? await readOwn(front, token) : await readOutside(front, token, issuer)
   } catch (error) {
     if (error instanceof PublicError) throw error
-    front.log.debug({ code: reasonOf(error) }, 'a token that was brought for an exchange won’t do')
+    front.log().debug({ code: reasonOf(error) }, 'a token that was brought for an exchange won’t do')
     throw new OAuthError('invalid_request', `The ${field} is not valid, has ended, or is not meant for this.`)
   }
 }

@@ -14,7 +14,7 @@ export async function sessionOf(front: Front, c: FrontContext): Promise<AccountS
   const [secret, browser] = [getCookie(c, nameOf(front.settings)), knownBrowser(front, c)]
   if (secret === undefined || browser === undefined) return undefined
   const session = await front.accounts.find(secret, browser)
-  c.var.observation?.link(session?.trace)
+  c.var.request.observation?.link(session?.trace)
   return session
 }
 

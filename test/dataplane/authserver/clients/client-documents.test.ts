@@ -190,7 +190,7 @@ test('a document that is not as it should be makes no client, and is not asked f
   answers.set('/ok.json', json())
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: true, forceConfidential: [REDIRECT] }
-  const documents = () => new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log })
+  const documents = () => new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log: () => log })
   for (const [name, answer] of Object.entries(wrong)) {
     const path = `/${name}`
     answers.set(path, answer)
@@ -226,7 +226,7 @@ test('a host that is slow, silent, too talkative or broken gives nothing, and is
   }
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
-  const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log })
+  const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log: () => log })
   await Promise.all(
     Object.entries(broken).map(async ([name, answer], index) => {
       answers.set(`/${name}`, answer)
@@ -246,7 +246,7 @@ test('whoever asks for many addresses is stopped, and of many who ask for one, o
   using _clock = stoppedClock()
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
-  const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log })
+  const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log: () => log })
   const found: string[] = []
   for (let index = 0; index < 12; index++) {
     answers.set(`/many/${index}`, json())
@@ -270,7 +270,7 @@ test('a document is kept as long as it says, within bounds, and serves on while 
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
   const config = { enabled: true, cacheFallbackTtl: '1ms', cacheMaxSize: 2 }
-  const documents = new ClientDocuments({ config, rules, isLocal: true, log })
+  const documents = new ClientDocuments({ config, rules, isLocal: true, log: () => log })
   let address = 0
   const find = (path: string) => documents.find(plain + path, `10.1.0.${address++}`)
   answers.set('/short', json({}, { 'cache-control': 'public, max-age=0' }))
@@ -306,7 +306,7 @@ test('no address inside is called for a stranger, however it is written', async 
   try {
     const log = pino({ level: 'silent' })
     const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
-    const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: false, log })
+    const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: false, log: () => log })
     const hosts = ['127.0.0.1', 'localhost', 'x.localhost', hostname(), '[::1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]']
     const reserved = ['10.0.0.1', '169.254.169.254', '[fd00:ec2::254]', '100.100.100.200', '[fe80::1]', '0.0.0.0']
     for (const [index, host] of [...hosts, ...reserved].entries()) {

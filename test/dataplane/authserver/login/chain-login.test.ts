@@ -52,13 +52,13 @@ function start(upstreams: readonly Upstream[], tokens = createMemoryTokenStore()
       issuer: 'https://gateway',
       upstreams: providers,
       primary,
-      carried: new CarriedTokens({ tokens: watched, keepS: 60, log }),
+      carried: new CarriedTokens({ tokens: watched, keepS: 60, log: () => log }),
       store,
       keyed: () => keyed,
       tokens: watched,
       loginS: 60,
       keepS: 60,
-      log,
+      log: () => log,
     })
   const store = createMemoryStore()
   const keyed = keyedHash(['s'.repeat(32)])

@@ -28,7 +28,7 @@ function start(onDemand = ['github', 'wiki']) {
   const grants = new Map<string, string>([[WANTED.login, ALICE]])
   const ended = new Set<string>()
   const keyed = keyedHash(['k'.repeat(32)])
-  const carried = new CarriedTokens({ tokens, keepS: 60, log: pino({ level: 'silent' }) })
+  const carried = new CarriedTokens({ tokens, keepS: 60, log: () => pino({ level: 'silent' }) })
   const links = new LoginLinks({
     store,
     tokens,

@@ -48,7 +48,7 @@ function rotating(
   return { provider, used }
 }
 
-const carriedIn = (tokens: UpstreamTokenStore) => new CarriedTokens({ tokens, keepS: 60, log })
+const carriedIn = (tokens: UpstreamTokenStore) => new CarriedTokens({ tokens, keepS: 60, log: () => log })
 
 const replica = (tokens: UpstreamTokenStore, provider: Upstream) =>
   new TokenRefresh({ upstreams: [provider], tokens, carried: carriedIn(tokens), keepS: 60, log })

@@ -66,10 +66,10 @@ function start(pendingBytes: number) {
     upstreams: [provider],
     primary: provider.name,
     tokens,
-    carried: new CarriedTokens({ tokens, keepS: 60, log }),
+    carried: new CarriedTokens({ tokens, keepS: 60, log: () => log }),
     loginsUnderWay: new LoginsUnderWay({ mostBytes: (pendingBytes / 4) * 3, longestMs: LONGEST_MS }),
     keepS: 60,
-    log,
+    log: () => log,
   })
   const requests = {
     async open(request: string) {

@@ -14,10 +14,10 @@ const set = { owner: 'us', subject: 'alice', accessToken: 'a' }
 async function loggedIn() {
   const { log } = keptLog()
   const [store, tokens] = [createMemoryStore(), createMemoryTokenStore()]
-  const carried = new CarriedTokens({ tokens, keepS: 60, log })
+  const carried = new CarriedTokens({ tokens, keepS: 60, log: () => log })
   const revocations = new Revocations(store, 60, log)
   const grants = createGrants({
-    ...{ store, revocations, tokens, log, ttlS: 60, freshS: 60, providers: ['corp'] },
+    ...{ store, revocations, tokens, log: () => log, ttlS: 60, freshS: 60, providers: ['corp'] },
     onEnded: (provider, ended) => carried.forget(provider, ended),
   })
   await tokens.put({ login: 'first', provider: 'corp' }, { ...set, refreshToken: 'one' }, TTL)

@@ -1,6 +1,6 @@
-import type { Operation, Origin, Outcome } from '../../telemetry/observe.ts'
-import { errorOfStatus } from '../audit/events.ts'
-import type { Front, FrontContext } from './front.ts'
+import type { Operation, Origin, Outcome } from '../../../telemetry/observe.ts'
+import { errorOfStatus } from '../../audit/events.ts'
+import type { Front, FrontContext } from '../front.ts'
 
 /** What is measured of requests to an endpoint; `route`: its path below the issuer. */
 export const operationOf = (method: string, route: string): Operation => ({
@@ -8,7 +8,7 @@ export const operationOf = (method: string, route: string): Operation => ({
   name: `${method} ${route}`,
 })
 
-/** Measures a request while it is answered, and what providers are asked meanwhile as a part of it. */
+/** Measures a request while it is answered. */
 export async function observed(
   front: Front,
   c: FrontContext,
@@ -16,8 +16,8 @@ export async function observed(
   answer: () => Promise<Response>,
 ): Promise<Response> {
   const observation = front.observe(operation, originOf(front, c))
-  c.set('observation', observation)
-  const response = await (observation.isSampled ? front.underWay.run(observation, answer) : answer())
+  c.var.request.observation = observation
+  const response = await answer()
   observation.end(outcomeOf(c.var.error ?? (await errorIn(response))))
   return response
 }
