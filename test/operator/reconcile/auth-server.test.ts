@@ -126,6 +126,9 @@ test('providers of OAuth 2 are served; where nothing says who users are it is to
   const named = plansFor(settings({ upstreamProviders, primaryUpstreamProvider: 'corp' }))
   assert.is(told(named, 'IdentitySynthesized'), undefined)
   assert.is(configOf(named).authServer?.primaryUpstreamProvider, 'corp')
+  const invalid = plansFor(settings({ upstreamProviders }), { replicas: 2 })
+  assert.match(told(invalid, 'Valid') ?? '', 'False AuthServerNotShared')
+  assert.match(told(invalid, 'IdentitySynthesized') ?? '', 'True NoIdentity')
 })
 
 test('a client that is to be registered needs no id, and its token comes from a Secret', () => {

@@ -1,0 +1,96 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { observeWorkload, type Pod } from '../../../../operator/runtime/pods/observation.ts'
+
+const deployment = (status: object, replicas = 2) => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name: 'it-mcp', generation: 3 },
+  spec: { replicas },
+  status: { observedGeneration: 3, ...status },
+})
+
+const pod = (containerStatus: object, metadata: object = {}): Pod => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: 'it-mcp-0', ...metadata },
+  status: { containerStatuses: [{ name: 'mcp', ...containerStatus }] },
+})
+
+const waiting = (reason: string, more: object = {}) => ({ state: { waiting: { reason, message: 'why' } }, ...more })
+
+test('as many pods are ready as are ready and of the new template', () => {
+  const rolling = { readyReplicas: 2, updatedReplicas: 1 }
+  assert.equal(observeWorkload(deployment(rolling), []), { replicas: 2, readyReplicas: 1 })
+  const done = { readyReplicas: 2, updatedReplicas: 2 }
+  assert.equal(observeWorkload(deployment(done), []), { replicas: 2, readyReplicas: 2 })
+})
+
+test('what was said of an earlier generation counts for nothing', () => {
+  const early = { observedGeneration: 2, readyReplicas: 2, updatedReplicas: 2 }
+  assert.equal(observeWorkload(deployment(early), []), { replicas: 2, readyReplicas: 0 })
+})
+
+test('where nobody says how many pods there should be it is one', () => {
+  const { spec: _, ...unset } = deployment({ readyReplicas: 1, updatedReplicas: 1 })
+  assert.equal(observeWorkload(unset, []), { replicas: 1, readyReplicas: 1 })
+})
+
+test('scaled to zero there is nothing to wait for, whatever becomes of the pods that end', () => {
+  const ending = pod({ state: { terminated: { exitCode: 137, reason: 'Killed' } } }, { deletionTimestamp: 'now' })
+  assert.equal(observeWorkload(deployment({}, 0), [ending]), { replicas: 0, readyReplicas: 0 })
+})
+
+test('a pod that is on its way out says nothing of the workload', () => {
+  const gone = pod(waiting('CrashLoopBackOff'), { deletionTimestamp: '2026-11-20T11:00:00Z' })
+  assert.equal(observeWorkload(deployment({}), [gone]), { replicas: 2, readyReplicas: 0 })
+  const { reason } = observeWorkload(deployment({}), [gone, pod(waiting('ImagePullBackOff'))])
+  assert.is(reason, 'ImagePullBackOff')
+})
+
+for (const reason of ['CrashLoopBackOff', 'CreateContainerError', 'InvalidImageName', 'ErrImagePull'])
+  test(`${reason} is said, with the container`, () => {
+    const seen = observeWorkload(deployment({}), [pod(waiting(reason))])
+    assert.equal([seen.reason, seen.message], [reason, 'container mcp: why'])
+  })
+
+test('a container that starts again tells how it last ended', () => {
+  const last = { terminated: { exitCode: 2, message: ' no such file\n' } }
+  const { message } = observeWorkload(deployment({}), [pod(waiting('CrashLoopBackOff', { lastState: last }))])
+  assert.is(message, 'container mcp: why; it last ended with exit code 2: no such file')
+})
+
+test('a container that has failed is said, and one that has ended well is not', () => {
+  const ended = (exitCode: number) => observeWorkload(deployment({}), [pod({ state: { terminated: { exitCode } } })])
+  assert.equal([ended(1).reason, ended(1).message], ['Error', 'container mcp ended with exit code 1'])
+  assert.is(ended(0).reason, undefined)
+})
+
+test('a pod that is being started is in no trouble', () => {
+  for (const reason of ['ContainerCreating', 'PodInitializing'])
+    assert.is(observeWorkload(deployment({}), [pod(waiting(reason))]).reason, undefined)
+})
+
+test('a pod that no node takes, and pods that are refused, are said', () => {
+  const unscheduled: Pod = {
+    ...pod({}),
+    status: { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'no memory' }] },
+  }
+  const { reason, message } = observeWorkload(deployment({}), [unscheduled])
+  assert.equal([reason, message], ['Unschedulable', 'no memory'])
+  const conditions = [{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: 'quota' }]
+  const refused = observeWorkload(deployment({ conditions }), [unscheduled])
+  assert.equal([refused.reason, refused.message], ['FailedCreate', 'quota'])
+})
+
+test('a workload whose pods are ready is in no trouble, whatever another pod says', () => {
+  const ready = { readyReplicas: 2, updatedReplicas: 2 }
+  assert.is(observeWorkload(deployment(ready), [pod(waiting('ImagePullBackOff'))]).reason, undefined)
+})
+
+test('what a runtime says at length is cut', () => {
+  const long = { state: { waiting: { reason: 'ErrImagePull', message: 'x'.repeat(5000) } } }
+  assert.is(observeWorkload(deployment({}), [pod(long)]).message?.length, 300)
+})
+
+test.run()
