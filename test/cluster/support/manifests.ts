@@ -38,4 +38,7 @@ export const gateway = (name: string, config?: string, groupName = 'tools') =>
     ...withTelemetry(config),
   })
 
+/** What a key of a CA bundle may hold: the operator looks at its form alone. */
+export const CERTIFICATE = '-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n'
+
 export const yaml = (...manifests: readonly object[]) => manifests.map((one) => JSON.stringify(one)).join('\n---\n')

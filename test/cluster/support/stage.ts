@@ -1,0 +1,136 @@
+/** A control plane with the operator at work under its own rights, and the few words in which a test speaks of both. */
+import { kindNamed } from '../../../crds/index.ts'
+import { ApiServer, isNotFound } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { childResource } from '../../../operator/cluster/kubernetes/child-kinds.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import type { Resource } from '../../../operator/cluster/kubernetes/resource.ts'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { type Manifest, yaml } from './manifests.ts'
+import { eventually, installOperator, OPERATOR_USER, operatorKubeconfig, startOperator } from './operator-process.ts'
+
+const GROUP = 'portico.dev'
+const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
+const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+
+type Texts = Readonly<Record<string, string>>
+
+export interface Stage {
+  readonly plane: ControlPlane
+  apply(...manifests: readonly Manifest[]): void
+  /** Puts Secrets or ConfigMaps there, by name, each with its texts. */
+  put(kind: 'Secret' | 'ConfigMap', texts: Readonly<Record<string, Texts>>): void
+  /** Deletes objects, as `kind/name`, without waiting for them to go. */
+  remove(...names: readonly string[]): void
+  /** An object of one of our kinds or of a kind of child, as the API server has it; undefined where there is none. */
+  find(kind: string, name: string, namespace?: string): Promise<any>
+  /** Pods with a label. */
+  podsWith(labelSelector: string): Promise<any[]>
+  /** Waits until an object is as wanted, and gives it; without `wanted`, until it is there. */
+  until(kind: string, name: string, wanted?: (object: any) => unknown, namespace?: string): Promise<any>
+  gone(kind: string, name: string): Promise<void>
+  /** The data plane's configuration file, from the ConfigMap of a workload's children. */
+  configOf(child: string): Promise<string>
+  /** Waits until the configuration file reads so. */
+  configured(child: string, pattern: RegExp | string): Promise<void>
+  /** Waits until a condition says so (`True Reason: message`), and gives what it says; nothing is the empty text. */
+  said(kind: string, name: string, type: string, pattern: RegExp | string): Promise<string>
+  /** Waits until so many events have been written about an object for a reason. */
+  events(kind: string, name: string, reason: string, count: number): Promise<void>
+  /** What the operator has written to objects of these names since, but for Events. */
+  counting(...names: readonly string[]): () => readonly string[]
+  stop(): Promise<void>
+}
+
+function resourceOf(kind: string): Resource {
+  const ours = kindNamed(kind)
+  return ours ? { group: GROUP, version: 'v1beta1', plural: ours.plural, kind } : childResource(kind)
+}
+
+const matches = (text: string, pattern: RegExp | string) =>
+  typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
+
+interface ToldCondition {
+  readonly type: string
+  readonly status: string
+  readonly reason: string
+  readonly message: string
+}
+
+function conditionOf(object: any, type: string): string {
+  const conditions: readonly ToldCondition[] = object?.status?.conditions ?? []
+  const told = conditions.find((one) => one.type === type)
+  return told ? `${told.status} ${told.reason}: ${told.message}` : ''
+}
+
+export async function startStage(): Promise<Stage> {
+  const plane = await startControlPlane()
+  await installOperator(plane)
+  const operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+  const config = loadKubeConfig(plane.kubeconfig)
+  const api = new ApiServer(config, 'test')
+
+  const find: Stage['find'] = async (kind, name, namespace = 'default') => {
+    try {
+      return await api.get<any>(resourceOf(kind), namespace, name)
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      throw error
+    }
+  }
+  const configOf = async (child: string) =>
+    Object.values<string>((await find('ConfigMap', `${child}-config`))?.data ?? {}).join('\n')
+  const applied = (objects: readonly object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+
+  return {
+    plane,
+    apply: (...manifests) => void applied(manifests),
+    put(kind, texts) {
+      const field = kind === 'Secret' ? 'stringData' : 'data'
+      const object = (name: string) => ({ apiVersion: 'v1', kind, metadata: { name, namespace: 'default' } })
+      applied(Object.entries(texts).map(([name, content]) => ({ ...object(name), [field]: content })))
+    },
+    remove: (...names) => void plane.kubectl(['delete', ...names, '--wait=false']),
+    find,
+    podsWith: async (labelSelector) => (await api.list<any>(PODS, 'default', { query: { labelSelector } })).items ?? [],
+    until: (kind, name, wanted = () => true, namespace = 'default') =>
+      eventually(async () => {
+        const object = await find(kind, name, namespace)
+        return object !== undefined && wanted(object) && object
+      }, `${kind} ${name}: ${wanted}`),
+    async gone(kind, name) {
+      await eventually(async () => (await find(kind, name)) === undefined, `${kind} ${name} goes`)
+    },
+    configOf,
+    async configured(child, pattern) {
+      await eventually(async () => matches(await configOf(child), pattern), `the configuration of ${child}: ${pattern}`)
+    },
+    said: (kind, name, type, pattern) =>
+      eventually(async () => {
+        const told = conditionOf(await find(kind, name), type)
+        if (matches(told, pattern)) return told || 'nothing'
+        throw new Error(told || 'nothing is said')
+      }, `${kind} ${name}, ${type}: ${pattern}`),
+    async events(kind, name, reason, count) {
+      await eventually(async () => {
+        const { items } = await api.list<any>(EVENTS, 'default', {})
+        const about = (items ?? []).filter(({ regarding }) => regarding.kind === kind && regarding.name === name)
+        return about.filter((one) => one.reason === reason).length === count
+      }, `${count} events ${reason} of ${kind} ${name}`)
+    },
+    counting(...names) {
+      const before = plane.writes().length
+      return () =>
+        plane
+          .writes()
+          .slice(before)
+          .filter(({ user, resource, name }) => user === OPERATOR_USER && resource !== 'events' && names.includes(name))
+          .map(({ verb, resource, name }) => `${verb} ${resource} ${name}`)
+    },
+    async stop() {
+      await config.closePool()
+      await operator.stop()
+      await plane.stop()
+    },
+  }
+}
