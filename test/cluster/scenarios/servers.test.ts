@@ -114,7 +114,7 @@ test('scaled to zero it is stopped, and says so', async () => {
   await stage.until('Deployment', 'rolled-mcp', ({ spec }) => spec.replicas === 1)
 })
 
-test('a ServiceAccount of one’s own is used and none is made, whatever the transport', async () => {
+test('a ServiceAccount of one’s own is used and none is made, whatever the transport; pods that are deleted come again', async () => {
   stage.plane.kubectl(['create', 'serviceaccount', 'tools'])
   const serviceAccount = 'tools'
   stage.apply(
@@ -135,9 +135,11 @@ test('a ServiceAccount of one’s own is used and none is made, whatever the tra
     subjects.map(({ kind, name }: any) => `${kind} ${name}`),
     ['ServiceAccount tools'],
   )
-  const { spec } = await stage.find('StatefulSet', 'piped-mcp')
+  const { spec, metadata } = await stage.find('StatefulSet', 'piped-mcp')
   assert.is(spec.template.spec.serviceAccountName, 'tools')
   assert.is(await stage.find('ServiceAccount', 'piped-mcp'), undefined)
+  stage.remove('StatefulSet/piped-mcp')
+  await stage.until('StatefulSet', 'piped-mcp', (one) => one.metadata.uid !== metadata.uid)
 })
 
 test('what another manager writes into the spec, and annotates at the Service, stays', async () => {

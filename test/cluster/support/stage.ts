@@ -96,7 +96,10 @@ export async function startStage(): Promise<Stage> {
     until: (kind, name, wanted = () => true, namespace = 'default') =>
       eventually(async () => {
         const object = await find(kind, name, namespace)
-        return object !== undefined && wanted(object) && object
+        if (object === undefined) throw new Error('it is not there')
+        if (wanted(object)) return object
+        const { metadata, ...rest } = object
+        throw new Error(JSON.stringify({ ...rest, metadata: { ...metadata, managedFields: undefined } }))
       }, `${kind} ${name}: ${wanted}`),
     async gone(kind, name) {
       await eventually(async () => (await find(kind, name)) === undefined, `${kind} ${name} goes`)
