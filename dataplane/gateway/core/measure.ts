@@ -8,11 +8,7 @@ import type { Gateway } from './gateway.ts'
 const sessions = gauge('portico.sessions', '{session}', 'Open sessions with clients that this replica knows.')
 const streams = gauge('portico.streams', '{stream}', 'Open streams of events to clients.')
 const calls = gauge('portico.calls.active', '{call}', 'Calls of backends in flight.')
-const held = gauge(
-  'portico.memory.held',
-  'By',
-  'Memory that callers and backends hold by bodies, sessions and answers.',
-)
+const held = gauge('portico.memory.held', 'By', 'Memory that callers hold by bodies, sessions and answers.')
 const limit = gauge('portico.memory.limit', 'By', 'Memory that they may hold.')
 const storage = gauge('portico.session.storage.up', '', 'Whether the configured session storage is in use: 1 or 0.')
 const tools = gauge('portico.backend.tools', '{tool}', 'Tools of a backend that are shown.')

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { scrape } from '../../support/network/prometheus-text.ts'
 import { spanTree } from '../../support/network/span-tree.ts'
-import { startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
+import { registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
@@ -14,7 +14,7 @@ let registry: TestRegistry
 test.before(async () => {
   receiver = await startOtlpReceiver()
   registry = await startRegistry(
-    { own: '{"servers":[]}', broken: '{' },
+    { own: registryFile([server('a/b'), { name: 'bad' }, server('c/d'), {}, 7]), broken: '{' },
     {
       telemetry: {
         serviceName: 'catalog',
@@ -74,7 +74,9 @@ test('Prometheus has the same counts, and how the sources stand', async () => {
     text.value('portico_registry_request_duration_seconds_count', labels)
   assert.is(requests({ portico_operation: 'listServers', error_type: 'invalid_request' }), 1)
   assert.is(requests({ portico_operation: 'listSources' }), 1)
-  assert.is(text.value('portico_source_entries', { portico_source: 'own', portico_entry_type: 'server' }), 0)
+  assert.is(text.value('portico_source_entries', { portico_source: 'own', portico_entry_type: 'server' }), 2)
+  assert.is(text.value('portico_source_entries_left_out', { portico_source: 'own' }), 3)
+  assert.is(text.value('portico_source_entries_left_out', { portico_source: 'broken' }), 0)
   const succeeded = (source: string) =>
     text.value('portico_source_last_success_timestamp_seconds', { portico_source: source })
   assert.ok(Math.abs((succeeded('own') ?? 0) - Date.now() / 1000) < 600)
