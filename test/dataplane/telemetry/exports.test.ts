@@ -7,8 +7,8 @@ import type { TelemetrySettings } from '../../../dataplane/config/telemetry/tele
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { type Authority, createAuthority } from '../../support/network/certificates.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { assertSecured, SECURED } from '../../support/network/secured-exports.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 
 type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>
@@ -21,12 +21,10 @@ const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const both = { tracing: { enabled: true, samplingRate: '1.0' }, metrics: { enabled: true } }
 
 let backend: RawServer
-let authority: Authority
 /** Ended after each test, last first. */
 let ends: (() => Promise<unknown>)[] = []
 
 test.before(async () => {
-  authority = await createAuthority()
   backend = await startRawServer({
     era: 'modern',
     tools: [tool('good'), tool('bad')],
@@ -38,15 +36,14 @@ test.before(async () => {
 })
 test.after(async () => {
   await backend.close()
-  await authority.remove()
 })
 test.after.each(async () => {
   for (const end of ends.reverse()) await end()
   ends = []
 })
 
-async function receiverOf(tls?: Authority): Promise<OtlpReceiver> {
-  const receiver = await startOtlpReceiver(tls)
+async function receiverOf(): Promise<OtlpReceiver> {
+  const receiver = await startOtlpReceiver()
   ends.push(() => receiver.close())
   return receiver
 }
@@ -192,57 +189,41 @@ test('another endpoint is in use without a restart, and telemetry that is switch
 })
 
 test('over TLS with a CA of one’s own and a secret header, both of which are replaced while it runs', async () => {
-  const other = await createAuthority()
-  ends.push(() => other.remove())
-  const [first, second] = [await receiverOf(authority), await receiverOf(other)]
-  const sending = {
-    ...both,
-    headers: { 'x-team': 'a' },
-    sensitiveHeaders: [{ name: 'Authorization', file: 'token' }],
-    caBundleFile: 'ca.crt',
-  }
-  const gateway = await gatewayOf({ ...sending, endpoint: first.url }, { 'ca.crt': authority.ca, token: 'one\n' })
-  await call(gateway, 'good')
-  await first.received(2)
-  assert.equal([first.exports[0]?.headers['authorization'], first.exports[0]?.headers['x-team']], ['one', 'a'])
-  await writeFile(join(gateway.directory, 'token'), 'two')
-  await eventually('the new secret is sent', async () => {
-    await call(gateway, 'good')
-    return first.exports.at(-1)?.headers['authorization'] === 'two'
-  })
-
-  await gateway.configure(configOf({ ...sending, endpoint: second.url }))
-  await eventually('the endpoint is not trusted', () => gateway.lines.some(({ msg }) => /not taken/.test(String(msg))))
-  assert.equal(second.exports, [])
-  await writeFile(join(gateway.directory, 'ca.crt'), other.ca)
-  await eventually('it is trusted', async () => {
-    await call(gateway, 'good')
-    return second.spans.length > 0
-  })
-  assert.not.match(JSON.stringify(gateway.lines), /"(one|two)"/)
+  const { sender, receiver } = await assertSecured(
+    async (openTelemetry, files) => {
+      const gateway = await gatewayOf(openTelemetry, files)
+      return {
+        ...gateway,
+        act: () => call(gateway, 'good'),
+        write: (file: string, text: string) => writeFile(join(gateway.directory, file), text),
+        configure: (next: OpenTelemetry) => gateway.configure(configOf(next)),
+      }
+    },
+    (end) => ends.push(end),
+  )
 
   // Without good files nothing is sent, and the gateway lives on when the connections end.
-  const failed = async () => ((await gateway.status()) as unknown as Counted).telemetry.spans.failed
+  const failed = async () => ((await sender.status()) as unknown as Counted).telemetry.spans.failed
   const fails = async () => {
     const before = await failed()
     await eventually('an export fails', async () => {
-      await call(gateway, 'good')
+      await sender.act()
       return (await failed()) > before
     })
-    const sent = second.exports.length
-    await call(gateway, 'good')
+    const sent = receiver.exports.length
+    await sender.act()
     await eventually('another one fails', async () => (await failed()) > before + 2)
-    assert.is(second.exports.length, sent)
+    assert.is(receiver.exports.length, sent)
   }
-  await writeFile(join(gateway.directory, 'token'), 'line\r\nbreak: x')
+  await sender.write(SECURED.token, 'line\r\nbreak: x')
   await fails()
-  await writeFile(join(gateway.directory, 'token'), 'two')
-  await writeFile(join(gateway.directory, 'ca.crt'), '-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----')
+  await sender.write(SECURED.token, 'two')
+  await sender.write(SECURED.ca, '-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----')
   await fails()
-  await rm(join(gateway.directory, 'ca.crt'))
+  await rm(join(sender.directory, SECURED.ca))
   await fails()
-  await second.close()
-  assert.is((await call(gateway, 'good')).status, 200)
+  await receiver.close()
+  assert.is((await sender.act()).status, 200)
 })
 
 test('an endpoint that is away or says no costs calls nothing; what is not taken is counted', async () => {

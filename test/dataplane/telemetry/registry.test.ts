@@ -3,8 +3,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { scrape } from '../../support/network/prometheus-text.ts'
+import { assertSecured } from '../../support/network/secured-exports.ts'
 import { spanTree } from '../../support/network/span-tree.ts'
-import { registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
+import { configOf, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
@@ -87,6 +88,33 @@ test('Prometheus has the same counts, and how the sources stand', async () => {
   assert.is(text.value('portico_config_refused'), 0)
   assert.match(text.text, 'service_name="catalog"')
   assert.not.match(text.text, /hunter2/)
+})
+
+test('over TLS with a CA of one’s own and a secret header, both of which are replaced while it runs', async () => {
+  const ends: (() => Promise<unknown>)[] = []
+  const telemetryOf = (openTelemetry: object) => ({ telemetry: { openTelemetry: { enabled: true, ...openTelemetry } } })
+  try {
+    await assertSecured(
+      async (openTelemetry, files) => {
+        const inConfig = Object.entries(files).map(([name, text]) => [`config/${name}`, text])
+        const started = await startRegistry(
+          { own: registryFile([]) },
+          telemetryOf(openTelemetry),
+          Object.fromEntries(inConfig),
+        )
+        ends.push(() => started.close())
+        return {
+          lines: started.log.lines,
+          act: () => started.get('/servers'),
+          write: (file, text) => started.folder.write(`config/${file}`, text),
+          configure: (next) => started.folder.configure(configOf({ own: 'own.json' }, telemetryOf(next))),
+        }
+      },
+      (end) => ends.push(end),
+    )
+  } finally {
+    for (const end of ends.reverse()) await end()
+  }
 })
 
 test.run()
