@@ -7,7 +7,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type LoadRequest, load, percentile } from './load.ts'
+import { median } from '../percentile.ts'
+import { type LoadRequest, load } from './load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
 import { toolCall } from './requests.ts'
 
@@ -77,7 +78,7 @@ async function measure(directory: string): Promise<void> {
     await load({ origin: gateway.origin, ...WARM_UP, each: (WARM_UP.each * requests) / STEPS, request })
   for (let left = TURNS; left > 0; left--) for (const one of ways) await turn(gateway, one)
   const cpuOf = ({ cpu, runs }: Way) => (cpu / runs) * 1e6
-  const timeOf = ({ alone, requests }: Way) => requests * percentile(Float64Array.from(alone).sort(), 0.5)
+  const timeOf = ({ alone, requests }: Way) => requests * median(alone)
   for (const one of ways)
     console.log(
       `${one.name.padEnd(20)} ${cpuOf(one).toFixed(0).padStart(6)} µs CPU, alone ${timeOf(one).toFixed(3)} ms`,

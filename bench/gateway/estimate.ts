@@ -1,3 +1,5 @@
+import { median } from '../percentile.ts'
+
 /** What a figure is by several samples of it, and how far that may be off. */
 export interface Estimate {
   readonly median: number
@@ -12,18 +14,15 @@ const MEDIAN_BY_MEAN = Math.sqrt(Math.PI / 2)
 
 /** Estimates a figure. With a single sample nothing is known of its error: it is NaN. */
 export function estimate(samples: readonly number[]): Estimate {
-  const sorted = Float64Array.from(samples).sort()
-  const { length } = sorted
-  const middle = (length - 1) / 2
-  const median = ((sorted[Math.floor(middle)] as number) + (sorted[Math.ceil(middle)] as number)) / 2
-  const mean = sorted.reduce((sum, sample) => sum + sample, 0) / length
-  const variance = sorted.reduce((sum, sample) => sum + (sample - mean) ** 2, 0) / (length - 1)
+  const { length } = samples
+  const mean = samples.reduce((sum, sample) => sum + sample, 0) / length
+  const variance = samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0) / (length - 1)
   const error = MEDIAN_BY_MEAN * Math.sqrt(variance / length)
-  return { median, error, least: sorted[0] as number, most: sorted[length - 1] as number }
+  return { median: median(samples), error, least: Math.min(...samples), most: Math.max(...samples) }
 }
 
 /** Whether a figure reaches a goal: two standard errors on either side nothing is said. */
-export function verdict({ median, error }: Estimate, goal: number): 'met' | 'missed' | 'undecided' {
-  if (Math.abs(median - goal) > 2 * error) return median > goal ? 'met' : 'missed'
+export function verdict({ median: found, error }: Estimate, goal: number): 'met' | 'missed' | 'undecided' {
+  if (Math.abs(found - goal) > 2 * error) return found > goal ? 'met' : 'missed'
   return 'undecided'
 }

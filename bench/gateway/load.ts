@@ -100,6 +100,3 @@ export function send(client: Client, { headers, body, expects }: LoadRequest): P
     client.dispatch({ path: '/mcp', method: 'POST', headers: [...headers], body }, handler)
   })
 }
-
-export const percentile = (sorted: Float64Array, share: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN

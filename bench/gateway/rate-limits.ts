@@ -15,7 +15,8 @@ import { RedisBuckets } from '../../dataplane/gateway/rate-limits/redis-buckets.
 import { PromptRedis } from '../../dataplane/storage/prompt-redis.ts'
 import { connectRedis, redisKeyPrefix } from '../../dataplane/storage/redis.ts'
 import { type RedisServer, startRedis } from '../../test/support/network/redis-server.ts'
-import { load, percentile } from './load.ts'
+import { median } from '../percentile.ts'
+import { load } from './load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
 import { toolCall } from './requests.ts'
 
@@ -55,8 +56,6 @@ async function turn(one: Measured): Promise<void> {
   one.requests += requests
   one.alone.push(...(await load({ origin, workers: 1, seconds: 0.5, request })).latencies)
 }
-
-const median = (values: readonly number[]): number => percentile(Float64Array.from(values).sort(), 0.5)
 
 /** Commands of clients so far that ran the script. */
 async function scripts(redis: Redis): Promise<number> {

@@ -11,7 +11,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { load, percentile } from './load.ts'
+import { median } from '../percentile.ts'
+import { load } from './load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
 import { toolCall } from './requests.ts'
 
@@ -46,8 +47,6 @@ async function startReceiver() {
 }
 
 const request = (worker: number, count: number) => toolCall('modern', undefined, `b_tool_${count % 20}`, worker, count)
-
-const median = (values: readonly number[]): number => percentile(Float64Array.from(values).sort(), 0.5)
 
 async function turn(one: Measured): Promise<void> {
   const before = await tell(one.part)

@@ -1,3 +1,5 @@
+import { median } from '../percentile.ts'
+
 /** What a turn costs, in any unit; lower is better. */
 export interface Cost {
   readonly total: number
@@ -12,14 +14,6 @@ export type Measure = () => Promise<Cost>
 export interface Pair<T> {
   readonly before: T
   readonly after: T
-}
-
-const median = (values: readonly number[]): number => {
-  const sorted = values.toSorted((one, other) => one - other)
-  const half = sorted.length / 2
-  return sorted.length % 2 === 1
-    ? (sorted[Math.floor(half)] as number)
-    : ((sorted[half - 1] as number) + (sorted[half] as number)) / 2
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
+import { median } from '../percentile.ts'
 
 const STARTS = Number(process.argv[2] ?? 5)
 const GOALS = { readyMs: 150, mebibytes: 30 }
@@ -59,9 +60,8 @@ function cpuOf({ pid }: ChildProcess): number {
 async function several(name: string, args: readonly string[], ready: string): Promise<Measured> {
   const all: Measured[] = []
   for (let left = STARTS; left > 0; left--) all.push(await measure(args, ready))
-  const median = (of: (one: Measured) => number) =>
-    all.map(of).sort((a, b) => a - b)[Math.floor(all.length / 2)] as number
-  const [ms, cpuMs, mebibytes] = [median((m) => m.ms), median((m) => m.cpuMs), median((m) => m.mebibytes)]
+  const of = (what: keyof Measured) => median(all.map((one) => one[what]))
+  const [ms, cpuMs, mebibytes] = [of('ms'), of('cpuMs'), of('mebibytes')]
   console.log(
     `${name.padEnd(12)} ready after ${ms.toFixed(0)} ms, ${cpuMs} ms of CPU; ${mebibytes.toFixed(1)} MiB of its own`,
   )

@@ -1,0 +1,11 @@
+/** The value that a share (0 to 1) of these values, which are sorted, lies below; NaN of none. */
+export const percentile = (sorted: Float64Array, share: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+
+/** The value in the middle, of an even number of them what lies between both; NaN of none. */
+export function median(values: ArrayLike<number>): number {
+  const sorted = Float64Array.from(values).sort()
+  const middle = (sorted.length - 1) / 2
+  const [below, above] = [sorted[Math.floor(middle)], sorted[Math.ceil(middle)]]
+  return ((below ?? Number.NaN) + (above ?? Number.NaN)) / 2
+}
