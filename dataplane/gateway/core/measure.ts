@@ -6,7 +6,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { Gateway } from './gateway.ts'
 
 const sessions = gauge('portico.sessions', '{session}', 'Open sessions with clients that this replica knows.')
-const streams = gauge('portico.streams', '{stream}', 'Open streams of events to clients.')
+const streams = gauge('portico.streams', '{stream}', 'Streams of events that clients read outside of a call.')
 const calls = gauge('portico.calls.active', '{call}', 'Calls of backends in flight.')
 const held = gauge('portico.memory.held', 'By', 'Memory that callers hold by bodies, sessions and answers.')
 const limit = gauge('portico.memory.limit', 'By', 'Memory that they may hold.')
@@ -71,7 +71,7 @@ function ofProcess({
   const one = (metric: MetricDescription, value: number, labels: Reading['labels'] = {}) => ({ metric, labels, value })
   return [
     one(sessions, kept.count),
-    one(streams, kept.openStreams.length, { 'portico.stream': 'session' }),
+    one(streams, kept.openStreams.filter(({ isConnected }) => isConnected).length, { 'portico.stream': 'session' }),
     one(streams, listeners.all.length, { 'portico.stream': 'listen' }),
     one(calls, inFlight.count),
     one(held, budget.held),

@@ -13,6 +13,8 @@ export interface ClientStream {
   /** Who reads it, or has read it last. */
   readonly caller: Caller
   readonly binding: string
+  /** Whether somebody reads it now; else it waits to be resumed. */
+  readonly isConnected: boolean
   /** One JSON-RPC message. */
   send(message: string): void
   heartbeat(): void

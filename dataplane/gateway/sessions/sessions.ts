@@ -204,7 +204,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.#storage.bus?.notify({ kind: 'cancel', session: session.record.id, request })
   }
 
-  /** The GET streams that are open here. */
+  /** The GET streams that are open here, with those that wait for their clients to resume them. */
   get openStreams(): readonly ClientStream[] {
     return [...this.#live.values()].flatMap(({ stream }) => stream ?? [])
   }

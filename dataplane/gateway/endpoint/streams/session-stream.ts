@@ -92,6 +92,10 @@ export class SessionStream implements ClientStream {
     this.#request.gateway.sessions.streamAbandoned(this.#session)
   }
 
+  get isConnected(): boolean {
+    return this.#connection !== undefined
+  }
+
   get binding(): string {
     return this.#reader.binding
   }

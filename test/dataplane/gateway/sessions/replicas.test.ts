@@ -236,6 +236,7 @@ async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<
   session.stream = {
     caller: { kind: 'anonymous' },
     binding: 'anonymous',
+    isConnected: true,
     send(message) {
       heard.push(message)
       const { id: ask } = JSON.parse(message)
