@@ -16,6 +16,7 @@ import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../ren
 import type { PodRights } from '../../render/rights/token-rights.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
+import type { Resolver } from '../references/resolver.ts'
 
 export interface ChildrenOptions {
   readonly settings: PodSettings
@@ -35,6 +36,11 @@ export interface ChildrenOptions {
 export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
   const problem = nameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
   if (problem !== undefined) problems.add('Valid', 'NameInvalid', { message: problem })
+}
+
+/** Notes Secrets for pulling images that are missing, wherever the settings name them. */
+export function checkPullSecrets(settings: PodSettings, resolver: Resolver): void {
+  for (const { name } of fromSettings(settings).pod.imagePullSecrets ?? []) resolver.secret(name)
 }
 
 /** Resources of a container; a quantity that is none is noted. */

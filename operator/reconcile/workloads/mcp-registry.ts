@@ -33,10 +33,14 @@ import { setSourcesSynced, sourceStates } from '../registry/source-states.ts'
 import { addressesOf } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
-import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
+import {
+  checkName,
+  checkPullSecrets,
+  containerResources,
+  noteFindings,
+  renderChildren,
+} from '../rendering/rendering.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
-
-/** Where the SQLite file is; standalone has a folder of its own for it. */
 
 /** Kinds that a Kubernetes source reads. */
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
@@ -165,7 +169,7 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   const { problems } = resolver
   checkSupported(mcpRegistry, object, problems)
   checkName(object, 'recreate', problems)
-  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  checkPullSecrets(spec, resolver)
   const mounts = startMounts(configMapName(object))
   const written =
     spec.configYAML === undefined

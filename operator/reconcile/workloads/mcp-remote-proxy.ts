@@ -14,7 +14,7 @@ import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
-import { checkName, noteFindings } from '../rendering/rendering.ts'
+import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload } from '../rendering/workload.ts'
 
@@ -30,7 +30,7 @@ export function assembleMcpRemoteProxy(
   checkName(object, 'rolling', problems)
   checkRemoteUrl(spec, context, problems)
   if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
-  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  checkPullSecrets(spec, resolver)
   const assembly = assembleProxy(
     object,
     (mounts) => {

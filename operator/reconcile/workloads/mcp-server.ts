@@ -32,7 +32,13 @@ import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
-import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
+import {
+  checkName,
+  checkPullSecrets,
+  containerResources,
+  noteFindings,
+  renderChildren,
+} from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { checkOutbound, warnOfOutbound } from './server-outbound.ts'
@@ -99,7 +105,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   checkName(object, shapeOf(object), problems)
   checkPorts(object, problems)
   if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
-  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  checkPullSecrets(spec, resolver)
   for (const { name, key } of spec.secrets ?? []) resolver.secretKey({ name, key })
   const assembly = assembleProxy(
     object,

@@ -23,7 +23,7 @@ import { auditOf } from '../rendering/audit.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import type { Assembly } from '../rendering/proxy.ts'
 import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
-import { checkName, noteFindings } from '../rendering/rendering.ts'
+import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
 import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
@@ -120,7 +120,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   checkSupported(virtualMcpServer, object, problems)
   checkName(object, 'rolling', problems)
   const group = resolver.object(mcpGroup, spec.groupRef.name)
-  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  checkPullSecrets(spec, resolver)
   if (spec.config?.groupRef !== undefined && spec.config.groupRef !== spec.groupRef.name)
     problems.add('Valid', 'ConfigInvalid', {
       pointer: '/spec/config/groupRef',

@@ -63,6 +63,20 @@ const missing: readonly Case[] = [
     holds: true,
   },
   {
+    what: 'a missing Secret for pulling images',
+    given: [server('imagePullSecrets: [{name: p}]')],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False SecretNotFound: Secret "p" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a missing Secret for pulling images that the overrides name',
+    given: [proxy('resourceOverrides: {proxyDeployment: {imagePullSecrets: [{name: p}]}}')],
+    of: 'MCPRemoteProxy/it',
+    says: { ReferencesResolved: 'False SecretNotFound: Secret "p" is missing' },
+    holds: true,
+  },
+  {
     what: 'a missing Secret of a header',
     given: [proxy('headerForward: {addHeadersFromSecret: [{headerName: x, valueSecretRef: {name: s, key: k}}]}')],
     of: 'MCPRemoteProxy/it',
