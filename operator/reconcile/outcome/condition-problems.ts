@@ -1,4 +1,4 @@
-import type { Condition, Plan } from './plan.ts'
+import type { Condition } from './plan.ts'
 import { problemConditions } from './problems.ts'
 
 /** Conditions that keep an object from being served as it stands when they are False. */
@@ -14,8 +14,12 @@ export interface ConditionProblem {
   readonly message: string
 }
 
-/** What the conditions of a plan say that its owner should act on; each text once. */
-export function conditionProblems({ status }: Plan): readonly ConditionProblem[] {
+interface Conditioned {
+  readonly status: { readonly conditions: readonly Condition[] }
+}
+
+/** What the conditions of a plan, or of an object, say that its owner should act on; each text once. */
+export function conditionProblems({ status }: Conditioned): readonly ConditionProblem[] {
   const found: ConditionProblem[] = []
   const add = (severity: ConditionProblem['severity'], { type, reason, message }: Condition) => {
     if (!found.some((problem) => problem.message === message))

@@ -4,6 +4,7 @@ import { ProcessMeter } from '../../../dataplane/telemetry/metrics/process.ts'
 import { type PrometheusText, prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
 import type { Labels } from '../../../dataplane/telemetry/metrics/series.ts'
 import type { KubernetesObject } from '../../model/view.ts'
+import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
 import type { Condition } from '../../reconcile/outcome/plan.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { Watches } from '../watch/watches.ts'
@@ -32,6 +33,11 @@ const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 const leadingMetric = gauge('portico.operator.leading', '', 'Whether this replica holds the lease.')
 const objectsMetric = gauge('portico.operator.objects', '{object}', 'Objects by kind and Ready condition.')
+const problemsMetric = gauge(
+  'portico.operator.problems',
+  '{object}',
+  'Objects whose conditions say that something is wrong, by condition and reason.',
+)
 const depth = gauge('portico.operator.queue.depth', '{key}', 'Keys that wait.')
 const delayed = gauge('portico.operator.queue.delayed', '{key}', 'Keys that wait for a retry.')
 const working = gauge('portico.operator.queue.working', '{key}', 'Keys being worked on.')
@@ -56,12 +62,28 @@ const memory: MetricDescription = {
   type: 'gauge',
 }
 
+const conditionsOf = ({ status }: KubernetesObject): readonly Condition[] =>
+  (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
+
+/** Objects by what is wrong with them: errors keep them from being served, warnings don't. */
+function byProblem(objects: readonly KubernetesObject[]): Reading[] {
+  const found = new Map<string, { labels: Labels; value: number }>()
+  for (const object of objects) {
+    for (const { condition, reason, severity } of conditionProblems({ status: { conditions: conditionsOf(object) } })) {
+      const labels = { kind: object.kind, condition, reason, severity }
+      const key = Object.values(labels).join('/')
+      found.set(key, { labels, value: (found.get(key)?.value ?? 0) + 1 })
+    }
+  }
+  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => ({ metric: problemsMetric, ...reading }))
+}
+
 /** Objects by kind and what their Ready condition says. */
 function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
   const counts = new Map<string, number>()
-  for (const { kind, status } of objects) {
-    const conditions = (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
-    const ready = conditions.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'
+  for (const object of objects) {
+    const { kind } = object
+    const ready = conditionsOf(object).find(({ type }) => type === 'Ready')?.status ?? 'Unknown'
     counts.set(`${kind}/${ready}`, (counts.get(`${kind}/${ready}`) ?? 0) + 1)
   }
   return [...counts].sort().map(([key, value]) => {
@@ -95,6 +117,7 @@ export function startMetrics({ queue, watches, objects, leading }: MetricsSource
     readings: [
       { metric: leadingMetric, labels: {}, value: leading() ? 1 : 0 },
       ...byReadiness(objects()),
+      ...byProblem(objects()),
       { metric: depth, labels: {}, value: queue.depth },
       { metric: delayed, labels: {}, value: queue.delayed },
       { metric: working, labels: {}, value: queue.working },

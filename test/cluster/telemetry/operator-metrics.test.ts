@@ -29,6 +29,9 @@ const impatient = JSON.stringify({
 })
 
 const KINDS = { mcpg: 'MCPGroup', mcpserver: 'MCPServer', vmcp: 'VirtualMCPServer', mcpotel: 'MCPTelemetryConfig' }
+// It names a member that the group does not have, and serves the others.
+const front = gateway('front', 'main')
+front.spec['config'] = { aggregation: { tools: [{ workload: 'none' }] } }
 const objects = [
   group(),
   telemetry('main'),
@@ -36,7 +39,7 @@ const objects = [
   server('one', 'main'),
   server('two', 'main'),
   server('lost', 'main', 'no-such-group'),
-  gateway('front', 'main'),
+  front,
 ]
 
 test.before(async () => {
@@ -105,6 +108,16 @@ test('objects are counted by kind and readiness, as the API server has them', as
   await agree('objects', () => counts('sum by (kind, ready) (portico_operator_objects)', 'kind', 'ready'), readiness)
   const all = await counts('sum by (kind) (portico_operator_objects)', 'kind')
   assert.equal(all, ['MCPGroup 1', 'MCPServer 4', 'MCPTelemetryConfig 2', 'VirtualMCPServer 1'])
+})
+
+test('what is wrong with objects is counted by condition and reason', async () => {
+  const labels = ['kind', 'condition', 'reason', 'severity']
+  const told = () => counts(`sum by (${labels}) (portico_operator_problems)`, ...labels)
+  await agree('problems', told, () => [
+    'MCPServer/Ready/ChildRefused/error 1',
+    'MCPServer/ReferencesResolved/ReferenceNotFound/error 1',
+    'VirtualMCPServer/BackendNameWarning/NoSuchMember/warning 1',
+  ])
 })
 
 test('requests are counted by verb and answer, as the API server’s audit log has them', async () => {
