@@ -2,6 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { ToolSearchStatus } from '../../../dataplane/config/status.ts'
 import type { UpstreamTokens } from '../../../dataplane/credentials/index.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { keptLog } from '../kept-log.ts'
@@ -24,6 +25,8 @@ export interface GatewayStatus {
   readonly config: string
   readonly refused: readonly { readonly pointer: string; readonly message: string }[]
   readonly sessions: number
+  /** Null where all tools are listed. */
+  readonly toolSearch: ToolSearchStatus | null
   readonly backends: readonly {
     readonly name: string
     readonly health: string

@@ -179,7 +179,7 @@ test('each caller finds and calls their own at both replicas, in either order, a
   const search = rpc('tools/call', { name: 'find_tool', arguments: { query: 'echo' } })
   for (const { url } of replicas) assert.is((await post(url, search, stolen)).status, 404)
   // One list for each kind of caller, at each replica.
-  for (const replica of replicas) assert.is(((await replica.status()) as any).toolSearch.indexes, 3)
+  for (const replica of replicas) assert.is((await replica.status()).toolSearch?.indexes, 3)
 })
 
 test('calls by call_tool at both replicas, of clients of both eras, count in the same buckets', async () => {

@@ -214,7 +214,7 @@ test('what policies deny is never found, and calling it is like calling nothing'
   }
   // One list for each kind of caller, however many sessions and tokens there are.
   await find(url, query, {}, await bearer('ada'))
-  assert.is(((await gateway.status()) as any).toolSearch.indexes, 3)
+  assert.is((await gateway.status()).toolSearch?.indexes, 3)
 })
 
 test('a call counts under the name of the tool that is called', async () => {
@@ -271,7 +271,7 @@ test('all tools are listed again when the search is configured away', async () =
     return json.result.tools.length === TOOLS.length
   })
   assert.is((await call('modern', gateway.url, 'find_tool', { query: 'x' })).json.error.code, -32602)
-  assert.is(((await gateway.status()) as any).toolSearch, null)
+  assert.is((await gateway.status()).toolSearch, null)
 })
 
 test('a tool that asks its modern client goes on with the answer', async () => {
