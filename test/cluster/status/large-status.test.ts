@@ -1,9 +1,9 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { group, manifest, telemetry, yaml } from './support/manifests.ts'
+import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { group, manifest, telemetry, yaml } from '../support/manifests.ts'
 import {
   eventually,
   installOperator,
@@ -11,7 +11,7 @@ import {
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './support/operator-process.ts'
+} from '../support/operator-process.ts'
 
 const SERVERS = 1_200
 const TELEMETRY = {

@@ -2,19 +2,19 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type GatewayUnderTest, startGateway, type TestConfig } from '../support/gateway/gateway.ts'
-import { postModern } from '../support/gateway/post.ts'
-import { type McpTestServer, startMcpServer } from '../support/servers/dual-server.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { group, manifest, yaml } from './support/manifests.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { group, manifest, yaml } from '../support/manifests.ts'
 import {
   eventually,
   installOperator,
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './support/operator-process.ts'
-import { givePodAddress, type PodAddress } from './support/pod-address.ts'
+} from '../support/operator-process.ts'
+import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess
