@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import type { Subject } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
-import { backendOfUri, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 import { memoized } from './memoized.ts'
@@ -31,21 +31,21 @@ const promptOf = (id: string, backend: string | undefined): Subject =>
 
 /** The resource of a URI, or what a template may give. */
 export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
-  resourceAt(uri, backendOfUri(catalog, uri)?.name)
+  resourceAt(uri, holderOf(catalog, uri))
 
 export const resourceAt = (uri: string, backend: string | undefined): Subject =>
   keyed({ action: 'read_resource', type: 'Resource', id: uri, backend, hints: NO_HINTS })
 
 /** The prompt of a name, whether or not there is one. */
 export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
-  promptOf(name, prompts.get(name)?.backend.name)
+  promptOf(name, prompts.get(name)?.backend)
 
 /** The tools of a catalog, by their routes, and composite ones by name; read once for each catalog. */
 const toolsOf = memoized((catalog: Catalog) => {
   const texts = textsIn(catalog.legacyList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
-    return [route, { subject: toolOf(name, route.backend.name, hintsIn(text)), text }] as const
+    return [route, { subject: toolOf(name, route.backend, hintsIn(text)), text }] as const
   })
   const byRoute = new Map<Route, Listed>(listed)
   const composites = [...catalog.composites].map(
@@ -59,7 +59,7 @@ const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): Re
   new Map(
     [...stepTools.values()]
       .filter(({ route }) => !shown.has(route))
-      .map(({ name, text, route }) => [route, toolOf(name, route.backend.name, hintsIn(text))]),
+      .map(({ name, text, route }) => [route, toolOf(name, route.backend, hintsIn(text))]),
   )
 
 /** The tool of a name, or of its route where there is one. */

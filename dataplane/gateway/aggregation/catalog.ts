@@ -93,8 +93,8 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   return [...shown.values()]
 }
 
-/** The backend whose resource has a URI, as clients read it; undefined where there is none. */
-type HolderOf = (uri: string) => Backend | undefined
+/** Name of the backend whose resource has a URI, as clients read it; undefined where there is none. */
+type HolderOf = (uri: string) => string | undefined
 const nobody: HolderOf = () => undefined
 
 /** Every tool of every backend, as steps of composite tools call it. */
@@ -110,7 +110,7 @@ function stepToolsOf(config: Shaping, backends: readonly Backend[], shown: reado
   return tools
 }
 
-const ownNameOf = ({ route }: Shown): string => `${route.backend.name}.${route.tool}`
+const ownNameOf = ({ route }: Shown): string => `${route.backend}.${route.tool}`
 
 function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] {
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
@@ -126,7 +126,7 @@ function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] 
 function withRightPage(tool: Shown, holderOf: HolderOf, withheld: string[]): Shown {
   const { page, route } = tool
   if (page === undefined || holderOf(page) === route.backend) return tool
-  withheld.push(`${route.backend.name}: ${tool.name} is shown without its page, ${page} is not its own`)
+  withheld.push(`${route.backend}: ${tool.name} is shown without its page, ${page} is not its own`)
   return { ...tool, text: withoutPage(tool.text) }
 }
 
@@ -172,7 +172,7 @@ function shownTool(backend: Backend, tool: BackendTool, shape: Shape, shownName:
     name: shownName,
     text: shownName === name && override === NO_OVERRIDE ? text : shapedText(text, shownName, override),
     route: {
-      backend,
+      backend: backend.name,
       tool: name,
       rename: shownName === name ? undefined : JSON.stringify(name),
       nameHeader: encodeHeaderValue(name),
@@ -205,18 +205,18 @@ class Clashes {
   /** The other name under which the tool is shown; undefined where it is not shown. */
   otherNameOf({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
     const { backend, tool } = route
-    const holder = shown.get(name)?.route.backend.name ?? ''
+    const holder = shown.get(name)?.route.backend ?? ''
     if (this.#strategy === 'priority') {
-      this.warnings.push(`${backend.name}: ${name} is not shown, ${holder} comes first`)
+      this.warnings.push(`${backend}: ${name} is not shown, ${holder} comes first`)
       return undefined
     }
     if (this.#strategy === 'manual') {
       const owners = this.conflicts.get(name) ?? [holder]
-      this.conflicts.set(name, [...owners, backend.name])
+      this.conflicts.set(name, [...owners, backend])
       return undefined
     }
-    const other = otherName(name, `${backend.name}\0${tool}`)
-    this.warnings.push(`${backend.name}: ${name} is taken, shown as ${other}`)
+    const other = otherName(name, `${backend}\0${tool}`)
+    this.warnings.push(`${backend}: ${name} is taken, shown as ${other}`)
     return shown.has(other) ? undefined : other
   }
 }

@@ -58,7 +58,7 @@ export function compositeTools(
     const { name, tools } = workflow
     const holder = shown.get(name)
     if (holder !== undefined) {
-      problems.push(`${name} is not shown: ${holder.backend.name} has a tool of this name`)
+      problems.push(`${name} is not shown: ${holder.backend} has a tool of this name`)
       continue
     }
     for (const tool of tools)

@@ -29,11 +29,11 @@ export interface PromptResourceCatalog {
   readonly tasks: object
   readonly lists: Readonly<Record<ItemKind, SerializedList>>
   readonly prompts: ReadonlyMap<string, Route>
-  /** Backends that have resources, in the order of the configuration. */
-  readonly holders: readonly Backend[]
-  /** By URI and by URI template, as listed. */
-  readonly uris: ReadonlyMap<string, Backend>
-  readonly templates: readonly (UriPattern & { readonly backend: Backend })[]
+  /** Names of the backends that have resources, in the order of the configuration. */
+  readonly holders: readonly string[]
+  /** Names of backends, by URI and by URI template, as listed. */
+  readonly uris: ReadonlyMap<string, string>
+  readonly templates: readonly (UriPattern & { readonly backend: string })[]
 }
 
 /**
@@ -49,7 +49,7 @@ export function buildPromptResourceCatalog(
     const { prefix } = shapeOf(config, backend.name)
     return addPrompts(backend, (key) => (config.role === 'proxy' ? key : fitName(prefix + key)), prompts)
   })
-  const uris = new Map<string, Backend>()
+  const uris = new Map<string, string>()
   const templates = addressed(backends, 'templates', uris)
   const resources = addressed(backends, 'resources', uris)
   const shown = backends.filter(({ name }) => !shapeOf(config, name).hidden)
@@ -64,7 +64,7 @@ export function buildPromptResourceCatalog(
       templates: serialized('templates', templates.map(textOf)),
     },
     prompts,
-    holders: backends.filter((backend) => isObject(backend.capabilities['resources'])),
+    holders: backends.filter(({ capabilities }) => isObject(capabilities['resources'])).map(({ name }) => name),
     uris,
     templates: templates
       .map(({ backend, item }) => ({ backend, ...uriPattern(item.key) }))
@@ -84,7 +84,7 @@ function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: 
     if (prompts.has(name)) continue
     const renamed = name !== key
     prompts.set(name, {
-      backend,
+      backend: backend.name,
       tool: key,
       rename: renamed ? JSON.stringify(key) : undefined,
       nameHeader: encodeHeaderValue(key),
@@ -96,23 +96,24 @@ function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: 
 }
 
 interface Addressed {
-  readonly backend: Backend
+  /** Its name. */
+  readonly backend: string
   readonly item: BackendItem
 }
 
 const textOf = ({ item }: Addressed): string => item.text
 
-function addressed(backends: readonly Backend[], kind: 'resources' | 'templates', uris: Map<string, Backend>) {
+function addressed(backends: readonly Backend[], kind: 'resources' | 'templates', uris: Map<string, string>) {
   const found: Addressed[] = []
   for (const backend of backends) {
     for (const item of backend[kind]) {
       if (uris.has(item.key)) continue
-      uris.set(item.key, backend)
-      found.push({ backend, item })
+      uris.set(item.key, backend.name)
+      found.push({ backend: backend.name, item })
     }
     // Pages of apps need not be listed (MCP Apps, resource discovery).
     for (const { app } of (kind === 'resources' && backend.tools) || [])
-      if (app?.uri !== undefined && !uris.has(app.uri)) uris.set(app.uri, backend)
+      if (app?.uri !== undefined && !uris.has(app.uri)) uris.set(app.uri, backend.name)
   }
   return found
 }
@@ -148,8 +149,8 @@ export function instructionsOf(backends: readonly Backend[]): string | undefined
   return parts.length === 0 ? undefined : parts.join('\n\n')
 }
 
-/** The backend that has a resource; undefined where none is known to. */
-export function backendOfUri({ uris, templates, holders }: PromptResourceCatalog, uri: string): Backend | undefined {
+/** Name of the backend that has a resource; undefined where none is known to. */
+export function holderOf({ uris, templates, holders }: PromptResourceCatalog, uri: string): string | undefined {
   // A URI need not be listed to be there, and where there is one backend nobody else can have it.
   if (holders.length === 1) return holders[0]
   return uris.get(uri) ?? templates.find((template) => template.matches(uri))?.backend

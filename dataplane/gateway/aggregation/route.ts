@@ -1,10 +1,10 @@
 import type { Operation } from '../../telemetry/observe.ts'
-import type { Backend } from '../backends/backend/backend.ts'
 import type { ParamHeader } from '../mcp/param-headers.ts'
 
 /** Where a call of a shown tool goes. */
 export interface Route {
-  readonly backend: Backend
+  /** Name of the backend: which one it is, everybody's or the caller's own, a view says. */
+  readonly backend: string
   /** The backend's own name for the tool. */
   readonly tool: string
   /** That name as JSON text; undefined where it is the shown one. */

@@ -56,6 +56,10 @@ export class Backends {
     this.#onChange = onChange
   }
 
+  named(name: string): Backend | undefined {
+    return this.#members.get(name)?.backend
+  }
+
   get allTried(): boolean {
     return this.#untried.size === 0
   }

@@ -13,6 +13,7 @@ import { TOKEN_ENDED } from '../request/token-ended.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { callDetails, usedBy } from './call-details.ts'
 import type { CallServices } from './call-services.ts'
+import type { Destination } from './destination.ts'
 import { answerLimited } from './limited-answer.ts'
 import { answerWithLink } from './link-answer.ts'
 
@@ -71,12 +72,11 @@ export class Call implements InFlightCall, Origin {
   #upstream!: Upstream
   #relay!: Relay
 
-  constructor(services: CallServices, context: RequestContext, route: Route, message: Message) {
+  constructor(services: CallServices, context: RequestContext, { backend, route }: Destination, message: Message) {
     this.services = services
     this.context = context
     this.message = message
     this.route = route
-    const { backend } = route
     this.backend = backend
     this.share = context.share
     const now = performance.now()

@@ -1,5 +1,4 @@
 import { PublicError } from '../../server/errors.ts'
-import type { Route } from '../aggregation/catalog.ts'
 import { MOST_CALLS } from '../backends/connection/transport.ts'
 import type { Message } from '../mcp/message.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
@@ -7,6 +6,7 @@ import { OK, type RequestContext } from '../request/request-context.ts'
 import { AnswerRelay } from './answer-relay.ts'
 import { Call } from './call.ts'
 import type { CallServices } from './call-services.ts'
+import type { Destination } from './destination.ts'
 import { withoutLinkResponse } from './link-answer.ts'
 import { UpstreamRequest } from './upstream-request.ts'
 
@@ -21,10 +21,10 @@ const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
 export function relayCall(
   services: CallServices,
   context: RequestContext,
-  route: Route,
+  destination: Destination,
   message: Message = context.message,
 ): void {
-  const call = new Call(services, context, route, withoutLinkResponse(message))
+  const call = new Call(services, context, destination, withoutLinkResponse(message))
   if (isResumed(call)) {
     call.observed.end(OK)
     return

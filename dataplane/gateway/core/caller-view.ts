@@ -6,8 +6,8 @@ import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
 import {
-  backendOfUri,
   buildPromptResourceCatalog,
+  holderOf,
   type PromptResourceCatalog,
 } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -61,6 +61,7 @@ export class CallerView implements View {
   /** What is kept in `built` of this view. */
   #kept: Built | undefined
   #backends: readonly Backend[] = []
+  #named: ReadonlyMap<string, Backend> = new Map()
   #version = -1
   /** `performance.now()` from which on it is looked whether lists have become old. */
   #lookAt = 0
@@ -114,7 +115,8 @@ export class CallerView implements View {
   }
 
   backendNamed(name: string): Backend | undefined {
-    return this.backends.find((backend) => backend.name === name)
+    this.#current()
+    return this.#named.get(name)
   }
 
   get catalog(): Catalog {
@@ -144,6 +146,7 @@ export class CallerView implements View {
       this.#own = personal.map((of) => before.get(of) ?? this.#open(of))
       const own = new Map(this.#own.map(({ of, backend }) => [of.shared.name, backend]))
       this.#backends = shared.backends.map((backend) => own.get(backend.name) ?? backend)
+      this.#named = new Map(this.#backends.map((backend) => [backend.name, backend]))
     }
     return this.#own
   }
@@ -163,7 +166,7 @@ export class CallerView implements View {
     if (this.#kept !== undefined && this.#kept.version === version) return this.#kept
     const { built, config } = this.#ground
     const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
-    const catalog = buildCatalog(config, this.backends, (uri) => backendOfUri(promptsAndResources, uri))
+    const catalog = buildCatalog(config, this.backends, (uri) => holderOf(promptsAndResources, uri))
     const next: Built = { version, catalog, promptsAndResources }
     built.set(this, next, { size: sizeOf(next) })
     // What is larger than all that may be kept is not.

@@ -9,10 +9,10 @@ import { ClientRequests } from '../../server/connections.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
-import { goodCatalog } from '../aggregation/good-catalog.ts'
+import { type BuiltCatalog, goodCatalog } from '../aggregation/good-catalog.ts'
 import {
-  backendOfUri,
   buildPromptResourceCatalog,
+  holderOf,
   type PromptResourceCatalog,
 } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -40,7 +40,7 @@ import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges, type Shown } from './list-changes.ts'
 import { isWaitingForServer, missingBackends } from './readiness.ts'
 import { statusOf } from './status.ts'
-import type { View } from './view.ts'
+import { backendOfUri, type View } from './view.ts'
 import { warnOf } from './warn-of.ts'
 
 interface GatewayOptions {
@@ -99,7 +99,7 @@ export class Gateway implements View {
   setup: Setup
   /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
   refused: readonly Finding[] = []
-  catalog: Catalog
+  #built: BuiltCatalog
   promptsAndResources: PromptResourceCatalog
   readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
   readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
@@ -150,7 +150,7 @@ export class Gateway implements View {
       storage,
       backendNamed: ({ record }, name) => this.views.backendNamed(record.binding, name),
       watch: ({ record }, uri, onUpdate) => {
-        const backend = backendOfUri(this.views.known(record.binding).promptsAndResources, uri)
+        const backend = backendOfUri(this.views.known(record.binding), uri)
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
       onServerMessage: (session, backendSession, bytes) => relayUnsolicited(this, session, backendSession, bytes),
@@ -158,7 +158,7 @@ export class Gateway implements View {
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
     })
-    this.catalog = buildCatalog(loaded.config, [])
+    this.#built = { catalog: buildCatalog(loaded.config, []), backends: [] }
     this.promptsAndResources = buildPromptResourceCatalog(loaded.config, [])
     this.#shown = { judge: this.setup.judge, catalog: this.catalog, promptsAndResources: this.promptsAndResources }
     this.#follow()
@@ -236,20 +236,22 @@ export class Gateway implements View {
     this.#version++
     this.promptsAndResources = buildPromptResourceCatalog(config, this.#backends.all)
     this.sessions.watchAgain()
-    this.catalog = this.#goodOf(
-      buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.promptsAndResources, uri)),
+    const catalog = this.#goodOf(
+      buildCatalog(config, this.#backends.all, (uri) => holderOf(this.promptsAndResources, uri)),
     )
-    const { catalog } = this
     this.#shown = { judge, catalog, promptsAndResources: this.promptsAndResources }
     if (!catalog.legacyList.equals(before.catalog.legacyList)) warnOf(catalog, this.log)
     notifyOfChanges(this, before, this.#shown)
   }
 
+  /** The catalog to show, where `next` is what the backends offer now. */
   #goodOf(next: Catalog): Catalog {
+    const { all } = this.#backends
     this.#conflicts = next.conflicts
-    const good = goodCatalog(next, this.catalog, this.allListed ? this.#backends.all : [])
-    if (good !== next) this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
-    return good
+    this.#built = goodCatalog({ catalog: next, backends: all }, this.#built, this.allListed ? all : [])
+    const { catalog } = this.#built
+    if (catalog !== next) this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
+    return catalog
   }
 
   /** A fault in something that no request waits for: the log has it, and only `what` is not done. */
@@ -299,12 +301,16 @@ export class Gateway implements View {
   }
 
   backendNamed(name: string): Backend | undefined {
-    return this.#backends.all.find((backend) => backend.name === name)
+    return this.#backends.named(name)
   }
 
   /** Why the session storage of the configuration is not used; undefined where it is. */
   get storageProblem(): string | undefined {
     return this.#storage.problem
+  }
+
+  get catalog(): Catalog {
+    return this.#built.catalog
   }
 
   /** What the admin listener shows at /status. */

@@ -32,7 +32,7 @@ interface StatusParts {
 /** The gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): GatewayStatus {
   const { setup, refused, sessions, catalog, backends, rateLimits, search, runs } = parts
-  const shown = new Map<Backend, number>()
+  const shown = new Map<string, number>()
   for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return {
     config: setup.hash,
@@ -51,7 +51,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
       revision: backend.revision,
       circuit: backend.health.circuit,
       lastError: backend.health.lastError ?? null,
-      tools: shown.get(backend) ?? 0,
+      tools: shown.get(backend.name) ?? 0,
       latencyMs: backend.tools === undefined ? null : backend.health.latencyMs,
     })),
   }

@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
+import { holderOf } from '../aggregation/prompt-resource-catalog.ts'
 import { shapeOf } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
@@ -16,6 +17,12 @@ export interface View extends Catalogs {
   /** The backends for want of which lists fail now. */
   readonly missing: readonly Backend[]
   backendNamed(name: string): Backend | undefined
+}
+
+/** The backend that has a resource, for whoever has this view; undefined where none is known to. */
+export function backendOfUri(view: View, uri: string): Backend | undefined {
+  const name = holderOf(view.promptsAndResources, uri)
+  return name === undefined ? undefined : view.backendNamed(name)
 }
 
 /** The backends that have never listed their tools and could have one of this name. */

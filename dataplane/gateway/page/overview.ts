@@ -55,7 +55,7 @@ export function overviewOf({ setup, catalog, backends }: Gateway, headers: Incom
   const servers = backends.slice(0, MOST_SERVERS).map((backend) => ({
     name: shortened(backend.name, LONGEST_NAME),
     health: backend.health.state,
-    tools: countOf.get(backend) ?? 0,
+    tools: countOf.get(backend.name) ?? 0,
   }))
   const access = { kind: 'open', servers, serverCount: backends.length, tools, toolCount: total } as const
   return { name: config.name, endpoint, access }

@@ -1,5 +1,4 @@
 import type { Catalog } from '../aggregation/catalog.ts'
-import type { Backend } from '../backends/backend/backend.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 
 /** A tool as a page shows it. */
@@ -13,7 +12,8 @@ interface ToolSummaries {
   readonly tools: readonly ToolSummary[]
   /** How many there are in all. */
   readonly total: number
-  readonly countOf: ReadonlyMap<Backend, number>
+  /** Of each backend that has any, by its name. */
+  readonly countOf: ReadonlyMap<string, number>
 }
 
 /** What backends write has no bound in length or number that suits a page. */
@@ -35,7 +35,7 @@ export function toolSummaries(catalog: Catalog): ToolSummaries {
 }
 
 function summarize({ routes, legacyList }: Catalog): ToolSummaries {
-  const countOf = new Map<Backend, number>()
+  const countOf = new Map<string, number>()
   for (const { backend } of routes.values()) countOf.set(backend, (countOf.get(backend) ?? 0) + 1)
   // The text may end amid a tool, which is then left out.
   const text = legacyList.subarray(0, MOST_READ).toString()

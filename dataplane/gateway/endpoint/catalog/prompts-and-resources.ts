@@ -1,11 +1,11 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { PublicError } from '../../../server/errors.ts'
-import { backendOfUri } from '../../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import type { ItemKind } from '../../backends/lists/list-kind.ts'
 import { untilActive } from '../../backends/session/resource-updates.ts'
 import { isServedInSession } from '../../call/input/served-in-session.ts'
 import { relayCall } from '../../call/relay-call.ts'
+import { backendOfUri } from '../../core/view.ts'
 import { encodeHeaderValue } from '../../mcp/headers.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
@@ -13,6 +13,7 @@ import { withParams } from '../../mcp/rewrite.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 import { answerVisible, checkMayGet, checkMayRead, checkMayRefer, unknown } from './caller-catalog.ts'
+import { at, destinationOf } from './destination.ts'
 
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
@@ -29,7 +30,7 @@ export function getPrompt(request: EndpointRequest): void {
     checkMayGet(request, name)
     const route = request.view.promptsAndResources.prompts.get(name)
     if (route === undefined) throw unknown(request, 'unknown_prompt')
-    relayCall(request.gateway, request, route)
+    relayCall(request.gateway, request, destinationOf(request, route))
   })
 }
 
@@ -37,7 +38,7 @@ export function getPrompt(request: EndpointRequest): void {
 export function readResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
     const { backend, uri } = backendOfRequest(request)
-    relayCall(request.gateway, request, routeTo(backend, encodeHeaderValue(uri)))
+    relayCall(request.gateway, request, at(backend, encodeHeaderValue(uri)))
   })
 }
 
@@ -50,16 +51,17 @@ export function complete(request: EndpointRequest): void {
     const { promptsAndResources } = request.view
     if (ref['type'] !== 'ref/prompt') {
       const { uri } = ref
-      const backend = typeof uri === 'string' ? backendOfUri(promptsAndResources, uri) : undefined
+      const backend = typeof uri === 'string' ? backendOfUri(request.view, uri) : undefined
       if (backend === undefined) throw unknownResource(request, uri)
-      relayCall(request.gateway, request, routeTo(backend), asJudged(request, ref))
+      relayCall(request.gateway, request, at(backend), asJudged(request, ref))
       return
     }
     const route = typeof ref['name'] === 'string' ? promptsAndResources.prompts.get(ref['name']) : undefined
     if (route === undefined) throw unknown(request, 'unknown_prompt')
-    const { rename, backend } = route
+    const { rename } = route
+    const { backend } = destinationOf(request, route)
     const message = asJudged(request, ref)
-    relayCall(request.gateway, request, routeTo(backend), rename === undefined ? message : withPrompt(message, rename))
+    relayCall(request.gateway, request, at(backend), rename === undefined ? message : withPrompt(message, rename))
   })
 }
 
@@ -84,7 +86,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   // A backend that can't be reached fails the relayed call.
   const isRelayed = !(isEnd && isWatched) && (await isServedInSession(session, backend).catch(() => true))
   if (isRelayed) {
-    relayCall(request.gateway, request, routeTo(backend))
+    relayCall(request.gateway, request, at(backend))
     return
   }
   await (isEnd ? serverMessages.unwatch(session, uri) : serverMessages.watch(session, uri))
@@ -97,7 +99,7 @@ export function backendOfRequest(request: EndpointRequest): { readonly backend: 
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
   checkMayRead(request, uri)
-  const backend = backendOfUri(request.view.promptsAndResources, uri)
+  const backend = backendOfUri(request.view, uri)
   if (backend === undefined) throw unknownResource(request, uri)
   return { backend, uri }
 }
@@ -111,15 +113,6 @@ function asJudged({ message, setup }: EndpointRequest, ref: Readonly<Record<stri
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
   return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
 }
-
-/** A route on which nothing is renamed. */
-export const routeTo = (backend: Backend, nameHeader = '') => ({
-  backend,
-  tool: '',
-  rename: undefined,
-  nameHeader,
-  paramHeaders: [],
-})
 
 /** The request with the prompt's own name (JSON text) in its `ref`, all else as it was. */
 function withPrompt(message: Message, name: string): Message {

@@ -1,10 +1,10 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import type { Caller } from '../../../identity/caller.ts'
 import { PublicError } from '../../../server/errors.ts'
-import { backendOfUri } from '../../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { watchResources } from '../../backends/backend/resource-watch.ts'
 import { type ResourceWatch, untilActive } from '../../backends/session/resource-updates.ts'
+import { backendOfUri } from '../../core/view.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import type { ChangedList, Listening } from '../../request/listeners.ts'
 import { OK } from '../../request/request-context.ts'
@@ -81,8 +81,8 @@ class Listener implements Listening, TokenHolder {
     gateway.listeners.add(this)
     gateway.tokens.add(this)
     this.context.onGone = this
-    const { promptsAndResources } = this.context.view
-    const places = this.#uris.map((uri) => [backendOfUri(promptsAndResources, uri), uri] as const)
+    const { view } = this.context
+    const places = this.#uris.map((uri) => [backendOfUri(view, uri), uri] as const)
     this.#watchedAt = new Set(places.map(([backend]) => backend))
     this.#watches = watchResources(places, (uri) => {
       // The policies may have changed since.

@@ -1,5 +1,4 @@
 import { PublicError } from '../../../server/errors.ts'
-import type { Route } from '../../aggregation/catalog.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { resultOf } from '../../backends/connection/result-of.ts'
 import { readListPage } from '../../backends/lists/list-page.ts'
@@ -13,7 +12,7 @@ import { withParams } from '../../mcp/rewrite.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
-import { routeTo } from '../catalog/prompts-and-resources.ts'
+import { at } from '../catalog/destination.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /** Tasks of the legacy era, which came with this revision and went with the next (2025-11-25, tasks). */
@@ -29,7 +28,7 @@ const areOffered = ({ session, view }: EndpointRequest): boolean =>
  * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
  * would answer with one. Throws `method_not_found` where tasks were offered and this tool's backend runs none.
  */
-export function asTaskCall(request: EndpointRequest, { backend }: Route): Message {
+export function asTaskCall(request: EndpointRequest, backend: Backend): Message {
   const { message, era } = request
   if (era === 'modern' && backend.era?.era === 'modern') return message
   if (!areOffered(request)) return edited(message, { task: undefined })
@@ -46,7 +45,7 @@ export function relaySessionTask(request: EndpointRequest): void {
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   checkMayCallPlain(request, session.toolOfTask(task.backend, task.id))
-  relayCall(request.gateway, request, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) }))
+  relayCall(request.gateway, request, at(backend), edited(message, { taskId: JSON.stringify(task.id) }))
 }
 
 /** Where a list of tasks goes on: at these backends, behind these cursors of theirs. */

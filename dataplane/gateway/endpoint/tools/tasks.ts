@@ -6,7 +6,7 @@ import { editObject } from '../../mcp/json.ts'
 import { withParams } from '../../mcp/rewrite.ts'
 import { hasTasks, TASKS_EXTENSION } from '../../mcp/tasks.ts'
 import { checkMayCallPlain } from '../catalog/caller-catalog.ts'
-import { routeTo } from '../catalog/prompts-and-resources.ts'
+import { at } from '../catalog/destination.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
@@ -24,6 +24,5 @@ export function relayTask(request: EndpointRequest): void {
   const { text, paramsStart, paramsEnd } = message
   const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
   const relayed = withParams(message, params)
-  const route = { ...routeTo(backend, encodeHeaderValue(task.id)), tool: task.tool ?? '' }
-  relayCall(request.gateway, request, route, relayed)
+  relayCall(request.gateway, request, at(backend, encodeHeaderValue(task.id), task.tool), relayed)
 }

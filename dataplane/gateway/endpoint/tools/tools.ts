@@ -9,6 +9,7 @@ import { showsApps } from '../../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { checkParamHeaders } from '../../mcp/param-headers.ts'
 import { answerVisible, checkMayCall, unknown } from '../catalog/caller-catalog.ts'
+import { destinationOf } from '../catalog/destination.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
@@ -105,10 +106,7 @@ function follow(request: EndpointRequest, route: Route): void {
   const { message } = request
   if (request.era === 'modern' && !request.isInner && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, message.params?.['arguments'])
-  relayCall(
-    request.gateway,
-    request,
-    route,
-    message.params?.['task'] === undefined ? message : asTaskCall(request, route),
-  )
+  const destination = destinationOf(request, route)
+  const asked = message.params?.['task'] === undefined ? message : asTaskCall(request, destination.backend)
+  relayCall(request.gateway, request, destination, asked)
 }

@@ -23,7 +23,7 @@ const catalogOf = (aggregation: Aggregation, backends = [gamma, beta, alpha]) =>
   buildCatalog({ role: 'gateway', aggregation }, backends)
 
 const shown = (aggregation: Aggregation) =>
-  [...catalogOf(aggregation).routes].map(([name, { backend }]) => `${name}@${backend.name}`)
+  [...catalogOf(aggregation).routes].map(([name, { backend }]) => `${name}@${backend}`)
 
 const table: readonly [string, Aggregation, readonly string[]][] = [
   ['prefix', {}, ['alpha_a', 'alpha_same', 'beta_b', 'beta_same', 'gamma_c', 'gamma_same']],

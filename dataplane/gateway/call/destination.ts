@@ -1,0 +1,8 @@
+import type { Route } from '../aggregation/route.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+
+/** Where a call goes: to the caller's own backend or to everybody's, and there along a route. */
+export interface Destination {
+  readonly backend: Backend
+  readonly route: Route
+}
