@@ -43,8 +43,8 @@ export function personalBackend(
   const { config, directory } = options
   if (config.credential === undefined) return undefined
   const strategy = createStrategy(config.credential, { directory, upstreamTokens })
-  const configured = () => new ConfiguredHeaders(config, directory)
-  const own = new OwnHeaders(configured(), strategy)
+  const configured = new ConfiguredHeaders(config, directory)
+  const own = new OwnHeaders(configured, strategy)
   const forwards = config.credential.forwarded?.headerNames.map((name) => name.toLowerCase())
   const shared = new Backend({ ...options, headers: own, release: () => strategy.close() })
   return {
@@ -55,7 +55,7 @@ export function personalBackend(
     // What the gateway's own credential shows is not everybody's.
     openTools: strategy.obtainOwn === undefined ? openTools(shared) : async () => undefined,
     open(credential) {
-      const caller = new CallerHeaders(config.name, configured(), credential)
+      const caller = new CallerHeaders(config.name, configured, credential)
       // A stream of messages (HTTP+SSE) is one conversation: each caller has one.
       const transport = config.transport === 'sse' ? undefined : transportOf(shared, credential, strategy)
       const backend = new Backend({ ...options, caller, transport })

@@ -1,8 +1,6 @@
-import type { LRUCache } from 'lru-cache'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
 import {
@@ -11,16 +9,12 @@ import {
   type PromptResourceCatalog,
 } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
+import type { SharedLists } from '../backends/lists/shared-lists.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { CallerFeed } from '../backends/refresh/caller-feed.ts'
 import { missingBackends } from './readiness.ts'
+import type { KeptCatalogs, SharedCatalogs } from './shared-catalogs.ts'
 import type { View } from './view.ts'
-
-/** Both catalogs of a view, and when they were built. */
-export interface Built extends Catalogs {
-  /** Of the lists of the gateway that they were built from. */
-  readonly version: number
-}
 
 /** What all views of callers stand on. */
 export interface ViewGround {
@@ -31,8 +25,8 @@ export interface ViewGround {
   /** Changes with the lists in `shared`. */
   readonly version: number
   readonly cache: CredentialCache
-  /** Catalogs of views: beyond a bound in bytes those that were not used for longest are built anew. */
-  readonly built: LRUCache<CallerView, Built>
+  readonly lists: SharedLists
+  readonly catalogs: SharedCatalogs
   /** The lists of a view have changed. */
   changed(view: CallerView, before: Catalogs): void
 }
@@ -55,11 +49,12 @@ export class CallerView implements View {
   usedAt = Number.NEGATIVE_INFINITY
   /** Who came last, as it is known by its token. */
   caller: Caller | undefined
+  readonly binding: string
+  /** Where its catalogs are kept; undefined where none were needed since they changed. */
+  kept: KeptCatalogs | undefined
   readonly #ground: ViewGround
   #subject: Subject
   #own: readonly Own[] = []
-  /** What is kept in `built` of this view. */
-  #kept: Built | undefined
   #backends: readonly Backend[] = []
   #named: ReadonlyMap<string, Backend> = new Map()
   #version = -1
@@ -68,8 +63,10 @@ export class CallerView implements View {
   /** The version under which all lists had been asked for. */
   #listedVersion = -1
 
-  constructor(ground: ViewGround, subject: Subject) {
+  /** @param binding the name by which things of the caller are kept */
+  constructor(ground: ViewGround, binding: string, subject: Subject) {
     this.#ground = ground
+    this.binding = binding
     this.#subject = subject
   }
 
@@ -81,7 +78,7 @@ export class CallerView implements View {
 
   /** Its catalogs are among those that were used last. */
   keep(): void {
-    this.#ground.built.get(this)
+    if (this.kept !== undefined) this.#ground.catalogs.touch(this.kept)
   }
 
   /** The caller is here, at `now` (`performance.now()`). */
@@ -120,16 +117,32 @@ export class CallerView implements View {
   }
 
   get catalog(): Catalog {
-    return this.#built().catalog
+    return this.catalogs.catalog
   }
 
   get promptsAndResources(): PromptResourceCatalog {
-    return this.#built().promptsAndResources
+    return this.catalogs.promptsAndResources
   }
 
   /** Both as they are now. */
   get catalogs(): Catalogs {
-    return this.#built()
+    const kept = this.kept
+    if (kept?.catalogs !== undefined && kept.version === this.#ground.version) return kept.catalogs
+    const { version, catalogs: shared } = this.#ground
+    const taken = shared.take(
+      version,
+      this.#current().map(({ backend }) => backend),
+      () => this.#build(),
+    )
+    this.kept = taken.kept
+    return taken.catalogs
+  }
+
+  #build(): Catalogs {
+    const { config } = this.#ground
+    const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
+    const catalog = buildCatalog(config, this.backends, (uri) => holderOf(promptsAndResources, uri))
+    return { catalog, promptsAndResources }
   }
 
   /** Backends that are this caller's alone. */
@@ -157,46 +170,17 @@ export class CallerView implements View {
     return {
       of,
       backend,
-      feed: new CallerFeed(backend, () => this.#changed(), of.openTools),
+      feed: new CallerFeed(backend, {
+        onChange: () => this.#changed(),
+        openTools: of.openTools,
+        lists: this.#ground.lists,
+      }),
     }
   }
 
-  #built(): Built {
-    const { version } = this.#ground
-    if (this.#kept !== undefined && this.#kept.version === version) return this.#kept
-    const { built, config } = this.#ground
-    const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
-    const catalog = buildCatalog(config, this.backends, (uri) => holderOf(promptsAndResources, uri))
-    const next: Built = { version, catalog, promptsAndResources }
-    built.set(this, next, { size: sizeOf(next) })
-    // What is larger than all that may be kept is not.
-    this.#kept = built.peek(this)
-    return next
-  }
-
-  /** There is no room for these any more. */
-  letGoOf(built: Built): void {
-    if (this.#kept === built) this.#kept = undefined
-  }
-
   #changed(): void {
-    const before = this.#kept
-    this.#ground.built.delete(this)
+    const before = this.kept?.catalogs
+    this.kept = undefined
     if (before !== undefined) this.#ground.changed(this, before)
   }
-}
-
-/** What a tool or another item of a catalog costs beside its text. */
-const ITEM_BYTES = 512
-
-/** Bytes that catalogs take, with what is kept of their lists once these were sent. */
-export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
-  const { legacyList, modernList, plain, routes, stepTools } = catalog
-  const { lists, prompts, uris } = promptsAndResources
-  const plainTools = plain.legacyList === legacyList ? [] : [plain.legacyList, plain.modernList]
-  const others = Object.values(lists).flatMap(({ legacy, modern }) => [legacy, modern])
-  const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + keptBytes(list), 0)
-  // The texts of items are held once more, as they were read.
-  const read = [legacyList, modernList, ...others].reduce((sum, { length }) => sum + length, 0)
-  return shown + read + ITEM_BYTES * (routes.size + stepTools.size + prompts.size + uris.size + 1)
 }

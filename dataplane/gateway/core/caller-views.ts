@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { LRUCache } from 'lru-cache'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../../credentials/index.ts'
 import type { Authenticated, Caller } from '../../identity/caller.ts'
@@ -8,9 +7,11 @@ import { PublicError } from '../../server/errors.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
+import { SharedLists } from '../backends/lists/shared-lists.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { bindingOf } from '../sessions/binding.ts'
-import { type Built, CallerView, type ViewGround } from './caller-view.ts'
+import { CallerView, type ViewGround } from './caller-view.ts'
+import { SharedCatalogs } from './shared-catalogs.ts'
 import type { View } from './view.ts'
 
 const MIB = 1024 * 1024
@@ -78,11 +79,8 @@ export class CallerViews {
     this.#mostClaims = mostBytes
     const fixed = {
       cache: new CredentialCache(),
-      built: new LRUCache<CallerView, Built>({
-        max: MOST_VIEWS,
-        maxSize: mostBytes,
-        dispose: (built, view) => view.letGoOf(built),
-      }),
+      lists: new SharedLists(),
+      catalogs: new SharedCatalogs(mostBytes),
       shared: options.shared,
       changed: (view: CallerView, before: Catalogs) => this.#changed(view, before),
     }
@@ -118,7 +116,7 @@ export class CallerViews {
     // A caller is one object for as long as its token is known.
     if (view?.caller !== caller) {
       const subject = this.#subjectOf(caller, request.req.headers)
-      view ??= this.#open(subject)
+      view ??= this.#open(binding, subject)
       this.#claims += claimsOf(caller) - claimsOf(view.caller)
       view.isOf(subject, caller)
     }
@@ -132,7 +130,7 @@ export class CallerViews {
     if (forwarded === undefined) return
     const subject = bearerOf(forwarded)
     const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
-    this.#enter(request, binding, this.#views.get(binding) ?? this.#open(subject))
+    this.#enter(request, binding, this.#views.get(binding) ?? this.#open(binding, subject))
   }
 
   #enter(request: Admitted, binding: string, view: CallerView): void {
@@ -179,14 +177,14 @@ export class CallerViews {
     return { issuer, subject, claims, login: this.#loginOf(caller), token: tokenIn(headers.authorization) }
   }
 
-  #open(subject: Subject): CallerView {
+  #open(binding: string, subject: Subject): CallerView {
     if (this.#isFull) this.#forget(0, MADE_ROOM)
     if (this.#isFull)
       throw new PublicError('unavailable', {
         message: 'Too many callers are served at the moment; try again.',
         headers: { 'retry-after': '10' },
       })
-    return new CallerView(this.#ground, subject)
+    return new CallerView(this.#ground, binding, subject)
   }
 
   get #isFull(): boolean {
@@ -216,13 +214,14 @@ export class CallerViews {
   }
 
   #changed(view: CallerView, before: Catalogs): void {
-    for (const [binding, known] of this.#views)
-      if (known === view) this.#options.onChange(binding, before, view.catalogs)
+    const { binding } = view
+    if (this.#views.get(binding) === view) this.#options.onChange(binding, before, view.catalogs)
   }
 
   /** Forgets callers who are away, and ends idle sessions of the others at their backends; `now` in milliseconds since 1970. */
   sweep(now: number): void {
     this.#forget(IDLE_MS, Number.POSITIVE_INFINITY)
+    this.#ground.catalogs.keepOnly(new Set([...this.#views.values()].map(({ kept }) => kept)))
     for (const view of this.#views.values()) for (const { callerSessions } of view.own) callerSessions.sweep(now)
   }
 

@@ -46,6 +46,9 @@ export interface BackendOptions {
 /** How long a known era is used without a probe: an upgraded server still answers `initialize`. Capabilities change as well. */
 const ERA_MS = 5 * 60_000
 
+/** One object, so that backends that have shown nothing show the same. */
+const NO_ITEMS: readonly BackendItem[] = []
+
 /** One backend: its connections, era, sessions, health and the tools it has shown. */
 export class Backend implements SessionPeer {
   readonly name: string
@@ -72,9 +75,9 @@ export class Backend implements SessionPeer {
   readonly share: Share
   /** Undefined until a first list has come; then the last good one. */
   tools: readonly BackendTool[] | undefined
-  prompts: readonly BackendItem[] = []
-  resources: readonly BackendItem[] = []
-  templates: readonly BackendItem[] = []
+  prompts: readonly BackendItem[] = NO_ITEMS
+  resources: readonly BackendItem[] = NO_ITEMS
+  templates: readonly BackendItem[] = NO_ITEMS
   /** As of the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */

@@ -2,6 +2,7 @@
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates'
 /** The lists besides that of tools. */
 export type ItemKind = Exclude<ListKind, 'tools'>
+export const ITEM_KINDS = ['prompts', 'resources', 'templates'] as const satisfies readonly ItemKind[]
 
 export interface ListForm {
   readonly method: string

@@ -1,13 +1,24 @@
 import type { Backend } from '../backend/backend.ts'
 import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { ITEM_KINDS } from '../lists/list-kind.ts'
+import { sameTexts } from '../lists/same-texts.ts'
+import type { SharedLists } from '../lists/shared-lists.ts'
+import type { BackendTool } from '../lists/tool.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
-import { sameTools } from './same-tools.ts'
 
 /** How long the first request of a caller waits for the caller's lists. */
 const FIRST_MS = 5_000
 /** After a failure the lists are asked for no sooner than this. */
 const PAUSE_MS = 2_000
+
+interface CallerFeedOptions {
+  onChange(): void
+  /** What the backend shows without any credential, for a caller who has yet to log in at a provider. */
+  openTools(): Promise<Backend['tools']>
+  /** Lists of other callers, who may be shown the same. */
+  readonly lists: SharedLists
+}
 
 /**
  * The lists of a backend as one caller sees them, asked for with the caller's credential. They are asked for when the
@@ -15,8 +26,7 @@ const PAUSE_MS = 2_000
  */
 export class CallerFeed {
   readonly backend: Backend
-  readonly #onChange: () => void
-  readonly #openTools: () => Promise<Backend['tools']>
+  readonly #options: CallerFeedOptions
   #isListed = false
   #running: Promise<void> | undefined
   #again = false
@@ -24,15 +34,9 @@ export class CallerFeed {
   #staleAt = 0
   #isTried = false
 
-  /** @param openTools what the backend shows without any credential, for a caller who has yet to log in at a provider */
-  constructor(
-    backend: Backend,
-    onChange: () => void,
-    openTools: () => Promise<Backend['tools']> = async () => undefined,
-  ) {
+  constructor(backend: Backend, options: CallerFeedOptions) {
     this.backend = backend
-    this.#onChange = onChange
-    this.#openTools = openTools
+    this.#options = options
     backend.refreshLists = () => this.refresh()
   }
 
@@ -92,9 +96,8 @@ export class CallerFeed {
     backend.health.listed(performance.now() - start)
     this.#isListed = true
     const changed = await refreshPromptsAndResources(backend)
-    if (!changed && sameTools(backend.tools, tools)) return
-    backend.tools = tools
-    this.#onChange()
+    if (!changed && sameTexts(backend.tools, tools)) return
+    this.#show(tools)
   }
 
   async #failed(failure: BackendFailure): Promise<void> {
@@ -109,16 +112,23 @@ export class CallerFeed {
     // What the backend has shown to a credential that it refuses now is not shown any more.
     if (failure.status !== 401 && failure.status !== 403) return
     if (backend.tools === undefined || backend.tools.length === 0) return
-    backend.tools = []
-    this.#onChange()
+    this.#show([])
   }
 
   /** The caller could not be asked for yet: what everybody may see is shown, so that a call tells where to log in. */
   async #showOpenTools(): Promise<void> {
     const { backend } = this
-    const tools = this.#isListed ? undefined : await this.#openTools()
-    if (backend.closed || tools === undefined || sameTools(backend.tools, tools)) return
-    backend.tools = tools
-    this.#onChange()
+    const tools = this.#isListed ? undefined : await this.#options.openTools()
+    if (backend.closed || tools === undefined || sameTexts(backend.tools, tools)) return
+    this.#show(tools)
+  }
+
+  /** Shows these tools, and whatever else there is by now. */
+  #show(tools: readonly BackendTool[]): void {
+    const { backend } = this
+    const { lists, onChange } = this.#options
+    backend.tools = lists.same('tools', tools)
+    for (const kind of ITEM_KINDS) backend[kind] = lists.same(kind, backend[kind])
+    onChange()
   }
 }

@@ -2,12 +2,12 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/result-of.ts'
-import { type ItemKind, listForms } from '../lists/list-kind.ts'
+import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
 import { type BackendItem, readListPage } from '../lists/list-page.ts'
+import { sameTexts } from '../lists/same-texts.ts'
 import { ownMeta } from '../session/era.ts'
 
 const MOST_PAGES = 200
-const kinds: readonly ItemKind[] = ['prompts', 'resources', 'templates']
 
 /**
  * Lists the prompts, resources and templates of a backend whose tools have just been listed, and returns whether
@@ -16,7 +16,7 @@ const kinds: readonly ItemKind[] = ['prompts', 'resources', 'templates']
 export async function refreshPromptsAndResources(backend: Backend): Promise<boolean> {
   const before = JSON.stringify(backend.capabilitiesBefore)
   backend.capabilitiesBefore = backend.capabilities
-  const changed = await Promise.all(kinds.map((kind) => refresh(backend, kind)))
+  const changed = await Promise.all(ITEM_KINDS.map((kind) => refresh(backend, kind)))
   return changed.includes(true) || before !== JSON.stringify(backend.capabilitiesBefore)
 }
 
@@ -24,15 +24,18 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   const before = backend[kind]
   const room = backend.lists.room(kind)
   room.begin()
+  let after: readonly BackendItem[]
   try {
-    backend[kind] = isObject(backend.capabilities[listForms[kind].capability]) ? await listItems(backend, kind) : []
+    after = isObject(backend.capabilities[listForms[kind].capability]) ? await listItems(backend, kind) : []
   } catch {
     room.giveUp()
     return false
   }
   room.settle()
-  const after = backend[kind]
-  return before.length !== after.length || after.some(({ text }, index) => text !== before[index]?.text)
+  // What has not changed stays the same object: others may have it as well.
+  if (sameTexts(before, after)) return false
+  backend[kind] = after
+  return true
 }
 
 async function listItems(backend: Backend, kind: ItemKind): Promise<readonly BackendItem[]> {

@@ -2,11 +2,11 @@ import type { Logger } from 'pino'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
+import { sameTexts } from '../lists/same-texts.ts'
 import { ChangeStream } from './change-stream.ts'
 import type { Feed } from './feed.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
-import { sameTools } from './same-tools.ts'
 import { Schedule } from './schedule.ts'
 
 const FIRST_RETRY_MS = 500
@@ -68,7 +68,7 @@ export class ToolFeed implements Feed {
       this.#reported = ''
       const changed = await refreshPromptsAndResources(backend)
       this.#warn([...warnings, ...backend.lists.warnings])
-      if (changed || !sameTools(backend.tools, tools)) {
+      if (changed || !sameTexts(backend.tools, tools)) {
         backend.tools = tools
         this.#onChange()
       }

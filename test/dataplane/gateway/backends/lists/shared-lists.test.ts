@@ -1,0 +1,52 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { ListKind } from '../../../../../dataplane/gateway/backends/lists/list-kind.ts'
+import { SharedLists } from '../../../../../dataplane/gateway/backends/lists/shared-lists.ts'
+import { eventually } from '../../../../support/eventually.ts'
+
+setFlagsFromString('--expose-gc')
+const collect: () => void = runInNewContext('gc')
+
+const listOf = (...texts: readonly string[]) => texts.map((text) => ({ text }))
+
+const others: readonly [string, ListKind, readonly string[]][] = [
+  ['another text', 'tools', ['ab', 'd']],
+  ['another order', 'tools', ['c', 'ab']],
+  ['fewer texts', 'tools', ['ab']],
+  ['more texts', 'tools', ['ab', 'c', '']],
+  ['the same characters, cut elsewhere', 'tools', ['a', 'bc']],
+  ['texts that look like lengths', 'tools', ['ab1:c']],
+  ['another kind', 'prompts', ['ab', 'c']],
+]
+
+test('a list with the same texts in the same order is the one that is known', () => {
+  const lists = new SharedLists()
+  const first = listOf('ab', 'c')
+  assert.is(lists.same('tools', first), first)
+  assert.is(lists.same('tools', listOf('ab', 'c')), first)
+  assert.is(lists.count, 1)
+})
+
+for (const [title, kind, texts] of others)
+  test(`${title} is another list`, () => {
+    const lists = new SharedLists()
+    const first = lists.same('tools', listOf('ab', 'c'))
+    const other = listOf(...texts)
+    assert.is(lists.same(kind, other), other)
+    assert.is(lists.same('tools', listOf('ab', 'c')), first)
+  })
+
+test('a list that nobody has is forgotten, the others are not', async () => {
+  const lists = new SharedLists()
+  const kept = lists.same('tools', listOf('kept'))
+  for (let index = 0; index < 1_000; index++) lists.same('tools', listOf(`tool ${index}`))
+  await eventually('the lists that nobody has are forgotten', () => {
+    collect()
+    return lists.count === 1
+  })
+  assert.is(lists.same('tools', listOf('kept')), kept)
+})
+
+test.run()

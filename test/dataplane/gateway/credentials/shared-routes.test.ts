@@ -1,0 +1,96 @@
+/**
+ * Callers who are shown the same have catalogs and routes in common. Each call still goes out with the credential of its
+ * own caller, also while lists of others change. `ISOLATION_SEED` chooses the run.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
+import { randomOf } from '../../../support/random.ts'
+import { answer, type RawRequest, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+const random = randomOf(Number(process.env['ISOLATION_SEED'] ?? 15))
+const oneOf = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T
+
+const USERS = Array.from({ length: 12 }, (_, index) => `user${index}`)
+const WORKERS = 6
+const CALLS = 100
+
+const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
+  /^Bearer of-(\w+)$/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
+
+test('each call goes with its caller’s own credential, whoever shares the route and whosever list changes', async () => {
+  /** Who is shown one tool more at the moment. */
+  const favoured = new Set<string>()
+  const faults: string[] = []
+  const server = await startRawServer({
+    era: 'modern',
+    call(request) {
+      const owner = ownerOf(request)
+      const { name } = request.message.params as { name: string }
+      if (name.startsWith('of-') && name !== `of-${owner}`) faults.push(`${owner} calls ${name}`)
+      return answer(request, `{"resultType":"complete","content":[{"type":"text","text":"${owner}"}]}`)
+    },
+    before(request, res) {
+      if (request.message.method !== 'tools/list') return false
+      const owner = ownerOf(request)
+      const tools = [tool('common'), ...(favoured.has(owner) ? [tool(`of-${owner}`)] : [])]
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(answer(request, `{"resultType":"complete","tools":[${tools.join(',')}]}`))
+      return true
+    },
+  })
+  const gateway = await startExchangingGateway(
+    (endpoint) => ['a', 'b'].map((name) => exchanging(name, server.url, endpoint)),
+    { failureHandling: { healthCheckInterval: '3s', healthCheckTimeout: '2s' } },
+  )
+  gateway.endpoint.answer = ({ form }, response) =>
+    respond(response, 200, exchanged(`of-${subjectOf(form['subject_token']) || 'gateway'}`))
+  const namesFor = async (user: string): Promise<readonly string[]> => {
+    const { json } = await postModern(gateway.url, 'tools/list', {}, await gateway.bearer(user))
+    return json.result.tools.map(({ name }: { name: string }) => name)
+  }
+  const call = async (user: string, name: string) => {
+    const { json } = await postModern(gateway.url, 'tools/call', { name, arguments: {} }, await gateway.bearer(user))
+    return json
+  }
+  async function work(): Promise<void> {
+    for (let left = CALLS; left > 0; left--) {
+      const user = oneOf(USERS)
+      if (random() < 0.1) favoured[favoured.has(user) ? 'delete' : 'add'](user)
+      if (random() < 0.2) {
+        const names = await namesFor(user)
+        const foreign = names.filter((name) => !name.endsWith('_common') && !name.endsWith(`_of-${user}`))
+        if (foreign.length > 0) faults.push(`${user} sees ${foreign.join()}`)
+      } else {
+        const name = `${oneOf(['a', 'b'])}_${oneOf(['common', `of-${user}`])}`
+        const { result } = await call(user, name)
+        // The tool of its own may not be there at the moment.
+        if (result === undefined ? name.endsWith('_common') : result.content[0].text !== user)
+          faults.push(`${user} called ${name} and got ${JSON.stringify(result)}`)
+      }
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: WORKERS }, work))
+    assert.equal(faults, [])
+    favoured.clear()
+    favoured.add('user0')
+    await eventually('one caller alone is shown more', async () => {
+      const lists = await Promise.all(USERS.map(namesFor))
+      return lists.every((names, index) => names.length === (index === 0 ? 4 : 2))
+    })
+    for (const user of USERS) assert.is((await call(user, 'a_common')).result.content[0].text, user)
+    const other = await call('user1', 'a_of-user0')
+    assert.is(other.error.code, -32602)
+    assert.is((await call('user0', 'a_of-user0')).result.content[0].text, 'user0')
+    assert.equal(faults, [])
+  } finally {
+    await gateway.close()
+    await server.close()
+  }
+})
+
+test.run()
