@@ -13,7 +13,8 @@ export function addGatewayRoutes(app: Hono, running: () => Gateway): Hono {
     if (c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase() !== 'application/json')
       throw new PublicError('unsupported_media_type')
     const body = await readBody(c, MOST_BYTES)
-    const { catalog, promptsAndResources, setup } = running()
+    const { shared, setup } = running()
+    const { catalog, promptsAndResources } = shared
     return c.json(explain({ judge: setup.judge, catalog, promptsAndResources }, body.toString()))
   })
   return app

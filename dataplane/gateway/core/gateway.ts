@@ -8,13 +8,6 @@ import { Budget } from '../../server/budget.ts'
 import { ClientRequests } from '../../server/connections.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
-import { type BuiltCatalog, goodCatalog } from '../aggregation/good-catalog.ts'
-import {
-  buildPromptResourceCatalog,
-  holderOf,
-  type PromptResourceCatalog,
-} from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/failure-policy.ts'
@@ -37,11 +30,11 @@ import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
 import { CallerViews } from './caller-views.ts'
-import { notifyOfChanges, type Shown } from './list-changes.ts'
-import { isWaitingForServer, missingBackends } from './readiness.ts'
+import { notifyOfChanges } from './list-changes.ts'
+import { isWaitingForServer } from './readiness.ts'
+import { SharedView } from './shared-view.ts'
 import { statusOf } from './status.ts'
-import { backendOfUri, type View } from './view.ts'
-import { warnOf } from './warn-of.ts'
+import { backendOfUri } from './view.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string
@@ -61,7 +54,7 @@ const SWEEP_MS = 20_000
 const DEFAULT_TIMEOUT = '30s'
 
 /** One gateway: what is in force, and what lives on while that changes. */
-export class Gateway implements View {
+export class Gateway {
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
@@ -94,24 +87,19 @@ export class Gateway implements View {
   })
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
+  /** What all callers see who have no backends of their own. */
+  readonly shared: SharedView
   /** What each caller sees: the one way to catalogs and backends for whoever serves a caller. */
   readonly views: CallerViews
   setup: Setup
   /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
   refused: readonly Finding[] = []
-  #built: BuiltCatalog
-  promptsAndResources: PromptResourceCatalog
   readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
   readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
   readonly #storage: StorageFollower
   readonly #backends: Backends
   readonly #sweep: NodeJS.Timeout
   readonly #closing = new AbortController()
-  #conflicts: readonly string[] = []
-  /** What clients have been told of. */
-  #shown: Shown
-  /** Of the lists that all callers see. */
-  #version = 0
 
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     this.log = options.log
@@ -120,22 +108,31 @@ export class Gateway implements View {
     this.budget = new Budget(budgetLimits(options.memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
     this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(options.memoryBytes) })
-    this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
+    this.#setupOptions = { ...options, issuers: new Issuers() }
+    this.setup = setUp(loaded, this.#setupOptions)
+    this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
+    this.shared = new SharedView(loaded.config, {
+      backends: this.#backends,
+      setup: () => this.setup,
+      onRebuilt: (before, after) => {
+        this.sessions.watchAgain()
+        notifyOfChanges(this, before, after)
+      },
+      log: options.log,
+    })
     this.views = new CallerViews({
       memoryBytes: options.memoryBytes,
       hasLogins: () => options.ownIssuer.hasLogins,
       personal: () => this.#backends.personal,
       config: () => this.setup.config,
-      version: () => this.#version,
-      shared: this,
+      version: () => this.shared.version,
+      shared: this.shared,
       onChange: (binding, before, after) =>
         notifyOfChanges(this, { ...before, judge: this.setup.judge }, { ...after, judge: this.setup.judge }, binding),
       busy: () =>
         [this.inFlight.all.map(({ context }) => context), this.listeners.all, this.sessions.openStreams].flat(),
       onGone: (backend) => this.#letGo(backend),
     })
-    this.#setupOptions = { ...options, issuers: new Issuers() }
-    this.setup = setUp(loaded, this.#setupOptions)
     const storage = openSessionStorage(loaded.config, loaded.directory, options.log, options.observe)
     this.#storage = new StorageFollower({
       key: storageKey(loaded.config, loaded.directory),
@@ -158,9 +155,6 @@ export class Gateway implements View {
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
     })
-    this.#built = { catalog: buildCatalog(loaded.config, []), backends: [] }
-    this.promptsAndResources = buildPromptResourceCatalog(loaded.config, [])
-    this.#shown = { judge: this.setup.judge, catalog: this.catalog, promptsAndResources: this.promptsAndResources }
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS).unref()
   }
@@ -206,7 +200,7 @@ export class Gateway implements View {
       client: { name: 'portico', version: serverInfo.version },
     }
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
-    this.#rebuildLists()
+    this.shared.rebuild()
     for (const backend of gone) this.#letGo(backend)
   }
 
@@ -227,31 +221,6 @@ export class Gateway implements View {
     // A server ends the calls of a session with it.
     const closed = this.inFlight.without(backend).then(() => backend.close())
     closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
-  }
-
-  /** Builds the lists anew from what the backends offer now, and notifies subscribed clients where they have changed. */
-  #rebuildLists(): void {
-    const before = this.#shown
-    const { config, judge } = this.setup
-    this.#version++
-    this.promptsAndResources = buildPromptResourceCatalog(config, this.#backends.all)
-    this.sessions.watchAgain()
-    const catalog = this.#goodOf(
-      buildCatalog(config, this.#backends.all, (uri) => holderOf(this.promptsAndResources, uri)),
-    )
-    this.#shown = { judge, catalog, promptsAndResources: this.promptsAndResources }
-    if (!catalog.legacyList.equals(before.catalog.legacyList)) warnOf(catalog, this.log)
-    notifyOfChanges(this, before, this.#shown)
-  }
-
-  /** The catalog to show, where `next` is what the backends offer now. */
-  #goodOf(next: Catalog): Catalog {
-    const { all } = this.#backends
-    this.#conflicts = next.conflicts
-    this.#built = goodCatalog({ catalog: next, backends: all }, this.#built, this.allListed ? all : [])
-    const { catalog } = this.#built
-    if (catalog !== next) this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
-    return catalog
   }
 
   /** A fault in something that no request waits for: the log has it, and only `what` is not done. */
@@ -275,33 +244,11 @@ export class Gateway implements View {
     this.views.sweep(now)
   }
 
-  /** Whether every backend has been asked for its lists, with or without success. */
-  get allListed(): boolean {
-    return this.#backends.allTried
-  }
-
   /** What has to come before traffic may: undefined where nothing has. */
   get notReady(): string | undefined {
     if (!this.keys.hasAsked) return 'other replicas are being asked for their keys'
-    if (!this.allListed) return 'backends are being asked for their tools'
+    if (!this.shared.allListed) return 'backends are being asked for their tools'
     return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
-  }
-
-  get missing(): readonly Backend[] {
-    return missingBackends(this.setup.config, this.#backends.all)
-  }
-
-  /** Settles when every backend has given its lists, or has had its time. */
-  firstLists(): Promise<void> {
-    return this.#backends.firstLists()
-  }
-
-  get backends(): readonly Backend[] {
-    return this.#backends.all
-  }
-
-  backendNamed(name: string): Backend | undefined {
-    return this.#backends.named(name)
   }
 
   /** Why the session storage of the configuration is not used; undefined where it is. */
@@ -309,16 +256,13 @@ export class Gateway implements View {
     return this.#storage.problem
   }
 
-  get catalog(): Catalog {
-    return this.#built.catalog
-  }
-
   /** What the admin listener shows at /status. */
   status(): object {
-    const { setup, refused, sessions, catalog, backends, rateLimits, search, workflows: runs } = this
+    const { setup, refused, sessions, rateLimits, search, workflows: runs } = this
+    const { catalog, backends, conflicts } = this.shared
     const more = {
       auditProblem: this.audit.problem,
-      conflicts: this.#conflicts,
+      conflicts,
       storageProblem: this.storageProblem,
       cutForCallers: this.views.cut,
     }

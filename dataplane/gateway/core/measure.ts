@@ -46,13 +46,13 @@ const STATE = 'portico.state'
 
 /** What a gateway knows of itself when its metrics are read. Labels are names of its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
-  const { backends, setup, search } = gateway
+  const { shared, setup, search } = gateway
   const shown = new Map<string, number>()
-  for (const { backend } of gateway.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
+  for (const { backend } of shared.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return {
     readings: [
       ...ofProcess(gateway),
-      ...backends.flatMap((backend) => ofBackend(backend, shown.get(backend.name) ?? 0)),
+      ...shared.backends.flatMap((backend) => ofBackend(backend, shown.get(backend.name) ?? 0)),
       ...(setup.judge === undefined ? [] : ofPolicies(setup.judge.decisions)),
       ...(search === undefined ? [] : ofSearches(search.status)),
     ],

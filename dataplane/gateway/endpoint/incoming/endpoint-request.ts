@@ -25,7 +25,7 @@ export class EndpointRequest extends RequestContext {
     const { log } = gateway.audit
     super(gateway, req, log === undefined || !recordsAnswers(log) ? reply : new RecordedReply(reply, log))
     this.gateway = gateway
-    this.view = gateway
+    this.view = gateway.shared
     this.res = res
   }
 

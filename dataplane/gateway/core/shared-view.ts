@@ -1,0 +1,96 @@
+import type { Logger } from 'pino'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
+import { type BuiltCatalog, goodCatalog } from '../aggregation/good-catalog.ts'
+import {
+  buildPromptResourceCatalog,
+  holderOf,
+  type PromptResourceCatalog,
+} from '../aggregation/prompt-resource-catalog.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Backends } from '../backends/backends.ts'
+import type { Setup } from '../request/setup.ts'
+import type { Shown } from './list-changes.ts'
+import { missingBackends } from './readiness.ts'
+import type { View } from './view.ts'
+import { warnOf } from './warn-of.ts'
+
+interface SharedViewOptions {
+  readonly backends: Backends
+  /** What is in force now. */
+  setup(): Pick<Setup, 'config' | 'judge'>
+  /** The lists have been built anew. */
+  onRebuilt(before: Shown, after: Shown): void
+  readonly log: Logger
+}
+
+/** What all callers see, but for backends that get credentials of their callers: what those show to nobody in particular. */
+export class SharedView implements View {
+  promptsAndResources: PromptResourceCatalog
+  /** Of the lists; another one with each time that they are built. */
+  version = 0
+  /** Tool names that clash, where the configuration has to resolve that. */
+  conflicts: readonly string[] = []
+  readonly #options: SharedViewOptions
+  #built: BuiltCatalog
+  /** What clients have been told of. */
+  #shown: Shown
+
+  /** Shows nothing until `rebuild`. */
+  constructor(config: GatewayConfig, options: SharedViewOptions) {
+    this.#options = options
+    this.#built = { catalog: buildCatalog(config, []), backends: [] }
+    this.promptsAndResources = buildPromptResourceCatalog(config, [])
+    const { catalog, promptsAndResources } = this
+    this.#shown = { judge: options.setup().judge, catalog, promptsAndResources }
+  }
+
+  get catalog(): Catalog {
+    return this.#built.catalog
+  }
+
+  /** Builds the lists anew from what the backends offer now, under the configuration that is in force. */
+  rebuild(): void {
+    const before = this.#shown
+    const { setup, onRebuilt, log } = this.#options
+    const { config, judge } = setup()
+    this.version++
+    const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
+    const next = buildCatalog(config, this.backends, (uri) => holderOf(promptsAndResources, uri))
+    this.promptsAndResources = promptsAndResources
+    this.#show(next)
+    const { catalog } = this
+    this.#shown = { judge, catalog, promptsAndResources }
+    if (!catalog.legacyList.equals(before.catalog.legacyList)) warnOf(catalog, log)
+    onRebuilt(before, this.#shown)
+  }
+
+  /** Shows a catalog, or goes on with the last good one where names clash. */
+  #show(next: Catalog): void {
+    const { backends, allListed } = this
+    this.conflicts = next.conflicts
+    this.#built = goodCatalog({ catalog: next, backends }, this.#built, allListed ? backends : [])
+    if (this.catalog !== next)
+      this.#options.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
+  }
+
+  get backends(): readonly Backend[] {
+    return this.#options.backends.all
+  }
+
+  backendNamed(name: string): Backend | undefined {
+    return this.#options.backends.named(name)
+  }
+
+  get allListed(): boolean {
+    return this.#options.backends.allTried
+  }
+
+  firstLists(): Promise<void> {
+    return this.#options.backends.firstLists()
+  }
+
+  get missing(): readonly Backend[] {
+    return missingBackends(this.#options.setup().config, this.backends)
+  }
+}
