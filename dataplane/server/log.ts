@@ -14,7 +14,7 @@ interface LogOptions {
   readonly destination?: DestinationStream
 }
 
-const SECRET_FIELDS = [
+const SECRET_FIELDS = new Set([
   'authorization',
   'Authorization',
   'proxy-authorization',
@@ -35,9 +35,18 @@ const SECRET_FIELDS = [
   'privateKey',
   'assertion',
   'code_verifier',
-]
-/** A field is found at the top, or inside one or two objects: `headers.cookie`, `request.headers.cookie`. */
-const PATHS = SECRET_FIELDS.flatMap((field) => ['', '*', '*.*'].map((parent) => `${parent}["${field}"]`))
+])
+/** Finds such a field in a line of JSON: inside of texts quotation marks stand behind a backslash. */
+const SECRET_FIELD = new RegExp(`"(?:${[...SECRET_FIELDS].join('|')})":`)
+
+/**
+ * A line with the secret fields of all objects in it redacted. Few lines have any, and only these are parsed: pino’s own
+ * redaction goes through every line once for each path, which was a tenth of the operator's processor time.
+ */
+const withoutSecretFields = (line: string): string =>
+  SECRET_FIELD.test(line)
+    ? `${JSON.stringify(JSON.parse(line, (key, value) => (SECRET_FIELDS.has(key) ? REDACTED : value)))}\n`
+    : line
 
 /** The id of the trace in a `traceparent` of our own making, as a field of log lines. */
 export const traceIdOf = (traceparent: string | undefined): { readonly traceId?: string } =>
@@ -55,9 +64,8 @@ export function createLog({ name, level, base, destination }: LogOptions): Logge
       base: { ...base },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: PATHS, censor: REDACTED },
       hooks: {
-        streamWrite: (line) => withoutUrlSecrets(withoutCredentials(line)),
+        streamWrite: (line) => withoutUrlSecrets(withoutCredentials(withoutSecretFields(line))),
         ...(level instanceof LogLevel && {
           logMethod(args, write, of) {
             if (level.writes(of)) write.apply(this, args)

@@ -20,6 +20,8 @@ for (const [what, write] of [
   ['a field', { password: 'hunter2-hunter2' }],
   ['a header', { headers: { authorization: 'hunter2-hunter2', cookie: 'a=hunter2-hunter2' } }],
   ['a header of a request', { request: { headers: { Authorization: 'hunter2-hunter2' } } }],
+  ['a header deep inside', { answer: { of: { request: { headers: { cookie: 'hunter2-hunter2' } } } } }],
+  ['a field that is an object', { secret: { value: 'hunter2-hunter2' } }],
   ['a token response', { body: { access_token: 'hunter2-hunter2', refresh_token: 'hunter2-hunter2' } }],
   ['a text with a bearer token', { note: 'sent Bearer hunter2-hunter2 to it' }],
   ['a text with basic credentials', { note: 'Authorization: Basic aHVudGVyMi1odW50ZXIyOmh1bnRlcjI=' }],
@@ -33,5 +35,14 @@ for (const [what, write] of [
     assert.not.match(text(), /hunter2-hunter2|aHVudGVyMi|eyJhbGci/)
     assert.match(text(), /\[redacted\]/)
   })
+
+test('a line without secrets stays as it is, texts that look like fields too', () => {
+  const { log, text } = keptLog()
+  log.info({ note: 'sent {"password":"x"}', count: 12345678901234567890n.toString() }, 'a "token": none')
+  assert.match(
+    text(),
+    String.raw`"note":"sent {\"password\":\"x\"}","count":"12345678901234567890","msg":"a \"token\": none"`,
+  )
+})
 
 test.run()
