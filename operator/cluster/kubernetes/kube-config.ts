@@ -12,24 +12,29 @@ export class PooledKubeConfig extends KubeConfig {
   #poolMaterial = ''
   #latestMaterial = ''
 
+  /** Nothing to build where the pool will do. */
   override createDispatcherOptions(cluster: Cluster | null, agentOptions: AgentOptions): DispatcherOptions {
-    const options = super.createDispatcherOptions(cluster, agentOptions)
     const { ca, cert, key } = agentOptions
     this.#latestMaterial = [cluster?.server, ca, cert, key].map(String).join('\n')
-    return options
+    return this.#isCurrent ? { type: 'none' } : super.createDispatcherOptions(cluster, agentOptions)
+  }
+
+  get #isCurrent(): boolean {
+    return this.#pool !== undefined && this.#poolMaterial === this.#latestMaterial
   }
 
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
     await super.applySecurityAuthentication(context)
     const fresh = context.getDispatcher()
-    if (!fresh) return
-    if (this.#pool && this.#poolMaterial === this.#latestMaterial) {
+    if (this.#pool && this.#isCurrent) {
       context.setDispatcher(this.#pool)
-      fresh.destroy().catch(() => {
+      // Two first requests at a time build one each.
+      fresh?.destroy().catch(() => {
         // Nothing was sent on it.
       })
       return
     }
+    if (!fresh) return
     const outdated = this.#pool
     this.#pool = fresh
     this.#poolMaterial = this.#latestMaterial
