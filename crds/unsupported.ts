@@ -19,6 +19,21 @@ function refusalOf(node: SchemaNode): string | undefined {
   return others.every((reason) => reason === first) ? first : undefined
 }
 
+/** Whether something in a schema is refused, by node: schemas are fixed, and most parts of most kinds are supported. */
+const refusing = new WeakMap<SchemaNode, boolean>()
+
+function refusesAnything(node: SchemaNode): boolean {
+  const known = refusing.get(node)
+  if (known !== undefined) return known
+  const { readBy, refusedValues } = node
+  const refuses =
+    refusedValues !== undefined ||
+    (typeof readBy === 'object' && readBy.refused !== undefined) ||
+    schemaChildren(node).some(refusesAnything)
+  refusing.set(node, refuses)
+  return refuses
+}
+
 /** Whether anything in a value differs from its default. */
 function isSet(node: SchemaNode, value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0
@@ -34,6 +49,7 @@ const valueRefusal = (node: SchemaNode, value: unknown): string | undefined =>
   typeof value === 'string' ? node.refusedValues?.[value] : undefined
 
 function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupported[]): void {
+  if (!refusesAnything(node)) return
   const valueReason = valueRefusal(node, value)
   const reason = valueReason ?? refusalOf(node)
   if (reason !== undefined) {
@@ -49,8 +65,9 @@ function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupp
  */
 export function unsupportedFields(declaration: KindDeclaration, object: { readonly spec?: unknown }): Unsupported[] {
   const found: Unsupported[] = []
-  const { spec } = applyDefaults(declaration, object)
   const schema = declaration.spec as SchemaNode
+  if (!refusesAnything(schema)) return found
+  const { spec } = applyDefaults(declaration, object)
   if (!isObject(spec)) return found
   for (const [field, value] of Object.entries(spec))
     gather(childSchema(schema, field) ?? {}, value, at('/spec', field), found)
