@@ -6,11 +6,19 @@ export function canonicalJson(value: unknown): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   const fields = value as Record<string, unknown>
-  const parts: string[] = []
-  for (const key of Object.keys(fields).sort()) {
-    if (fields[key] !== undefined) parts.push(`${JSON.stringify(key)}:${canonicalJson(fields[key])}`)
+  let text = ''
+  for (const key of orderedKeys(fields)) {
+    if (fields[key] !== undefined)
+      text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonicalJson(fields[key])}`
   }
-  return `{${parts.join(',')}}`
+  return `{${text}}`
+}
+
+/** An object's keys in order of their code units. Most objects have them so already. */
+function orderedKeys(fields: object): readonly string[] {
+  const keys = Object.keys(fields)
+  for (let at = 1; at < keys.length; at++) if ((keys[at - 1] as string) > (keys[at] as string)) return keys.sort()
+  return keys
 }
 
 /** A copy with the keys of every object in order, lists as they are: what people wrote, in one order of its own. */
@@ -18,11 +26,7 @@ export function sortedKeys<T>(value: T): T {
   if (Array.isArray(value)) return value.map(sortedKeys) as T
   if (value === null || typeof value !== 'object') return value
   const fields = value as Record<string, unknown>
-  return Object.fromEntries(
-    Object.keys(fields)
-      .sort()
-      .map((key) => [key, sortedKeys(fields[key])]),
-  ) as T
+  return Object.fromEntries(orderedKeys(fields).map((key) => [key, sortedKeys(fields[key])])) as T
 }
 
 /** `sha256:` and the hex digest of a text's UTF-8 bytes. */

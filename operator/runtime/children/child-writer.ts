@@ -49,19 +49,30 @@ const holdsReplicas = (live: KubernetesObject) => ownFields(live)?.['f:spec']?.[
 /** Makes one live child equal to the rendered one by server-side apply: no request where it is so already. */
 export class ChildWriter {
   readonly #options: WriterOptions
+  /** Live objects that were found to be what was rendered, and the hash of that: such a one need not be compared again. */
+  readonly #verified = new WeakMap<KubernetesObject, string>()
 
   constructor(options: WriterOptions) {
     this.#options = options
   }
 
   /** Gives what stands in the way. Throws what a retry may cure, a NameHeldError and a NamespaceGoingError. */
-  async write({ rendered, live, isAdopted, memory }: ChildState): Promise<ChildProblem | undefined> {
+  async write(child: ChildState): Promise<ChildProblem | undefined> {
+    const hash = hashOf(child.rendered)
+    const isVerified = child.live && !child.isAdopted && this.#verified.get(child.live) === hash
+    return isVerified ? undefined : this.#writeUnlessEqual(child, hash)
+  }
+
+  async #writeUnlessEqual(
+    { rendered, live, isAdopted, memory }: ChildState,
+    hash: string,
+  ): Promise<ChildProblem | undefined> {
     const { group, namespaces, assertLeading } = this.#options
-    const hash = hashOf(rendered)
     const desired = annotated(rendered, { [`${group}/applied-hash`]: hash })
     const others = live && !isAdopted ? foreignManagers(desired, live) : []
     if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
       if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
+      this.#verified.set(live, hash)
       return undefined
     }
     const what = `${hash} ${live?.metadata.uid} ${live?.metadata.resourceVersion}`

@@ -58,7 +58,7 @@ function matchesList(
 }
 
 const itemWithKeys = (item: Fields, live: readonly unknown[], keys: readonly string[]): Fields | undefined =>
-  live.filter(isObject).find((other) => keys.every((key) => other[key] === item[key]))
+  live.find((other): other is Fields => isObject(other) && keys.every((key) => other[key] === item[key]))
 
 function matchesValue(rendered: unknown, live: unknown, field: string, quantities: boolean): boolean {
   if (rendered === undefined) return true
@@ -70,9 +70,9 @@ function matchesValue(rendered: unknown, live: unknown, field: string, quantitie
   if (!isObject(rendered)) return sameScalar(rendered, live, quantities)
   // The server drops some empty objects and keeps others.
   if (!isObject(live)) return live === undefined && Object.keys(rendered).length === 0
-  return Object.entries(rendered).every(([key, value]) =>
-    matchesValue(value, live[key], key, quantities || QUANTITIES.has(key)),
-  )
+  for (const key of Object.keys(rendered))
+    if (!matchesValue(rendered[key], live[key], key, quantities || QUANTITIES.has(key))) return false
+  return true
 }
 
 /** Labels, annotations and owner references of `metadata` count; the rest of it and `status` don't. */
