@@ -1,4 +1,4 @@
-/** A server that speaks on standard input and output, in a pod: the sidecar attaches to it. */
+/** Servers in pods that do not speak Streamable HTTP: on standard input and output, to which the sidecar attaches, and SSE. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, textOf } from '../support/gateway/clients.ts'
@@ -17,10 +17,11 @@ import {
   untilReady,
 } from '../support/operator/e2e-cluster.ts'
 
-const NAMESPACE = 'stdio'
+const NAMESPACE = 'transports'
 
 let uninstall = () => {}
 let url = ''
+let sseUrl = ''
 let gatewayUrl = ''
 
 const object = (kind: string, name: string, spec: object) => ({
@@ -33,7 +34,7 @@ const object = (kind: string, name: string, spec: object) => ({
 async function echo(address: string, tool: string, era: 'legacy' | 'modern'): Promise<string> {
   const { client } = await connect(address, era)
   try {
-    return textOf(await client.callTool({ name: tool, arguments: { message: 'over the pipe' } }))
+    return textOf(await client.callTool({ name: tool, arguments: { message: 'one to another' } }))
   } finally {
     await client.close()
   }
@@ -43,9 +44,10 @@ const pod = () => podsOf(NAMESPACE, 'MCPServer', 'piped')[0] as Pod
 const container = (name: string) => containersOf(pod()).find((one) => one.name === name) as ContainerStatus
 const restarts = (name: string) => container(name).restartCount
 
-test('its pod becomes Ready', async () => {
+test('their pods become Ready, one of them with a ServiceAccount of the user’s', async () => {
   uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
+  kubectl(['create', 'serviceaccount', 'tools', '--namespace', NAMESPACE])
   apply(NAMESPACE, object('MCPGroup', 'pipes', {}))
   apply(
     NAMESPACE,
@@ -58,18 +60,35 @@ test('its pod becomes Ready', async () => {
   )
   apply(
     NAMESPACE,
+    object('MCPServer', 'events', {
+      image: 'mcp/everything:2026.8.31',
+      args: ['node', 'dist/index.js', 'sse'],
+      transport: 'sse',
+      mcpPort: 3001,
+      serviceAccount: 'tools',
+      groupRef: { name: 'pipes' },
+    }),
+  )
+  apply(
+    NAMESPACE,
     object('VirtualMCPServer', 'front', { groupRef: { name: 'pipes' }, incomingAuth: { type: 'anonymous' } }),
   )
   url = await untilReady(NAMESPACE, 'MCPServer', 'piped')
+  sseUrl = await untilReady(NAMESPACE, 'MCPServer', 'events')
   gatewayUrl = await untilReady(NAMESPACE, 'VirtualMCPServer', 'front')
 })
 
 for (const era of ['legacy', 'modern'] as const) {
-  test(`a client of the ${era} era calls a tool through the server’s Service and through the gateway’s`, async () => {
-    assert.match(await echo(url, 'echo', era), 'over the pipe')
-    await until('the gateway has its tools', NAMESPACE, async () =>
-      (await echo(gatewayUrl, 'piped_echo', era).catch(() => '')).includes('over the pipe'),
-    )
+  test(`a client of the ${era} era calls a tool of each through its Service and through the gateway’s`, async () => {
+    for (const [address, name] of [
+      [url, 'piped'],
+      [sseUrl, 'events'],
+    ] as const) {
+      assert.match(await echo(address, 'echo', era), 'one to another')
+      await until(`the gateway has the tools of ${name}`, NAMESPACE, async () =>
+        (await echo(gatewayUrl, `${name}_echo`, era).catch(() => '')).includes('one to another'),
+      )
+    }
   })
 }
 
@@ -83,7 +102,7 @@ test('a killed sidecar attaches anew: the server is started again and answers', 
   )
   await until('the pod is Ready', NAMESPACE, () => isReady(pod()))
   await until('it answers', NAMESPACE, async () =>
-    (await echo(url, 'echo', 'modern').catch(() => '')).includes('over the pipe'),
+    (await echo(url, 'echo', 'modern').catch(() => '')).includes('one to another'),
   )
 })
 
