@@ -14,7 +14,7 @@ export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError'
 }
 
-interface ReconcilerOptions extends StatusWriterOptions {
+export interface ReconcilerOptions extends StatusWriterOptions {
   readonly reconcile: Reconcile<KindDeclaration>
   readonly context: Omit<ReconcileContext, 'now'>
   readonly applier: Applier

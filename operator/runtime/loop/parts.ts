@@ -1,0 +1,122 @@
+import type { Logger } from 'pino'
+import type { KindDeclaration } from '../../../crds/define.ts'
+import type { Backoff } from '../../../dataplane/retry/backoff.ts'
+import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { childKinds } from '../../cluster/kubernetes/child-kinds.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import { createWorld, type World } from '../../model/index.ts'
+import { reconcile } from '../../reconcile/index.ts'
+import type { Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import { Applier } from '../children/applier.ts'
+import { isGoneOwner } from '../children/ownership.ts'
+import { keptPod } from '../pods/kept-pod.ts'
+import { Observers } from '../pods/observers.ts'
+import { PODS, type ReadPodStatus } from '../pods/read-pod-status.ts'
+import { KeyedQueue } from '../queue/queue.ts'
+import { EventRecorder } from '../report/event-recorder.ts'
+import type { Contents } from '../watch/current-contents.ts'
+import { keptChild } from '../watch/kept.ts'
+import { Namespaces } from '../watch/namespaces.ts'
+import { watchContents } from '../watch/watch-contents.ts'
+import { Watches, type WatchSettings } from '../watch/watches.ts'
+import { DueKeys } from './due-keys.ts'
+import { Reconciler, type ReconcilerOptions } from './reconciler.ts'
+
+/** What says how the parts work. */
+export interface PartsSettings {
+  readonly context: Omit<ReconcileContext, 'now'>
+  /** Namespaces to look after; none means all. */
+  readonly namespaces: readonly string[]
+  /** Unique per process: the instance of events. */
+  readonly identity: string
+  readonly log: Logger
+  readonly watchSettings?: WatchSettings
+  readonly backoff?: Backoff
+  /** How the status of a pod's data plane is read. */
+  readonly readStatus: (api: ApiServer) => ReadPodStatus
+}
+
+/** What the parts ask of the process that they work in. */
+interface Surroundings extends Pick<ReconcilerOptions, 'api' | 'assertLeading' | 'finalize'> {
+  /** Resource of each kind of ours. */
+  readonly resources: ReadonlyMap<string, Resource>
+  readonly leading: () => boolean
+}
+
+/** What a loop works with: what is seen goes into the world, what has changed into the queue, and from there to the reconciler. */
+export interface Parts {
+  readonly world: World
+  readonly queue: KeyedQueue
+  readonly watches: Watches
+  readonly observers: Observers
+  readonly contents: Contents
+  readonly reconciler: Reconciler
+  readonly due: DueKeys
+}
+
+const MANAGED = 'app.kubernetes.io/managed-by=portico'
+
+/** Makes the parts and ties them together. Every watch but those of our kinds is among them; nothing runs yet. */
+export function createParts(settings: PartsSettings, surroundings: Surroundings): Parts {
+  const { context, namespaces: lookedAfter, identity, log } = settings
+  const { api, resources, assertLeading, leading } = surroundings
+  const world = createWorld()
+  const queue = new KeyedQueue(settings.backoff)
+  const watches = new Watches({ api, namespaces: lookedAfter, settings: settings.watchSettings ?? {}, log })
+  const namespaces = new Namespaces(api)
+  const observers = new Observers({
+    api,
+    world,
+    group: context.group,
+    readStatus: settings.readStatus(api),
+    leading,
+    log,
+    onChild: (child) => due.childChanged(child),
+    onChange: (dependency) => due.wake(dependency),
+  })
+  const contents = watchContents({
+    api,
+    world,
+    watches,
+    isWanted: (dependency) => reconciler.graph.has(dependency),
+    onChange: (dependency) => due.contentChanged(dependency),
+  })
+  const reconciler = new Reconciler({
+    ...surroundings,
+    world,
+    reconcile: reconcile as Reconcile<KindDeclaration>,
+    context,
+    applier: new Applier({
+      api,
+      children: observers.children,
+      group: context.group,
+      namespaces,
+      log,
+      assertLeading,
+      isGone: (owner, namespace) => isGoneOwner(owner, namespace, resources, world),
+    }),
+    events: new EventRecorder(api, `${context.group}/operator`, identity, log),
+    namespaces,
+    contents,
+    log,
+  })
+  const isOurs = (kind: string) => resources.has(kind)
+  const due = new DueKeys({ queue, world, graph: reconciler.graph, observers, isOurs, log })
+  watchChildren(watches, observers)
+  return { world, queue, watches, observers, contents, reconciler, due }
+}
+
+/** Adds the watches of what the operator has made, and of the pods of that. */
+function watchChildren(watches: Watches, { children, pods }: Observers): void {
+  for (const resource of childKinds) {
+    const storeOf = (namespace?: string) => children.store(resource.kind, namespace)
+    const isOptional = resource.wayOut !== undefined
+    watches.add({ resource, isOptional, labelSelector: MANAGED, keep: keptChild, storeOf })
+  }
+  watches.add({
+    resource: PODS,
+    labelSelector: MANAGED,
+    keep: keptPod,
+    storeOf: (namespace) => pods.store(namespace),
+  })
+}
