@@ -1,6 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../render/network/admin-peers.ts'
-import { leaseRules, operatorRules, ownRightsRule, type PolicyRule } from './rbac.ts'
+import { leaseRules, namespacesRule, operatorRules, ownRightsRule, type PolicyRule } from './rbac.ts'
 
 const NAME = OPERATOR_NAME
 const RBAC = 'rbac.authorization.k8s.io'
@@ -62,7 +62,7 @@ export const serviceAccount = ({ namespace, more }: Installation) => ({
 
 /** The right to look after all namespaces. */
 export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
-  clusterRole(NAME, [...operatorRules(kinds, installation.group), ownRightsRule(NAME)], installation)
+  clusterRole(NAME, [...operatorRules(kinds, installation.group), namespacesRule, ownRightsRule(NAME)], installation)
 
 /** The right to look after one namespace. */
 export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>

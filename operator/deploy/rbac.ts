@@ -41,12 +41,16 @@ export function operatorRules(kinds: readonly KindDeclaration[], group: string):
     // `patch`: the annotation that makes the kubelet update a mounted configuration.
     { apiGroups: [''], resources: ['pods'], verbs: [...READ, 'patch'] },
     { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create'] },
-    // Whether one is being deleted: nothing can be made there any more. In a Role it is about the own namespace alone.
+    // Whether one is being deleted: nothing can be made there any more. In a Role it is about its own namespace, and
+    // can't be more than this.
     { apiGroups: [''], resources: ['namespaces'], verbs: ['get'] },
     // Given on to the sidecar of a stdio server.
     { apiGroups: [''], resources: ['pods/attach'], verbs: ['create', 'get'] },
   ]
 }
+
+/** Follows by metadata which namespaces are being deleted, where it looks after all. */
+export const namespacesRule: PolicyRule = { apiGroups: [''], resources: ['namespaces'], verbs: ['list', 'watch'] }
 
 /**
  * What it may do with the ClusterRole and ClusterRoleBinding of this name, its own: keep them until it has let go of what

@@ -85,6 +85,10 @@ test('each child is one write, each status one; nothing is read before', async (
     children,
     'one write a child, and no more',
   )
+  const asked = plane
+    .requests()
+    .filter(({ user, verb, resource }) => user === OPERATOR_USER && resource === 'namespaces' && verb === 'get')
+  assert.equal(asked, [], 'namespaces are watched')
   // The controller of the Deployment tells of its pods a moment later, and that may be another status.
   assert.ok(ofIt.length <= children.length + 2, ofIt.join(', '))
 })

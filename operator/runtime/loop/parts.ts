@@ -16,7 +16,7 @@ import { KeyedQueue } from '../queue/queue.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import type { Contents } from '../watch/current-contents.ts'
 import { keptChild } from '../watch/kept.ts'
-import { Namespaces } from '../watch/namespaces.ts'
+import { NAMESPACES, Namespaces } from '../watch/namespaces.ts'
 import { watchContents } from '../watch/watch-contents.ts'
 import { Watches, type WatchSettings } from '../watch/watches.ts'
 import { DueKeys } from './due-keys.ts'
@@ -103,6 +103,9 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const isOurs = (kind: string) => resources.has(kind)
   const due = new DueKeys({ queue, world, graph: reconciler.graph, observers, isOurs, log })
   watchChildren(watches, observers)
+  // Who looks after some namespaces only may not watch them.
+  if (lookedAfter.length === 0)
+    watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
   return { world, queue, watches, observers, contents, reconciler, due }
 }
 

@@ -2,9 +2,9 @@ import type { Logger } from 'pino'
 import { type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
+import { NAMESPACES } from '../watch/namespaces.ts'
 import type { OwnRights } from './own-rights.ts'
 
-const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
 const DEPLOYMENTS: Resource = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
 
 /** How an operator learns that its installation is being removed, and what it has its rights from. */

@@ -1,8 +1,9 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
+import type { ReflectedStore } from './reflector.ts'
 
-const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
+export const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
 const METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
 /** Milliseconds for which an answer is trusted: one that says that a namespace goes holds until it has gone. */
 const TRUSTED = { stays: 100, goes: 5_000 }
@@ -18,30 +19,45 @@ export const saysNamespaceGoes = (error: unknown): boolean =>
   ((error.status === 403 && /because it is being terminated/.test(error.message)) ||
     (error.status === 404 && /^namespaces? "/.test(error.message)))
 
-/** Knows which namespaces are being deleted: nothing can be created there, and whatever is there goes. */
+const isDeleted = ({ metadata }: KubernetesObject): boolean => metadata.deletionTimestamp !== undefined
+
+/**
+ * Knows which namespaces are being deleted: nothing can be created there, and whatever is there goes. Those that a watch
+ * shows are known by it. The API is asked for any other: all of them where the operator may not watch namespaces, else one
+ * that is just made or gone.
+ */
 export class Namespaces {
   readonly #api: ApiServer
-  readonly #known = new Map<string, { readonly goes: Promise<boolean>; until: number }>()
+  /** By name, whether each one that the watch shows is being deleted. */
+  readonly #shown = new Map<string, boolean>()
+  /** Answers that are under way, or still trusted. */
+  readonly #asked = new Map<string, Promise<boolean>>()
 
   constructor(api: ApiServer) {
     this.#api = api
   }
 
-  /** Whether a namespace is being deleted or gone. Where the operator may not read it, it stays. */
-  isGoing(namespace: string): Promise<boolean> {
-    const known = this.#known.get(namespace)
-    if (known && Date.now() < known.until) return known.goes
-    const goes = this.#read(namespace)
-    const entry = { goes, until: Date.now() + TRUSTED.goes }
-    this.#known.set(namespace, entry)
-    const settle = (trusted: number) => {
-      entry.until = Date.now() + trusted
+  /** What a watch of all namespaces feeds; their metadata is enough. */
+  get store(): ReflectedStore {
+    const put = (object: KubernetesObject) => {
+      this.#shown.set(object.metadata.name, isDeleted(object))
+      this.#asked.delete(object.metadata.name)
     }
-    goes.then(
-      (is) => settle(is ? TRUSTED.goes : TRUSTED.stays),
-      () => settle(0),
-    )
-    return goes
+    return {
+      put,
+      remove: ({ metadata }) => {
+        this.#shown.delete(metadata.name)
+      },
+      replace: (objects) => {
+        this.#shown.clear()
+        for (const object of objects) put(object)
+      },
+    }
+  }
+
+  /** Whether a namespace is being deleted or gone. Where the operator may not read it, it stays. */
+  async isGoing(namespace: string): Promise<boolean> {
+    return this.#shown.get(namespace) ?? this.#ask(namespace)
   }
 
   /** Throws a NamespaceGoingError for a namespace that is being deleted or gone. */
@@ -49,11 +65,22 @@ export class Namespaces {
     if (await this.isGoing(namespace)) throw new NamespaceGoingError(`namespace ${namespace} is being deleted`)
   }
 
+  #ask(namespace: string): Promise<boolean> {
+    const asked = this.#asked.get(namespace)
+    if (asked) return asked
+    const goes = this.#read(namespace)
+    this.#asked.set(namespace, goes)
+    const forget = () => {
+      this.#asked.delete(namespace)
+    }
+    goes.then((is) => setTimeout(forget, is ? TRUSTED.goes : TRUSTED.stays).unref(), forget)
+    return goes
+  }
+
   async #read(namespace: string): Promise<boolean> {
     try {
       const path = pathOf(NAMESPACES, undefined, namespace)
-      const { metadata } = await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA })
-      return metadata.deletionTimestamp !== undefined
+      return isDeleted(await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA }))
     } catch (error) {
       if (isNotFound(error)) return true
       if (error instanceof ApiError && error.status === 403) return false

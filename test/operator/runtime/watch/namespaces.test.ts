@@ -40,6 +40,33 @@ test('many who ask at once cost one question', async () => {
   assert.ok(answers.every((answer) => String(answer).includes('namespace team is being deleted')))
 })
 
+test('one that a watch shows is known without a question; any other is asked for', async () => {
+  const asked: string[] = []
+  const request = async (_: string, path: string) => {
+    asked.push(path)
+    throw refusals['one that is gone']
+  }
+  const namespaces = new Namespaces({ request } as never)
+  const of = (name: string, more: object = {}) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, ...more } })
+  const goes = { deletionTimestamp: '2026-11-20T12:00:00Z' }
+  const { store } = namespaces
+  const known = () => Promise.all(['team', 'other'].map((name) => namespaces.isGoing(name)))
+  store.replace([of('team'), of('other', goes)], '1')
+  assert.equal(await known(), [false, true])
+  store.put(of('team', goes))
+  assert.equal(await known(), [true, true])
+  assert.equal(asked, [])
+
+  store.remove(of('team', goes))
+  assert.equal(await known(), [true, true])
+  assert.equal(asked, ['/api/v1/namespaces/team'], 'one that was deleted may be there again, or gone')
+  store.put(of('team'))
+  assert.is(await namespaces.isGoing('team'), false, 'one that is made anew is no longer what was asked for')
+  store.replace([of('team')], '2')
+  assert.equal(await known(), [false, true])
+  assert.equal(asked.slice(1), ['/api/v1/namespaces/other'], 'what a list no longer has is unknown')
+})
+
 for (const [what, error] of Object.entries(refusals)) {
   test(`a child that ${what} refuses is no refused child`, async () => {
     // The look came first, the deletion after it.
