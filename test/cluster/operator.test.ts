@@ -93,6 +93,29 @@ test('each child is one write, each status one; nothing is read before', async (
   assert.ok(ofIt.length <= children.length + 2, ofIt.join(', '))
 })
 
+test('of objects that are applied together groups and configs get their status once', async () => {
+  const attempt = async (name: string) => {
+    const since = counting()
+    const members = ['a', 'b', 'c', 'd'].map((letter) => {
+      const member = proxy(`${name}-${letter}`, name)
+      member.spec['groupRef'] = { name }
+      return member
+    })
+    apply(group(name), telemetry(name), ...members)
+    await eventually(() => referrers(name)?.length === members.length, 'the config knows all of them')
+    await eventually(() => read('mcpgroup', name).status?.remoteProxyCount === members.length, 'the group, too')
+    await quiet(since)
+    const told = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
+    plane.kubectl(['delete', 'mcprp', ...members.map(({ metadata }) => metadata.name)])
+    plane.kubectl(['delete', `mcpgroup/${name}`, `mcpotel/${name}`])
+    assert.equal(told.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
+    return true
+  }
+  // On a busy machine one of them may come so late that it isn't together with the others.
+  let attempts = 0
+  await eventually(() => attempt(`together-${attempts++}`), 'one status write each', 180_000)
+})
+
 test('pods pass Pod Security “restricted”: the ReplicaSet may create them', async () => {
   const pods = await eventually(() => {
     const { items } = JSON.parse(plane.kubectl(['get', 'pods', '-o', 'json']))

@@ -126,8 +126,8 @@ export class PorticoOperator extends BaseOperator {
   protected override async init(): Promise<void> {
     const { due } = this.#parts
     for (const { group, version, plural } of this.resources.values())
-      await this.watchResource(group, version, plural, async ({ object }) =>
-        due.objectChanged(object as KubernetesObject),
+      await this.watchResource(group, version, plural, async ({ type, object }) =>
+        due.objectChanged(type, object as KubernetesObject),
       )
   }
 
@@ -165,9 +165,10 @@ export class PorticoOperator extends BaseOperator {
 
   async #stop(): Promise<void> {
     const { grace = 8_000, log, namespaces, kubeConfig } = this.#options
-    const { queue, observers, watches } = this.#parts
+    const { queue, lull, observers, watches } = this.#parts
     const { leading } = this // Later it may not be: in a removal the lease goes with the rest.
     super.stop()
+    lull.close()
     queue.close()
     this.metrics.close()
     const late = () => new Promise((resolve) => setTimeout(resolve, grace).unref())

@@ -1,3 +1,4 @@
+import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import { kinds } from '../../../crds/index.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
@@ -5,11 +6,14 @@ import { controllerOf } from '../children/child-cache.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
 import type { Observers } from '../pods/observers.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
+import type { Lull } from '../queue/lull.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { Dependency, DependencyGraph } from '../watch/dependencies.ts'
 
 interface DueKeysOptions {
   readonly queue: KeyedQueue
+  /** From where keys go on into the queue. */
+  readonly lull: Lull
   readonly world: World
   readonly graph: DependencyGraph
   readonly observers: Observers
@@ -22,6 +26,10 @@ interface DueKeysOptions {
 const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
 
 const roleOf = (kind: string) => kinds[kind as keyof typeof kinds].role
+
+/** Whether an object has told nothing yet, and has no pods that wait for it: what it tells first is who names it. */
+const isFirstTold = ({ kind, metadata, ...object }: KubernetesObject) =>
+  roleOf(kind) !== 'workload' && object['status'] === undefined && metadata.deletionTimestamp === undefined
 
 /** From what has changed to the keys that are due for it, and to the pods that are to get it. */
 export class DueKeys {
@@ -41,7 +49,8 @@ export class DueKeys {
   }
 
   /** An object of ours has come, changed or gone. */
-  objectChanged(object: KubernetesObject): void {
+  objectChanged(type: ResourceEventType, object: KubernetesObject): void {
+    if (type === ResourceEventType.Added) this.#options.lull.arrived()
     this.#add(object)
   }
 
@@ -72,8 +81,10 @@ export class DueKeys {
   }
 
   #add(object: KubernetesObject): string {
+    const { queue, lull } = this.#options
     const key = keyOf(object.kind, object.metadata.namespace ?? '', object.metadata.name)
-    this.#options.queue.add(key)
+    if (isFirstTold(object)) lull.hold(key)
+    else queue.add(key)
     return key
   }
 

@@ -12,6 +12,7 @@ import { isGoneOwner } from '../children/ownership.ts'
 import { keptPod } from '../pods/kept-pod.ts'
 import { Observers } from '../pods/observers.ts'
 import { PODS, type ReadPodStatus } from '../pods/read-pod-status.ts'
+import { Lull } from '../queue/lull.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import type { Contents } from '../watch/current-contents.ts'
@@ -47,6 +48,7 @@ interface Surroundings extends Pick<ReconcilerOptions, 'api' | 'assertLeading' |
 export interface Parts {
   readonly world: World
   readonly queue: KeyedQueue
+  readonly lull: Lull
   readonly watches: Watches
   readonly observers: Observers
   readonly contents: Contents
@@ -62,6 +64,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const { api, resources, assertLeading, leading } = surroundings
   const world = createWorld()
   const queue = new KeyedQueue(settings.backoff)
+  const lull = new Lull((key) => queue.add(key))
   const watches = new Watches({ api, namespaces: lookedAfter, settings: settings.watchSettings ?? {}, log })
   const namespaces = new Namespaces(api)
   const observers = new Observers({
@@ -101,12 +104,12 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     log,
   })
   const isOurs = (kind: string) => resources.has(kind)
-  const due = new DueKeys({ queue, world, graph: reconciler.graph, observers, isOurs, log })
+  const due = new DueKeys({ queue, lull, world, graph: reconciler.graph, observers, isOurs, log })
   watchChildren(watches, observers)
   // Who looks after some namespaces only may not watch them.
   if (lookedAfter.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
-  return { world, queue, watches, observers, contents, reconciler, due }
+  return { world, queue, lull, watches, observers, contents, reconciler, due }
 }
 
 /** Adds the watches of what the operator has made, and of the pods of that. */

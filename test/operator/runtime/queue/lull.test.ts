@@ -1,0 +1,66 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { Lull } from '../../../../operator/runtime/queue/lull.ts'
+import { eventually } from '../../../cluster/support/operator-process.ts'
+
+const NEVER = 60_000
+
+function started(times: { quiet: number; longest: number }) {
+  const released: string[] = []
+  return { released, lull: new Lull((key) => released.push(key), times) }
+}
+
+test('keys go together once no object has come for a while', async () => {
+  const quiet = 100
+  let last = 0
+  const released: [key: string, after: number][] = []
+  const lull = new Lull((key) => released.push([key, performance.now() - last]), { quiet, longest: NEVER })
+  const arrive = () => {
+    last = performance.now()
+    lull.arrived()
+  }
+  arrive()
+  lull.hold('a')
+  lull.hold('b')
+  for (let count = 0; count < 10; count++) {
+    await delay(20)
+    arrive()
+  }
+  await eventually(() => released.length === 2, 'they are let go')
+  assert.equal(
+    released.map(([key]) => key),
+    ['a', 'b'],
+  )
+  for (const [key, after] of released) assert.ok(after >= quiet, `${key} went ${after} ms after an object had come`)
+})
+
+test('where nothing has come it goes at once', async () => {
+  const { lull, released } = started({ quiet: NEVER, longest: NEVER })
+  lull.hold('a')
+  await eventually(() => released.length === 1, 'it is let go')
+})
+
+test('no key waits longer than the longest time, however many objects come, nor by being held again', async () => {
+  const { lull, released } = started({ quiet: NEVER, longest: 200 })
+  lull.arrived()
+  lull.hold('a')
+  await eventually(() => {
+    lull.hold('a')
+    lull.arrived()
+    return released.length > 0
+  }, 'it is let go')
+  assert.equal(released, ['a'])
+  await eventually(() => released.length === 2, 'and what was held after that too')
+})
+
+test('closed it lets nothing go', async () => {
+  const { lull, released } = started({ quiet: 20, longest: 20 })
+  lull.arrived()
+  lull.hold('a')
+  lull.close()
+  await delay(100)
+  assert.equal(released, [])
+})
+
+test.run()
