@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import { DEFAULT_GROUP, kinds } from '../crds/index.ts'
-import { adminApp } from '../dataplane/server/admin.ts'
+import { listenAdmin } from '../dataplane/server/admin.ts'
 import { PublicError } from '../dataplane/server/errors.ts'
-import { listen } from '../dataplane/server/listen.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
@@ -123,7 +122,7 @@ async function serve(
 ): Promise<Addresses> {
   const ready = () => operator()?.ready ?? { reason: 'the API server is waited for' }
   const leading = () => operator()?.leading ?? false
-  const health = adminApp({
+  const health = await listenAdmin(addresses.health, {
     ready,
     status: () => ({
       leading: leading(),
@@ -134,7 +133,8 @@ async function serve(
     version: { ...version, apiGroup: group },
     log,
   })
-  const metrics = adminApp({
+  open.adopt(health, (listener) => listener.close())
+  const metrics = await listenAdmin(addresses.metrics, {
     ready,
     status: () => ({ leading: leading() }),
     version,
@@ -145,9 +145,8 @@ async function serve(
     },
     log,
   })
-  const listenAt = async (app: typeof health, at: string) =>
-    open.adopt(await listen(app.fetch, at), (listener) => listener.close()).url
-  return { health: await listenAt(health, addresses.health), metrics: await listenAt(metrics, addresses.metrics) }
+  open.adopt(metrics, (listener) => listener.close())
+  return { health: health.url, metrics: metrics.url }
 }
 
 export const command: Command = {

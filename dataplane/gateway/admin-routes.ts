@@ -1,4 +1,5 @@
-import type { Hono } from 'hono'
+import { Hono } from 'hono'
+import { errorResponse } from '../server/answer.ts'
 import { readBody } from '../server/body.ts'
 import { PublicError } from '../server/errors.ts'
 import { explain } from './core/explain.ts'
@@ -6,8 +7,13 @@ import type { Gateway } from './core/gateway.ts'
 
 const MOST_BYTES = 64 * 1024
 
-/** Adds what the admin listener serves of a gateway alone: `POST /explain`. */
-export function addGatewayRoutes(app: Hono, running: () => Gateway): Hono {
+/** What the admin listener serves of a gateway alone: `POST /explain`. */
+export function adminRoutes(running: () => Gateway): Hono {
+  const app = new Hono()
+  app.use(async (c, next) => {
+    await next()
+    c.header('cache-control', 'no-store')
+  })
   app.post('/explain', async (c) => {
     // A page in somebody's browser can send other types without asking first.
     if (c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase() !== 'application/json')
@@ -17,5 +23,7 @@ export function addGatewayRoutes(app: Hono, running: () => Gateway): Hono {
     const { catalog, promptsAndResources } = shared
     return c.json(explain({ judge: setup.judge, catalog, promptsAndResources }, body.toString()))
   })
+  app.notFound(() => errorResponse(new PublicError('not_found')))
+  app.onError((error) => errorResponse(error))
   return app
 }

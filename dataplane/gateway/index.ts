@@ -1,6 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { HttpBindings } from '@hono/node-server'
-import { Hono } from 'hono'
 import type { Level, Logger } from 'pino'
 import manifest from '../../package.json' with { type: 'json' }
 import type { GatewayConfig } from '../config/gateway.ts'
@@ -8,19 +5,19 @@ import type { Loaded } from '../config/load.ts'
 import { readGateway } from '../config/read/gateway.ts'
 import { watchConfig } from '../config/watch.ts'
 import type { UpstreamTokens } from '../credentials/index.ts'
-import { adminApp } from '../server/admin.ts'
+import { type AdminOptions, listenAdmin } from '../server/admin.ts'
+import { later } from '../server/later.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { LogLevel } from '../server/log-level.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
-import { addGatewayRoutes } from './admin-routes.ts'
 import { Gateway } from './core/gateway.ts'
 import { measureGateway } from './core/measure.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
-import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
 import { Reporting } from './reporting.ts'
 import { OwnIssuer } from './request/own-issuer.ts'
+import { directEndpoint } from './serve-endpoint.ts'
 
 interface ServeGatewayOptions {
   readonly configFile: string
@@ -74,9 +71,9 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const ownIssuer = new OwnIssuer({ log, audit, observe, memoryBytes, upstreamTokens })
   const own = { version: manifest.version, log, observe, audit, memoryBytes, stateDirectory, ownIssuer }
   const stop = new AbortController()
+  const publicRoutes = later(async () => (await import('./public-app.ts')).publicApp(running()))
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
   let gateway: Gateway | undefined
-  let app = new Hono<{ Bindings: HttpBindings }>()
 
   const loaded = await watchConfig(configFile, {
     read: readGateway,
@@ -90,8 +87,8 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
 
   const listeners: Listener[] = []
   try {
-    const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen, {
-      direct,
+    const listener = await listen(publicRoutes, options.listen, {
+      direct: directEndpoint(() => gateway),
       maxConnections: connectionLimit(memoryBytes),
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })
@@ -100,19 +97,11 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     await reporting.apply(loaded)
     gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
-    app = publicApp(gateway)
-    listeners.push(
-      await listen(addGatewayRoutes(probesAndStatus(running, reporting), running).fetch, options.adminListen),
-    )
+    const adminRoutes = later(async () => (await import('./admin-routes.ts')).adminRoutes(running))
+    listeners.push(await listenAdmin(options.adminListen, probesAndStatus(running, reporting), adminRoutes))
   } catch (error) {
     await close()
     throw error
-  }
-
-  function direct(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
-    if (gateway === undefined || !isToEndpoint(incoming, gateway.setup.config.endpointPrefix)) return false
-    serveEndpoint(gateway, incoming, outgoing)
-    return true
   }
 
   function running(): Gateway {
@@ -146,13 +135,12 @@ async function end(gateway: Gateway | undefined, [publicListener, adminListener]
 }
 
 /** What the admin listener serves of the gateway that runs. */
-const probesAndStatus = (running: () => Gateway, reporting: Reporting) =>
-  adminApp({
-    status: () => ({ ...running().status(), ...reporting.status() }),
-    ready() {
-      const reason = running().closing.aborted ? 'the gateway is stopping' : running().notReady
-      return reason === undefined ? true : { reason }
-    },
-    version: { version: manifest.version, node: process.version },
-    metrics: (accept) => reporting.telemetry.prometheus(accept),
-  })
+const probesAndStatus = (running: () => Gateway, reporting: Reporting): AdminOptions => ({
+  status: () => ({ ...running().status(), ...reporting.status() }),
+  ready() {
+    const reason = running().closing.aborted ? 'the gateway is stopping' : running().notReady
+    return reason === undefined ? true : { reason }
+  },
+  version: { version: manifest.version, node: process.version },
+  metrics: (accept) => reporting.telemetry.prometheus(accept),
+})

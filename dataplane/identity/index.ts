@@ -19,7 +19,6 @@ export {
   resourceMetadataPaths,
   resourceMetadataUrl,
 } from './resource-metadata.ts'
-export { resourceMetadataRoutes } from './resource-metadata-routes.ts'
 export type { Verifier } from './verify.ts'
 
 interface AuthenticateOptions {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Level, Logger } from 'pino'
 import { Audit } from '../audit/audit.ts'
 import { parseAddress } from '../server/address.ts'
-import { adminApp } from '../server/admin.ts'
+import { listenAdmin } from '../server/admin.ts'
 import { listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { LogLevel } from '../server/log-level.ts'
@@ -186,7 +186,7 @@ async function startListeners(
 ): Promise<Pick<RunningRegistry, 'url' | 'adminUrl'>> {
   const { configuration, store, scheduler, ends, log, observe, telemetry, audit } = parts
   const version = options.version ?? { version: 'unknown', node: process.version }
-  const admin = adminApp({
+  const adminListener = await listenAdmin(options.adminListen, {
     status: () => ({
       ...statusOf(configuration, scheduler, audit.problem),
       ...telemetry.status(),
@@ -196,14 +196,13 @@ async function startListeners(
     version,
     metrics: (accept) => telemetry.prometheus(accept),
   })
+  ends.addFront(() => adminListener.close())
   const api = apiOf(parts)
   const origins = () => configuration.current().origins
   const hosts = () => configuration.current().hosts
   const memory = new CallerMemory(callerLimits(options.memoryBytes, () => configuration.current().limits.bodyBytes))
   const app = registryApp({ api, memory, origins, hosts, version: version.version, log, observe, audit })
   const direct = catalogReads({ api, memory, away: store.away, origins, hosts, log, observe, audit })
-  const adminListener = await listen(admin.fetch, options.adminListen)
-  ends.addFront(() => adminListener.close())
   const listener = await listen(app.fetch, options.listen, { direct })
   ends.addFront(() => listener.close())
   return { url: listener.url, adminUrl: adminListener.url }

@@ -1,10 +1,12 @@
-import { Hono } from 'hono'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Hono } from 'hono'
 import type { Logger } from 'pino'
 import { withoutUrlSecrets } from '../config/url-secrets.ts'
-import { errorResponse } from './answer.ts'
+import { errorResponse, type HttpAnswer, httpError } from './answer.ts'
 import { PublicError } from './errors.ts'
+import { type Listener, listen } from './listen.ts'
 
-interface AdminOptions {
+export interface AdminOptions {
   /** What runs, for people and for the operator; no secrets. */
   status(): object
   /** Whether requests may come. */
@@ -15,29 +17,75 @@ interface AdminOptions {
   readonly log?: Logger
 }
 
-/** The listener for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the cluster. */
-export function adminApp(options: AdminOptions): Hono {
-  const app = new Hono()
-  app.use(async (c, next) => {
-    await next()
-    c.header('cache-control', 'no-store')
-  })
-  app.get('/healthz', (c) => c.json({ status: 'ok' }))
-  app.get('/readyz', (c) => {
+/** What is served to GET and HEAD, by path. */
+const routes: Readonly<Record<string, (options: AdminOptions, accept: string | undefined) => HttpAnswer>> = {
+  '/healthz': () => json(200, { status: 'ok' }),
+  '/readyz'(options) {
     const ready = options.ready()
-    return ready === true ? c.json({ status: 'ready' }) : c.json({ status: 'not ready', reason: ready.reason }, 503)
-  })
+    return ready === true ? json(200, { status: 'ready' }) : json(503, { status: 'not ready', reason: ready.reason })
+  },
   // Whoever reaches this listener may read it: keys in the URLs of what is called are not for them.
-  app.get('/status', (c) =>
-    c.body(withoutUrlSecrets(JSON.stringify(options.status())), 200, { 'content-type': 'application/json' }),
-  )
-  app.get('/version', (c) => c.json(options.version))
-  app.get('/metrics', (c) => {
-    const metrics = options.metrics?.(c.req.header('accept'))
+  '/status': (options) => jsonText(200, withoutUrlSecrets(JSON.stringify(options.status()))),
+  '/version': ({ version }) => json(200, version),
+  '/metrics'(options, accept) {
+    const metrics = options.metrics?.(accept)
     if (metrics === undefined) throw new PublicError('not_found', { message: 'Metrics are not switched on.' })
-    return c.body(metrics.text, 200, { 'content-type': metrics.contentType })
+    return { status: 200, headers: { 'content-type': metrics.contentType }, body: metrics.text }
+  },
+}
+
+const jsonText = (status: number, body: string): HttpAnswer => ({
+  status,
+  headers: { 'content-type': 'application/json' },
+  body,
+})
+
+const json = (status: number, value: object): HttpAnswer => jsonText(status, JSON.stringify(value))
+
+/**
+ * Listens on `HOST:PORT` for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the cluster.
+ * Answers on Node's own objects: a probe that comes every few seconds has a process load nothing. `web` answers what is
+ * none of this; absent: nothing. Throws what `listen` throws.
+ */
+export function listenAdmin(address: string, options: AdminOptions, web: Hono['fetch'] = notFound): Promise<Listener> {
+  return listen(web, address, {
+    direct(incoming, outgoing) {
+      const { method } = incoming
+      const path = pathOf(incoming)
+      const route = Object.hasOwn(routes, path) ? routes[path] : undefined
+      if (route === undefined || !(method === 'GET' || method === 'HEAD')) return false
+      send(
+        outgoing,
+        answerOf(() => route(options, incoming.headers.accept), options.log),
+      )
+      return true
+    },
   })
-  app.notFound(() => errorResponse(new PublicError('not_found')))
-  app.onError((error) => errorResponse(error, options.log))
-  return app
+}
+
+/** A request's target may be a whole URL (RFC 9112, section 3.2.2). */
+function pathOf({ url = '' }: IncomingMessage): string {
+  return url.startsWith('/') ? (url.split('?', 1)[0] as string) : (URL.parse(url)?.pathname ?? '')
+}
+
+function answerOf(answer: () => HttpAnswer, log: Logger | undefined): HttpAnswer {
+  try {
+    return answer()
+  } catch (error) {
+    return httpError(error, log)
+  }
+}
+
+/** To a HEAD Node sends the head alone. */
+function send(outgoing: ServerResponse, { status, headers, body }: HttpAnswer): void {
+  outgoing.writeHead(status, {
+    ...headers,
+    'cache-control': 'no-store',
+    'content-length': Buffer.byteLength(body),
+  })
+  outgoing.end(body)
+}
+
+function notFound(): Response {
+  return errorResponse(new PublicError('not_found', { headers: { 'cache-control': 'no-store' } }))
 }

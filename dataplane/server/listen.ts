@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { getRequestListener } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { parseAddress } from './address.ts'
 import { boundConnections } from './connections.ts'
@@ -59,6 +58,8 @@ export interface Listener {
   setCertificate(certificate: TlsCertificate): void
 }
 
+type RequestListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>
+
 const DEFAULTS = {
   headersTimeoutMs: 15_000,
   requestTimeoutMs: 120_000,
@@ -77,8 +78,13 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
   const limits = { ...DEFAULTS, ...options }
   const closing = new AbortController()
 
-  const app = getRequestListener((request, env) => fetch(request, Object.assign(env, { closing: closing.signal })))
   const { direct, tls } = options
+  let app: RequestListener | undefined
+  // What makes web Requests is loaded with the first: where `direct` takes all, nobody needs it.
+  const answer: RequestListener = async (incoming, outgoing) => {
+    app ??= (await import('./web-listener.ts')).webListener(fetch, closing.signal)
+    await app(incoming, outgoing)
+  }
   const unused = new Set<Socket>()
   // Nobody loads TLS who doesn't serve it.
   const create = tls ? ((await import('node:https')).createServer as typeof createServer) : createServer
@@ -101,7 +107,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       outgoing.on('error', ignore)
       try {
         if (direct?.(incoming, outgoing) === true) return
-        Promise.resolve(app(incoming, outgoing)).catch(() => outgoing.destroy())
+        answer(incoming, outgoing).catch(() => outgoing.destroy())
       } catch {
         outgoing.destroy()
       }

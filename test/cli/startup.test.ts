@@ -77,7 +77,7 @@ test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes cl
 
 /** What the configuration of a plain proxy uses none of. */
 const UNUSED =
-  /ioredis|cedar|oidc-provider|openid-client|opentelemetry|cel-js|aws4|dataplane\/(authserver|telemetry\/sdk|registry)/
+  /hono|ioredis|cedar|oidc-provider|openid-client|opentelemetry|cel-js|aws4|dataplane\/(authserver|telemetry\/sdk|registry)/
 
 test('a proxy loads nothing that its configuration does not use', async () => {
   const config = gatewayConfig

@@ -85,7 +85,7 @@ test('a proxy loads neither what checks schemas nor what it does not use', async
     'it sends',
   )
   const none =
-    /node_modules\/(ajv\/dist\/(?!runtime\/)|typebox|yaml|oidc-provider|ioredis|@opentelemetry|kysely)|undici\/lib\/(web\/(fetch\/index|websocket)|mock|cache)|\/operator\//
+    /node_modules\/(@?hono|ajv\/dist\/(?!runtime\/)|typebox|yaml|oidc-provider|ioredis|@opentelemetry|kysely)|undici\/lib\/(web\/(fetch\/index|websocket)|mock|cache)|\/operator\//
   assert.equal(
     sources.filter((path) => none.test(path)),
     [],

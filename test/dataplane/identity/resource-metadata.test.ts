@@ -3,9 +3,9 @@ import * as assert from 'uvu/assert'
 import {
   type ProtectedResourceMetadata,
   protectedResourceMetadata,
-  resourceMetadataRoutes,
   resourceMetadataUrl,
 } from '../../../dataplane/identity/index.ts'
+import { resourceMetadataRoutes } from '../../../dataplane/identity/resource-metadata-routes.ts'
 
 const metadataOf = (resource: string) =>
   protectedResourceMetadata({ resource, issuers: ['https://idp.example/a'], scopes: ['mcp'] })

@@ -4,13 +4,14 @@ import { Hono } from 'hono'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { errorText } from '../../../dataplane/gateway/mcp/rpc-text.ts'
-import { adminApp } from '../../../dataplane/server/admin.ts'
+import { listenAdmin } from '../../../dataplane/server/admin.ts'
 import { errorResponse, publicError } from '../../../dataplane/server/answer.ts'
 import { readBody } from '../../../dataplane/server/body.ts'
 import { allowOrigins } from '../../../dataplane/server/cross-origin.ts'
 import { errorTable, PublicError } from '../../../dataplane/server/errors.ts'
 import { guardHosts, type HostGuardOptions, hostNames } from '../../../dataplane/server/hosts.ts'
-import { listen } from '../../../dataplane/server/listen.ts'
+import { later } from '../../../dataplane/server/later.ts'
+import { type Listener, listen } from '../../../dataplane/server/listen.ts'
 import { type RequestVariables, requestIds } from '../../../dataplane/server/request-id.ts'
 import { keptLog } from '../../support/kept-log.ts'
 
@@ -69,44 +70,89 @@ test('texts of the table hold nothing that a header or a line could not', () => 
 test('the admin listener', async () => {
   let ready: true | { reason: string } = { reason: 'no configuration yet' }
   let metrics: { text: string; contentType: string } | undefined
-  const app = adminApp({
-    status: () => ({ config: 'sha256:1' }),
-    ready: () => ready,
-    version: { version: '1', node: process.version },
-    metrics: (accept) => metrics && { ...metrics, text: `${metrics.text}${accept}` },
-  })
-  assert.is((await app.request('/healthz')).status, 200)
-  const away = await app.request('/readyz')
+  await using listener = await disposable(
+    listenAdmin('127.0.0.1:0', {
+      status: () => ({ config: 'sha256:1' }),
+      ready: () => ready,
+      version: { version: '1', node: process.version },
+      metrics: (accept) => metrics && { ...metrics, text: `${metrics.text}${accept}` },
+    }),
+  )
+  const ask = (path: string, init?: RequestInit) => fetch(`${listener.url}${path}`, init)
+  const alive = await ask('/healthz')
+  assert.equal([alive.status, alive.headers.get('cache-control')], [200, 'no-store'])
+  const away = await ask('/readyz')
   assert.is(away.status, 503)
   assert.equal(await away.json(), { status: 'not ready', reason: 'no configuration yet' })
   ready = true
-  assert.is((await app.request('/readyz')).status, 200)
-  assert.equal(await (await app.request('/status')).json(), { config: 'sha256:1' })
-  assert.equal(await (await app.request('/version')).json(), { version: '1', node: process.version })
-  assert.is((await app.request('/metrics')).status, 404)
+  assert.is((await ask('/readyz?verbose')).status, 200)
+  const head = await ask('/readyz', { method: 'HEAD' })
+  assert.equal([head.status, head.headers.get('content-length'), await head.text()], [200, '18', ''])
+  assert.equal(await (await ask('/status')).json(), { config: 'sha256:1' })
+  assert.equal(await (await ask('/version')).json(), { version: '1', node: process.version })
+  assert.is((await ask('/metrics')).status, 404)
   metrics = { text: 'up 1\n', contentType: 'text/plain; version=0.0.4; charset=utf-8' }
-  const scraped = await app.request('/metrics', { headers: { accept: 'text/plain' } })
+  const scraped = await ask('/metrics', { headers: { accept: 'text/plain' } })
   assert.is(await scraped.text(), 'up 1\ntext/plain')
   assert.match(scraped.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/)
-  assert.equal(await (await app.request('/nothing')).json(), { error: 'not_found', message: 'Not found.' })
+  for (const [path, method] of [
+    ['/nothing', 'GET'],
+    ['/readyz/', 'GET'],
+    ['/constructor', 'GET'],
+    ['/status', 'POST'],
+  ] as const) {
+    const refused = await ask(path, { method })
+    assert.equal([refused.status, refused.headers.get('cache-control')], [404, 'no-store'], `${method} ${path}`)
+    assert.equal(await refused.json(), { error: 'not_found', message: 'Not found.' })
+  }
+})
+
+test('the target of a probe may be a whole URL', async () => {
+  await using listener = await disposable(
+    listenAdmin('127.0.0.1:0', { status: () => ({}), ready: () => true, version: { version: '1', node: '24' } }),
+  )
+  const socket = connect(listener.port, '127.0.0.1')
+  socket.write(`GET ${listener.url}/readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+  const [answer] = await once(socket, 'data')
+  assert.match(String(answer), /^HTTP\/1\.1 200 /)
+  socket.destroy()
 })
 
 test('a status that fails is internal, and the probe goes on', async () => {
   const { log, lines } = keptLog()
-  const app = adminApp({
-    status() {
-      throw new Error('detail')
-    },
-    ready: () => true,
-    version: { version: '1', node: '24' },
-    log,
-  })
-  const failed = await app.request('/status')
+  await using listener = await disposable(
+    listenAdmin('127.0.0.1:0', {
+      status() {
+        throw new Error('detail')
+      },
+      ready: () => true,
+      version: { version: '1', node: '24' },
+      log,
+    }),
+  )
+  const failed = await fetch(`${listener.url}/status`)
   assert.is(failed.status, 500)
   assert.not.match(await failed.text(), /detail/)
   assert.is(lines.length, 1)
-  assert.is((await app.request('/healthz')).status, 200)
+  assert.is((await fetch(`${listener.url}/healthz`)).status, 200)
 })
+
+test('an app for later is made once, by the first request', async () => {
+  let made = 0
+  const answer = later(async () => {
+    made++
+    return new Hono().get('/', (c) => c.text('here'))
+  })
+  assert.is(made, 0)
+  const ask = async () => (await answer(new Request('http://a/'))).text()
+  assert.equal(await Promise.all([ask(), ask()]), ['here', 'here'])
+  assert.is(made, 1)
+})
+
+async function disposable(opening: Promise<Listener>) {
+  const listener = await opening
+  return Object.assign(listener, { [Symbol.asyncDispose]: () => listener.close() })
+}
 
 const guarded = (options: Partial<HostGuardOptions> = {}) => {
   const app = new Hono()

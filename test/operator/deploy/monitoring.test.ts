@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse, parseAllDocuments } from 'yaml'
-import { adminApp } from '../../../dataplane/server/admin.ts'
-import { type Listener, listen } from '../../../dataplane/server/listen.ts'
+import { listenAdmin } from '../../../dataplane/server/admin.ts'
+import type { Listener } from '../../../dataplane/server/listen.ts'
 import { ruleGroups } from '../../../operator/deploy/alerts.ts'
 import { dashboards } from '../../../operator/deploy/dashboards.ts'
 import { KeyedQueue } from '../../../operator/runtime/queue/queue.ts'
@@ -71,13 +71,12 @@ test.before(async () => {
   metrics.reconciled('MCPServer', 'error', 0.2)
   metrics.reviewed('MCPServer', 'warned')
   metrics.asked('PATCH', '200', 0.01)
-  const app = adminApp({
+  operator = await listenAdmin('127.0.0.1:0', {
     ready: () => true,
     status: () => ({}),
     version: { version: '1', node: '24' },
     metrics: (accept) => metrics.text({ 'service.name': 'portico-operator' }, accept),
   })
-  operator = await listen(app.fetch, '127.0.0.1:0')
 })
 test.after(async () => {
   await prometheus?.close()

@@ -1,0 +1,66 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { PublicError } from '../server/errors.ts'
+import type { ListenOptions } from '../server/listen.ts'
+import type { Gateway } from './core/gateway.ts'
+import { EndpointRequest } from './endpoint/incoming/endpoint-request.ts'
+import { get, remove } from './endpoint/listen.ts'
+import { post } from './endpoint/post.ts'
+import { HttpReply } from './request/http-reply.ts'
+import { ENDPOINT, withoutPrefix } from './request/public-url.ts'
+
+/** What the MCP endpoint serves, by HTTP method. */
+const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = { POST: post, GET: get, DELETE: remove }
+
+/**
+ * Handles what is for the MCP endpoint, and gives false for anything else. `running` gives undefined until a configuration is
+ * in force: until then everything is answered with 503.
+ */
+export function directEndpoint(running: () => Gateway | undefined): NonNullable<ListenOptions['direct']> {
+  return function endpoint(incoming, outgoing) {
+    const gateway = running()
+    if (gateway === undefined) {
+      outgoing.writeHead(503, { 'retry-after': '1', 'content-length': 0 }).end()
+      return true
+    }
+    if (!isToEndpoint(incoming, gateway.setup.config.endpointPrefix)) return false
+    serveEndpoint(gateway, incoming, outgoing)
+    return true
+  }
+}
+
+/**
+ * Whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). A prefix that
+ * a proxy in front has left in the target is taken off, for the other paths, too.
+ */
+function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): boolean {
+  const { url = '' } = incoming
+  if (url === ENDPOINT) return true
+  if (!url.startsWith('/')) return URL.parse(url)?.pathname === ENDPOINT
+  const target = withoutPrefix(url, prefix)
+  incoming.url = target
+  return target === ENDPOINT || target.startsWith(`${ENDPOINT}?`)
+}
+
+/**
+ * Serves the MCP endpoint, on Node's own objects: objects of the web kind and a router's way would take a tenth of
+ * what a whole call takes.
+ */
+function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const handler = methods[incoming.method ?? ''] ?? refuseMethod
+  const { config, addressOf } = gateway.setup
+  const isCounted = config.trustProxyHeaders === true
+  const isOne = !isCounted || gateway.clientRequests.begin(addressOf(incoming), outgoing)
+  const reply = new HttpReply(outgoing)
+  const request = new EndpointRequest(gateway, incoming, outgoing, reply)
+  reply.request = request
+  if (isOne) handler(request)
+  else refuseOneMore(request)
+}
+
+function refuseOneMore(request: EndpointRequest): void {
+  request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
+}
+
+function refuseMethod(request: EndpointRequest): void {
+  request.fail(new PublicError('method_not_allowed', { headers: { allow: 'GET, POST, DELETE' } }))
+}
