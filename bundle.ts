@@ -9,13 +9,17 @@
  * are compiled, and Redis is connected to, where nothing can be waited for, by modules that few gateways need: each is a
  * file of its own to `require`.
  *
+ * What a gateway loads until it serves is in `gateway.start` once more, for the image (image/start.cjs).
+ *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
  */
-import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import { slimClient } from './bundle-client.ts'
+import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './bundle-commonjs.ts'
+import { START_FILE, startText } from './bundle-start.ts'
 import { copyParsers, slimUndici, undiciDefines } from './bundle-undici.ts'
 import { compiledValidators } from './bundle-validators.ts'
 import { bomOf } from './image/sbom.ts'
@@ -34,6 +38,9 @@ for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) 
     workers.set(bundleName(worker), worker)
   }
 }
+
+/** What a gateway loads until it serves; its configuration is YAML. */
+const STARTS_WITH = ['cli/main.ts', 'cli/serve.ts', 'dataplane/gateway/index.ts', 'dataplane/config/read/yaml.ts']
 
 /** What is in it: CycloneDX. */
 const BOM_FILE = 'sbom.cdx.json'
@@ -70,24 +77,27 @@ const result = await build({
   bundle: true,
   splitting: true,
   format: 'esm',
-  platform: 'node',
-  target: 'node24',
-  minifySyntax: true,
-  // Node keeps the source text in memory, comments and all; one that is not Latin-1 doubles it.
-  minifyWhitespace: true,
+  ...CHUNK_OPTIONS,
   // oidc-provider stores its models by the names of their classes.
   keepNames: true,
-  sourcemap: 'linked',
-  sourcesContent: false,
+  sourcemap: 'external',
   metafile: true,
+  write: false,
   logLevel: 'warning',
-  define: undiciDefines,
+  define: { ...undiciDefines, ...importMetaDefines },
   plugins: [compiledValidators, pointToBundles, slimClient, slimUndici],
-  // Dependencies written as CommonJS call `require`.
-  banner: {
-    js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
-  },
 })
+const chunks = await commonJs(result.outputFiles)
+mkdirSync(outdir, { recursive: true })
+for (const { name, code, map } of chunks) {
+  writeFileSync(join(outdir, name), `${code}//# sourceMappingURL=${name}.map\n`)
+  writeFileSync(join(outdir, `${name}.map`), map)
+}
+// The package around it has ES modules.
+writeFileSync(join(outdir, 'package.json'), '{"type":"commonjs"}\n')
+const atStart = new Set(loadedWith(STARTS_WITH, result.metafile))
+const text = startText(chunks.filter(({ name }) => atStart.has(name)))
+writeFileSync(join(outdir, START_FILE), text, 'latin1')
 const required = await Promise.all(
   Object.entries(REQUIRED).map(([name, file]) =>
     build({
@@ -107,6 +117,7 @@ const required = await Promise.all(
 )
 const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
 copyParsers(outdir)
+copyFileSync(join(root, 'image/start.cjs'), join(outdir, 'start.cjs'))
 copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))
 copyFileSync(`${engine}_bg.wasm`, join(outdir, 'cedar_wasm_bg.wasm'))
 const shipped = [result, ...required].flatMap(({ metafile }) =>
@@ -117,5 +128,5 @@ const shipped = [result, ...required].flatMap(({ metafile }) =>
 const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
 const bom = bomOf(packageJson, packages, [...shipped, `node_modules/${ENGINE}`])
 writeFileSync(join(outdir, BOM_FILE), `${JSON.stringify(bom, null, 1)}\n`)
-const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
-console.log(`${outdir}: ${Object.keys(result.metafile.outputs).length} files, ${(bytes / 1e6).toFixed(1)} MB`)
+const bytes = chunks.reduce((sum, { code, map }) => sum + code.length + map.length, 0)
+console.log(`${outdir}: ${2 * chunks.length} files, ${(bytes / 1e6).toFixed(1)} MB`)

@@ -19,10 +19,21 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error
 })
 
-process.exitCode = await dispatch(process.argv.slice(2), {
+dispatch(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (line) => void process.stderr.write(`${line}\n`),
   env: process.env,
   stop: stop.signal,
-})
-if (process.connected) process.disconnect()
+}).then(end, fail)
+
+function end(exitCode: number): void {
+  process.exitCode = exitCode
+  if (process.connected) process.disconnect()
+}
+
+/** Not here, where the promise would keep it: it ends the process. */
+function fail(error: unknown): void {
+  process.nextTick(() => {
+    throw error
+  })
+}

@@ -26,8 +26,9 @@ function buildByEngine(engine: string, name: string): never {
   process.exit(status ?? 1)
 }
 
-function writeFolders(directory: string): never {
-  for (const [index, entries] of porticoImage({ compress: false }).layers.entries()) {
+async function writeFolders(directory: string): Promise<never> {
+  const { layers } = await porticoImage({ compress: false })
+  for (const [index, entries] of layers.entries()) {
     const folder = join(directory, LAYERS[index] as string)
     mkdirSync(folder, { recursive: true })
     execFileSync('tar', ['--extract', '--same-permissions', '--directory', folder], { input: tar(entries) })
@@ -37,14 +38,14 @@ function writeFolders(directory: string): never {
 
 // Whatever else there is goes to the engine.
 const { values } = parseArgs({ options: { archive: { type: 'boolean' }, folders: { type: 'string' } }, strict: false })
-if (typeof values.folders === 'string') writeFolders(values.folders)
+if (typeof values.folders === 'string') await writeFolders(values.folders)
 
 const engine = values.archive ? undefined : answeringEngine()
 if (engine) buildByEngine(engine, IMAGE)
 
 const file = join(root, 'dist', 'image', 'portico.tar')
 mkdirSync(join(file, '..'), { recursive: true })
-const archive = imageArchive(porticoImage({ compress: true }))
+const archive = imageArchive(await porticoImage({ compress: true }))
 writeFileSync(file, archive)
 const path = relative(process.cwd(), file)
 console.log(`${path}: ${IMAGE}, ${(archive.length / 1e6).toFixed(0)} MB. To load it, one of:

@@ -7,6 +7,7 @@ import type { ImageOptions } from './archive.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 import { fileOf, programAt } from './programs.ts'
 import { type Bom, withPrograms } from './sbom.ts'
+import { START_CODE, startCode } from './start-code.ts'
 import type { TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -71,28 +72,29 @@ function imageBom(): Bom {
   return withPrograms(bom, { node: process.versions.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' })
 }
 
-/** The bundle without its source maps: nothing in the image reads them. */
-function bundleLayer(): TarEntry[] {
-  const files = globSync('dist/*.{js,cjs,wasm}', { cwd: root })
+/** The bundle without its source maps, which nothing in the image reads, and with the code that it starts by. */
+async function bundleLayer(): Promise<TarEntry[]> {
+  const files = globSync('dist/{*.{js,cjs,wasm,start},package.json}', { cwd: root })
   if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
   return [
     text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
     fileOf('app/package.json', join(root, 'package.json')),
     text('app/sbom.cdx.json', `${JSON.stringify(imageBom(), null, 1)}\n`),
     ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
+    { path: `app/dist/${START_CODE}`, type: 'file', mode: 0o644, content: await startCode(join(root, 'dist')) },
   ]
 }
 
-/** Portico's image from dist/. Throws where dist/ or a program of this machine is missing. */
-export function porticoImage(options: {
+/** Portico's image from dist/. Rejects where dist/ or a program of this machine is missing, or a gateway does not start. */
+export async function porticoImage(options: {
   readonly name?: string
   readonly compress: boolean
   /** The lowest layer, where several images share one. */
   readonly node?: readonly TarEntry[]
-}): ImageOptions {
+}): Promise<ImageOptions> {
   return {
     name: options.name ?? IMAGE,
-    layers: [options.node ?? nodeLayer(), gitLayer(), bundleLayer()],
+    layers: [options.node ?? nodeLayer(), gitLayer(), await bundleLayer()],
     ...SETTINGS,
     labels: {
       'org.opencontainers.image.title': packageJson.name,

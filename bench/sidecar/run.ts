@@ -1,5 +1,5 @@
 /**
- * What one idle proxy costs, from the bundle as it is shipped, beside a Node that does nothing: until it is ready, and in
+ * What one idle proxy costs, from the bundle as the image starts it, beside a Node that does nothing: until it is ready, and in
  * memory of its own once it has settled. Goals: ready within 150 ms, 30 MiB. Milliseconds are worth something on an idle
  * machine alone; processor time and memory always.
  * Usage: run.ts [starts]
@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { START_CODE, startCode } from '../../image/start-code.ts'
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 import { median } from '../percentile.ts'
 
@@ -69,14 +70,16 @@ async function several(name: string, args: readonly string[], ready: string): Pr
 }
 
 try {
-  execFileSync(process.execPath, [join(root, 'bundle.ts'), join(directory, 'dist')])
+  const dist = join(directory, 'dist')
+  execFileSync(process.execPath, [join(root, 'bundle.ts'), dist])
+  writeFileSync(join(dist, START_CODE), await startCode(dist))
   const config = join(directory, 'gateway.yaml')
   const backends = [{ name: 'b', url: 'http://127.0.0.1:9/mcp' }]
   const incomingAuth = { type: 'anonymous' }
   writeFileSync(config, canonicalYaml({ name: 'p', namespace: 'default', role: 'proxy', incomingAuth, backends }))
   await several('bare Node', ['-e', 'console.log("ready"); setInterval(() => {}, 1000)'], 'ready')
   const listeners = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
-  const args = [join(directory, 'dist/portico.js'), 'serve', 'gateway', '--config', config, ...listeners]
+  const args = [join(dist, 'start.cjs'), 'serve', 'gateway', '--config', config, ...listeners]
   const { ms, mebibytes } = await several('a proxy', args, 'the gateway serves')
   const missed = (value: number, goal: number) => (value > goal ? '; missed' : '')
   console.log(

@@ -65,6 +65,6 @@ async function clockImage(node: readonly TarEntry[]): Promise<ImageOptions> {
 /** Portico from dist/, and the images that samples/quickstart names. */
 export async function nodeImages(): Promise<ImageOptions[]> {
   const node = nodeLayer()
-  const portico = porticoImage({ name: PORTICO_IMAGE, compress: false, node })
+  const portico = await porticoImage({ name: PORTICO_IMAGE, compress: false, node })
   return [portico, await everythingImage(node), await clockImage(node)]
 }

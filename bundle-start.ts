@@ -1,0 +1,16 @@
+import type { Chunk } from './bundle-commonjs.ts'
+
+/** What a gateway loads until it serves, in one file: image/start.cjs reads it, with the code that V8 has made of it. */
+export const START_FILE = 'gateway.start'
+
+/**
+ * A JavaScript expression of an object: a function a chunk, by its name, that takes what Node gives CommonJS modules. It is
+ * Latin-1, for Node to hold it as it is read; throws an Error where a chunk isn't.
+ */
+export function startText(chunks: readonly Chunk[]): string {
+  const functions = chunks.map(({ name, code }) => {
+    if (/[^\0-\u00ff]/.test(code)) throw new Error(`${name} has characters beyond Latin-1`)
+    return `${JSON.stringify(name)}(exports,require,module,__filename,__dirname){${code}}`
+  })
+  return `({${functions.join(',\n')}})`
+}

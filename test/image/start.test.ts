@@ -1,0 +1,128 @@
+/** A gateway as the image starts it: from one file and the code that V8 made of it. */
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startText } from '../../bundle-start.ts'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { START_CODE, startCode } from '../../image/start-code.ts'
+import { eventually } from '../support/eventually.ts'
+import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
+
+const CONFIG = 'name: p\nnamespace: default\nrole: gateway\nincomingAuth: {type: anonymous}\nbackends: []\n'
+/** Tells what becomes of the code, which files are read, and at the end what Node has loaded of itself. */
+const TELLS = `
+const fs = require('node:fs'), vm = require('node:vm')
+const tell = (...words) => fs.writeSync(2, words.join(' ') + '\\n')
+const { readFileSync } = fs
+fs.readFileSync = (file, ...more) => { tell('READ', file); return readFileSync(file, ...more) }
+vm.Script = class extends vm.Script {
+  constructor(...given) { super(...given); tell('CODE', this.cachedDataRejected === false ? 'taken' : 'made') }
+}
+process.on('exit', () => tell('BUILTIN', process.moduleLoadList.join(' ')))
+`
+
+let folder: TemporaryFolder
+let dist: string
+
+test.before(async () => {
+  folder = temporaryFolder({ 'tells.cjs': TELLS, 'gateway.yaml': CONFIG })
+  const built = join(folder.path, 'built')
+  execFileSync(process.execPath, ['bundle.ts', built], { stdio: 'ignore' })
+  const code = await startCode(built)
+  // In the image it lies elsewhere.
+  dist = join(folder.path, 'dist')
+  execFileSync('mv', [built, dist])
+  writeFileSync(join(dist, START_CODE), code)
+})
+
+test.after(() => folder[Symbol.dispose]())
+
+async function start(flags: readonly string[] = NODE_FLAGS) {
+  const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs'), 'serve', 'gateway']
+  const options = ['--config', join(folder.path, 'gateway.yaml'), '--listen', '127.0.0.1:0', '--admin-listen']
+  const child = spawn(process.execPath, [...flags, ...program, ...options, '127.0.0.1:0'])
+  const closed = once(child, 'close')
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+    })
+  await eventually('it serves', () => output.includes('the gateway serves') || child.exitCode !== null, 60_000)
+  const [url = '', adminUrl = ''] = [...output.matchAll(/"(?:url|adminUrl)":"([^"]+)"/g)].map(([, found]) => found)
+  return {
+    url,
+    adminUrl,
+    output: () => output,
+    chunksRead: () => [...output.matchAll(/^READ (.*\.js)$/gm)].map(([, file = '']) => basename(file)),
+    async end() {
+      child.kill('SIGTERM')
+      await closed
+      return output
+    },
+  }
+}
+
+test('it takes the code, and reads no chunk beside the one file', async () => {
+  const gateway = await start()
+  assert.is((await fetch(`${gateway.adminUrl}/readyz`)).status, 200)
+  assert.is((await fetch(`${gateway.adminUrl}/status`)).status, 200)
+  assert.equal(gateway.chunksRead(), [])
+  const output = await gateway.end()
+  assert.match(output, /^CODE taken$/m)
+  const [, builtins = ''] = /^BUILTIN (.*)$/m.exec(output) ?? []
+  assert.match(builtins, / NativeModule http /)
+  assert.not.match(builtins, /NativeModule (http2|internal\/deps\/undici\/undici)\b/)
+})
+
+test('what comes later is read from chunks, and none that is there already', async () => {
+  const gateway = await start()
+  const page = await fetch(gateway.url, { headers: { accept: 'application/json' } })
+  assert.is(((await page.json()) as { name: string }).name, 'p')
+  const refused = await fetch(`${gateway.adminUrl}/explain`, { method: 'POST', body: '{}' })
+  assert.is(refused.status, 415)
+  const read = gateway.chunksRead()
+  assert.ok(read.length > 0)
+  const packed = readFileSync(join(dist, 'gateway.start'), 'utf8')
+  assert.equal(
+    read.filter((name) => packed.includes(`"${name}"(exports`)),
+    [],
+  )
+  assert.is(new Set(read).size, read.length, 'each once')
+  await gateway.end()
+})
+
+test('with code of other flags, with rubbish and without any it starts all the same', async () => {
+  for (const [flags, code] of [
+    [[...NODE_FLAGS, '--expose-gc'], undefined],
+    [NODE_FLAGS, 'rubbish'],
+    [NODE_FLAGS, null],
+  ] as const) {
+    if (code === null) rmSync(join(dist, START_CODE))
+    else if (code !== undefined) writeFileSync(join(dist, START_CODE), code)
+    const gateway = await start(flags)
+    assert.is((await fetch(`${gateway.adminUrl}/readyz`)).status, 200)
+    assert.match(await gateway.end(), /^CODE made$/m)
+  }
+})
+
+test('other commands read nothing of it', () => {
+  const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs'), 'version']
+  const { stdout, stderr } = spawnSync(process.execPath, program, { encoding: 'utf8' })
+  assert.match(stdout, /^portico \d/)
+  assert.not.match(stderr, 'gateway.start')
+})
+
+test('the file is Latin-1, as it is read: other characters would double it in memory', () => {
+  const text = readFileSync(join(dist, 'gateway.start'), 'latin1')
+  assert.match(text, '(ns|us|µs|ms|')
+})
+
+test('a character that is not Latin-1 has no place in it', () => {
+  const chunk = { name: 'a.js', code: 'exports.a="→"', map: '' }
+  assert.throws(() => startText([chunk]), /a\.js/)
+})
+
+test.run()
