@@ -115,6 +115,7 @@ const operator: Dashboard = {
   title: 'Portico operator',
   panels: [
     panel('Objects', 'short', 'sum by (kind, ready) (portico_operator_objects)', 'kind, ready'),
+    panel('Problems', 'short', 'sum by (kind, reason, severity) (portico_operator_problems)', 'kind, reason, severity'),
     rates('Reconciles', 'portico_operator_reconciles_total', 'kind, result'),
     panel(
       'Reconciles, 95 % take at most',

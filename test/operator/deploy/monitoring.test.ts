@@ -61,7 +61,10 @@ test.before(async () => {
     { telemetry: { prometheus: { enabled: true } } },
   )
   const watch = { name: 'mcpservers', metrics: { lists: 1, watches: 1, failures: 1, events: 1, lastSeen: Date.now() } }
-  const object = { kind: 'MCPServer', status: { conditions: [{ type: 'Ready', status: 'False' }] } }
+  const object = {
+    kind: 'MCPServer',
+    status: { conditions: [{ type: 'Ready', status: 'False', reason: 'PodsNotReady', message: 'x' }] },
+  }
   metrics = startMetrics({
     queue: new KeyedQueue(),
     watches: { metrics: [watch] } as never,
