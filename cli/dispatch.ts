@@ -1,6 +1,6 @@
 import { closest } from '../crds/shared/closest.ts'
 import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
-import { growSlowly } from './start-up-memory.ts'
+import { growSlowly } from './memory.ts'
 
 /** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */
 const portico: Program = {

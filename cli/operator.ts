@@ -23,9 +23,9 @@ import type { ServedAdmission } from './admission.ts'
 import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { logLevel } from './log-level.ts'
+import { collect, giveBackAfterWork, giveBackStartUp } from './memory.ts'
 import { defaultImage } from './package-info.ts'
 import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from './pod-options.ts'
-import { collect, giveBackStartUp } from './start-up-memory.ts'
 
 const LEASE = 'portico-operator'
 
@@ -257,11 +257,11 @@ one works, the others wait.`,
           log,
         })
       : undefined
-    const settled = giveBackStartUp()
+    open.adopt(giveBackStartUp(), clearTimeout)
+    open.adopt(giveBackAfterWork(operator), clearInterval)
     await untilAborted(AbortSignal.any([io.stop, removed.signal]))
     // Before the watches end: what is reviewed is reviewed by all there is.
     await admission?.close()
-    clearTimeout(settled)
     await operator.stop()
     return 0
   },

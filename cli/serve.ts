@@ -3,8 +3,8 @@ import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { address } from './address.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { givenLogLevel } from './log-level.ts'
+import { giveBackStartUp } from './memory.ts'
 import { version } from './package-info.ts'
-import { giveBackStartUp } from './start-up-memory.ts'
 
 interface Served {
   readonly url: string

@@ -72,6 +72,12 @@ export class PorticoOperator extends BaseOperator {
     }
   }
 
+  /** Reconciles so far, and whether none is under way or due now. */
+  get work(): { readonly done: number; readonly isIdle: boolean } {
+    const { handled, depth, working } = this.#parts.queue
+    return { done: handled, isIdle: depth + working === 0 }
+  }
+
   /** What answers an admission webhook: by this process's own view, whether or not it leads. */
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options

@@ -14,6 +14,7 @@ export class KeyedQueue {
   readonly #timers = new Map<string, { timer: NodeJS.Timeout; due: number }>()
   readonly #takers: ((key: string | undefined) => void)[] = []
   #closed = false
+  #handled = 0
 
   constructor(backoff: Backoff = { first: 50, longest: 60_000 }) {
     this.#backoff = backoff
@@ -27,6 +28,11 @@ export class KeyedQueue {
   /** Keys being worked on. */
   get working(): number {
     return this.#working.size
+  }
+
+  /** How many times a key has been worked on. */
+  get handled(): number {
+    return this.#handled
   }
 
   /** Keys that wait for a retry or until a later time. */
@@ -94,6 +100,7 @@ export class KeyedQueue {
 
   done(key: string): void {
     this.#working.delete(key)
+    this.#handled++
     if (this.#dirty.delete(key)) this.add(key)
   }
 

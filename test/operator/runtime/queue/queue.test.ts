@@ -26,9 +26,11 @@ test('a key being worked on is handed out again only after it is done', async ()
   })
   await Promise.resolve()
   assert.is(second, undefined)
+  assert.is(queue.handled, 0)
   queue.done('a')
   await taken
   assert.is(second, 'a')
+  assert.is(queue.handled, 1)
 })
 
 test('what a key was added for before its worker looks again is dealt with', async () => {

@@ -1,0 +1,40 @@
+import { mock } from 'node:test'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { giveBackAfterWork } from '../../cli/memory.ts'
+
+test('what much work has left is given back once, when it is over; for a little nothing is collected', () => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  let work = { done: 0, isIdle: true }
+  let collections = 0
+  const worker = {
+    get work() {
+      return work
+    },
+  }
+  const timer = giveBackAfterWork(worker, () => collections++)
+  const pass = (done: number, isIdle: boolean) => {
+    work = { done, isIdle }
+    mock.timers.tick(5_000)
+    return collections
+  }
+  try {
+    assert.is(pass(0, true), 0)
+    assert.is(pass(150, true), 0)
+    assert.is(pass(150, true), 0, 'a little')
+    assert.is(pass(900, false), 0)
+    assert.is(pass(900, false), 0, 'more is due')
+    assert.is(pass(901, true), 0, 'it has only just ended')
+    assert.is(pass(901, true), 1)
+    assert.is(pass(901, true), 1, 'once')
+    assert.is(pass(1_100, true), 1)
+    assert.is(pass(1_100, true), 1, 'a little since then')
+    assert.is(pass(1_101, true), 1)
+    assert.is(pass(1_101, true), 2, 'much since then')
+  } finally {
+    clearInterval(timer)
+    mock.timers.reset()
+  }
+})
+
+test.run()
