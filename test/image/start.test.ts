@@ -1,7 +1,7 @@
 /** A gateway as the image starts it: from one file and the code that V8 made of it. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -34,7 +34,7 @@ test.before(async () => {
   const code = await startCode(built)
   // In the image it lies elsewhere.
   dist = join(folder.path, 'dist')
-  execFileSync('mv', [built, dist])
+  renameSync(built, dist)
   writeFileSync(join(dist, START_CODE), code)
 })
 
