@@ -1,10 +1,10 @@
 'use strict'
 /**
  * Starts portico in the image. What a gateway loads until it serves is one file, `gateway.start`, compiled by code that V8
- * made of it when the image was built: 80 ms of processor time, a third of what ES modules took. That code holds for one version of Node and
- * its flags; with another, or without any, V8 compiles the file anew. Chunks that come later are files, and share what is
- * loaded. Node's own cache of this kind goes by user and kind of processor, too, and has only functions that are compiled
- * while a module is.
+ * made of it when the image was built: 80 ms of processor time, a third of what ES modules took. That code holds for one
+ * version of Node and its flags; with another, or without any, V8 compiles the file anew. Chunks that come later are files,
+ * and share what is loaded. Node's own cache of this kind goes by user and kind of processor, too, and has only functions
+ * that are compiled while a module is.
  */
 const { readFileSync } = require('node:fs')
 const { join } = require('node:path')

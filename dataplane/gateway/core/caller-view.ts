@@ -2,16 +2,13 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
-import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
-import {
-  buildPromptResourceCatalog,
-  holderOf,
-  type PromptResourceCatalog,
-} from '../aggregation/prompt-resource-catalog.ts'
+import type { Catalog } from '../aggregation/catalog.ts'
+import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { SharedLists } from '../backends/lists/shared-lists.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { CallerFeed } from '../backends/refresh/caller-feed.ts'
+import { buildCatalogs } from './build-catalogs.ts'
 import { missingBackends } from './readiness.ts'
 import type { KeptCatalogs, SharedCatalogs } from './shared-catalogs.ts'
 import type { View } from './view.ts'
@@ -132,17 +129,10 @@ export class CallerView implements View {
     const taken = shared.take(
       version,
       this.#current().map(({ backend }) => backend),
-      () => this.#build(),
+      () => buildCatalogs(this.#ground.config, this.backends),
     )
     this.kept = taken.kept
     return taken.catalogs
-  }
-
-  #build(): Catalogs {
-    const { config } = this.#ground
-    const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
-    const catalog = buildCatalog(config, this.backends, (uri) => holderOf(promptsAndResources, uri))
-    return { catalog, promptsAndResources }
   }
 
   /** Backends that are this caller's alone. */

@@ -1,15 +1,12 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../config/gateway.ts'
-import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
+import type { Catalog } from '../aggregation/catalog.ts'
 import { type BuiltCatalog, goodCatalog } from '../aggregation/good-catalog.ts'
-import {
-  buildPromptResourceCatalog,
-  holderOf,
-  type PromptResourceCatalog,
-} from '../aggregation/prompt-resource-catalog.ts'
+import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'
 import type { Setup } from '../request/setup.ts'
+import { buildCatalogs } from './build-catalogs.ts'
 import type { Shown } from './list-changes.ts'
 import { missingBackends } from './readiness.ts'
 import type { View } from './view.ts'
@@ -39,9 +36,9 @@ export class SharedView implements View {
   /** Shows nothing until `rebuild`. */
   constructor(config: GatewayConfig, options: SharedViewOptions) {
     this.#options = options
-    this.#built = { catalog: buildCatalog(config, []), backends: [] }
-    this.promptsAndResources = buildPromptResourceCatalog(config, [])
-    const { catalog, promptsAndResources } = this
+    const { catalog, promptsAndResources } = buildCatalogs(config, [])
+    this.#built = { catalog, backends: [] }
+    this.promptsAndResources = promptsAndResources
     this.#shown = { judge: options.setup().judge, catalog, promptsAndResources }
   }
 
@@ -55,8 +52,7 @@ export class SharedView implements View {
     const { setup, onRebuilt, log } = this.#options
     const { config, judge } = setup()
     this.version++
-    const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
-    const next = buildCatalog(config, this.backends, (uri) => holderOf(promptsAndResources, uri))
+    const { catalog: next, promptsAndResources } = buildCatalogs(config, this.backends)
     this.promptsAndResources = promptsAndResources
     this.#show(next)
     const { catalog } = this
