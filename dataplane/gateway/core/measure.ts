@@ -2,6 +2,7 @@ import type { BackendStatus, ToolSearchStatus } from '../../config/status.ts'
 import { configRefused, gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/decisions.ts'
+import { shownToolsOf } from '../aggregation/shown-tools.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Gateway } from './gateway.ts'
 
@@ -47,8 +48,7 @@ const STATE = 'portico.state'
 /** What a gateway knows of itself when its metrics are read. Labels are names of its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
   const { shared, setup, search } = gateway
-  const shown = new Map<string, number>()
-  for (const { backend } of shared.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
+  const shown = shownToolsOf(shared.catalog)
   return {
     readings: [
       ...ofProcess(gateway),

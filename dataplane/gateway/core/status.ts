@@ -1,6 +1,7 @@
 import type { Finding } from '../../config/load.ts'
 import type { GatewayStatus } from '../../config/status.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
+import { shownToolsOf } from '../aggregation/shown-tools.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { Setup } from '../request/setup.ts'
@@ -32,8 +33,7 @@ interface StatusParts {
 /** The gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): GatewayStatus {
   const { setup, refused, sessions, catalog, backends, rateLimits, search, runs } = parts
-  const shown = new Map<string, number>()
-  for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
+  const shown = shownToolsOf(catalog)
   return {
     config: setup.hash,
     refused,

@@ -1,4 +1,5 @@
 import type { Catalog } from '../aggregation/catalog.ts'
+import { shownToolsOf } from '../aggregation/shown-tools.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 
 /** A tool as a page shows it. */
@@ -34,9 +35,9 @@ export function toolSummaries(catalog: Catalog): ToolSummaries {
   return summaries
 }
 
-function summarize({ routes, legacyList }: Catalog): ToolSummaries {
-  const countOf = new Map<string, number>()
-  for (const { backend } of routes.values()) countOf.set(backend, (countOf.get(backend) ?? 0) + 1)
+function summarize(catalog: Catalog): ToolSummaries {
+  const { routes, legacyList } = catalog
+  const countOf = shownToolsOf(catalog)
   // The text may end amid a tool, which is then left out.
   const text = legacyList.subarray(0, MOST_READ).toString()
   const elements = new Elements(text, text.indexOf('['))
