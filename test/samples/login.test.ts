@@ -24,7 +24,10 @@ async function copyOfSample() {
   const ports = { 4483: await freePort(), 4501: await freePort(), 4502: await freePort() }
   for (const file of readdirSync(manifests).filter((name) => name.endsWith('.yaml'))) {
     const text = readFileSync(join(manifests, file), 'utf8')
-    const moved = Object.entries(ports).reduce((sofar, [from, to]) => sofar.replaceAll(from, String(to)), text)
+    // In one pass and as whole numbers: a free port may hold another's digits (44501).
+    const moved = text.replace(/\b(?:4483|4501|4502)\b/g, (port) =>
+      String(ports[port as unknown as keyof typeof ports]),
+    )
     writeFileSync(join(manifests, file), moved)
   }
   return { folder, manifests, state: join(folder.path, 'state'), issuer: `http://127.0.0.1:${ports[4483]}` }
