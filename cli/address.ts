@@ -1,4 +1,4 @@
-import { parseAddress } from '../dataplane/server/address.ts'
+import { parseAddress } from '../dataplane/server/listen/address.ts'
 import { type Given, UsageError } from './command.ts'
 
 /** The address that an option names, where it is given. Throws a UsageError where it is none. */

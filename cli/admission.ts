@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { errorResponse } from '../dataplane/server/answer.ts'
 import { readBody } from '../dataplane/server/body.ts'
 import { PublicError } from '../dataplane/server/errors.ts'
-import { type Listener, listen } from '../dataplane/server/listen.ts'
+import { type Listener, listen } from '../dataplane/server/listen/listen.ts'
 import type { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { ADMISSION_NAME, webhookName } from '../operator/render/network/admin-peers.ts'
 import {

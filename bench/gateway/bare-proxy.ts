@@ -6,7 +6,7 @@ import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono } from 'hono'
 import { createDispatcher } from '../../dataplane/net/dispatcher.ts'
-import { listen } from '../../dataplane/server/listen.ts'
+import { listen } from '../../dataplane/server/listen/listen.ts'
 
 const dispatcher = createDispatcher({ origin: `http://127.0.0.1:${process.argv[2]}`, allowPrivateIP: true })
 const app = new Hono<{ Bindings: HttpBindings }>()

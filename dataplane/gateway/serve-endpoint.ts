@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PublicError } from '../server/errors.ts'
-import type { ListenOptions } from '../server/listen.ts'
+import type { ListenOptions } from '../server/listen/listen.ts'
 import type { Gateway } from './core/gateway.ts'
 import { EndpointRequest } from './endpoint/incoming/endpoint-request.ts'
 import { get, remove } from './endpoint/listen.ts'

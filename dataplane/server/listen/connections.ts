@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { peerNetwork } from './network-of.ts'
+import { peerNetwork } from '../network-of.ts'
 
 const never = (): boolean => false
 

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { Hono } from 'hono'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { listen } from '../../../dataplane/server/listen.ts'
+import { listen } from '../../../../dataplane/server/listen/listen.ts'
 
 /** Sends a head and a whole body before it reads anything; gives all that came then. */
 async function writeAllThenRead(port: number, path: string, bytes: number): Promise<string> {

@@ -4,9 +4,14 @@ import { Hono } from 'hono'
 import { streamSSE } from 'hono/streaming'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseAddress } from '../../../dataplane/server/address.ts'
-import { type Listener, type ListenerEnv, type ListenOptions, listen } from '../../../dataplane/server/listen.ts'
-import { eventually } from '../../support/eventually.ts'
+import { parseAddress } from '../../../../dataplane/server/listen/address.ts'
+import {
+  type Listener,
+  type ListenerEnv,
+  type ListenOptions,
+  listen,
+} from '../../../../dataplane/server/listen/listen.ts'
+import { eventually } from '../../../support/eventually.ts'
 
 const open: Listener[] = []
 test.after.each(async () => {

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
-import { withoutUrlSecrets } from '../config/url-secrets.ts'
-import { errorResponse, type HttpAnswer, httpError } from './answer.ts'
-import { PublicError } from './errors.ts'
+import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import { errorResponse, type HttpAnswer, httpError } from '../answer.ts'
+import { PublicError } from '../errors.ts'
 import { type Listener, listen } from './listen.ts'
 
 export interface AdminOptions {
