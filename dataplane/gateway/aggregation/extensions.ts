@@ -1,8 +1,8 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { APPS_EXTENSION } from '../mcp/apps.ts'
-import { SESSION_TASKS_EXTENSION } from '../mcp/session-tasks.ts'
-import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
+import { SESSION_TASKS_EXTENSION } from '../mcp/tasks/session-tasks.ts'
+import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks/tasks.ts'
 
 /** `extensions` as declared in both eras: those for which nothing is to be done between; empty where there are none. */
 export function extensionsOf(backends: readonly Backend[]): object {

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/shared/json.ts'
 
 /**
  * An extension of our own, which a gateway declares in the modern era: calls behind it run as tasks of the legacy

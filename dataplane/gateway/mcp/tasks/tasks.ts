@@ -1,6 +1,6 @@
-import { CAPABILITIES_KEY } from './classify.ts'
-import { hasExtension } from './extension.ts'
-import { editObject, memberText } from './json.ts'
+import { CAPABILITIES_KEY } from '../classify.ts'
+import { hasExtension } from '../extension.ts'
+import { editObject, memberText } from '../json.ts'
 
 /** The extension by which a server of the modern era runs calls as tasks (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'

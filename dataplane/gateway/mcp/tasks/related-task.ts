@@ -1,4 +1,4 @@
-import { foldName, Members, memberText, skipSpace } from './json.ts'
+import { foldName, Members, memberText, skipSpace } from '../json.ts'
 
 /** Key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
