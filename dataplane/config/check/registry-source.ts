@@ -1,7 +1,7 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
-import { SOURCE_KINDS, type SourceConfig } from '../registry-source.ts'
+import { SOURCE_KINDS, type SourceConfig } from '../registry/source.ts'
 import { duplicates } from './duplicates.ts'
 import { urlFindings } from './url.ts'
 

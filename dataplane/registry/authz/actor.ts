@@ -1,4 +1,4 @@
-import type { AuthConfig } from '../../config/registry-auth.ts'
+import type { AuthConfig } from '../../config/registry/auth.ts'
 import type { Caller } from '../../identity/index.ts'
 import type { TokenClaims } from './claims.ts'
 import { ROLES, type Role, type RoleRules, resolveRoles } from './roles.ts'

@@ -1,4 +1,4 @@
-import { ROLES, type Role } from '../../config/registry-auth.ts'
+import { ROLES, type Role } from '../../config/registry/auth.ts'
 import { type ClaimsMap, isEmpty, satisfies, type TokenClaims } from './claims.ts'
 
 export { ROLES, type Role }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
-import type { AuthConfig, ProviderConfig } from '../../config/registry-auth.ts'
+import type { AuthConfig, ProviderConfig } from '../../config/registry/auth.ts'
 import { anonymous } from '../../identity/caller.ts'
 import { unauthenticated } from '../../identity/challenge.ts'
 import {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { parseDuration } from '../../../crds/shared/duration.ts'
-import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry.ts'
+import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry/registry.ts'
 import type { SourceLocation } from '../sources/format/source.ts'
 import type { ScheduledSource } from './schedule.ts'
 

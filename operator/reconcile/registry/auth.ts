@@ -1,5 +1,5 @@
 import type { MCPRegistry } from '../../../crds/index.ts'
-import type { AuthConfig, ProviderConfig } from '../../../dataplane/config/registry-auth.ts'
+import type { AuthConfig, ProviderConfig } from '../../../dataplane/config/registry/auth.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'

@@ -1,5 +1,5 @@
 import type { MCPRegistry } from '../../../crds/index.ts'
-import type { DatabaseConfig } from '../../../dataplane/config/registry-database.ts'
+import type { DatabaseConfig } from '../../../dataplane/config/registry/database.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Resolver } from '../references/resolver.ts'
 

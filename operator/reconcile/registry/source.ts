@@ -1,5 +1,5 @@
 import type { MCPRegistry } from '../../../crds/index.ts'
-import type { SourceConfig } from '../../../dataplane/config/registry.ts'
+import type { SourceConfig } from '../../../dataplane/config/registry/registry.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Resolver } from '../references/resolver.ts'

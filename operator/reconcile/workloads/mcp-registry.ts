@@ -9,7 +9,7 @@ import {
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/listeners.ts'
 import { hashOf, sortedKeys } from '../../render/object/canonical.ts'

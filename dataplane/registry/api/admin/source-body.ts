@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { classOf } from '../../../config/check/address.ts'
 import { sourceFindings } from '../../../config/check/registry-source.ts'
 import { isLoopback } from '../../../config/check/url.ts'
-import type { SourceConfig } from '../../../config/registry.ts'
+import type { SourceConfig } from '../../../config/registry/registry.ts'
 import type { ErrorDetail } from '../../../server/errors.ts'
 
 type SourceBody = Omit<SourceConfig, 'name'>

@@ -1,5 +1,5 @@
 import type { Context } from 'hono'
-import { kindOf } from '../../../config/registry-source.ts'
+import { kindOf } from '../../../config/registry/source.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
 import type { SourceRecord, SourceSettings } from '../../store/database/records.ts'

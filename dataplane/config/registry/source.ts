@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { HEADER_NAME } from '../../crds/shared/header-rules.ts'
-import { duration } from '../../crds/shared/schema.ts'
-import { claims } from './registry-claims.ts'
+import { HEADER_NAME } from '../../../crds/shared/header-rules.ts'
+import { duration } from '../../../crds/shared/schema.ts'
+import { claims } from './claims.ts'
 
 /** Interval between two polls of a source whose `syncPolicy` does not say. */
 export const DEFAULT_INTERVAL = '30s'

@@ -1,16 +1,16 @@
 import Type, { type Static } from 'typebox'
-import { auditSchema } from './audit/audit.ts'
-import { authSchema } from './registry-auth.ts'
-import { claims } from './registry-claims.ts'
-import { databaseSchema } from './registry-database.ts'
-import { label, sourceSchema } from './registry-source.ts'
-import { telemetrySchema } from './telemetry/telemetry.ts'
+import { auditSchema } from '../audit/audit.ts'
+import { telemetrySchema } from '../telemetry/telemetry.ts'
+import { authSchema } from './auth.ts'
+import { claims } from './claims.ts'
+import { databaseSchema } from './database.ts'
+import { label, sourceSchema } from './source.ts'
 
 /** The registry's configuration file (YAML). File paths in it are relative to the file's own folder. */
 
 const strict = { additionalProperties: false }
 
-export { DEFAULT_INTERVAL, type SourceConfig } from './registry-source.ts'
+export { DEFAULT_INTERVAL, type SourceConfig } from './source.ts'
 
 /** Sources, and registries, that there may be by one file; the admin API may make as many beside them. */
 export const MOST_NAMED = 1_000

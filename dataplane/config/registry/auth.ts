@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { claims } from './registry-claims.ts'
-import { label } from './registry-source.ts'
+import { claims } from './claims.ts'
+import { label } from './source.ts'
 
 const strict = { additionalProperties: false }
 const url = (description: string) => Type.String({ description, pattern: '^https?://[^\\s]+$', maxLength: 2048 })
