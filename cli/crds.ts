@@ -1,6 +1,6 @@
 import { crdsYaml, DEFAULT_GROUP, writeCrds } from '../crds/index.ts'
-import { apiGroup } from './api-group.ts'
 import type { Command } from './command.ts'
+import { apiGroup } from './options/api-group.ts'
 
 export const command: Command = {
   name: 'crds',

@@ -2,7 +2,7 @@ import { closest } from '../crds/shared/closest.ts'
 import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
 import { growSlowly } from './memory.ts'
 
-/** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */
+/** One file or folder a command, loaded when it is called: a gateway's process holds nothing of the operator. */
 const portico: Program = {
   name: 'portico',
   about: 'Runs MCP servers on Kubernetes, and the same manifests on one machine.',
@@ -25,7 +25,7 @@ const portico: Program = {
       summary: 'looks after a cluster: custom resources become what runs',
       load() {
         growSlowly()
-        return import('./operator.ts')
+        return import('./operator/index.ts')
       },
     },
     crds: { summary: 'prints the custom resource definitions', load: () => import('./crds.ts') },

@@ -4,10 +4,10 @@ import { isObject } from '../crds/shared/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
-import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
-import { groupOption, manifestPaths } from './manifest-paths.ts'
+import { apiGroup } from './options/api-group.ts'
+import { groupOption, manifestPaths } from './options/manifest-paths.ts'
 import { defaultImage } from './package-info.ts'
 
 /** A workload with policies, as its data plane would be configured. */

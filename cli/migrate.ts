@@ -7,8 +7,8 @@ import { loadKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
 import { liveObjects } from '../operator/cluster/migrate/live-objects.ts'
 import { type Groups, migrateText } from '../operator/cluster/migrate/migrate-text.ts'
 import { canonicalYaml } from '../operator/render/object/canonical.ts'
-import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { apiGroup } from './options/api-group.ts'
 
 /** A text to migrate. */
 interface Source {

@@ -3,18 +3,18 @@ import { join } from 'node:path'
 import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
 import { statusOf } from '../operator/reconcile/index.ts'
 import { canonicalYaml } from '../operator/render/object/canonical.ts'
-import { apiGroup } from './api-group.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
-import { groupOption, manifestPaths } from './manifest-paths.ts'
-import { defaultImage } from './package-info.ts'
+import { apiGroup } from './options/api-group.ts'
+import { groupOption, manifestPaths } from './options/manifest-paths.ts'
 import {
   adminFromOption,
   adminPeersOf,
   operatorNamespaceOption,
   podTemplateOf,
   podTemplateOption,
-} from './pod-options.ts'
+} from './options/pod-options.ts'
+import { defaultImage } from './package-info.ts'
 
 /** First line of the files we write, so that those that nothing renders to any more can be removed. */
 const MARK = '# Rendered by portico render'

@@ -1,9 +1,9 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
-import { address } from './address.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
-import { givenLogLevel } from './log-level.ts'
 import { giveBackStartUp } from './memory.ts'
+import { address } from './options/address.ts'
+import { givenLogLevel } from './options/log-level.ts'
 import { version } from './package-info.ts'
 
 interface Served {

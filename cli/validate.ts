@@ -1,10 +1,10 @@
 import { inspectManifests } from '../operator/cluster/files/index.ts'
-import { apiGroup } from './api-group.ts'
 import type { Command } from './command.ts'
 import { hasErrors, printFindings, summary } from './findings.ts'
-import { groupOption, manifestPaths } from './manifest-paths.ts'
+import { apiGroup } from './options/api-group.ts'
+import { groupOption, manifestPaths } from './options/manifest-paths.ts'
+import { podTemplateOf, podTemplateOption } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
-import { podTemplateOf, podTemplateOption } from './pod-options.ts'
 import { toSarif } from './sarif.ts'
 
 export const command: Command = {

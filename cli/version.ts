@@ -1,6 +1,6 @@
 import { DEFAULT_GROUP } from '../crds/index.ts'
-import { apiGroup } from './api-group.ts'
 import type { Command } from './command.ts'
+import { apiGroup } from './options/api-group.ts'
 import { version } from './package-info.ts'
 
 export const command: Command = {

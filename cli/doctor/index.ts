@@ -1,6 +1,6 @@
-import { apiGroup } from '../api-group.ts'
 import { type Command, type Given, UsageError } from '../command.ts'
-import { groupOption } from '../manifest-paths.ts'
+import { apiGroup } from '../options/api-group.ts'
+import { groupOption } from '../options/manifest-paths.ts'
 import { ISSUER_OPTION } from './audience.ts'
 import { checkProvider } from './check-provider.ts'
 import { reportText } from './report.ts'

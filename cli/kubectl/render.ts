@@ -2,8 +2,8 @@ import { clusterAddress, reconcile, statusOf } from '../../operator/reconcile/in
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 import type { Command } from '../command.ts'
 import { liveObjects, worldOf } from '../diff/live.ts'
-import { settingsOf } from '../operator-settings.ts'
-import { operatorNamespaceOption } from '../pod-options.ts'
+import { settingsOf } from '../operator/settings.ts'
+import { operatorNamespaceOption } from '../options/pod-options.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
 import { listenError, type Report, Standalone } from '../../operator/standalone/index.ts'
-import { apiGroup } from '../api-group.ts'
 import { type Command, type Io, UsageError, untilAborted } from '../command.ts'
-import { givenLogLevel } from '../log-level.ts'
-import { groupOption } from '../manifest-paths.ts'
+import { apiGroup } from '../options/api-group.ts'
+import { givenLogLevel } from '../options/log-level.ts'
+import { groupOption } from '../options/manifest-paths.ts'
+import { podTemplateOf, podTemplateOption } from '../options/pod-options.ts'
 import { quickstartFolder } from '../package-info.ts'
-import { podTemplateOf, podTemplateOption } from '../pod-options.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
 
 /** The sample that ships with Portico, seen from where the command was called. */

@@ -5,11 +5,11 @@ import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { admissionApp } from '../../cli/admission.ts'
-import { type Listener, listen } from '../../dataplane/server/listen/listen.ts'
-import { issue } from '../../operator/runtime/admission/issue.ts'
-import { eventually } from '../support/eventually.ts'
-import { keptLog } from '../support/kept-log.ts'
+import { admissionApp } from '../../../cli/operator/admission.ts'
+import { type Listener, listen } from '../../../dataplane/server/listen/listen.ts'
+import { issue } from '../../../operator/runtime/admission/issue.ts'
+import { eventually } from '../../support/eventually.ts'
+import { keptLog } from '../../support/kept-log.ts'
 
 const PATH = `/validate/${'ab'.repeat(32)}`
 const tls = () => {

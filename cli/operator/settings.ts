@@ -1,10 +1,10 @@
-import { ApiError, type ApiServer, isNotFound } from '../operator/cluster/kubernetes/api-server.ts'
-import type { ReconcileContext } from '../operator/reconcile/index.ts'
-import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
-import { type Given, type Io, readArguments } from './command.ts'
-import { command as operatorCommand } from './operator.ts'
-import { defaultImage } from './package-info.ts'
-import { adminPeersOf, podTemplateOf } from './pod-options.ts'
+import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import type { ReconcileContext } from '../../operator/reconcile/index.ts'
+import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/admin-peers.ts'
+import { type Given, type Io, readArguments } from '../command.ts'
+import { adminPeersOf, podTemplateOf } from '../options/pod-options.ts'
+import { defaultImage } from '../package-info.ts'
+import { command as operatorCommand } from './index.ts'
 
 const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
 

@@ -1,5 +1,5 @@
-import { parseAddress } from '../dataplane/server/listen/address.ts'
-import { type Given, UsageError } from './command.ts'
+import { parseAddress } from '../../dataplane/server/listen/address.ts'
+import { type Given, UsageError } from '../command.ts'
 
 /** The address that an option names, where it is given. Throws a UsageError where it is none. */
 export function address(given: Given, option: string): string | undefined {

@@ -1,18 +1,18 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { Hono } from 'hono'
 import type { Logger } from 'pino'
-import { errorResponse } from '../dataplane/server/answer.ts'
-import { readBody } from '../dataplane/server/body.ts'
-import { PublicError } from '../dataplane/server/errors.ts'
-import { type Listener, listen } from '../dataplane/server/listen/listen.ts'
-import type { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
-import { ADMISSION_NAME, webhookName } from '../operator/render/network/admin-peers.ts'
+import { errorResponse } from '../../dataplane/server/answer.ts'
+import { readBody } from '../../dataplane/server/body.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { type Listener, listen } from '../../dataplane/server/listen/listen.ts'
+import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { ADMISSION_NAME, webhookName } from '../../operator/render/network/admin-peers.ts'
 import {
   type AdmissionStatus,
   CertificateKeeper,
   type CertificateKeeperTimes,
-} from '../operator/runtime/admission/certificate-keeper.ts'
-import type { Reviewer } from '../operator/runtime/admission/reviewer.ts'
+} from '../../operator/runtime/admission/certificate-keeper.ts'
+import type { Reviewer } from '../../operator/runtime/admission/reviewer.ts'
 
 /** What the API server takes of one object. A review of an update has two; one that is larger goes without warnings. */
 const BODY_BYTES = 3 * 1024 * 1024

@@ -1,5 +1,5 @@
-import { isGroup } from '../operator/cluster/files/group.ts'
-import { type Given, type Io, UsageError } from './command.ts'
+import { isGroup } from '../../operator/cluster/files/group.ts'
+import { type Given, type Io, UsageError } from '../command.ts'
 
 /**
  * The API group that the caller chose: the option (`--api-group` unless named otherwise), else PORTICO_API_GROUP, else

@@ -1,4 +1,4 @@
-import { type Given, type Option, UsageError } from './command.ts'
+import { type Given, type Option, UsageError } from '../command.ts'
 
 /** The option that every command over manifests has. */
 export const groupOption: Option = {

@@ -1,6 +1,6 @@
-import type { ReconcileContext } from '../operator/reconcile/outcome/plan.ts'
-import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../operator/render/network/admin-peers.ts'
-import { type Given, type Option, UsageError } from './command.ts'
+import type { ReconcileContext } from '../../operator/reconcile/outcome/plan.ts'
+import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../../operator/render/network/admin-peers.ts'
+import { type Given, type Option, UsageError } from '../command.ts'
 
 /** What pod templates may ask for: the option of every command that makes or checks pods. */
 export const podTemplateOption: Option = {

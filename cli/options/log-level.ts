@@ -1,4 +1,4 @@
-import { type Io, UsageError } from './command.ts'
+import { type Io, UsageError } from '../command.ts'
 
 const levels = ['debug', 'info', 'warn', 'error'] as const
 type LogLevel = (typeof levels)[number]
