@@ -71,7 +71,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const ownIssuer = new OwnIssuer({ log, audit, observe, memoryBytes, upstreamTokens })
   const own = { version: manifest.version, log, observe, audit, memoryBytes, stateDirectory, ownIssuer }
   const stop = new AbortController()
-  const publicRoutes = later(async () => (await import('./public-app.ts')).publicApp(running()))
+  const publicRoutes = later(async () => (await import('./public-app.ts')).publicApp(running()), log)
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
   let gateway: Gateway | undefined
 
@@ -97,7 +97,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     await reporting.apply(loaded)
     gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
-    const adminRoutes = later(async () => (await import('./admin-routes.ts')).adminRoutes(running))
+    const adminRoutes = later(async () => (await import('./admin-routes.ts')).adminRoutes(running), log)
     listeners.push(await listenAdmin(options.adminListen, probesAndStatus(running, reporting), adminRoutes))
   } catch (error) {
     await close()

@@ -149,6 +149,27 @@ test('an app for later is made once, by the first request', async () => {
   assert.is(made, 1)
 })
 
+test('an app for later that could not be made is made again by the next request', async () => {
+  const kept = keptLog()
+  let made = 0
+  const answer = later(async () => {
+    made++
+    await Promise.resolve()
+    if (made === 1) throw new Error('too many open files')
+    return new Hono().get('/', (c) => c.text('here'))
+  }, kept.log)
+  const ask = () => answer(new Request('http://a/'))
+  for (const failed of await Promise.all([ask(), ask()])) {
+    assert.is(failed.status, 500)
+    assert.is(((await failed.json()) as { error: string }).error, 'internal')
+  }
+  assert.is(made, 1)
+  assert.match(kept.text(), /too many open files/)
+  const answers = await Promise.all([ask(), ask()])
+  assert.equal(await Promise.all(answers.map((response) => response.text())), ['here', 'here'])
+  assert.is(made, 2)
+})
+
 async function disposable(opening: Promise<Listener>) {
   const listener = await opening
   return Object.assign(listener, { [Symbol.asyncDispose]: () => listener.close() })
