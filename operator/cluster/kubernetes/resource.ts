@@ -23,3 +23,12 @@ export function pathOf(resource: Resource, namespace?: string, name?: string, su
   if (subresource) parts.push(subresource)
   return parts.join('/')
 }
+
+/**
+ * Media types that ask for the metadata of objects alone, of a list, and of one object or the events of a watch, as the
+ * package `metadata` of client-go does.
+ */
+export const METADATA_ONLY = {
+  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+  object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
+} as const

@@ -1,11 +1,10 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { patchTogether } from '../../cluster/kubernetes/patch-together.ts'
-import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { METADATA_ONLY, pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../../render/network/admin-peers.ts'
 
-const METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
 const STRATEGIC = 'application/strategic-merge-patch+json'
 const TRIES = 3
 const rbac = (plural: string, kind: string): Resource => ({
@@ -123,7 +122,7 @@ export class OwnRights {
 
   async #read(path: string): Promise<KubernetesObject | undefined> {
     try {
-      return await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA })
+      return await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA_ONLY.object })
     } catch (error) {
       if (isNotFound(error) || (error instanceof ApiError && error.status === 403)) return undefined
       throw error

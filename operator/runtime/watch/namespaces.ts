@@ -1,10 +1,9 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { METADATA_ONLY, pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { ReflectedStore } from './reflector.ts'
 
 export const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
-const METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
 /** Milliseconds for which an answer is trusted: one that says that a namespace goes holds until it has gone. */
 const TRUSTED = { stays: 100, goes: 5_000 }
 
@@ -80,7 +79,7 @@ export class Namespaces {
   async #read(namespace: string): Promise<boolean> {
     try {
       const path = pathOf(NAMESPACES, undefined, namespace)
-      return isDeleted(await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA }))
+      return isDeleted(await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA_ONLY.object }))
     } catch (error) {
       if (isNotFound(error)) return true
       if (error instanceof ApiError && error.status === 403) return false

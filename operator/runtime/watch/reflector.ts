@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { backoffDelay } from '../../../dataplane/retry/backoff.ts'
 import { type ApiServer, isGone, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import { apiVersionOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { apiVersionOf, METADATA_ONLY, type Resource } from '../../cluster/kubernetes/resource.ts'
 import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
@@ -43,11 +43,6 @@ export interface ReflectorOptions {
   readonly idleLimit?: number
   /** Milliseconds after which the whole list is read again, whatever the watch has said. */
   readonly relistAfter?: number
-}
-
-const METADATA = {
-  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
-  watch: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
 }
 
 /** Milliseconds for which the API must say that it doesn't know a resource before what was known of it is dropped. */
@@ -180,7 +175,7 @@ export class Reflector {
       const page = await api.list(resource, namespace, {
         query: { limit: this.#options.pageSize ?? 500, continue: next, labelSelector },
         signal: this.#stopping.signal,
-        ...(metadataOnly ? { accept: METADATA.list } : {}),
+        ...(metadataOnly ? { accept: METADATA_ONLY.list } : {}),
       })
       // Items of a list carry neither kind nor apiVersion; an empty list of metadata is null.
       for (const item of page.items ?? []) objects.push(this.#named(item))
@@ -225,7 +220,7 @@ export class Reflector {
       signal: this.#stopping.signal,
       ...(namespace ? { namespace } : {}),
       ...(labelSelector ? { labelSelector } : {}),
-      ...(metadataOnly ? { accept: METADATA.watch } : {}),
+      ...(metadataOnly ? { accept: METADATA_ONLY.object } : {}),
     })
     for await (const { type, object } of events) {
       this.metrics.lastSeen = Date.now()
