@@ -1,12 +1,53 @@
 /** Connections to the API server are kept, and nothing is built for a request that goes over one of them. */
-import { HttpMethod, RequestContext } from '@kubernetes/client-node'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { RequestOptions } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+import { type Cluster, HttpMethod, RequestContext, type User } from '@kubernetes/client-node'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { PooledKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 
-function setUp() {
-  const config = new PooledKubeConfig()
-  const cluster = (caData: string) => ({ name: 'c', server: 'https://127.0.0.1:1', caData, skipTLSVerify: false })
+/** Counts the dispatchers that are built. */
+class CountedKubeConfig extends PooledKubeConfig {
+  built = 0
+
+  override createDispatcherOptions(...given: Parameters<PooledKubeConfig['createDispatcherOptions']>) {
+    this.built++
+    return super.createDispatcherOptions(...given)
+  }
+}
+
+/** A request that waits for its credential. */
+interface Held {
+  /** Gives it, with a client certificate where one is named. */
+  go(cert?: string): void
+}
+
+/** A kubeconfig whose CA `load` changes. While `waits` is on, requests that start are held. */
+function setUp(given: Partial<Cluster> = {}) {
+  const config = new CountedKubeConfig()
+  const held: Held[] = []
+  const state = { waits: false, cert: 'first' }
+  config.addAuthenticator({
+    isAuthProvider: () => true,
+    async applyAuthentication(_user: User, options: RequestOptions) {
+      options.cert = state.cert
+      if (!state.waits) return
+      const { promise, resolve } = Promise.withResolvers<string>()
+      held.push({ go: (cert = state.cert) => resolve(cert) })
+      options.cert = await promise
+    },
+  })
+  const cluster = (caData: string): Cluster => ({
+    name: 'c',
+    server: 'https://127.0.0.1:1',
+    caData,
+    skipTLSVerify: false,
+    ...given,
+  })
   const load = (ca: string) => config.loadFromClusterAndUser(cluster(btoa(ca)), { name: 'u', token: 't' })
   const dispatcher = async () => {
     const context = new RequestContext('https://127.0.0.1:1/api', HttpMethod.GET)
@@ -15,7 +56,7 @@ function setUp() {
     return context.getDispatcher()
   }
   load('one')
-  return { config, load, dispatcher }
+  return { config, load, dispatcher, held, state }
 }
 
 test('all requests go over one pool, those that are the first together too', async () => {
@@ -30,8 +71,9 @@ test('all requests go over one pool, those that are the first together too', asy
 test('a request that the pool will do for builds no dispatcher', async () => {
   const { config, dispatcher } = setUp()
   await dispatcher()
-  const options = config.createDispatcherOptions(config.getCurrentCluster(), { ca: Buffer.from('one') })
-  assert.is(options.type, 'none')
+  assert.is(config.built, 1)
+  await Promise.all([dispatcher(), dispatcher()])
+  assert.is(config.built, 1)
   await config.closePool()
 })
 
@@ -44,6 +86,87 @@ test('another CA has a pool of its own', async () => {
   assert.is.not(second, first)
   assert.is(await dispatcher(), second)
   await config.closePool()
+})
+
+/** All orders of some things. */
+function ordersOf<T>(things: readonly T[]): readonly (readonly T[])[] {
+  if (things.length < 2) return [things]
+  return things.flatMap((one, index) => ordersOf(things.toSpliced(index, 1)).map((rest) => [one, ...rest]))
+}
+
+const ORDERS = ordersOf([0, 1, 2, 3])
+
+for (const [how, between] of [
+  ['together', () => Promise.resolve()],
+  ['one behind the other', () => setImmediate()],
+] as const) {
+  test(`a CA that changes while requests start, which go on ${how}, in any order: each has a pool`, async () => {
+    for (const order of ORDERS) {
+      const { config, load, dispatcher, held, state } = setUp()
+      const old = await dispatcher()
+      state.waits = true
+      const starting = [dispatcher(), dispatcher()]
+      load('two')
+      starting.push(dispatcher(), dispatcher())
+      assert.is(held.length, 4)
+      for (const index of order) {
+        held[index]?.go()
+        await between()
+      }
+      const [before, beforeToo, after, afterToo] = await Promise.all(starting)
+      assert.ok(before && beforeToo && after, `${order}`)
+      assert.is.not(after, old, `${order}`)
+      assert.is(afterToo, after, `${order}`)
+      // What a request read before the change must not take the place of what a later one has read.
+      state.waits = false
+      assert.is(await dispatcher(), after, `${order}`)
+      await config.closePool()
+    }
+  })
+}
+
+test('of two requests the first gets the newer client certificate: both have a pool', async () => {
+  for (const order of [
+    [0, 1],
+    [1, 0],
+  ]) {
+    const { config, dispatcher, held, state } = setUp()
+    const old = await dispatcher()
+    state.waits = true
+    const starting = [dispatcher(), dispatcher()]
+    for (const index of order) held[index]?.go(index === 0 ? 'second' : 'first')
+    const [newer, older] = await Promise.all(starting)
+    assert.ok(newer)
+    assert.is.not(newer, old)
+    assert.is(older, old)
+    await config.closePool()
+  }
+})
+
+test('a request to which a pool was given just before another took its place is answered', async () => {
+  const server = createServer((_, response) => response.end('{}')).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    const { port } = server.address() as AddressInfo
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ]) {
+      // A server without TLS is allowed where none is verified; its CA counts all the same.
+      const { config, load, held, state } = setUp({ server: `http://127.0.0.1:${port}`, skipTLSVerify: true })
+      const api = new ApiServer(config, 'test')
+      await api.request('GET', '/api')
+      state.waits = true
+      const before = api.request('GET', '/api')
+      load('two')
+      const after = api.request('GET', '/api')
+      for (const index of order) held[index]?.go()
+      assert.equal(await Promise.all([before, after]), [{}, {}])
+      await config.closePool()
+    }
+  } finally {
+    server.close()
+  }
 })
 
 test.run()
