@@ -68,6 +68,8 @@ function policiesOf(texts: readonly string[]): readonly PolicyText[] {
   const length = texts.reduce((sum, text) => sum + text.length, 0)
   if (length > MOST_TEXT)
     throw new PolicyError([{ pointer: '/policies', message: `have more than ${MOST_TEXT} characters together` }])
+  // Each text holds a policy at least, or is wrong: nobody is told what is wrong with each of so many.
+  if (texts.length > MOST_POLICIES) throw tooMany()
   const problems: PolicyProblem[] = []
   const policies: PolicyText[] = []
   for (const [index, text] of texts.entries()) {
@@ -77,11 +79,13 @@ function policiesOf(texts: readonly string[]): readonly PolicyText[] {
   }
   if (policies.length === 0 && problems.length === 0)
     problems.push({ pointer: '/policies', message: 'must hold at least one policy' })
-  if (policies.length > MOST_POLICIES)
-    problems.push({ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` })
   if (problems.length > 0) throw new PolicyError(problems)
+  if (policies.length > MOST_POLICIES) throw tooMany()
   return policies
 }
+
+const tooMany = (): PolicyError =>
+  new PolicyError([{ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` }])
 
 /** What the language allows and nobody could act on. */
 function problemsOf({ name, effect, mentions }: PolicyText, declared: ReadonlySet<string>): readonly PolicyProblem[] {

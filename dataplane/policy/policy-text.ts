@@ -64,11 +64,14 @@ function described({ message, sourceLocations: [place] = [] }: DetailedError, te
   return `line ${lines.length}, column ${column}: ${plain}${label}`
 }
 
+/** A string goes to the end of the text where nothing closes it: each character is looked at once, whatever is written. */
+const LEXED = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\/[^\n]*|[()[\]{}]/gs
+
 /** Most brackets in one another, outside of strings and comments. */
 function bracketDepth(text: string): number {
   let deepest = 0
   let depth = 0
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|\/\/[^\n]*|[()[\]{}]/gs)) {
+  for (const [token] of text.matchAll(LEXED)) {
     if (token.length > 1) continue
     depth += '([{'.includes(token) ? 1 : -1
     deepest = Math.max(deepest, depth)

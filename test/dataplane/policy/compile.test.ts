@@ -66,6 +66,26 @@ test('thousands of policies are refused, and soon', () => {
   assert.ok(performance.now() - started < 20_000)
 })
 
+test('quotes that nothing closes are read once, as closed ones are', () => {
+  const took = (policy: string) => {
+    const started = performance.now()
+    assert.match(problemsOf([policy]).join(), /^\/policies\/0: line 1, column 1: /)
+    return performance.now() - started
+  }
+  const escaped = '\\"'.repeat(130_000)
+  const closed = Math.max(took(`"${escaped}"`), took(`"${escaped}" `), 10)
+  // Reading on from each of them would take thousands of times as long.
+  assert.ok(took(`"${escaped}`) < 100 * closed)
+})
+
+test('more texts than there may be policies are refused as a whole, whatever is in them', () => {
+  for (const text of ['', 'x', 'permit(principal, action, resource);'])
+    assert.match(
+      problemsOf(Array(text.length > 1 ? 5_000 : 260_000).fill(text)).join('\n'),
+      /^\/policies: hold more than 1000 policies$/,
+    )
+})
+
 test('an engine that has overflowed is replaced: policies in force go on', () => {
   const policies = new Policies({ policies: ['permit(principal == Client::"a", action, resource);'] }, 'gw')
   const ask = (id: string) =>
