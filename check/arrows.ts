@@ -56,7 +56,14 @@ export const rooms: readonly Room[] = [
   },
   {
     path: 'dataplane/credentials',
-    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/net', 'dataplane/server', 'dataplane/upstream-tokens'],
+    mayImport: [
+      'crds/shared',
+      'dataplane/config',
+      'dataplane/net',
+      'dataplane/server',
+      'dataplane/identity',
+      'dataplane/upstream-tokens',
+    ],
   },
   { path: 'dataplane/pages', mayImport: [] },
   {

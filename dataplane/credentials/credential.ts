@@ -52,7 +52,7 @@ export interface Strategy {
   readonly signs?: boolean
   /**
    * What of the caller's claims the credential depends on: tokens of one caller that differ in it are kept apart like
-   * callers. Absent: nothing.
+   * callers. Absent, or an empty text: nothing.
    */
   variant?(subject: Pick<Subject, 'claims'>): string
   /** `refused`: what the backend has not accepted. Rejects with a CredentialError. */

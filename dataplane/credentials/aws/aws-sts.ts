@@ -1,5 +1,6 @@
 import { decodeJwt } from 'jose'
 import type { AwsStsConfig } from '../../config/credential.ts'
+import { authorityOf } from '../authority.ts'
 import type { Strategy, Subject } from '../credential.ts'
 import type { UpstreamTokens } from '../upstream-tokens.ts'
 import { type AssumeRole, createAssumeRole } from './assume-role.ts'
@@ -32,10 +33,10 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
     key: JSON.stringify(['awsSts', config]),
     isOfLogin: subjectProviderName !== undefined,
     signs: true,
-    variant(subject) {
+    variant({ claims }) {
       if (subjectProviderName !== undefined) return ''
       try {
-        return JSON.stringify(chooseRole(subject.claims))
+        return JSON.stringify([chooseRole(claims), authorityOf(claims)])
       } catch {
         return 'none'
       }

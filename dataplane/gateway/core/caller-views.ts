@@ -165,7 +165,8 @@ export class CallerViews {
   }
 
   #variantsOf(caller: Pick<Subject, 'claims'>): readonly string[] {
-    return this.#options.personal().flatMap(({ strategy }) => strategy.variant?.(caller) ?? [])
+    const variants = this.#options.personal().map(({ strategy }) => strategy.variant?.(caller) ?? '')
+    return variants.every((variant) => variant === '') ? [] : variants
   }
 
   #loginOf(caller: Caller): string | undefined {

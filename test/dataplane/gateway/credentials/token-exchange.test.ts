@@ -2,9 +2,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
-import { CLIENT, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { AUDIENCE, CLIENT, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { exchanged, respond } from '../../../support/network/token-endpoint.ts'
+import { claimsOf, exchanged, respond } from '../../../support/network/token-endpoint.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 for (const era of ['modern', 'legacy', 'both'] as const) {
@@ -127,6 +127,48 @@ test('a token is kept until a minute before its end, and one at a time is obtain
   })
   await call()
   assert.is(exchanges(), 4, 'a short one serves one call')
+  await gateway.close()
+  await raw.close()
+})
+
+/** Tokens of one user, each of them for something else. */
+const AUTHORITIES: readonly Readonly<Record<string, unknown>>[] = [
+  {},
+  { scope: 'read' },
+  { scope: 'read write' },
+  { scp: ['write'] },
+  { scope: 'read', azp: 'agent' },
+  { scope: 'read', client_id: 'agent' },
+  { scope: 'read', act: { sub: 'agent-1' } },
+  { scope: 'read', act: { sub: 'agent-2' } },
+  { scope: 'read', act: { sub: 'agent-2', act: { sub: 'agent-1' } } },
+  { scope: 'read', acr: 'gold' },
+  { authorization_details: [{ type: 'payment', amount: 1 }] },
+]
+
+test('what a token was got for never serves one of the same user that is good for something else', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  gateway.endpoint.answer = ({ form }, response) =>
+    respond(response, 200, exchanged(form['subject_token'] === undefined ? 'own' : `for.${form['subject_token']}`))
+  const call = async (index: number, claims: object) => {
+    const token = await gateway.idp.mint({ sub: 'alice', aud: AUDIENCE, jti: `${index}`, ...claims })
+    const params = { name: 'api_t', arguments: { index } }
+    const { json } = await postModern(gateway.url, 'tools/call', params, { authorization: `Bearer ${token}` })
+    assert.ok(json.result, JSON.stringify(claims))
+  }
+  for (const _round of [1, 2]) await Promise.all(AUTHORITIES.map((claims, index) => call(index, claims)))
+  // The same scopes in another order, and a new token, are no other authority.
+  await call(2, { scope: 'write read' })
+  for (const { headers, message } of raw.calls('tools/call')) {
+    const { index } = (message.params?.['arguments'] ?? {}) as { readonly index: number }
+    const subject = headers.authorization?.slice('Bearer for.'.length)
+    const { jti, ...claims } = claimsOf(subject) as Readonly<Record<string, unknown>>
+    assert.is(jti, `${index}`)
+    for (const [name, value] of Object.entries(AUTHORITIES[index] ?? {})) assert.equal(claims[name], value)
+  }
+  const exchanges = gateway.endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined)
+  assert.is(exchanges.length, AUTHORITIES.length)
   await gateway.close()
   await raw.close()
 })

@@ -1,0 +1,56 @@
+/** Whose tokens get one credential together: those of a user that are good for the same, and no others. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { CredentialConfig } from '../../../dataplane/config/credential.ts'
+import { createStrategy } from '../../../dataplane/credentials/index.ts'
+
+const tokenUrl = 'https://idp.example/token'
+const targets = { idpTokenUrl: tokenUrl, targetTokenUrl: tokenUrl, targetAudience: 'https://target.example' }
+const fallbackRoleArn = 'arn:aws:iam::123456789012:role/all'
+const configs = (own: { readonly subjectProviderName?: string }): readonly CredentialConfig[] => [
+  { type: 'tokenExchange', tokenExchange: { tokenUrl, ...own } },
+  { type: 'xaa', xaa: { ...targets, ...own } },
+  { type: 'awsSts', awsSts: { region: 'eu-west-1', fallbackRoleArn, ...own } },
+]
+
+const deep = (levels: number): unknown => JSON.parse('{"sub":"a","act":'.repeat(levels) + 1 + '}'.repeat(levels))
+const different: readonly Readonly<Record<string, unknown>>[] = [
+  {},
+  { scope: 'a' },
+  { scope: 'a b' },
+  { scp: 'c' },
+  ...['azp', 'client_id', 'cid', 'appid', 'acr'].map((name) => ({ [name]: 'x' })),
+  { azp: 'y' },
+  { azp: null },
+  { act: { sub: 'x' } },
+  { act: { sub: 'x', act: { sub: 'y' } } },
+  { act: [{ sub: 'x' }] },
+  { act: deep(50_000) },
+  { may_act: { sub: 'x' } },
+  { authorization_details: [{ type: 'x' }] },
+]
+const alike: readonly Readonly<Record<string, unknown>>[] = [
+  { scope: 'a b', jti: '1', iat: 1, exp: 2 },
+  { scope: 'b a', jti: '2', iat: 3, exp: 4 },
+  { scope: ['a', 'b', 'a'] },
+  { scope: 'b', scp: ['a'] },
+]
+
+for (const config of configs({}))
+  test(`${config.type}: a token that is good for something else gets a credential of its own`, async () => {
+    const strategy = createStrategy(config, { directory: '.' })
+    const variantsOf = (all: typeof alike) =>
+      new Set(all.map((claims) => strategy.variant?.({ claims: { sub: 'alice', ...claims } })))
+    assert.is(variantsOf(different).size, different.length)
+    assert.is(variantsOf(alike).size, 1)
+    await strategy.close()
+  })
+
+for (const config of configs({ subjectProviderName: 'corp' }))
+  test(`${config.type} of a login’s token: the token that the caller brings is nothing to it`, async () => {
+    const strategy = createStrategy(config, { directory: '.' })
+    assert.is(new Set(different.map((claims) => strategy.variant?.({ claims }))).size, 1)
+    await strategy.close()
+  })
+
+test.run()
