@@ -40,6 +40,19 @@ const WORKERS = 6
 const WARM = 0.3
 const PATH = '/mcp'
 
+/** What a gateway counts that is there only while something is under way: 0 when it has been let go of. */
+const PASSING = /^portico_(sessions|streams|calls_active|memory_held_bytes)(\{.*)? (.+)$/gm
+/** One of each, and a second kind of streams. */
+const PASSING_LINES = 5
+
+/** The lines of a gateway's metrics that say what is under way, or still held. Throws where it doesn't tell. */
+async function underWay(adminOrigin: string): Promise<readonly string[]> {
+  const metrics = await (await fetch(`${adminOrigin}/metrics`)).text()
+  const lines = [...metrics.matchAll(PASSING)]
+  if (lines.length !== PASSING_LINES) throw new Error(`the gateway does not tell what is under way: ${metrics}`)
+  return lines.filter(([, , , value]) => value !== '0').map(([line]) => line)
+}
+
 /** Puts a gateway in a process of its own under load. `tell` hears of each part as it ends. */
 export async function soak(seconds: number, tell: (line: string) => void = () => {}): Promise<SoakReport> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-soak-'))
@@ -53,7 +66,15 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
       // A third one that comes and goes, and another address of it each time.
       ...(round % 2 === 1 ? [{ name: 'extra', url: `${dual.url}?round=${round}` }] : []),
     ]
-    const config = { name: 's', namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, backends }
+    const telemetry = { prometheus: { enabled: true } }
+    const config = {
+      name: 's',
+      namespace: 'x',
+      role: 'gateway',
+      incomingAuth: { type: 'anonymous' },
+      backends,
+      telemetry,
+    }
     const tools = round % 3 === 2 ? [{ workload: 'd', filter: ['echo', 'slow', 'steps', `round-${round}`] }] : []
     await writeFile(`${configFile}.new`, JSON.stringify({ ...config, aggregation: { tools } }))
     await rename(`${configFile}.new`, configFile)
@@ -62,7 +83,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
   const script = new URL('../../bench/gateway/gateway-process.ts', import.meta.url)
   const child = fork(script, [configFile], { execArgv: ['--expose-gc'] })
   const heard = <T>() => new Promise<T>((resolve) => child.once('message', (message) => resolve(message as T)))
-  const { port } = await heard<{ port: number }>()
+  const { port, adminOrigin } = await heard<{ port: number; adminOrigin: string }>()
   const origin = `http://127.0.0.1:${port}`
 
   const counts = { calls: 0, sessions: 0, resumed: 0, reloads: 0 }
@@ -72,8 +93,10 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
   }
 
   async function measure(): Promise<Measured> {
-    // What has ended is let go of a little later: closed sockets, ended sessions of backends.
-    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    // What has ended is let go of a little later: calls whose clients have gone, memory that was held for them.
+    await eventually('nothing is under way', async () => (await underWay(adminOrigin)).length === 0).catch(async () =>
+      note(`nothing should be under way: ${await underWay(adminOrigin)}`),
+    )
     // What is let go of by one collection may be collected by the next.
     for (let count = 0; count < 2; count++) {
       const first = heard()
