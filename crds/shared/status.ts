@@ -59,6 +59,9 @@ export const configStatus = <const K extends readonly string[], P extends Record
 ) =>
   status({
     configHash: Type.Optional(statusText('`sha256:` and the hash of the spec’s canonical JSON.', { max: 128 })),
+    configHashTime: Type.Optional(
+      time('When `configHash` became what it is; absent where it has stood since before that was written down.'),
+    ),
     referencingWorkloads: Type.Optional(
       list(
         'Who refers to this configuration, sorted by kind, then name.',

@@ -5,12 +5,19 @@ interface Alert {
   readonly expr: string
   /** How long it must hold. */
   readonly for: string
-  readonly severity: 'warning' | 'critical'
+  /** What wakes somebody is critical; what is there to be read some day is info. */
+  readonly severity: 'info' | 'warning' | 'critical'
   readonly summary: string
 }
 
 const server = 'mcp_server_operation_duration_seconds_count'
 const FAILED = 'error_type=~"internal|unavailable|backend_.*"'
+
+/** Every replica tells the same of objects. */
+const problems = (severity: string, by = 'kind, condition, reason') =>
+  `max by (${by}) (portico_operator_problems{severity="${severity}"})`
+const ALL_OBJECTS = 'sum by (kind) (max by (kind, ready) (portico_operator_objects))'
+const ROLLOUTS = 'portico_operator_rollouts_total'
 
 const alerts: readonly Alert[] = [
   {
@@ -82,6 +89,53 @@ const alerts: readonly Alert[] = [
     for: '15m',
     severity: 'warning',
     summary: '{{ $value }} of kind {{ $labels.kind }} are not ready.',
+  },
+  {
+    // One object is its author's affair: what ran before serves on. What all have at once is not.
+    alert: 'PorticoProblemSpreads',
+    expr: `(${problems('error', 'kind, reason')} > 4) / on (kind) group_left () ${ALL_OBJECTS} > 0.5`,
+    for: '10m',
+    severity: 'critical',
+    summary: 'More than half of kind {{ $labels.kind }} have the same problem: {{ $labels.reason }}.',
+  },
+  {
+    alert: 'PorticoProblems',
+    expr: `${problems('error')} > 0`,
+    for: '15m',
+    severity: 'warning',
+    summary:
+      '{{ $value }} of kind {{ $labels.kind }} can’t be served as they stand: {{ $labels.condition }}, {{ $labels.reason }}.',
+  },
+  {
+    alert: 'PorticoWarnings',
+    expr: `${problems('warning')} > 0`,
+    for: '1h',
+    severity: 'info',
+    summary:
+      '{{ $value }} of kind {{ $labels.kind }} are served with something wrong: {{ $labels.condition }}, {{ $labels.reason }}.',
+  },
+  {
+    alert: 'PorticoPodTemplatesEdited',
+    expr: `sum by (kind) (increase(${ROLLOUTS}{cause="edit"}[1h])) > 2`,
+    for: '5m',
+    severity: 'warning',
+    summary:
+      'Somebody changes pod templates of kind {{ $labels.kind }} again and again; they are put back, and pods made anew each time.',
+  },
+  {
+    alert: 'PorticoRolloutsRepeat',
+    expr: `sum by (kind) (increase(${ROLLOUTS}[1h])) > 6 * ${ALL_OBJECTS}`,
+    for: '15m',
+    severity: 'warning',
+    summary:
+      'The pods of kind {{ $labels.kind }} are made anew more than six times an hour; the rollouts are counted by cause.',
+  },
+  {
+    alert: 'PorticoConfigsKeepChanging',
+    expr: 'max by (kind) (changes(portico_operator_config_changed_timestamp_seconds{config="newest"}[30m])) > 15',
+    for: '30m',
+    severity: 'warning',
+    summary: 'Configs of kind {{ $labels.kind }} change all the time: do two writers contend for one?',
   },
   {
     alert: 'PorticoReconcilesFail',

@@ -52,6 +52,18 @@ export function settle(problems: Problems, conditions: Conditions): readonly Pla
   return [{ type: 'Warning', reason, message }]
 }
 
+interface ConfigStatus {
+  readonly configHash?: string
+  readonly configHashTime?: string
+}
+
+/** When the hash became what it is: as it was told before, while the hash stays the same. */
+function hashTime(before: ConfigStatus | undefined, hash: string, now: string): Pick<ConfigStatus, 'configHashTime'> {
+  if (before?.configHash !== hash) return { configHashTime: now }
+  // Who was told a hash without its time gets none: it is not known, and would be a write of every config.
+  return before.configHashTime === undefined ? {} : { configHashTime: before.configHashTime }
+}
+
 /**
  * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
  * anybody names it, whether that one is a workload or an entry of a catalog.
@@ -66,12 +78,14 @@ export function planConfig<K extends KindDeclaration>(
     const problems = startProblems()
     check(object, startResolver(view, namespace, problems))
     const referrers = view.referrers(kind, namespace, name)
+    const configHash = hashOf(object.spec)
     const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
     return {
       children: [],
       status: {
         conditions: conditions.list(),
-        configHash: hashOf(object.spec),
+        configHash,
+        ...hashTime(object.status, configHash, context.now),
         observedGeneration: generationOf(object),
         referencingWorkloads: referrers,
         referencingWorkloadCount: referrers.length,

@@ -11,12 +11,24 @@ import { mustBeReplaced } from './immutable.ts'
 import { foreignManagers, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
 
+/** A write to a child that was there before. */
+export interface ChildWrite {
+  readonly rendered: KubernetesObject
+  /** As it stood before. */
+  readonly live: KubernetesObject
+  readonly written: KubernetesObject
+  /** Whether this process has seen the child as it should be before. */
+  readonly isKnown: boolean
+}
+
 export interface WriterOptions {
   readonly api: ApiServer
   readonly children: ChildCache
   readonly group: string
   readonly namespaces: Namespaces
   readonly log: Logger
+  /** Hears of each write to a child that was there before. */
+  readonly onWritten: (write: ChildWrite) => void
   /** Throws when writes are not ours to make any more. */
   readonly assertLeading: () => void
 }
@@ -101,13 +113,14 @@ export class ChildWriter {
     live: KubernetesObject | undefined,
     how: { isAdopted: boolean; hasForeignFields: boolean; memory: ChildMemory; hash: string },
   ): Promise<void> {
-    const { api, children, log } = this.#options
+    const { api, children, log, onWritten } = this.#options
     const resource = childResource(desired.kind)
     const { namespace = '', name } = desired.metadata
     const isReplaced = live !== undefined && mustBeReplaced(desired, live)
     if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
     else if (live) await this.#prepareManagers(desired, live, how)
     const written = await api.apply(resource, guarded(desired, isReplaced ? undefined : live), MANAGER)
+    if (live) onWritten({ rendered: desired, live, written, isKnown: how.memory.uid !== undefined })
     how.memory.uid = written.metadata.uid ?? ''
     if (matches(desired, written)) delete how.memory.altered
     else how.memory.altered = { hash: how.hash, expected: asWritten(desired, written) }

@@ -46,8 +46,8 @@ export class PorticoOperator extends BaseOperator {
       assertLeading: () => this.assertLeading(),
       finalize: (object, wanted) => this.finalize(object, wanted),
     })
-    const { queue, watches, world } = this.#parts
-    this.metrics = startMetrics({ queue, watches, objects: () => world.objects.all(), leading })
+    const { queue, watches, world, rollouts } = this.#parts
+    this.metrics = startMetrics({ queue, watches, rollouts, objects: () => world.objects.all(), leading })
     this.api.onAnswer = this.metrics.asked
     const onStarted = () => this.#enqueueAll()
     this.#election = lease && new LeaderElection({ ...lease, api: this.api, identity, log, onStarted })

@@ -15,6 +15,7 @@ import { PODS, type ReadPodStatus } from '../pods/read-pod-status.ts'
 import { Lull } from '../queue/lull.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
+import { Rollouts } from '../report/rollouts.ts'
 import type { Contents } from '../watch/current-contents.ts'
 import { keptChild } from '../watch/kept.ts'
 import { NAMESPACES, Namespaces } from '../watch/namespaces.ts'
@@ -54,6 +55,7 @@ export interface Parts {
   readonly contents: Contents
   readonly reconciler: Reconciler
   readonly due: DueKeys
+  readonly rollouts: Rollouts
 }
 
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
@@ -84,6 +86,11 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     isWanted: (dependency) => reconciler.graph.has(dependency),
     onChange: (dependency) => due.contentChanged(dependency),
   })
+  const rollouts = new Rollouts({
+    group: context.group,
+    image: context.image,
+    ownerOf: (kind, namespace, name) => world.objects.get(kind, namespace, name),
+  })
   const reconciler = new Reconciler({
     ...surroundings,
     world,
@@ -96,6 +103,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
       namespaces,
       log,
       assertLeading,
+      onWritten: (write) => rollouts.written(write),
       isGone: (owner, namespace) => isGoneOwner(owner, namespace, resources, world),
     }),
     events: new EventRecorder(api, `${context.group}/operator`, identity, log),
@@ -109,7 +117,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   // Who looks after some namespaces only may not watch them.
   if (lookedAfter.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
-  return { world, queue, lull, watches, observers, contents, reconciler, due }
+  return { world, queue, lull, watches, observers, contents, reconciler, due, rollouts }
 }
 
 /** Adds the watches of what the operator has made, and of the pods of that. */

@@ -8,10 +8,13 @@ import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts
 import type { Condition } from '../../reconcile/outcome/plan.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { Watches } from '../watch/watches.ts'
+import { configChanges } from './config-changes.ts'
+import type { Rollouts } from './rollouts.ts'
 
 interface MetricsSources {
   readonly queue: KeyedQueue
   readonly watches: Watches
+  readonly rollouts: Rollouts
   readonly objects: () => readonly KubernetesObject[]
   readonly leading: () => boolean
 }
@@ -111,21 +114,25 @@ function ofProcess(): Reading[] {
 }
 
 /** The operator's own metrics, by the same way as those of the data plane. */
-export function startMetrics({ queue, watches, objects, leading }: MetricsSources): OperatorMetrics {
+export function startMetrics({ queue, watches, rollouts, objects, leading }: MetricsSources): OperatorMetrics {
   const meter = new ProcessMeter()
-  const measure = () => ({
-    readings: [
+  const measure = () => {
+    const all = objects()
+    const readings = [
       { metric: leadingMetric, labels: {}, value: leading() ? 1 : 0 },
-      ...byReadiness(objects()),
-      ...byProblem(objects()),
+      ...byReadiness(all),
+      ...byProblem(all),
+      ...configChanges(all),
+      ...rollouts.readings(),
       { metric: depth, labels: {}, value: queue.depth },
       { metric: delayed, labels: {}, value: queue.delayed },
       { metric: working, labels: {}, value: queue.working },
       ...ofWatches(watches),
       ...ofProcess(),
       ...meter.read(),
-    ],
-  })
+    ]
+    return { readings }
+  }
   const metrics = new Metrics([measure])
   const named = (name: string, unit: string, description: string) => ({
     name: `portico.operator.${name}`,

@@ -132,9 +132,9 @@ export class StatusWriter {
   }
 }
 
-/** A status as text without its times: a condition that was never written has another one at each reconcile. */
+/** A status as text without its times: what was never written has another one at each reconcile. */
 const timeless = (status: unknown): string =>
-  canonicalJson(status ?? null).replaceAll(/"lastTransitionTime":"[^"]*"/g, '')
+  canonicalJson(status ?? null).replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
 
 const conditionsOf = (status: unknown) =>
   (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []

@@ -192,6 +192,73 @@ test('the queue, the lease and watches are told of', async () => {
   assert.equal(lists, [' 1'])
 })
 
+const configTimes = () => counts('portico_operator_config_changed_timestamp_seconds', 'kind', 'config')
+/** By the statuses of telemetry configs. */
+const knownTimes = () => {
+  const { items } = JSON.parse(plane.kubectl(['get', 'mcpotel', '-A', '-o', 'json']))
+  const times = items.map(({ status }: { status?: { configHashTime?: string } }) =>
+    Date.parse(status?.configHashTime ?? ''),
+  )
+  const [newest, oldest] = [Math.max(...times) / 1000, Math.min(...times) / 1000]
+  return [`MCPTelemetryConfig/newest ${newest}`, `MCPTelemetryConfig/oldest ${oldest}`]
+}
+const change = (kind: string, name: string, spec: object) =>
+  plane.kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
+
+test('it is told when configs have changed last, and longest ago', async () => {
+  const [newest = '', oldest = ''] = knownTimes()
+  // Whole seconds are written down.
+  const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
+  await eventually(() => Date.now() > passed, 'another second')
+  plane.kubectl(['label', 'mcpotel', 'unused', 'a=b'])
+  change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
+  await eventually(() => knownTimes()[0] !== newest, 'the change is written down')
+  await agree('times', configTimes, knownTimes)
+  assert.is(knownTimes()[1], oldest, 'a label changes nothing')
+})
+
+test('rollouts are counted by what has caused them', async () => {
+  const told = () => counts('sum by (kind, cause) (portico_operator_rollouts_total) > 0', 'kind', 'cause')
+  const all: string[] = []
+  const counted = async (...lines: readonly string[]) => {
+    all.push(...lines)
+    await agree(lines.join(', '), told, () => all.toSorted())
+  }
+  assert.equal(await told(), [], 'what is created is no rollout')
+  const secret = (value: string) => ({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'token', namespace: 'default' },
+    stringData: { it: value },
+  })
+  const oidc = manifest('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
+  const sealed = server('sealed')
+  sealed.spec['secrets'] = [{ name: 'token', key: 'it', targetEnvName: 'TOKEN' }]
+  const guarded = server('guarded')
+  guarded.spec['oidcConfigRef'] = { name: 'idp', audience: 'it' }
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(secret('a'), oidc, sealed, guarded) })
+  const made = ['get', 'deployments', '--output=name']
+  const names = ['sealed-mcp', 'guarded-mcp', 'one-mcp', 'two-mcp']
+  await eventually(() => names.every((name) => plane.kubectl(made).includes(name)), 'they are there')
+
+  change('mcpserver', 'one', { image: 'everything:other' })
+  await counted('MCPServer/image 1')
+  change('mcpserver', 'two', { args: ['--loud'] })
+  await counted('MCPServer/spec 1')
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(secret('b')) })
+  await counted('MCPServer/secret 1')
+  // Its key becomes a mount.
+  change('mcpoidcconfig', 'idp', { inline: { clientId: 'it', clientSecretRef: { name: 'token', key: 'it' } } })
+  await counted('MCPServer/reference 1')
+  plane.kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=evil:1'])
+  await counted('VirtualMCPServer/edit 1')
+  // Others may annotate a template, and scale.
+  plane.kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
+  plane.kubectl(['scale', 'deployment/front-vmcp', '--replicas=3'])
+  change('vmcp', 'front', { podTemplateSpec: { spec: { priorityClassName: 'high' } } })
+  await counted('VirtualMCPServer/spec 1')
+})
+
 test('no panel of the dashboard is empty, and those alerts fire that should', async () => {
   const panels = dashboards.find(({ name }) => name === 'operator')?.panels ?? []
   assert.ok(panels.length > 10)
@@ -200,8 +267,30 @@ test('no panel of the dashboard is empty, and those alerts fire that should', as
     await eventually(async () => (await prometheus.query(asked)).length > 0, `${title}: ${asked}`, 60_000)
   }
   await eventually(async () => (await prometheus.firing()).includes('PorticoObjectsNotReady'), 'it fires')
-  const others = (await prometheus.firing()).filter((name) => name === 'PorticoOperatorWithoutLeader')
-  assert.equal([others, await prometheus.errors()], [[], []])
+  const firing = await prometheus.firing()
+  assert.ok(firing.includes('PorticoProblems') && firing.includes('PorticoWarnings'), String(firing))
+  const others = ['PorticoOperatorWithoutLeader', 'PorticoProblemSpreads', 'PorticoRolloutsRepeat']
+  assert.equal([others.filter((name) => firing.includes(name)), await prometheus.errors()], [[], []])
+})
+
+test('what another operator renders otherwise is its own doing', async () => {
+  const times = knownTimes()
+  const rolled = plane.kubectl(['get', 'deployments', '--output=name']).trim().split('\n').length
+  await operator.stop()
+  operator = await startOperator(operatorKubeconfig(plane), ['--image=portico:next'])
+  await operator.ready()
+  const metrics = async () => (await fetch(operator.metrics)).text()
+  await eventually(async () => {
+    const found = [...(await metrics()).matchAll(/^portico_operator_rollouts_total\{(.*)\} ([1-9]\d*)$/gm)]
+    assert.ok(found.every(([, labels]) => labels?.includes('cause="operator"')))
+    return found.reduce((sum, [, , count]) => sum + Number(count), 0) === rolled
+  }, 'all of them')
+  const text = await metrics()
+  for (const time of times) {
+    const [, config = '', value] = /\/(\w+) (\d+)$/.exec(time) ?? []
+    const line = text.split('\n').find((one) => /config_changed.*MCPTelemetryConfig/.test(one) && one.includes(config))
+    assert.ok(line?.endsWith(` ${value}`), `${time}: ${line}`)
+  }
 })
 
 test.run()

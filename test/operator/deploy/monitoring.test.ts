@@ -12,6 +12,7 @@ import { ruleGroups } from '../../../operator/deploy/alerts.ts'
 import { dashboards } from '../../../operator/deploy/dashboards.ts'
 import { KeyedQueue } from '../../../operator/runtime/queue/queue.ts'
 import { startMetrics } from '../../../operator/runtime/report/metrics.ts'
+import { Rollouts } from '../../../operator/runtime/report/rollouts.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
@@ -65,10 +66,22 @@ test.before(async () => {
     kind: 'MCPServer',
     status: { conditions: [{ type: 'Ready', status: 'False', reason: 'PodsNotReady', message: 'x' }] },
   }
+  // Enough of them for a problem that spreads.
+  const more = Array.from({ length: 5 }, () => object)
+  const warned = {
+    kind: 'VirtualMCPServer',
+    status: { conditions: [{ type: 'StorageWarning', status: 'True', reason: 'Lost', message: 'x' }] },
+  }
+  const changed = {
+    kind: 'MCPToolConfig',
+    metadata: { creationTimestamp: '2026-01-01T00:00:00Z' },
+    status: { configHash: 'sha256:0', configHashTime: new Date().toISOString() },
+  }
   metrics = startMetrics({
     queue: new KeyedQueue(),
     watches: { metrics: [watch] } as never,
-    objects: () => [object] as never,
+    rollouts: new Rollouts({ group: 'portico.dev', image: 'x', ownerOf: () => undefined }),
+    objects: () => [...more, warned, changed] as never,
     leading: () => true,
   })
   metrics.reconciled('MCPServer', 'error', 0.2)
@@ -154,7 +167,11 @@ test('no panel is empty, no rule looks at what isn’t there, and an alert fires
   assert.not.ok((await server.firing()).includes('PorticoConfigRefused'))
   await gateway.configure('{"colour":"blue"}')
   await eventually('it fires', async () => (await server.firing()).includes('PorticoConfigRefused'))
-  assert.ok((await server.firing()).includes('PorticoObjectsNotReady'))
+  const firing = await server.firing()
+  for (const name of ['PorticoObjectsNotReady', 'PorticoProblems', 'PorticoProblemSpreads', 'PorticoWarnings'])
+    assert.ok(firing.includes(name), name)
+  for (const name of ['PorticoPodTemplatesEdited', 'PorticoRolloutsRepeat', 'PorticoConfigsKeepChanging'])
+    assert.not.ok(firing.includes(name), name)
 })
 
 test.run()

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createWorld, type KubernetesObject } from '../../../operator/model/index.ts'
-import { defaulted, plansOf } from '../../support/operator/plans.ts'
+import { context, defaulted, plansOf } from '../../support/operator/plans.ts'
 
 const make = (kind: string, name: string, spec: object, metadata: object = {}): KubernetesObject =>
   defaulted({ apiVersion: 'portico.dev/v1beta1', kind, metadata: { name, namespace: 'default', ...metadata }, spec })
@@ -84,6 +84,21 @@ test('the hash is that of the spec, not of its spelling', () => {
   assert.match(first, /^sha256:[0-9a-f]{64}$/)
   assert.is(attributes({ openTelemetry: { resourceAttributes: { b: '2', a: '1' }, enabled: false } }), first)
   assert.is.not(attributes({ openTelemetry: { resourceAttributes: { a: '1', b: '3' } } }), first)
+})
+
+test('the time of a hash moves with the hash alone, and is not made up where nobody wrote it down', () => {
+  const plan = (spec: object, status: object | undefined, now: string) => {
+    const world = createWorld()
+    world.objects.put({ ...make('MCPToolConfig', 'it', spec), ...(status && { status }) })
+    return plansOf(world, { ...context, now }).get('MCPToolConfig/it')?.status
+  }
+  const first = plan({ toolsFilter: ['a'] }, undefined, '2026-01-01T00:00:00Z')
+  assert.is(first?.['configHashTime'], '2026-01-01T00:00:00Z')
+  assert.equal(plan({ toolsFilter: ['a'] }, first, '2026-01-02T00:00:00Z'), first)
+  const other = plan({ toolsFilter: ['b'] }, first, '2026-01-03T00:00:00Z')
+  assert.is(other?.['configHashTime'], '2026-01-03T00:00:00Z')
+  const { configHashTime: _, ...untimed } = first as Record<string, unknown>
+  assert.equal(plan({ toolsFilter: ['a'] }, untimed, '2026-01-04T00:00:00Z'), untimed)
 })
 
 test.run()

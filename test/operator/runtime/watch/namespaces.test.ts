@@ -78,6 +78,7 @@ for (const [what, error] of Object.entries(refusals)) {
       namespaces: new Namespaces(api),
       log: keptLog().log,
       assertLeading: () => undefined,
+      onWritten: () => undefined,
     })
     const rendered = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', namespace: 'team' } }
     const child = { rendered, live: undefined, isAdopted: false, memory: {} }

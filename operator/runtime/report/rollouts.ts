@@ -1,0 +1,100 @@
+import { kinds } from '../../../crds/index.ts'
+import type { Reading } from '../../../dataplane/telemetry/metrics/family.ts'
+import { counter } from '../../../dataplane/telemetry/metrics/family.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
+import { controllerOf } from '../children/child-cache.ts'
+import type { ChildWrite } from '../children/child-writer.ts'
+
+/**
+ * Why the pods of a workload are made anew: `image` of a server, `operator` (another image of the data plane, or a process
+ * that renders otherwise than the one before it), `secret` (the content of one that the pods hold), `spec` of the workload,
+ * `reference` (something that it refers to), `edit` (somebody has changed the pod template, and it is put back).
+ */
+const CAUSES = ['image', 'operator', 'secret', 'spec', 'reference', 'edit'] as const
+type RolloutCause = (typeof CAUSES)[number]
+
+interface RolloutOptions {
+  readonly group: string
+  /** Image of the data plane. */
+  readonly image: string
+  /** The object of ours that is the owner of a child. */
+  readonly ownerOf: (kind: string, namespace: string, name: string) => KubernetesObject | undefined
+}
+
+const rolloutsMetric = counter(
+  'portico.operator.rollouts',
+  '{rollout}',
+  'Changes of pod templates, each of which makes the pods of a workload anew, by what has caused them.',
+)
+
+interface Template {
+  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> }
+  readonly spec?: Readonly<Record<'initContainers' | 'containers', readonly Container[] | undefined>>
+}
+interface Container {
+  readonly name: string
+  readonly image?: string
+}
+
+const templateOf = ({ spec }: KubernetesObject) => (spec as { readonly template?: Template } | undefined)?.template
+const containersOf = (template: Template | undefined) => [
+  ...(template?.spec?.initContainers ?? []),
+  ...(template?.spec?.containers ?? []),
+]
+
+/** The images that take the place of others, by the names of their containers. */
+function newImages(after: Template | undefined, before: Template | undefined): readonly (string | undefined)[] {
+  const stood = new Map(containersOf(before).map(({ name, image }) => [name, image]))
+  return containersOf(after).flatMap(({ name, image }) => (stood.has(name) && stood.get(name) !== image ? [image] : []))
+}
+
+/** Whether the latest spec of an object is one that its status does not tell of yet. */
+function isSpecNew(owner: KubernetesObject | undefined): boolean {
+  const { observedGeneration } = (owner?.['status'] ?? {}) as { readonly observedGeneration?: number }
+  return owner !== undefined && observedGeneration !== owner.metadata.generation
+}
+
+/** Counts rollouts by cause: of each write that changes the pod template of a child, the first cause that holds. */
+export class Rollouts {
+  readonly #options: RolloutOptions
+  /** By kind of the workload and cause, all from the start on: what begins at its first count has no rate. */
+  readonly #counts: ReadonlyMap<string, Record<RolloutCause, number>>
+
+  constructor(options: RolloutOptions) {
+    this.#options = options
+    const workloads = Object.values(kinds).filter(({ role }) => role === 'workload')
+    this.#counts = new Map(
+      workloads.map(({ kind }) => [kind, { image: 0, operator: 0, secret: 0, spec: 0, reference: 0, edit: 0 }]),
+    )
+  }
+
+  /** A child that was there before has been written. Only a changed pod template counts, as the API server has it. */
+  written(write: ChildWrite): void {
+    const before = templateOf(write.live)
+    if (before === undefined || canonicalJson(before) === canonicalJson(templateOf(write.written))) return
+    const counts = this.#counts.get(controllerOf(write.rendered)?.kind ?? '')
+    if (counts) counts[this.#causeOf(write)]++
+  }
+
+  readings(): readonly Reading[] {
+    return [...this.#counts].flatMap(([kind, counts]) =>
+      CAUSES.map((cause) => ({ metric: rolloutsMetric, labels: { kind, cause }, value: counts[cause] })),
+    )
+  }
+
+  #causeOf({ rendered, live, isKnown }: ChildWrite): RolloutCause {
+    const { group, image, ownerOf } = this.#options
+    const [after, before] = [templateOf(rendered), templateOf(live)]
+    const differs = (name: string) =>
+      after?.metadata?.annotations?.[`${group}/${name}`] !== before?.metadata?.annotations?.[`${group}/${name}`]
+    if (!differs('template-hash')) return 'edit'
+    const images = newImages(after, before)
+    if (images.some((one) => one !== image)) return 'image'
+    if (images.length > 0) return 'operator'
+    if (differs('secret-revision')) return 'secret'
+    const owner = controllerOf(rendered)
+    if (owner && isSpecNew(ownerOf(owner.kind, rendered.metadata.namespace ?? '', owner.name))) return 'spec'
+    return isKnown ? 'reference' : 'operator'
+  }
+}

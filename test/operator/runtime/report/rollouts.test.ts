@@ -1,0 +1,110 @@
+/** By what a rollout is said to be caused. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { KubernetesObject } from '../../../../operator/model/view.ts'
+import { Rollouts } from '../../../../operator/runtime/report/rollouts.ts'
+
+const OURS = 'portico:2'
+
+interface Pod {
+  readonly image?: string
+  readonly proxy?: string
+  readonly secret?: string
+  readonly mounts?: number
+  /** Stands for the hash of what was rendered. */
+  readonly hash?: string
+}
+
+/** A Deployment; without `hash` it is as it was rendered. */
+function deployment(pod: Pod): KubernetesObject {
+  const { image = 'server:1', proxy = OURS, secret, mounts = 1, hash = JSON.stringify(pod) } = pod
+  const annotations = {
+    'portico.dev/template-hash': hash,
+    ...(secret !== undefined && { 'portico.dev/secret-revision': secret }),
+  }
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: {
+      name: 'it-mcp',
+      namespace: 'team',
+      ownerReferences: [
+        { apiVersion: 'portico.dev/v1beta1', kind: 'MCPServer', name: 'it', uid: '1', controller: true },
+      ],
+    },
+    spec: {
+      template: {
+        metadata: { annotations },
+        spec: {
+          containers: [{ name: 'mcp', image, volumeMounts: Array.from({ length: mounts }) }],
+          initContainers: [{ name: 'portico', image: proxy }],
+        },
+      },
+    },
+  }
+}
+
+interface Case {
+  readonly before: Pod
+  readonly after: Pod
+  readonly observed?: number
+  readonly isKnown?: boolean
+  /** What the API server made of it, where that is something else. */
+  readonly written?: Pod
+}
+
+/** The causes that are counted. */
+function causesOf({ before, after, observed = 2, isKnown = true, written = after }: Case): readonly string[] {
+  const owner = {
+    apiVersion: 'portico.dev/v1beta1',
+    kind: 'MCPServer',
+    metadata: { name: 'it', namespace: 'team', generation: 2 },
+    status: { observedGeneration: observed },
+  }
+  const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, ownerOf: () => owner })
+  rollouts.written({
+    rendered: deployment(after),
+    live: deployment(before),
+    written: deployment(written),
+    isKnown,
+  })
+  return rollouts
+    .readings()
+    .flatMap(({ labels, value }) => (value === 0 ? [] : [`${labels['kind']} ${labels['cause']}`]))
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  image: { before: {}, after: { image: 'server:2' } },
+  operator: { before: { proxy: 'portico:1' }, after: {} },
+  secret: { before: { secret: 'a' }, after: { secret: 'b' } },
+  spec: { before: {}, after: { mounts: 2 }, observed: 1 },
+  reference: { before: {}, after: { mounts: 2 } },
+  edit: { before: { image: 'evil', hash: '{}' }, after: {} },
+}
+for (const [cause, change] of Object.entries(cases)) {
+  test(`a rollout is counted once, by its cause: ${cause}`, () => {
+    assert.equal(causesOf(change), [`MCPServer ${cause}`])
+  })
+}
+
+test('what a process finds rendered otherwise by the one before it is the operator’s doing', () => {
+  assert.equal(causesOf({ before: {}, after: { mounts: 2 }, isKnown: false }), ['MCPServer operator'])
+})
+
+test('the image of a server that an object asks for goes before all that changes with it', () => {
+  const change = { before: { proxy: 'portico:1', secret: 'a' }, after: { image: 'server:2', secret: 'b' }, observed: 1 }
+  assert.equal(causesOf(change), ['MCPServer image'])
+})
+
+test('a write that leaves the pod template as it is makes no pods anew', () => {
+  assert.equal(causesOf({ before: { mounts: 2 }, after: {}, written: { mounts: 2 } }), [])
+})
+
+test('every series is there before anything is counted', () => {
+  const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, ownerOf: () => undefined })
+  const found = rollouts.readings().map(({ labels }) => `${labels['kind']} ${labels['cause']}`)
+  assert.is(found.length, 4 * 6)
+  assert.is(new Set(found).size, found.length)
+})
+
+test.run()
