@@ -1,3 +1,4 @@
+import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
@@ -44,6 +45,8 @@ export class UpstreamRequest {
   #opened: Opened | undefined
   /** Of a caller who has one of their own: whether it was made sure of, and whether the backend has refused it once. */
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
+  /** What it is sent with: others of the same caller may have obtained another one when that is refused. */
+  #sentWith: Credential | undefined
 
   constructor(call: Call) {
     this.#call = call
@@ -88,6 +91,7 @@ export class UpstreamRequest {
           return
         }
       }
+      this.#sentWith = caller?.credential
       if (era === undefined) this.#after(call.backend.detect())
       else if (era.era === 'modern' && !this.#isForSession) this.#sendModern()
       else if (call.message.params?.['requestState'] === undefined) this.#sendLegacy()
@@ -121,10 +125,13 @@ export class UpstreamRequest {
   #renews(): boolean {
     const { backend, isOver } = this.#call
     const { caller } = backend
-    if (caller === undefined || caller.isFinal || this.#credential === 'renewed' || isOver) return false
-    this.#credential = 'renewed'
-    this.#after(this.#obtaining(caller.renewed()))
-    return true
+    if (this.#credential === 'renewed') caller?.renewedInVain()
+    else if (caller?.mayRenew(this.#sentWith) === true && !isOver) {
+      this.#credential = 'renewed'
+      this.#after(this.#obtaining(caller.renewed(this.#sentWith)))
+      return true
+    }
+    return false
   }
 
   /** The wait for a credential, which is measured. */

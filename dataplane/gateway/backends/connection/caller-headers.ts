@@ -1,4 +1,4 @@
-import { type CallerCredential, CredentialError } from '../../../credentials/index.ts'
+import { type CallerCredential, type Credential, CredentialError } from '../../../credentials/index.ts'
 import type { MakeLink } from '../../../upstream-tokens/index.ts'
 import { BackendFailure } from './failure.ts'
 import type { BackendHeaders, HeaderList } from './headers.ts'
@@ -49,9 +49,27 @@ export class CallerHeaders implements BackendHeaders {
     return this.#credential.isFinal
   }
 
-  /** Obtains another credential: the backend has refused the one there is. Rejects as `needed` does. */
-  renewed(): Promise<unknown> {
-    return this.#credential.renewed(this.#of).then(this.#obtained, this.#failed)
+  /** What a request that is made now is sent with; undefined where there is none yet. */
+  get credential(): Credential | undefined {
+    return this.#credential.current
+  }
+
+  /** Whether it is of use to obtain another credential in the place of one that the backend has refused. */
+  mayRenew(refused: Credential | undefined): boolean {
+    return this.#credential.mayRenew(refused)
+  }
+
+  /**
+   * Obtains another credential, unless there is one already that is not `refused`, which the backend has not accepted.
+   * Rejects as `needed` does.
+   */
+  renewed(refused: Credential | undefined): Promise<unknown> {
+    return this.#credential.renewed(refused).then(this.#obtained, this.#failed)
+  }
+
+  /** The backend has refused a credential that had just been obtained in the place of another. */
+  renewedInVain(): void {
+    this.#credential.renewedInVain()
   }
 
   /** That the backend has refused a credential which was new. */

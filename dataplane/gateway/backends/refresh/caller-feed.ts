@@ -86,11 +86,13 @@ export class CallerFeed {
 
   async #list(): Promise<undefined> {
     const { backend } = this
-    await backend.caller?.needed()
+    const { caller } = backend
+    await caller?.needed()
     const start = performance.now()
+    const sent = caller?.credential
     const { tools } = await listTools(backend).catch(async (error) => {
-      if (connectionFailure(error).status !== 401 || backend.caller?.isFinal !== false) throw error
-      await backend.caller.renewed()
+      if (connectionFailure(error).status !== 401 || caller?.mayRenew(sent) !== true) throw error
+      await caller.renewed(sent)
       return listTools(backend)
     })
     backend.health.listed(performance.now() - start)

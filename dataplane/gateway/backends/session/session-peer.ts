@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Credential } from '../../../credentials/index.ts'
 import type { Share } from '../../../server/budget.ts'
 import type { BackendHeaders } from '../connection/headers.ts'
 import type { BackendAnswer, BackendRequest } from '../connection/request.ts'
@@ -20,8 +21,9 @@ export type OwnPost = Pick<BackendRequest, 'headers' | 'onHead' | 'isAnswerless'
 /** The credential of the one caller that a backend is for. */
 interface PeerCredential {
   readonly isFinal: boolean
+  readonly credential: Credential | undefined
   needed(): Promise<unknown> | undefined
-  renewed(): Promise<unknown>
+  renewed(refused: Credential | undefined): Promise<unknown>
 }
 
 /** What streams to a backend need of it. */

@@ -1,3 +1,4 @@
+import type { Credential } from '../../../credentials/index.ts'
 import type { StreamPeer } from './session-peer.ts'
 
 const UNAUTHORIZED = 401
@@ -9,6 +10,8 @@ const UNAUTHORIZED = 401
 export class StreamCredential {
   readonly #peer: StreamPeer
   #hasRenewed = false
+  /** What the stream was opened with last. */
+  #sent: Credential | undefined
 
   constructor(peer: StreamPeer) {
     this.#peer = peer
@@ -16,7 +19,14 @@ export class StreamCredential {
 
   /** Undefined where there is one, or none is needed; else settles when there is. Rejects where none can be had. */
   needed(): Promise<unknown> | undefined {
-    return this.#peer.caller?.needed()
+    const { caller } = this.#peer
+    const opens = () => {
+      this.#sent = caller?.credential
+    }
+    const needed = caller?.needed()
+    if (needed !== undefined) return needed.then(opens)
+    opens()
+    return undefined
   }
 
   /**
@@ -27,7 +37,7 @@ export class StreamCredential {
     const { caller } = this.#peer
     if (refused !== UNAUTHORIZED || caller === undefined || caller.isFinal || this.#hasRenewed) return undefined
     this.#hasRenewed = true
-    return caller.renewed()
+    return caller.renewed(this.#sent)
   }
 
   /** A stream has begun: its credential is good. */

@@ -1,0 +1,105 @@
+/** A backend that refuses credentials, one or all of them: its provider is asked for no more than is of use. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  type ExchangingGateway,
+  exchanging,
+  startExchangingGateway,
+} from '../../../support/gateway/exchanging-gateway.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const CALLS = 20
+
+const exchangesOf = ({ endpoint }: ExchangingGateway) =>
+  endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined).length
+
+/** A caller whose calls reach a backend that holds back refusals of calls until `let` is called, one after the other. */
+async function startStage(era: 'modern' | 'legacy') {
+  let refused: (authorization: string) => boolean = () => false
+  const held: (() => void)[] = []
+  let arrived: () => void = () => undefined
+  const raw = await startRawServer({
+    era,
+    call: (request) => answer(request, OK_RESULT),
+    before: ({ headers, message }, res) => {
+      if (message.method !== 'tools/call' || !refused(headers.authorization ?? '')) return false
+      held.push(() => res.writeHead(401).end())
+      arrived()
+      return true
+    },
+  })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const headers = await gateway.bearer('alice')
+  const session = era === 'legacy' ? await openSession(gateway.url, headers) : undefined
+  const call = () =>
+    session === undefined
+      ? postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
+      : post(gateway.url, rpc('tools/call', { name: 'api_t' }), session)
+  return {
+    call,
+    exchanges: () => exchangesOf(gateway),
+    calls: () => raw.calls('tools/call'),
+    refuse: (which: typeof refused) => {
+      refused = which
+    },
+    /** Settles when so many refusals are held back. */
+    holds: (count: number) =>
+      new Promise<void>((resolve) => {
+        arrived = () => held.length >= count && resolve()
+        arrived()
+      }),
+    release: () => held.shift()?.(),
+    releaseAll: () => {
+      arrived = () => held.shift()?.()
+      for (const one of held.splice(0)) one()
+    },
+    async close() {
+      await gateway.close()
+      await raw.close()
+    },
+  }
+}
+
+for (const era of ['modern', 'legacy'] as const) {
+  test(`${era}: calls that went out with one credential, and are refused one after the other, have one other obtained`, async () => {
+    const stage = await startStage(era)
+    assert.ok((await stage.call()).json.result)
+    const first = stage.calls().at(-1)?.headers.authorization
+    const before = stage.exchanges()
+    stage.refuse((authorization) => authorization === first)
+    let answered = 0
+    const calls = Array.from({ length: CALLS }, async () => {
+      const { json } = await stage.call()
+      answered++
+      return json
+    })
+    await stage.holds(CALLS)
+    for (let count = 1; count <= CALLS; count++) {
+      stage.release()
+      // The one before has been sent again, and answered, when the next one is refused.
+      while (answered < count) await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    for (const json of await Promise.all(calls)) assert.ok(json.result)
+    assert.is(stage.exchanges() - before, 1)
+    await stage.close()
+  })
+
+  test(`${era}: where the new one is refused as well, none is obtained for each of the next calls`, async () => {
+    const stage = await startStage(era)
+    assert.ok((await stage.call()).json.result)
+    const [exchanges, calls] = [stage.exchanges(), stage.calls().length]
+    stage.refuse(() => true)
+    stage.releaseAll()
+    for (let count = 0; count < CALLS; count++)
+      assert.is((await stage.call()).json.error?.message, 'The backend "api" refuses your credential.')
+    // One a pause: 10 s go by on a slow machine.
+    assert.ok(stage.exchanges() - exchanges < CALLS / 2, `${stage.exchanges() - exchanges} exchanges`)
+    assert.ok(stage.calls().length - calls < CALLS * 1.5)
+    stage.refuse(() => false)
+    assert.ok((await stage.call()).json.result, 'it is sent again, and good again')
+    await stage.close()
+  })
+}
+
+test.run()
