@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { request } from 'undici'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { dispatch } from '../../cli/dispatch.ts'
@@ -117,6 +118,15 @@ test('a running gateway explains on its admin listener', async () => {
     ]
     for (const body of wrong) assert.is((await ask(body)).status, 400, body)
     assert.is((await ask('{"tool":"a"}', 'text/plain')).status, 415)
+    for (const [origin, status] of [
+      ['http://evil.example:8081', 403],
+      ['null', 403],
+      ['http://localhost:3000', 200],
+    ] as const) {
+      const headers = { 'content-type': 'application/json', origin, host: 'evil.example:8081' }
+      const init = { method: 'POST', headers, body: '{"tool":"a"}' } as const
+      assert.is((await request(`${gateway.adminUrl}/explain`, init)).statusCode, status, origin)
+    }
     assert.is((await ask(`{"tool":"${'a'.repeat(70_000)}"}`)).status, 413)
   } finally {
     await gateway.close()
