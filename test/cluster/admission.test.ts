@@ -15,30 +15,23 @@ import { keptLog } from '../support/kept-log.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { type InstalledWebhook, installWebhook, WEBHOOK, WEBHOOK_SERVICE } from './support/admission.ts'
 import { kubernetes } from './support/binary.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { newCluster } from './support/cluster.ts'
 import { gateway, group, type Manifest, manifest, telemetry, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { eventually, OPERATOR_USER, operatorKubeconfig, startOperator } from './support/operator-process.ts'
 
 const NAME = WEBHOOK
 const SYSTEM = 'portico-system'
 const SECRET = WEBHOOK_SERVICE
 
-let plane: ControlPlane
+const cluster = newCluster()
+const { kubectl } = cluster
 let webhook: InstalledWebhook
-let operator: OperatorProcess | undefined
 
 /** What kubectl says on standard error, where warnings are. Not by a call that waits: some servers run in this process. */
 async function said(args: readonly string[], ...manifests: Manifest[]): Promise<string> {
   const [program, ...leading] = kubernetes()('kubectl')
   const files = manifests.length > 0 ? ['-f', '-'] : []
-  const child = spawn(program, [...leading, '--kubeconfig', plane.kubeconfig, ...args, ...files])
+  const child = spawn(program, [...leading, '--kubeconfig', cluster.plane.kubeconfig, ...args, ...files])
   child.stdin.end(yaml(...manifests))
   child.stdout.resume()
   const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
@@ -46,9 +39,8 @@ async function said(args: readonly string[], ...manifests: Manifest[]): Promise<
   return stderr
 }
 const applied = (...manifests: Manifest[]) => said(['apply'], ...manifests)
-const configuration = () => JSON.parse(plane.kubectl(['get', 'validatingwebhookconfiguration', NAME, '-o', 'json']))
-const secret = (): Record<string, string> =>
-  JSON.parse(plane.kubectl(['get', 'secret', SECRET, '-n', SYSTEM, '-o', 'json'])).data ?? {}
+const configuration = () => cluster.read('validatingwebhookconfiguration', NAME)
+const secret = (): Record<string, string> => cluster.read('secret', SECRET, '-n', SYSTEM).data ?? {}
 
 const server = (name: string, spec: object = {}) =>
   manifest('MCPServer', name, { image: 'a:1', transport: 'streamable-http', ...spec })
@@ -57,12 +49,6 @@ const proxy = (name: string, oidc: string) =>
     remoteUrl: 'https://mcp.example.com/mcp',
     oidcConfigRef: { name: oidc, audience: 'tools' },
   })
-
-async function start(): Promise<OperatorProcess> {
-  const started = await startOperator(operatorKubeconfig(plane), webhook.options)
-  await started.ready()
-  return started
-}
 
 /** Fingerprint of the certificate at this port; nothing where nobody answers. */
 const certificateAt = (at: number) =>
@@ -106,26 +92,22 @@ const warns = () =>
   )
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  webhook = await installWebhook(plane)
-  operator = await start()
+  await cluster.install()
+  webhook = await installWebhook(cluster.plane)
+  await cluster.startOperator(webhook.options)
 })
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.after(() => cluster.stop())
 
 test('who refers to what is not there is told so while the object is taken, by a dry run too', async () => {
   await warns()
   const crm = proxy('crm', 'corp')
   const warning = /Warning: MCPRemoteProxy "crm": MCPOIDCConfig "corp" is missing\n/
   assert.match(await said(['apply', '--dry-run=server'], crm), warning)
-  assert.is(plane.kubectl(['get', 'mcprp', 'crm', '--ignore-not-found']), '')
+  assert.is(kubectl(['get', 'mcprp', 'crm', '--ignore-not-found']), '')
   const stderr = await applied(crm)
   assert.match(stderr, warning)
   assert.match(stderr, 'Warning: MCPRemoteProxy "crm" takes effect once that is there\n')
-  assert.match(plane.kubectl(['get', 'mcprp', 'crm', '-o', 'name']), 'crm')
+  assert.match(kubectl(['get', 'mcprp', 'crm', '-o', 'name']), 'crm')
   assert.match(
     await said(['apply'], server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })),
     /Secret "vault" is missing/,
@@ -148,7 +130,7 @@ test('so is who names a provider that nobody logs in at', async () => {
 })
 
 test('the operator tells until when its certificate is good, and counts what it has reviewed', async () => {
-  const { health, metrics } = operator as OperatorProcess
+  const { health, metrics } = cluster.operator
   const { admission } = (await (await fetch(`${health}/status`)).json()) as { admission: Record<string, string> }
   assert.equal(Object.keys(admission), ['certificateUntil'])
   const left = Date.parse(admission['certificateUntil'] ?? '') - Date.now()
@@ -184,22 +166,22 @@ test('nobody is warned of what is in order, nor of what stands before it in the 
 
 test('who deletes a config is told who uses it', async () => {
   await eventually(
-    () => plane.kubectl(['get', 'mcpotel', 'main', '-o', 'jsonpath={.metadata.finalizers}']).includes('in-use'),
+    () => kubectl(['get', 'mcpotel', 'main', '-o', 'jsonpath={.metadata.finalizers}']).includes('in-use'),
     'the config is held',
   )
   const stderr = await said(['delete', '--wait=false', 'mcpotel', 'main'])
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main": still used by VirtualMCPServer "front"\n')
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main" stays until nobody refers to it any more\n')
   assert.is(await said(['delete', 'vmcp', 'front']), '')
-  await eventually(() => plane.kubectl(['get', 'mcpotel', 'main', '--ignore-not-found']) === '', 'it is gone')
+  await eventually(() => kubectl(['get', 'mcpotel', 'main', '--ignore-not-found']) === '', 'it is gone')
 })
 
 test('the installation applied again takes nothing away, and a second operator shares the certificate', async () => {
   const before = { data: secret(), clientConfig: configuration().webhooks[0].clientConfig }
   assert.equal(Object.keys(before.data).sort(), ['ca.crt', 'tls.crt', 'tls.key', 'token'])
-  const shipped = readFileSync(join(plane.directory, 'deploy/admission/admission.yaml'), 'utf8')
+  const shipped = readFileSync(join(cluster.plane.directory, 'deploy/admission/admission.yaml'), 'utf8')
   // All but the Service and its port, which lead elsewhere here.
-  const file = join(plane.directory, 'again.yaml')
+  const file = join(cluster.plane.directory, 'again.yaml')
   writeFileSync(
     file,
     shipped
@@ -208,9 +190,9 @@ test('the installation applied again takes nothing away, and a second operator s
       .map((one) => one.replace('port: 443', `port: ${webhook.port}`))
       .join('---\n'),
   )
-  plane.kubectl(['apply', '-f', file])
+  kubectl(['apply', '-f', file])
   const other = await freePort()
-  const second = await startOperator(operatorKubeconfig(plane), [
+  const second = await startOperator(operatorKubeconfig(cluster.plane), [
     `--admission=${NAME}`,
     `--admission-listen=127.0.0.1:${other}`,
   ])
@@ -231,20 +213,19 @@ test('whoever reaches the port without knowing the path learns nothing, not even
     assert.is(await status(path, '{}'), 404, path)
   assert.is(await status(service.path, '{}'), 400)
   assert.is(await status(service.path, ' '.repeat(3 * 1024 * 1024 + 1)), 413)
-  assert.not.match(operator?.log() ?? '', token)
+  assert.not.match(cluster.operator.log(), token)
 })
 
 test('with no operator running everything is taken as ever', async () => {
-  await operator?.stop()
-  operator = undefined
+  await cluster.operator.stop()
   assert.is(await applied(proxy('unwatched', 'nowhere')), '')
-  assert.match(plane.kubectl(['get', 'mcprp', 'unwatched', '-o', 'name']), 'unwatched')
+  assert.match(kubectl(['get', 'mcprp', 'unwatched', '-o', 'name']), 'unwatched')
 })
 
 test('the operator may write its own Secret and configuration, and no others', () => {
   const can = (...args: string[]) => {
     try {
-      return plane.kubectl(['auth', 'can-i', ...args, `--as=${OPERATOR_USER}`, '-n', SYSTEM]).trim()
+      return kubectl(['auth', 'can-i', ...args, `--as=${OPERATOR_USER}`, '-n', SYSTEM]).trim()
     } catch (error) {
       return String((error as { stdout: unknown }).stdout).trim()
     }
@@ -263,9 +244,9 @@ test('the operator may write its own Secret and configuration, and no others', (
 })
 
 test('a Secret that two find empty is filled once; a certificate near its end is renewed while every request is answered', async () => {
-  plane.kubectl(['patch', 'secret', SECRET, '-n', SYSTEM, '--type=json', '-p', '[{"op":"remove","path":"/data"}]'])
+  kubectl(['patch', 'secret', SECRET, '-n', SYSTEM, '--type=json', '-p', '[{"op":"remove","path":"/data"}]'])
   const times = { lifetime: 600_000, settle: 15_000, check: 100, retry: 100 }
-  const config = loadKubeConfig(operatorKubeconfig(plane))
+  const config = loadKubeConfig(operatorKubeconfig(cluster.plane))
   const { log, lines } = keptLog()
   const reviewer = {
     async review(body: any) {

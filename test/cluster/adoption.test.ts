@@ -1,34 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, type Manifest, manifest, telemetry, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
+import { gateway, group, manifest, telemetry } from './support/manifests.ts'
+import { eventually, OPERATOR_USER } from './support/operator-process.ts'
 import { standsStill } from './support/stands-still.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
-const exists = (kind: string, name: string) =>
-  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
-const ready = (kind: string, name: string) =>
-  read(kind, name).status?.conditions?.find((one: any) => one.type === 'Ready')
+const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const writes = () =>
-  plane
-    .writes()
-    .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+  cluster
+    .written()
     .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
 const statusPatch = (kind: string, name: string, type: 'json' | 'merge', patch: unknown) =>
-  plane.kubectl(['patch', kind, name, '--subresource=status', `--type=${type}`, '-p', JSON.stringify(patch)])
+  kubectl(['patch', kind, name, '--subresource=status', `--type=${type}`, '-p', JSON.stringify(patch)])
 
 const quiet = () => standsStill(() => writes().length)
 
@@ -42,25 +29,19 @@ const STDIO = ['statefulset', 'serviceaccount', 'role', 'rolebinding'] as const
 const stdio = () => manifest('MCPServer', 'desk', { image: 'time:test', transport: 'stdio' })
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.start()
   apply(group(), telemetry('main'), gateway('front', 'main'), stdio())
   await eventually(() => exists('deployment', 'front-vmcp') && exists('statefulset', 'desk-mcp'), 'children')
   await quiet()
 })
 
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.after(() => cluster.stop())
 
 test('what `kubectl delete --cascade=orphan` leaves behind is taken up by a new object of the name', async () => {
   const all = [...CHILDREN, ...STDIO.map((kind) => [kind, 'desk-mcp'] as const)]
   const before = new Map(all.map(([kind, name]) => [`${kind}/${name}`, read(kind, name).metadata.uid]))
-  plane.kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
-  plane.kubectl(['delete', 'mcpserver', 'desk', '--cascade=orphan'])
+  kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+  kubectl(['delete', 'mcpserver', 'desk', '--cascade=orphan'])
   for (const [kind, name] of all)
     await eventually(() => read(kind, name).metadata.ownerReferences === undefined, `${kind} ${name} is orphaned`)
   apply(gateway('front', 'main'), stdio())
@@ -77,7 +58,7 @@ test('what `kubectl delete --cascade=orphan` leaves behind is taken up by a new 
 })
 
 test('what is left behind and no longer wanted goes', async () => {
-  plane.kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+  kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
   await eventually(() => read('networkpolicy', 'front-vmcp').metadata.ownerReferences === undefined, 'orphaned')
   const open = gateway('front', 'main')
   open.spec['networkPolicy'] = { enabled: false }
@@ -99,11 +80,11 @@ test('an object with our labels that our field manager has not made is somebody 
     },
     data: { mine: 'yes' },
   }
-  plane.kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
   apply(gateway('other'))
   await eventually(() => ready('vmcp', 'other')?.reason === 'NameTaken', 'NameTaken')
   assert.equal(read('configmap', 'other-vmcp-config').data, { mine: 'yes' })
-  plane.kubectl(['delete', 'vmcp', 'other'])
+  kubectl(['delete', 'vmcp', 'other'])
 })
 
 test('an object on a name that no watch shows is left alone, and of the other children nothing stays', async () => {
@@ -117,11 +98,11 @@ test('an object on a name that no watch shows is left alone, and of the other ch
     metadata: { name: 'held-vmcp', namespace: 'default' },
     spec: { replicas: 0, selector: { matchLabels: { app: 'theirs' } }, template },
   }
-  plane.kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
   const { uid } = read('deployment', 'held-vmcp').metadata
   apply(gateway('held'))
   await eventually(() => ready('vmcp', 'held')?.reason === 'NameTaken', 'NameTaken')
-  assert.match(ready('vmcp', 'held').message, 'Deployment "held-vmcp" belongs to somebody else')
+  assert.match(ready('vmcp', 'held')?.message ?? '', 'Deployment "held-vmcp" belongs to somebody else')
   const others = [
     ['service', 'vmcp-held'],
     ['configmap', 'held-vmcp-config'],
@@ -136,10 +117,10 @@ test('an object on a name that no watch shows is left alone, and of the other ch
   assert.is(writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length, before)
   assert.equal(read('deployment', 'held-vmcp').spec.selector, theirs.spec.selector)
   assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
-  plane.kubectl(['delete', 'deployment', 'held-vmcp'])
+  kubectl(['delete', 'deployment', 'held-vmcp'])
   const isOurs = () => exists('deployment', 'held-vmcp') && read('deployment', 'held-vmcp').metadata.uid !== uid
   await eventually(isOurs, 'it is served once the name is free', 70_000)
-  plane.kubectl(['delete', 'vmcp', 'held'])
+  kubectl(['delete', 'vmcp', 'held'])
 })
 
 test('a replaced object keeps nothing of what it was replaced by', async () => {
@@ -150,20 +131,20 @@ test('a replaced object keeps nothing of what it was replaced by', async () => {
     spec: { selector: { app: 'theirs' }, ports: [{ name: 'mcp', port: 9999 }] },
   }
   const { spec } = read('service', 'vmcp-front')
-  plane.kubectl(['replace', '-f', '-'], { input: JSON.stringify(bare) })
+  kubectl(['replace', '-f', '-'], { input: JSON.stringify(bare) })
   await eventually(() => JSON.stringify(read('service', 'vmcp-front').spec) === JSON.stringify(spec), 'kubectl replace')
 })
 
 test('what nobody can change is made anew', async () => {
   // Made while nobody looks, in our place and with all that makes it ours.
-  await operator.stop()
+  await cluster.operator.stop()
   const instead = (kind: string, name: string, spec: object) => {
     const { metadata, ...live } = read(kind, name)
     const { labels, annotations, ownerReferences } = metadata
-    plane.kubectl(['delete', kind, name])
+    kubectl(['delete', kind, name])
     const body = { ...live, status: undefined, spec: { ...live.spec, ...spec } }
     const object = { ...body, metadata: { name, namespace: 'default', labels, annotations, ownerReferences } }
-    plane.kubectl(['create', '-f', '-'], { input: JSON.stringify(object) })
+    kubectl(['create', '-f', '-'], { input: JSON.stringify(object) })
   }
   const theirs = { app: 'theirs' }
   const { template } = read('deployment', 'front-vmcp').spec
@@ -172,8 +153,8 @@ test('what nobody can change is made anew', async () => {
     selector: { matchLabels: theirs },
     template: { ...template, metadata: { labels: theirs } },
   })
-  plane.kubectl(['patch', 'configmap', 'front-vmcp-config', '--type=merge', '-p', '{"immutable":true}'])
-  operator = await startOperator(operatorKubeconfig(plane))
+  kubectl(['patch', 'configmap', 'front-vmcp-config', '--type=merge', '-p', '{"immutable":true}'])
+  await cluster.startOperator()
   await eventually(() => read('service', 'vmcp-front').spec.clusterIP !== 'None', 'a headless Service')
   await eventually(
     () => read('deployment', 'front-vmcp').spec.selector.matchLabels['app.kubernetes.io/instance'] === 'front',
@@ -249,14 +230,14 @@ test('what an admission policy adds to and changes in every write is no fight', 
     },
   }
   const binding = { ...policy, kind: 'MutatingAdmissionPolicyBinding', spec: { policyName: 'mesh' } }
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(policy, binding) })
+  apply(policy, binding)
   const containers = (name: string) =>
     read('deployment', name)
       .spec.template.spec.containers.map((one: any) => `${one.name}=${one.image}`)
       .sort()
       .join()
   await eventually(() => {
-    plane.kubectl(['label', 'deployment', 'front-vmcp', `try=${Date.now()}`, '--overwrite'])
+    kubectl(['label', 'deployment', 'front-vmcp', `try=${Date.now()}`, '--overwrite'])
     return containers('front-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1'
   }, 'the policy is in force')
   apply(gateway('meshed'))
@@ -264,10 +245,10 @@ test('what an admission policy adds to and changes in every write is no fight', 
   await quiet()
   const before = writes().length
   // A change of the child itself makes the operator look at it.
-  for (const name of ['front', 'meshed']) plane.kubectl(['label', 'deployment', `${name}-vmcp`, 'look=again'])
+  for (const name of ['front', 'meshed']) kubectl(['label', 'deployment', `${name}-vmcp`, 'look=again'])
   await delay(3000)
   assert.equal(writes().slice(before), [])
-  plane.kubectl(['delete', 'mutatingadmissionpolicybinding,mutatingadmissionpolicy', 'mesh'])
+  kubectl(['delete', 'mutatingadmissionpolicybinding,mutatingadmissionpolicy', 'mesh'])
 })
 
 test('a write that is refused again and again is told once and tried ever less often', async () => {
@@ -283,12 +264,10 @@ test('a write that is refused again and again is told once and tried ever less o
     },
   }
   const spec = { policyName: 'no-services', validationActions: ['Deny'] }
-  plane.kubectl(['apply', '-f', '-'], {
-    input: yaml(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec }),
-  })
+  apply(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec })
   await eventually(() => {
     try {
-      plane.kubectl(['create', 'service', 'clusterip', 'probe', '--tcp=1:1', '--dry-run=server'])
+      kubectl(['create', 'service', 'clusterip', 'probe', '--tcp=1:1', '--dry-run=server'])
       return false
     } catch {
       return true
@@ -297,17 +276,17 @@ test('a write that is refused again and again is told once and tried ever less o
   const before = writes().length
   apply(gateway('refused'))
   await eventually(() => ready('vmcp', 'refused')?.reason === 'ChildRefused', 'ChildRefused')
-  assert.match(ready('vmcp', 'refused').message, 'no Services here')
+  assert.match(ready('vmcp', 'refused')?.message ?? '', 'no Services here')
   // Whatever wakes the workload meanwhile.
   for (let edit = 0; edit < 40; edit++) {
-    plane.kubectl(['annotate', 'vmcp', 'refused', `example.com/edit=${edit}`, '--overwrite'])
+    kubectl(['annotate', 'vmcp', 'refused', `example.com/edit=${edit}`, '--overwrite'])
     await delay(100)
   }
   const refused = writes()
     .slice(before)
     .filter((write) => write.includes('vmcp-refused'))
   assert.ok(refused.length <= 20, refused.join('\n'))
-  plane.kubectl(['delete', 'validatingadmissionpolicybinding,validatingadmissionpolicy', 'no-services'])
+  kubectl(['delete', 'validatingadmissionpolicybinding,validatingadmissionpolicy', 'no-services'])
   await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 90_000)
 })
 
@@ -315,19 +294,12 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
   const name = 'mcpgroups.portico.dev'
   const bound = (maxItems: number) => {
     const path = '/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/servers/maxItems'
-    plane.kubectl([
-      'patch',
-      'crd',
-      name,
-      '--type=json',
-      '-p',
-      JSON.stringify([{ op: 'replace', path, value: maxItems }]),
-    ])
+    kubectl(['patch', 'crd', name, '--type=json', '-p', JSON.stringify([{ op: 'replace', path, value: maxItems }])])
   }
   bound(0)
-  const before = plane.writes().length
+  const before = cluster.plane.writes().length
   const refusals = () =>
-    plane
+    cluster.plane
       .writes()
       .slice(before)
       .filter(({ user, code, resource }) => user === OPERATOR_USER && code === 422 && resource === 'mcpgroups')
@@ -340,7 +312,7 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
     // Until the API server has taken up the changed schema, the list is taken.
     apply(member)
     if (ready('mcpg', 'tools')?.reason === 'StatusRefused') return true
-    plane.kubectl(['delete', 'mcpserver', 'member'])
+    kubectl(['delete', 'mcpserver', 'member'])
     return false
   }, 'StatusRefused')
   const told = refusals().length
@@ -349,7 +321,7 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
     await delay(200)
   }
   assert.ok(refusals().length <= told + 5, `${refusals().length} refusals`)
-  assert.not(operator.exited)
+  assert.not(cluster.operator.exited)
   bound(10_000)
   await eventually(() => read('mcpg', 'tools').status?.servers?.includes('member'), 'it comes', 90_000)
 })

@@ -1,29 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, type Manifest, server, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
+import { gateway, group, server } from './support/manifests.ts'
+import { eventually, OPERATOR_USER } from './support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, condition, kubectl, read } = cluster
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
 const hash = () => read('configmap', 'front-vmcp-config').metadata.annotations['portico.dev/config-hash']
-const pods = (instance: string): any[] =>
-  JSON.parse(plane.kubectl(['get', 'pods', '-l', `app.kubernetes.io/instance=${instance}`, '-o', 'json'])).items
+const pods = (instance: string): any[] => cluster.list('pods', '-l', `app.kubernetes.io/instance=${instance}`)
 const touches = () =>
-  plane.writes().filter(({ user, resource, verb }) => user === OPERATOR_USER && resource === 'pods' && verb === 'patch')
-const unknown = () =>
-  read('vmcp', 'front').status.conditions.find(({ type }: { type: string }) => type === 'PodStatusUnknown')
+  cluster.plane
+    .writes()
+    .filter(({ user, resource, verb }) => user === OPERATOR_USER && resource === 'pods' && verb === 'patch')
+const unknown = () => condition('vmcp', 'front', 'PodStatusUnknown')
 
 /** What a kubelet would say of a pod that runs and is ready. */
 function run(name: string): void {
@@ -33,7 +24,7 @@ function run(name: string): void {
     podIPs: [{ ip: '127.0.0.9' }],
     conditions: [{ type: 'Ready', status: 'True' }],
   }
-  plane.kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
+  kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
 }
 
 const filtered = (tool: string) => {
@@ -43,11 +34,9 @@ const filtered = (tool: string) => {
 }
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
+  await cluster.install()
   // Outside the cluster, with the rights that it ships with: it may not ask pods.
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.startOperator()
   apply(group(), server('everything'), gateway('front'))
   for (const instance of ['front', 'everything']) {
     const [pod] = await eventually(() => pods(instance).length > 0 && pods(instance), `a pod of ${instance}`)
@@ -55,16 +44,13 @@ test.before(async () => {
   }
 })
 
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.after(() => cluster.stop())
 
 test('pods that have started with their configuration are not touched, whether or not they can be asked', async () => {
   await eventually(() => unknown()?.status === 'True', 'it is told that the pods can’t be asked', 60_000)
   assert.equal(touches(), [])
-  assert.is(unknown().reason, 'PodsNotAsked')
-  assert.match(unknown().message, 'forbidden')
+  assert.is(unknown()?.reason, 'PodsNotAsked')
+  assert.match(unknown()?.message ?? '', 'forbidden')
 })
 
 test('a changed configuration is brought to pods that can’t be asked', async () => {
@@ -82,23 +68,24 @@ test('a changed configuration is brought to pods that can’t be asked', async (
 })
 
 test('that pods can’t be asked is said once', async () => {
-  const lines = operator
+  const lines = cluster.operator
     .log()
     .split('\n')
     .filter((line) => line.includes('can’t be asked') && /"level":("warn"|40)/.test(line))
   assert.is(lines.length, 1, lines.join('\n'))
-  const events = JSON.parse(plane.kubectl(['get', 'events', '-o', 'json'])).items.filter(
-    ({ reason, regarding, involvedObject }: any) =>
-      reason === 'PodsNotAsked' && (regarding ?? involvedObject)?.name === 'front',
-  )
+  const events = cluster
+    .list('events')
+    .filter(
+      ({ reason, regarding, involvedObject }: any) =>
+        reason === 'PodsNotAsked' && (regarding ?? involvedObject)?.name === 'front',
+    )
   assert.is(events.length, 1)
 })
 
 test('a new operator touches nobody for what they have', async () => {
-  await operator.stop()
+  await cluster.operator.stop()
   const before = touches().length
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.startOperator()
   await delay(5_000)
   assert.is(touches().length, before)
 })

@@ -5,16 +5,13 @@ import { applyDefaults, DEFAULT_GROUP, type KindDeclaration, kindNamed, validate
 import { ApiError, ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { readCorpus } from '../support/operator/crd-corpus.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { installOperator } from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
 
-let plane: ControlPlane
+const cluster = newCluster()
+const { kubectl } = cluster
 
-test.before(async () => {
-  plane = await startControlPlane({ controllers: false })
-  await installOperator(plane)
-})
-test.after(() => plane?.stop())
+test.before(() => cluster.install({ controllers: false }))
+test.after(() => cluster.stop())
 
 /** What the API server makes of an object without storing it: the defaulted spec, or its message. */
 async function verdict(api: ApiServer, plural: string, object: object): Promise<{ spec?: unknown; refused?: string }> {
@@ -28,7 +25,7 @@ async function verdict(api: ApiServer, plural: string, object: object): Promise<
 }
 
 test('the API server and `portico validate` give the same verdict and the same defaults on the whole corpus', async () => {
-  const api = new ApiServer(loadKubeConfig(plane.kubeconfig), 'test')
+  const api = new ApiServer(loadKubeConfig(cluster.plane.kubeconfig), 'test')
   const corpus = readCorpus()
   assert.ok(corpus.length > 150)
   const differences: string[] = []
@@ -63,16 +60,16 @@ test('every kind has its short name, its category and its columns', () => {
     'mcpreg',
     'vmcpctd',
   ]) {
-    plane.kubectl(['get', short])
+    kubectl(['get', short])
   }
-  plane.kubectl(['get', 'portico'])
-  assert.match(plane.kubectl(['explain', 'mcpotel.spec.openTelemetry.tracing.samplingRate']), 'samplingRate <string>')
+  kubectl(['get', 'portico'])
+  assert.match(kubectl(['explain', 'mcpotel.spec.openTelemetry.tracing.samplingRate']), 'samplingRate <string>')
 })
 
 test('the committed CRDs are those of the default group', () => {
-  const before = plane.kubectl(['get', 'crd', '-o', 'jsonpath={.items[*].metadata.generation}'])
-  plane.kubectl(['apply', '--server-side', '-k', new URL('../../crds', import.meta.url).pathname])
-  assert.is(plane.kubectl(['get', 'crd', '-o', 'jsonpath={.items[*].metadata.generation}']), before)
+  const before = kubectl(['get', 'crd', '-o', 'jsonpath={.items[*].metadata.generation}'])
+  kubectl(['apply', '--server-side', '-k', new URL('../../crds', import.meta.url).pathname])
+  assert.is(kubectl(['get', 'crd', '-o', 'jsonpath={.items[*].metadata.generation}']), before)
 })
 
 test.run()

@@ -5,22 +5,16 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { dispatch } from '../../cli/dispatch.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { newCluster } from './support/cluster.ts'
 import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { eventually } from './support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess | undefined
+const cluster = newCluster()
+const { kubectl } = cluster
 
 async function portico(...argv: string[]) {
   const outcome = { code: 0, out: '', err: '' }
-  const given = argv.includes('--kubeconfig') ? argv : [...argv, '--kubeconfig', plane.kubeconfig]
+  const given = argv.includes('--kubeconfig') ? argv : [...argv, '--kubeconfig', cluster.plane.kubeconfig]
   outcome.code = await dispatch(given, {
     out: (text) => {
       outcome.out += text
@@ -35,13 +29,13 @@ async function portico(...argv: string[]) {
 }
 
 function file(...manifests: Manifest[]): string {
-  const path = join(plane.directory, 'manifests.yaml')
+  const path = join(cluster.plane.directory, 'manifests.yaml')
   writeFileSync(path, yaml(...manifests))
   return path
 }
 const titles = (out: string) => out.split('\n').filter((line) => line.startsWith('+++ ') || line.startsWith('--- '))
 const versions = () =>
-  plane.kubectl(['get', 'configmaps,deployments,services', '-A', '-o', 'jsonpath={.items[*].metadata.resourceVersion}'])
+  kubectl(['get', 'configmaps,deployments,services', '-A', '-o', 'jsonpath={.items[*].metadata.resourceVersion}'])
 
 const OBJECTS = [group(), telemetry('main'), server('one', 'main'), gateway('front', 'main')]
 const OTHER = {
@@ -50,13 +44,9 @@ const OTHER = {
 }
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(...OBJECTS) })
-  const rendered = () =>
-    plane.kubectl(['get', 'deploy,sts', '-l', 'app.kubernetes.io/managed-by=portico', '-o', 'name'])
+  await cluster.start()
+  cluster.apply(...OBJECTS)
+  const rendered = () => kubectl(['get', 'deploy,sts', '-l', 'app.kubernetes.io/managed-by=portico', '-o', 'name'])
   await eventually(() => rendered().trim().split('\n').length === 2, 'the children are there', 90_000)
   let before = ''
   await eventually(
@@ -70,10 +60,7 @@ test.before(async () => {
     90_000,
   )
 })
-test.after(async () => {
-  await operator?.stop()
-  await plane.stop()
-})
+test.after(() => cluster.stop())
 
 test('what is applied already makes no difference', async () => {
   const { code, out, err } = await portico('diff', file(...OBJECTS))
@@ -120,7 +107,7 @@ test('failures are told from differences', async () => {
   const invalid = await portico('diff', file(wrong as never))
   assert.is(invalid.code, 2)
   assert.match(invalid.err, /error: \/spec\/groupRef/)
-  const stranger = plane.kubeconfigFor('stranger', 'nobody')
+  const stranger = cluster.plane.kubeconfigFor('stranger', 'nobody')
   const refused = await portico('diff', file(group()), '--kubeconfig', stranger)
   assert.is(refused.code, 2)
   assert.match(refused.err, /^portico: .*Unauthorized/)

@@ -1,31 +1,24 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { newCluster } from './support/cluster.ts'
 import { manifest, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { eventually, OPERATOR_USER } from './support/operator-process.ts'
 import { standsStill } from './support/stands-still.ts'
 
 const PROXIES = 50
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { kubectl } = cluster
 
-const count = (kind: string) =>
-  plane.kubectl(['get', kind, '-n', 'team', '-o', 'name']).split('\n').filter(Boolean).length
+const count = (kind: string) => kubectl(['get', kind, '-n', 'team', '-o', 'name']).split('\n').filter(Boolean).length
 const warnings = () =>
-  operator
+  cluster.operator
     .log()
     .split('\n')
     .filter((line) => /"level":("warn"|"error"|40|50)/.test(line))
 
-const writes = () => plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
+const writes = () =>
+  cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
 
 const everything = () => {
   const telemetry = manifest(
@@ -49,39 +42,28 @@ const everything = () => {
   return yaml(manifest('MCPGroup', 'tools', {}, 'team'), telemetry, ...proxies)
 }
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-})
-
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
 
 for (const round of ['first', 'second'])
   test(`a namespace with ${PROXIES} proxies goes without a refused write or a warning: the ${round} of its name`, async () => {
-    plane.kubectl(['create', 'namespace', 'team'])
-    plane.kubectl(['create', '-f', '-'], { input: everything() })
+    kubectl(['create', 'namespace', 'team'])
+    kubectl(['create', '-f', '-'], { input: everything() })
     await eventually(() => count('deployments') === PROXIES, 'all are there', 90_000)
     await eventually(
-      () =>
-        JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-n', 'team', '-o', 'json'])).status?.referencingWorkloads
-          ?.length === PROXIES,
+      () => cluster.read('mcpotel', 'main', '-n', 'team').status?.referencingWorkloads?.length === PROXIES,
       'and told',
     )
     // What is on its way when a namespace begins to go is refused.
     await standsStill(() => writes().length)
-    const [before, told] = [plane.writes().length, warnings().length]
-    plane.kubectl(['delete', 'namespace', 'team', '--wait=false'])
+    const [before, told] = [cluster.plane.writes().length, warnings().length]
+    kubectl(['delete', 'namespace', 'team', '--wait=false'])
     await eventually(
-      () => plane.kubectl(['get', 'namespace', 'team', '--ignore-not-found']) === '',
+      () => kubectl(['get', 'namespace', 'team', '--ignore-not-found']) === '',
       'the namespace is gone',
       120_000,
     )
-    const refused = plane
+    const refused = cluster.plane
       .writes()
       .slice(before)
       .filter(({ user, code }) => user === OPERATOR_USER && code >= 400)

@@ -2,34 +2,21 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { defaultImage as OWN_IMAGE } from '../../cli/package-info.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, type Manifest, manifest, proxy, server, telemetry, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
+import { gateway, group, manifest, proxy, server, telemetry } from './support/manifests.ts'
+import { eventually, OPERATOR_USER } from './support/operator-process.ts'
 import { standsStill } from './support/stands-still.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
-const exists = (kind: string, name: string) =>
-  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
-const condition = (kind: string, name: string, type: string) =>
-  read(kind, name).status?.conditions?.find((one: any) => one.type === type)
 const referrers = (name: string) => read('mcpotel', name).status?.referencingWorkloads
 
 /** The operator's writes from now on: call the result for what it has written since, Leases and Events left out. */
 function counting() {
-  const before = plane.writes().length
+  const before = cluster.plane.writes().length
   return () =>
-    plane
+    cluster.plane
       .writes()
       .slice(before)
       .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
@@ -41,17 +28,12 @@ function counting() {
 const quiet = (since = counting()) => standsStill(() => since().length)
 
 test.before(async () => {
-  plane = await startControlPlane({ auditReadsOf: [OPERATOR_USER] })
-  await installOperator(plane)
-  plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.install({ auditReadsOf: [OPERATOR_USER] })
+  kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+  await cluster.startOperator()
 })
 
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.after(() => cluster.stop())
 
 test('manifests become Deployments, Services and ConfigMaps, with status', async () => {
   apply(group(), telemetry('main'), server('everything', 'main'), proxy('remote', 'main'), gateway('front', 'main'))
@@ -75,7 +57,7 @@ test('manifests become Deployments, Services and ConfigMaps, with status', async
 
 test('each child is one write, each status one; nothing is read before', async () => {
   await quiet()
-  const ofIt = plane
+  const ofIt = cluster.plane
     .requests()
     .filter(({ user, name }) => user === OPERATOR_USER && /^(mcprp-remote|remote(-.*)?)$/.test(name))
     .map(({ verb, resource, subresource }) => `${verb} ${resource}${subresource ? `/${subresource}` : ''}`)
@@ -85,7 +67,7 @@ test('each child is one write, each status one; nothing is read before', async (
     children,
     'one write a child, and no more',
   )
-  const asked = plane
+  const asked = cluster.plane
     .requests()
     .filter(({ user, verb, resource }) => user === OPERATOR_USER && resource === 'namespaces' && verb === 'get')
   assert.equal(asked, [], 'namespaces are watched')
@@ -106,8 +88,8 @@ test('of objects that are applied together groups and configs get their status o
     await eventually(() => read('mcpgroup', name).status?.remoteProxyCount === members.length, 'the group, too')
     await quiet(since)
     const told = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
-    plane.kubectl(['delete', 'mcprp', ...members.map(({ metadata }) => metadata.name)])
-    plane.kubectl(['delete', `mcpgroup/${name}`, `mcpotel/${name}`])
+    kubectl(['delete', 'mcprp', ...members.map(({ metadata }) => metadata.name)])
+    kubectl(['delete', `mcpgroup/${name}`, `mcpotel/${name}`])
     assert.equal(told.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
     return true
   }
@@ -118,7 +100,7 @@ test('of objects that are applied together groups and configs get their status o
 
 test('pods pass Pod Security “restricted”: the ReplicaSet may create them', async () => {
   const pods = await eventually(() => {
-    const { items } = JSON.parse(plane.kubectl(['get', 'pods', '-o', 'json']))
+    const items = cluster.list('pods')
     return items.length >= 3 && items
   }, 'pods of three workloads')
   assert.ok(pods.every((pod: any) => pod.metadata.labels['app.kubernetes.io/managed-by'] === 'portico'))
@@ -126,7 +108,7 @@ test('pods pass Pod Security “restricted”: the ReplicaSet may create them', 
 
 test('kubectl get mcpotel shows its columns', async () => {
   await eventually(() => referrers('main')?.length === 3, 'three referrers')
-  const table = plane.kubectl(['get', 'mcpotel'])
+  const table = kubectl(['get', 'mcpotel'])
   for (const column of ['NAME', 'ENDPOINT', 'READY', 'TRACING', 'METRICS', 'USERS', 'AGE'])
     assert.match(table, column, table)
   assert.match(table, /main .* 3 /, table)
@@ -150,13 +132,13 @@ test('referencingWorkloads follows each kind that is created, moved and deleted'
     await eventually(() => !referrers('main')?.some((one: any) => one.kind === kind), `${kind} left main`)
   }
   assert.equal(referrers('other'), everyone)
-  plane.kubectl(['delete', 'mcprp', 'remote'])
+  kubectl(['delete', 'mcprp', 'remote'])
   await eventually(() => referrers('other').length === 2, 'a deleted workload is gone from the list')
   assert.equal(referrers('other'), everyone.slice(1))
 })
 
 test('a config in use is held when it is deleted, and goes once nobody names it', async () => {
-  plane.kubectl(['delete', 'mcpotel', 'other', '--wait=false'])
+  kubectl(['delete', 'mcpotel', 'other', '--wait=false'])
   const blocked = await eventually(() => condition('mcpotel', 'other', 'DeletionBlocked'), 'DeletionBlocked')
   assert.match(blocked.message, 'MCPServer "everything"')
   assert.match(blocked.message, 'VirtualMCPServer "front"')
@@ -167,7 +149,7 @@ test('a config in use is held when it is deleted, and goes once nobody names it'
 test('two applies in a row change no child, and a steady operator writes nothing', async () => {
   await quiet()
   const versions = () =>
-    plane.kubectl([
+    kubectl([
       'get',
       'deployments,services,configmaps,networkpolicies',
       '-o',
@@ -202,16 +184,16 @@ test('a changed spec costs one write for each changed child and at most one for 
 })
 
 test('a deleted child comes back, a hand edit is corrected', async () => {
-  plane.kubectl(['delete', 'service', 'vmcp-front'])
+  kubectl(['delete', 'service', 'vmcp-front'])
   await eventually(() => exists('service', 'vmcp-front'), 'the Service comes back')
-  plane.kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
+  kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
   await eventually(
     () =>
       read('deployment', 'front-vmcp').spec.template.spec.containers.find((one: any) => one.name === 'vmcp').image ===
       OWN_IMAGE,
     'the image is put back',
   )
-  plane.kubectl(['label', 'service', 'vmcp-front', 'app.kubernetes.io/managed-by=me', '--overwrite'])
+  kubectl(['label', 'service', 'vmcp-front', 'app.kubernetes.io/managed-by=me', '--overwrite'])
   await eventually(
     () => read('service', 'vmcp-front').metadata.labels['app.kubernetes.io/managed-by'] === 'portico',
     'a label of ours is put back, though the watch no longer selects the object',
@@ -219,10 +201,10 @@ test('a deleted child comes back, a hand edit is corrected', async () => {
 })
 
 test('labels, annotations, a restart and the scale of others are left alone', async () => {
-  plane.kubectl(['label', 'deployment', 'front-vmcp', 'team=platform'])
-  plane.kubectl(['annotate', 'deployment', 'front-vmcp', 'example.com/note=kept'])
-  plane.kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
-  plane.kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=3'])
+  kubectl(['label', 'deployment', 'front-vmcp', 'team=platform'])
+  kubectl(['annotate', 'deployment', 'front-vmcp', 'example.com/note=kept'])
+  kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
+  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=3'])
   await quiet()
   const touched = gateway('front')
   touched.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['add'] }] } }
@@ -244,18 +226,18 @@ test('replicas that are set are kept; when they become unset the number stays', 
   scaled.spec['replicas'] = 2
   apply(scaled)
   await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'two replicas')
-  plane.kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=5'])
+  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=5'])
   await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'put back to two')
   apply(gateway('front'))
   await quiet()
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 2)
-  plane.kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=4'])
+  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=4'])
   await quiet()
   assert.is(read('deployment', 'front-vmcp').spec.replicas, 4)
 })
 
 test('an object of somebody else on a child’s name is left alone', async () => {
-  plane.kubectl(['create', 'configmap', 'taken-vmcp-config', '--from-literal=mine=yes'])
+  kubectl(['create', 'configmap', 'taken-vmcp-config', '--from-literal=mine=yes'])
   apply(gateway('taken'))
   const ready = await eventually(() => {
     const found = condition('vmcp', 'taken', 'Ready')
@@ -263,7 +245,7 @@ test('an object of somebody else on a child’s name is left alone', async () =>
   }, 'NameTaken')
   assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
   assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
-  plane.kubectl(['delete', 'configmap', 'taken-vmcp-config'])
+  kubectl(['delete', 'configmap', 'taken-vmcp-config'])
   await eventually(
     () => condition('vmcp', 'taken', 'Ready')?.reason !== 'NameTaken',
     'it is taken up once the name is free',
@@ -272,7 +254,7 @@ test('an object of somebody else on a child’s name is left alone', async () =>
 })
 
 test('a deleted workload takes its children with it', async () => {
-  plane.kubectl(['delete', 'vmcp', 'taken'])
+  kubectl(['delete', 'vmcp', 'taken'])
   await eventually(
     () => !exists('deployment', 'taken-vmcp') && !exists('configmap', 'taken-vmcp-config'),
     'garbage collection',
@@ -280,7 +262,7 @@ test('a deleted workload takes its children with it', async () => {
 })
 
 test('a workload deleted and created anew gets children anew', async () => {
-  plane.kubectl(['delete', 'vmcp', 'front', '--wait=true'])
+  kubectl(['delete', 'vmcp', 'front', '--wait=true'])
   apply(gateway('front'))
   const uid = read('vmcp', 'front').metadata.uid
   await eventually(
@@ -290,7 +272,7 @@ test('a workload deleted and created anew gets children anew', async () => {
 })
 
 test('a missing Secret is a condition, and its arrival is noticed without anybody reading other Secrets', async () => {
-  plane.kubectl(['create', 'secret', 'generic', 'unrelated', '--from-literal=a=b'])
+  kubectl(['create', 'secret', 'generic', 'unrelated', '--from-literal=a=b'])
   const withSecret = proxy('secretive')
   withSecret.spec['headerForward'] = {
     addHeadersFromSecret: [{ headerName: 'X-Key', valueSecretRef: { name: 'key', key: 'value' } }],
@@ -298,17 +280,17 @@ test('a missing Secret is a condition, and its arrival is noticed without anybod
   apply(withSecret)
   const missing = await eventually(() => condition('mcprp', 'secretive', 'Ready')?.message, 'a message')
   assert.match(missing, 'Secret "key" is missing')
-  plane.kubectl(['create', 'secret', 'generic', 'key', '--from-literal=other=1'])
+  kubectl(['create', 'secret', 'generic', 'key', '--from-literal=other=1'])
   await eventually(
-    () => condition('mcprp', 'secretive', 'Ready').message.includes('no key "value"'),
+    () => condition('mcprp', 'secretive', 'Ready')?.message.includes('no key "value"'),
     'the missing key is named',
   )
-  plane.kubectl(['delete', 'secret', 'key'])
-  plane.kubectl(['create', 'secret', 'generic', 'key', '--from-literal=value=hidden-text'])
+  kubectl(['delete', 'secret', 'key'])
+  kubectl(['create', 'secret', 'generic', 'key', '--from-literal=value=hidden-text'])
   await eventually(() => exists('deployment', 'secretive-mcprp'), 'it is rendered')
-  const everything = plane.kubectl(['get', 'configmaps,deployments,mcprp,events', '-o', 'yaml'])
+  const everything = kubectl(['get', 'configmaps,deployments,mcprp,events', '-o', 'yaml'])
   assert.not.match(everything, 'hidden-text')
-  assert.not.match(operator.log(), 'hidden-text')
+  assert.not.match(cluster.operator.log(), 'hidden-text')
 })
 
 test('a changed MCPTelemetryConfig comes to every configuration, and no pod is replaced', async () => {
@@ -321,16 +303,16 @@ test('a changed MCPTelemetryConfig comes to every configuration, and no pod is r
   const templates = () => workloads.map((name) => read('deployment', name).spec.template)
   const before = { templates: templates(), hash: read('mcpotel', 'moving').status.configHash }
 
-  plane.kubectl(['patch', 'mcpotel', 'moving', '--type=merge', '-p', '{"spec":{"prometheus":{"enabled":true}}}'])
+  kubectl(['patch', 'mcpotel', 'moving', '--type=merge', '-p', '{"spec":{"prometheus":{"enabled":true}}}'])
   const serves = (name: string) =>
     /prometheus:\s*enabled: true/.test(Object.values(read('configmap', name).data).join())
   for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} is told`)
   assert.equal(templates(), before.templates)
   await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash is another')
   assert.equal(told(), all)
-  plane.kubectl(['delete', 'mcprp/moved', 'vmcp/moved'])
+  kubectl(['delete', 'mcprp/moved', 'vmcp/moved'])
   await eventually(() => `${told()}` === 'MCPServer/moved', 'one is left')
-  plane.kubectl(['delete', 'mcpserver/moved', 'mcpotel/moving'])
+  kubectl(['delete', 'mcpserver/moved', 'mcpotel/moving'])
 })
 
 test('a manifest of the wrong shape is refused by the API server with the rule’s own text', () => {
@@ -339,7 +321,7 @@ test('a manifest of the wrong shape is refused by the API server with the rule�
 })
 
 test('events tell of transitions, once each', async () => {
-  const { items } = JSON.parse(plane.kubectl(['get', 'events', '-o', 'json']))
+  const items = cluster.list('events')
   const ours = items.filter(
     (event: any) =>
       event.reportingComponent === 'portico.dev/operator' || event.reportingController === 'portico.dev/operator',
@@ -356,18 +338,18 @@ test('events tell of transitions, once each', async () => {
 })
 
 test('health and metrics say what is the case', async () => {
-  const metrics = await (await fetch(operator.metrics)).text()
+  const metrics = await (await fetch(cluster.operator.metrics)).text()
   assert.match(metrics, 'portico_operator_leading 1')
   assert.match(metrics, /portico_operator_objects\{kind="VirtualMCPServer",ready="[A-Za-z]+"\} 1/)
   assert.match(metrics, /portico_operator_reconciles_total\{kind="MCPServer",result="ok"\} [1-9]/)
   assert.match(metrics, /^process_cpu_seconds_total [0-9.]+$/m)
   assert.match(metrics, /^process_resident_memory_bytes [1-9][0-9]{6,}$/m)
-  assert.is((await fetch(`${operator.health}/healthz`)).status, 200)
+  assert.is((await fetch(`${cluster.operator.health}/healthz`)).status, 200)
 })
 
 test('SIGTERM ends it within the 20 s after which it would be killed', async () => {
   const started = performance.now()
-  await operator.stop()
+  await cluster.operator.stop()
   assert.ok(performance.now() - started < 20_000)
 })
 

@@ -6,23 +6,17 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { AUDIENCE, GuardedGateway } from '../support/gateway/guarded.ts'
 import { type McpTestServer, startMcpServer } from '../support/servers/dual-server.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { newCluster } from './support/cluster.ts'
 import { kubectlStandIn } from './support/kubectl-stand-in.ts'
-import { group, manifest, server, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { group, manifest, server } from './support/manifests.ts'
+import { eventually } from './support/operator-process.ts'
 import { givePodAddress, type PodAddress } from './support/pod-address.ts'
 
 const PLUGIN = new URL('../../bin/kubectl-portico', import.meta.url).pathname
 const POLICIES = ['@id("engineers") permit(principal in Group::"eng", action, resource);']
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { kubectl } = cluster
 let backend: McpTestServer
 let guarded: GuardedGateway
 let pod: PodAddress
@@ -39,7 +33,7 @@ function plugin(argv: readonly string[], env: Readonly<Record<string, string>> =
     const all = {
       ...process.env,
       PATH: `${path}${delimiter}${process.env['PATH']}`,
-      KUBECONFIG: plane.kubeconfig,
+      KUBECONFIG: cluster.plane.kubeconfig,
       ...env,
     }
     execFile(PLUGIN, argv, { env: all }, (error, out, err) =>
@@ -55,39 +49,33 @@ test.before(async () => {
     { policies: POLICIES },
     { allowedHosts: ['vmcp-front'] },
   )
-  plane = await startControlPlane()
-  await installOperator(plane)
+  await cluster.install()
   const objects = [
     group(),
     server('web'),
     manifest('VirtualMCPServer', 'front', { groupRef: { name: 'tools' }, incomingAuth: { type: 'anonymous' } }),
     manifest('MCPRemoteProxy', 'front', { remoteUrl: 'https://mcp.example/mcp', toolConfigRef: { name: 'gone' } }),
   ]
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  cluster.apply(...objects)
+  await cluster.startOperator()
   pod = await givePodAddress(
-    plane,
+    cluster.plane,
     'front',
     87,
     () => guarded.gateway.adminUrl,
     () => guarded.gateway.base,
   )
-  path = kubectlStandIn(plane.directory, pod.address)
+  path = kubectlStandIn(cluster.plane.directory, pod.address)
   await eventually(
     async () => (await guarded.gateway.status()).backends[0]?.health === 'healthy',
     'the backend is known',
   )
-  await eventually(
-    () => plane.kubectl(['get', 'mcprp', 'front', '-o', 'jsonpath={.status.message}']),
-    'all are looked at',
-  )
+  await eventually(() => kubectl(['get', 'mcprp', 'front', '-o', 'jsonpath={.status.message}']), 'all are looked at')
 })
 
 test.after(async () => {
-  await operator?.stop()
+  await cluster.stop()
   pod?.close()
-  await plane?.stop()
   await guarded?.close()
   await backend?.close()
 })
@@ -146,7 +134,7 @@ test('tools are those that the caller sees, by its token', async () => {
 })
 
 test('whoami tells the claims of a token that is accepted', async () => {
-  const file = join(plane.directory, 'token')
+  const file = join(cluster.plane.directory, 'token')
   writeFileSync(file, await guarded.idp.mint({ aud: AUDIENCE, sub: 'eve', groups: ['eng'] }))
   const { code, out, err } = await plugin(['whoami', 'vmcp/front', `--token-file=${file}`])
   assert.is(code, 0, err)
@@ -157,7 +145,7 @@ test('whoami tells the claims of a token that is accepted', async () => {
 })
 
 test('explain asks the gateway that runs', async () => {
-  const caller = join(plane.directory, 'caller.json')
+  const caller = join(cluster.plane.directory, 'caller.json')
   writeFileSync(caller, JSON.stringify({ sub: 'eve', groups: ['eng'] }))
   const allowed = await plugin(['explain', 'vmcp/front', '--tool=web_echo', `--caller=${caller}`])
   assert.is(allowed.code, 0, allowed.err)

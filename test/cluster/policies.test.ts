@@ -6,25 +6,16 @@ import { openSession, post, postModern, rpc } from '../support/gateway/post.ts'
 import { keptLog } from '../support/kept-log.ts'
 import { type MountedVolume, mountVolume } from '../support/mounted-volume.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../support/servers/raw-server.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, manifest, server, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
+import { gateway, group, manifest, server } from './support/manifests.ts'
+import { eventually } from './support/operator-process.ts'
 
 const only = (name: string) => `permit(principal, action, resource == Tool::"everything_${name}");`
 const BROKEN = 'permit(principal, action, resource)\nwhenever { true };'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, condition, read } = cluster
 let backend: RawServer
-
-const apply = (...manifests: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const read = (kind: string, name: string) => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
 
 test.before(async () => {
   backend = await startRawServer({
@@ -32,15 +23,11 @@ test.before(async () => {
     tools: [tool('read'), tool('write')],
     call: (request) => answer(request, OK_RESULT),
   })
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.start()
   apply(group(), server('everything'))
 })
 test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
+  await cluster.stop()
   await backend?.close()
 })
 
@@ -104,9 +91,6 @@ class MountedGateway {
 const configOf = (name: string): string =>
   read('configmap', `${name}-vmcp-config`).data['gateway.yaml'].replace(/http:\/\/mcp-everything\S+/, backend.url)
 
-const condition = (name: string, type: string) =>
-  read('vmcp', name).status?.conditions?.find((one: { type: string }) => one.type === type)
-
 const guarded = (name: string, authz: object) => {
   const made = gateway(name)
   Object.assign(made.spec['incomingAuth'], authz)
@@ -140,7 +124,7 @@ for (const [name, source, authz] of [
 
       apply(source(BROKEN))
       const refused = await eventually(() => {
-        const found = condition(name, 'ReferencesResolved')
+        const found = condition('vmcp', name, 'ReferencesResolved')
         return found?.status === 'False' && found
       }, 'the condition')
       assert.match(refused.message, /policies\/0: line 2, column 1: /)
@@ -148,7 +132,7 @@ for (const [name, source, authz] of [
 
       apply(source(`${only('read')}${only('write')}`))
       await eventually(async () => (await mounted.allowed()) === 'read,write', 'the third ones')
-      await eventually(() => condition(name, 'ReferencesResolved')?.status === 'True', 'all is well')
+      await eventually(() => condition('vmcp', name, 'ReferencesResolved')?.status === 'True', 'all is well')
       assert.is((await post(mounted.url, rpc('ping'), session)).status, 200)
     } finally {
       await mounted.close()
@@ -157,10 +141,7 @@ for (const [name, source, authz] of [
 
 test('a broken MCPAuthzConfig says so itself, to whoever looks at it', async () => {
   apply(authzConfig('broken', only('read'), BROKEN))
-  const valid = await eventually(
-    () => read('mcpauthz', 'broken').status?.conditions?.find((one: { type: string }) => one.type === 'Valid'),
-    'its condition',
-  )
+  const valid = await eventually(() => condition('mcpauthz', 'broken', 'Valid'), 'its condition')
   assert.is(valid.status, 'False')
   assert.match(valid.message, /policies\/1: line 2, column 1: /)
 })

@@ -1,26 +1,14 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { allowed, forbidden, type PodCase } from '../support/operator/pod-security-corpus.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { type Manifest, manifest, yaml } from './support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
+import { manifest } from './support/manifests.ts'
+import { eventually, OPERATOR_USER } from './support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
-const exists = (kind: string, name: string) =>
-  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
-const ready = (kind: string, name: string) =>
-  read(kind, name).status?.conditions?.find((one: any) => one.type === 'Ready')
+const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const taken = (kind: string, name: string) =>
   eventually(() => ready(kind, name)?.reason === 'NameTaken' && ready(kind, name), `NameTaken of ${kind} ${name}`)
 
@@ -28,7 +16,7 @@ const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test'
 
 /** What the operator has created, granted or changed of one name. */
 const written = (name: string) =>
-  plane
+  cluster.plane
     .writes()
     .filter(({ user, name: of, code }) => user === OPERATOR_USER && of === name && code < 300)
     .map(({ verb, resource }) => `${verb} ${resource}`)
@@ -38,17 +26,8 @@ const template = (name: string) => ({
   spec: { containers: [{ name: 'mcp', image: 'theirs:1' }] },
 })
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-})
-
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
 
 test('no right is given while a name of the workload’s children is somebody else’s', async () => {
   const theirs = {
@@ -57,7 +36,7 @@ test('no right is given while a name of the workload’s children is somebody el
     metadata: { name: 'ledger-mcp', namespace: 'default' },
     spec: { replicas: 1, selector: { matchLabels: { app: 'ledger' } }, template: template('ledger') },
   }
-  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(theirs) })
+  apply(theirs)
   apply(stdio('ledger'))
   const { message } = await taken('mcpserver', 'ledger')
   assert.match(message, 'StatefulSet "ledger-mcp" belongs to somebody else')
@@ -73,7 +52,7 @@ test('nor while the pod that a Role would name is somebody else’s', async () =
     metadata: { name: 'vault-mcp-0', namespace: 'default' },
     spec: template('vault').spec,
   }
-  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(pod) })
+  apply(pod)
   apply(stdio('vault'))
   const { message } = await taken('mcpserver', 'vault')
   assert.match(message, 'Pod "vault-mcp-0" belongs to somebody else')
@@ -83,17 +62,17 @@ test('nor while the pod that a Role would name is somebody else’s', async () =
 test('rights that were given are withdrawn when somebody else takes the place of the pods', async () => {
   apply(stdio('clock'))
   await eventually(() => exists('rolebinding', 'clock-mcp'), 'the rights')
-  plane.kubectl(['scale', 'statefulset', 'clock-mcp', '--replicas=0'])
-  await operator.stop()
-  plane.kubectl(['delete', 'statefulset', 'clock-mcp', '--wait=true'])
+  kubectl(['scale', 'statefulset', 'clock-mcp', '--replicas=0'])
+  await cluster.operator.stop()
+  kubectl(['delete', 'statefulset', 'clock-mcp', '--wait=true'])
   const theirs = {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
     metadata: { name: 'clock-mcp', namespace: 'default' },
     spec: { replicas: 1, selector: { matchLabels: { app: 'clock' } }, template: template('clock') },
   }
-  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(theirs) })
-  operator = await startOperator(operatorKubeconfig(plane))
+  apply(theirs)
+  await cluster.startOperator()
   await taken('mcpserver', 'clock')
   await eventually(() => !exists('role', 'clock-mcp') && !exists('rolebinding', 'clock-mcp'), 'withdrawn')
 })
@@ -120,9 +99,7 @@ test('no right is given where a child of the workload is refused', async () => {
     },
   }
   const binding = { policyName: 'no-pods', validationActions: ['Deny'] }
-  plane.kubectl(['apply', '-f', '-'], {
-    input: yaml(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec: binding }),
-  })
+  apply(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec: binding })
   const theirs = {
     apiVersion: 'apps/v1',
     kind: 'StatefulSet',
@@ -131,7 +108,7 @@ test('no right is given where a child of the workload is refused', async () => {
   }
   await eventually(() => {
     try {
-      plane.kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(theirs) })
+      kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(theirs) })
       return false
     } catch {
       return true
@@ -152,9 +129,9 @@ test('the operator’s own options say who reaches admin listeners and what pod 
   apply(taking)
   await eventually(() => ready('mcpserver', 'taking')?.reason === 'PodSecurityViolation', 'PodSecurityViolation')
   assert.not(exists('deployment', 'taking-mcp'))
-  await operator.stop()
+  await cluster.operator.stop()
   const options = ['--pod-template=any', '--admin-from=monitoring']
-  operator = await startOperator(operatorKubeconfig(plane), options, { POD_NAMESPACE: 'tools' })
+  await cluster.startOperator(options, { POD_NAMESPACE: 'tools' })
   await eventually(() => exists('deployment', 'taking-mcp'), 'the template is taken')
   const { ingress } = read('networkpolicy', 'taking-mcp').spec
   assert.equal(
@@ -164,14 +141,14 @@ test('the operator’s own options say who reaches admin listeners and what pod 
 })
 
 test('our verdict on pods is that of the API server’s Pod Security “baseline”', async () => {
-  plane.kubectl(['create', 'namespace', 'baseline'])
-  plane.kubectl(['label', 'namespace', 'baseline', 'pod-security.kubernetes.io/enforce=baseline'])
-  const account = () => plane.kubectl(['get', 'serviceaccount', 'default', '-n', 'baseline', '--ignore-not-found'])
+  kubectl(['create', 'namespace', 'baseline'])
+  kubectl(['label', 'namespace', 'baseline', 'pod-security.kubernetes.io/enforce=baseline'])
+  const account = () => kubectl(['get', 'serviceaccount', 'default', '-n', 'baseline', '--ignore-not-found'])
   await eventually(account, 'the namespace’s ServiceAccount')
   const refusal = ({ metadata, spec }: PodCase): string => {
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: 'p', namespace: 'baseline' }, spec }
     try {
-      plane.kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(pod) })
+      kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(pod) })
       return ''
     } catch (error) {
       return String((error as { stderr?: unknown }).stderr ?? error)

@@ -3,29 +3,17 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { matches } from '../../operator/runtime/children/matches.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from './support/operator-process.ts'
+import { newCluster } from './support/cluster.ts'
+import { eventually } from './support/operator-process.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 const SAMPLES = 'samples/quickstart'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { kubectl } = cluster
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-})
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.install())
+test.after(() => cluster.stop())
 
 const rendered = (): any[] => {
   const text = execFileSync('bin/portico', ['render', SAMPLES], {
@@ -36,53 +24,41 @@ const rendered = (): any[] => {
 }
 
 const managed = (): any[] =>
-  JSON.parse(
-    plane.kubectl([
-      'get',
-      'deployments,statefulsets,services,configmaps,serviceaccounts,networkpolicies,roles,rolebindings,pvc',
-      '-l',
-      'app.kubernetes.io/managed-by=portico',
-      '-o',
-      'json',
-    ]),
-  ).items
+  cluster.list(
+    'deployments,statefulsets,services,configmaps,serviceaccounts,networkpolicies,roles,rolebindings,pvc',
+    '-l',
+    'app.kubernetes.io/managed-by=portico',
+  )
 
 const title = ({ kind, metadata }: any) => `${kind}/${metadata.name}`
 
 test('with Role alone, in its own namespace: the namespaced variant has all the rights it needs', async () => {
-  plane.kubectl(['delete', 'clusterrolebinding', 'portico-operator'])
-  plane.kubectl(['apply', '-f', `${plane.directory}/deploy/namespaced/rbac.yaml`])
-  operator = await startOperator(operatorKubeconfig(plane), ['--namespace', 'portico-system', '--leader-elect'])
-  await operator.ready()
-  plane.kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])
+  kubectl(['delete', 'clusterrolebinding', 'portico-operator'])
+  kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
+  await cluster.startOperator(['--namespace', 'portico-system', '--leader-elect'])
+  kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])
   const count = rendered().length
   await eventually(
     () =>
-      JSON.parse(
-        plane.kubectl([
-          'get',
-          'all,configmaps,networkpolicies',
-          '-n',
-          'portico-system',
-          '-l',
-          'app.kubernetes.io/managed-by=portico',
-          '-o',
-          'json',
-        ]),
-      ).items.length >=
+      cluster.list(
+        'all,configmaps,networkpolicies',
+        '-n',
+        'portico-system',
+        '-l',
+        'app.kubernetes.io/managed-by=portico',
+      ).length >=
       count - 2,
     'children are there',
     30_000,
   )
-  assert.not.match(operator.log(), 'forbidden')
-  await operator.stop()
+  assert.not.match(cluster.operator.log(), 'forbidden')
+  await cluster.operator.stop()
 })
 
 test('`portico render` equals what the cluster gets, but for what the server and ownership add', async () => {
-  plane.kubectl(['apply', '-f', `${plane.directory}/deploy/rbac.yaml`])
-  operator = await startOperator(operatorKubeconfig(plane), ['--namespace', 'default'])
-  await operator.ready()
-  plane.kubectl(['apply', '-f', `${root}/${SAMPLES}`])
+  kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/rbac.yaml`])
+  await cluster.startOperator(['--namespace', 'default'])
+  kubectl(['apply', '-f', `${root}/${SAMPLES}`])
   const expected = rendered()
   const live = await eventually(
     () => managed().length === expected.length && managed(),
@@ -102,13 +78,13 @@ test('`portico render` equals what the cluster gets, but for what the server and
 test('the samples’ objects say in their status what they are', async () => {
   await eventually(
     () =>
-      plane.kubectl(['get', 'mcpotel', 'shared', '-o', 'jsonpath={.status.referencingWorkloads[*].kind}']).split(' ')
+      kubectl(['get', 'mcpotel', 'shared', '-o', 'jsonpath={.status.referencingWorkloads[*].kind}']).split(' ')
         .length >= 2,
     'referrers',
   )
-  const table = plane.kubectl(['get', 'vmcp,mcpserver,mcpreg,mcpg,mcpotel'])
+  const table = kubectl(['get', 'vmcp,mcpserver,mcpreg,mcpg,mcpotel'])
   assert.match(table, 'virtualmcpserver.portico.dev/tools')
-  assert.match(plane.kubectl(['describe', 'vmcp', 'tools']), 'Observed Generation')
+  assert.match(kubectl(['describe', 'vmcp', 'tools']), 'Observed Generation')
 })
 
 test.run()

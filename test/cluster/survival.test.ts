@@ -2,18 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startCutProxy } from '../support/network/cut-proxy.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { newCluster } from './support/cluster.ts'
 import { gateway, group, type Manifest, proxy, server, telemetry, yaml } from './support/manifests.ts'
 import {
   eventually,
-  installOperator,
   OPERATOR_USER,
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
 } from './support/operator-process.ts'
 
-let plane: ControlPlane
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
 let relay: Awaited<ReturnType<typeof startCutProxy>>
 let kubeconfig: string
 const running: OperatorProcess[] = []
@@ -25,27 +25,20 @@ async function start(args: readonly string[] = [], file = kubeconfig): Promise<O
   return operator
 }
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const remove = (kind: string, name: string) => plane.kubectl(['delete', kind, name, '--wait=false'])
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
-const exists = (kind: string, name: string) =>
-  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
-const ready = (kind: string, name: string) =>
-  read(kind, name).status?.conditions?.find((one: any) => one.type === 'Ready')
+const remove = (kind: string, name: string) => kubectl(['delete', kind, name, '--wait=false'])
+const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const referrers = (name: string) =>
   (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one: any) => `${one.kind}/${one.name}`)
 const names = (kind: string) =>
-  plane
-    .kubectl(['get', kind, '-o', 'name'])
+  kubectl(['get', kind, '-o', 'name'])
     .split('\n')
     .filter(Boolean)
     .map((line) => line.slice(line.indexOf('/') + 1))
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  relay = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(plane.server).port) })
-  kubeconfig = operatorKubeconfig(plane, 'relayed', `https://127.0.0.1:${relay.port}`)
+  await cluster.install()
+  relay = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(cluster.plane.server).port) })
+  kubeconfig = operatorKubeconfig(cluster.plane, 'relayed', `https://127.0.0.1:${relay.port}`)
   apply(group(), telemetry('main'))
 })
 
@@ -56,19 +49,19 @@ test.after.each(async () => {
 
 test.after(async () => {
   await relay?.close()
-  await plane?.stop()
+  await cluster.stop()
 })
 
 test('the API server away for a minute: it waits, says that it does, and goes on', async () => {
   const operator = await start()
   apply(gateway('before', 'main'))
   await eventually(() => exists('deployment', 'before-vmcp'), 'it works before')
-  await plane.stopApiServer('SIGKILL')
+  await cluster.plane.stopApiServer('SIGKILL')
   await delay(60_000)
   assert.not(operator.exited, operator.log())
   const lines = operator.log().split('\n').length
   assert.ok(lines < 400, `no log storm: ${lines} lines`)
-  await plane.startApiServer()
+  await cluster.plane.startApiServer()
   apply(gateway('after', 'main'))
   remove('vmcp', 'before')
   await eventually(() => exists('deployment', 'after-vmcp'), 'it works again')
@@ -76,7 +69,7 @@ test('the API server away for a minute: it waits, says that it does, and goes on
 })
 
 test('an operator that starts while the API server is away is alive, waits, and begins', async () => {
-  plane.kubectl(['run', 'own', '--namespace=portico-system', '--image=example.com/portico:own'])
+  kubectl(['run', 'own', '--namespace=portico-system', '--image=example.com/portico:own'])
   relay.refuse()
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
   running.push(operator)
@@ -136,8 +129,8 @@ test('a version that the server has forgotten (410 Gone) is listed anew', async 
   relay.refuse()
   apply(proxy('gone', 'main'))
   remove('mcprp', 'cut')
-  await plane.stopApiServer('SIGKILL')
-  await plane.startApiServer()
+  await cluster.plane.stopApiServer('SIGKILL')
+  await cluster.plane.startApiServer()
   apply(server('newer', 'main'))
   relay.thaw()
   await eventually(
@@ -176,7 +169,7 @@ test('deletions while it was down', async () => {
   await eventually(() => referrers('main').length === 20, 'in order')
   await first.stop()
   for (let index = 5; index < 20; index++) remove('vmcp', `many-${index}`)
-  plane.kubectl(['delete', 'deployment', 'many-0-vmcp', '--wait=false'])
+  kubectl(['delete', 'deployment', 'many-0-vmcp', '--wait=false'])
   apply(telemetry('unused'))
   await start()
   await eventually(() => referrers('main').length === 5, 'gone ones are gone from the list')
@@ -204,12 +197,12 @@ test('a config deleted while it was down and no longer used goes at once', async
 })
 
 test('a malformed object among good ones harms only itself', async () => {
-  const crd = JSON.parse(plane.kubectl(['get', 'crd', 'mcpremoteproxies.portico.dev', '-o', 'json']))
+  const crd = read('crd', 'mcpremoteproxies.portico.dev')
   const good = structuredClone(crd)
   const [version] = crd.spec.versions
   version.schema.openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
   const replace = (object: unknown) =>
-    plane.kubectl(['replace', '--force=false', '-f', '-'], { input: JSON.stringify(object) })
+    kubectl(['replace', '--force=false', '-f', '-'], { input: JSON.stringify(object) })
   replace({ ...crd, metadata: { name: crd.metadata.name } })
   const operator = await start()
   const bad = {
@@ -218,7 +211,7 @@ test('a malformed object among good ones harms only itself', async () => {
   }
   const empty = { ...proxy('empty'), spec: undefined } as unknown as Manifest
   await eventually(
-    () => plane.kubectl(['apply', '--validate=false', '-f', '-'], { input: yaml(bad, empty) }),
+    () => kubectl(['apply', '--validate=false', '-f', '-'], { input: yaml(bad, empty) }),
     'the schema is loose',
   )
   apply(gateway('beside', 'main'))
@@ -234,7 +227,7 @@ test('finalizers and statuses of others survive conflicts', async () => {
   await start()
   apply(telemetry('shared'), gateway('sharer', 'shared'))
   await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is on')
-  plane.kubectl([
+  kubectl([
     'patch',
     'mcpotel',
     'shared',
@@ -243,14 +236,14 @@ test('finalizers and statuses of others survive conflicts', async () => {
     JSON.stringify([{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]),
   ])
   for (let edit = 0; edit < 10; edit++)
-    plane.kubectl(['annotate', 'mcpotel', 'shared', `example.com/edit=${edit}`, '--overwrite'])
+    kubectl(['annotate', 'mcpotel', 'shared', `example.com/edit=${edit}`, '--overwrite'])
   remove('vmcp', 'sharer')
   await eventually(
     () => read('mcpotel', 'shared').metadata.finalizers?.join() === 'example.com/theirs',
     'ours goes, theirs stays',
   )
-  plane.kubectl(['patch', 'mcpotel', 'shared', '--type=merge', '-p', '{"metadata":{"finalizers":null}}'])
-  plane.kubectl([
+  kubectl(['patch', 'mcpotel', 'shared', '--type=merge', '-p', '{"metadata":{"finalizers":null}}'])
+  kubectl([
     'patch',
     'mcpotel',
     'shared',
@@ -267,9 +260,9 @@ test('finalizers and statuses of others survive conflicts', async () => {
 
 test('a denied write is shown, harms nobody else, and heals with the rights', async () => {
   const roleName = 'portico-operator'
-  const role = JSON.parse(plane.kubectl(['get', 'clusterrole', roleName, '-o', 'json']))
+  const role = read('clusterrole', roleName)
   const withRules = (rules: unknown) =>
-    plane.kubectl(['replace', '-f', '-'], {
+    kubectl(['replace', '-f', '-'], {
       input: JSON.stringify({ apiVersion: role.apiVersion, kind: role.kind, metadata: { name: roleName }, rules }),
     })
   const operator = await start()
@@ -303,11 +296,11 @@ test('two operators at once: one works, the other takes over, and no write is ma
   }
   const leader = () => eventually(async () => (await leading()) + 1, 'one leads')
   await leader()
-  const before = plane.writes().length
+  const before = cluster.plane.writes().length
   apply(gateway('once'))
   await eventually(() => exists('deployment', 'once-vmcp'), 'it works')
   await delay(1000)
-  const creations = plane
+  const creations = cluster.plane
     .writes()
     .slice(before)
     .filter(({ user, name, code }) => user === OPERATOR_USER && name === 'once-vmcp' && code === 201)

@@ -4,36 +4,19 @@ import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { group, manifest, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { group, manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 
 const parse = configParser(gatewayConfigSchema, checkGateway)
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, kubectl, read } = cluster
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-})
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
 
-const apply = (...manifests: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const read = (kind: string, name: string) => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
-const condition = (type: string) =>
-  read('vmcp', 'login').status?.conditions?.find((one: { type: string }) => one.type === type)
+const condition = (type: string) => cluster.condition('vmcp', 'login', type)
 const said = (type: string, pattern: RegExp | string) =>
   eventually(
     () => {
@@ -113,7 +96,7 @@ test('the object waits for its Secrets, serves once they are there, and keeps th
   assert.is(read('configmap', 'login-vmcp-config').data['gateway.yaml'], text, 'the last good one')
   assert.is(read('deployment', 'login-vmcp').spec.replicas ?? 1, 1)
   assert.match(
-    plane.kubectl(['describe', 'vmcp', 'login']),
+    kubectl(['describe', 'vmcp', 'login']),
     /IssuerMismatch[\s\S]*NotPersistent|NotPersistent[\s\S]*IssuerMismatch/,
   )
 

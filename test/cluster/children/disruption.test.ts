@@ -1,40 +1,23 @@
 /** PodDisruptionBudgets on a real API server: when there is one, what it says, and which values are refused. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { manifest, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
 
 const server = (more: object) =>
   manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
-const apply = (more: object) => plane.kubectl(['apply', '-f', '-'], { input: yaml(server(more)) })
+const apply = (more: object) => cluster.apply(server(more))
 
 /** What the budget of the server says; undefined where there is none. */
 function budget(): Record<string, unknown> | undefined {
-  const { items } = JSON.parse(plane.kubectl(['get', 'poddisruptionbudgets', '-o', 'json']))
-  return items.find((item: { metadata: { name: string } }) => item.metadata.name === 'web-mcp')?.spec
+  return cluster.list('poddisruptionbudgets').find(({ metadata }) => metadata.name === 'web-mcp')?.spec
 }
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-})
-
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
 
 test('several pods may lose one at a time; a single pod may be moved', async () => {
   apply({ replicas: 2 })

@@ -6,26 +6,18 @@ import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config
 import { pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { newCluster } from '../support/cluster.ts'
 import { type Edit, editsOf } from '../support/edits.ts'
-import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { gateway, group, manifest, server, telemetry } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 import { standsStill } from '../support/stands-still.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply } = cluster
 let api: ApiServer
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
 const get = (kind: string, name: string) => api.get(childResource(kind), 'default', name)
-const refused = () => plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+const refused = () => cluster.plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
 
 /** What of a child is not the server's, its controllers' or other people's. */
 function content({ metadata, ...rest }: KubernetesObject): string {
@@ -60,22 +52,21 @@ async function putBack(kind: string, name: string, before: string, what: string)
   } catch (error) {
     const now = JSON.stringify(await get(kind, name), null, 1)
     throw new Error(
-      `${kind} ${name}: ${what}: ${(error as Error).message}\n${before}\n${now}\n${operator.log().slice(-3000)}`,
+      `${kind} ${name}: ${what}: ${(error as Error).message}\n${before}\n${now}\n${cluster.operator.log().slice(-3000)}`,
     )
   }
 }
 
-const writes = () => plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
+const writes = () =>
+  cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
 const quiet = () => standsStill(() => writes().length)
 
 const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  api = new ApiServer(loadKubeConfig(plane.kubeconfig), 'test')
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.install()
+  api = new ApiServer(loadKubeConfig(cluster.plane.kubeconfig), 'test')
+  await cluster.startOperator()
   const several = ['', '-2', '-3', '-4'].flatMap((suffix) => [server(`web${suffix}`, 'main'), stdio(`desk${suffix}`)])
   const pair = manifest('MCPServer', 'pair', { image: 'time:test', transport: 'streamable-http', replicas: 2 })
   apply(group(), telemetry('main'), gateway('front', 'main'), ...several, pair)
@@ -89,10 +80,7 @@ test.before(async () => {
   await quiet()
 })
 
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.after(() => cluster.stop())
 
 for (const [kind, ...names] of [
   ['Service', 'vmcp-front'],

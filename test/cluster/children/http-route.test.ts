@@ -1,34 +1,22 @@
 /** HTTPRoutes on a real API server: what is made, what a cluster without the Gateway API says, and what Gateways answer. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { newCluster } from '../support/cluster.ts'
 import { installGatewayApi } from '../support/gateway-api.ts'
-import { manifest, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { exists, kubectl } = cluster
 
 const parentRefs = [{ name: 'public', namespace: 'edge', sectionName: 'https' }]
 const server = (more: object) =>
   manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
-const apply = (more: object) => plane.kubectl(['apply', '-f', '-'], { input: yaml(server(more)) })
-const live = () => JSON.parse(plane.kubectl(['get', 'mcpserver', 'web', '-o', 'json']))
+const apply = (more: object) => cluster.apply(server(more))
+const live = () => cluster.read('mcpserver', 'web')
 const condition = (type: string) =>
-  live().status?.conditions?.find((one: { type: string }) => one.type === type) ?? {
-    status: '',
-    reason: '',
-    message: '',
-  }
-const exists = (kind: string, name: string) =>
-  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
-const route = () => JSON.parse(plane.kubectl(['get', 'httproute', 'web-mcp', '-o', 'json']))
+  cluster.condition('mcpserver', 'web', type) ?? { status: '', reason: '', message: '' }
+const route = () => cluster.read('httproute', 'web-mcp')
 
 /** Says what a controller of the Gateway would. */
 function answer(accepted: 'True' | 'False'): void {
@@ -44,28 +32,11 @@ function answer(accepted: 'True' | 'False'): void {
     },
   ]
   const status = { parents: [{ parentRef: parentRefs[0], controllerName: 'example.com/test', conditions }] }
-  plane.kubectl([
-    'patch',
-    'httproute',
-    'web-mcp',
-    '--subresource=status',
-    '--type=merge',
-    '-p',
-    JSON.stringify({ status }),
-  ])
+  kubectl(['patch', 'httproute', 'web-mcp', '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
 }
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-})
-
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
 
 test('a cluster without the Gateway API gets all but the route, and is told the way out', async () => {
   apply({ httpRoute: { parentRefs, hostnames: ['tools.example.com'] } })
@@ -76,7 +47,7 @@ test('a cluster without the Gateway API gets all but the route, and is told the 
 })
 
 test('it heals once the CRD is there', async () => {
-  installGatewayApi(plane)
+  installGatewayApi(cluster.plane)
   await eventually(() => exists('httproute', 'web-mcp'), 'a route', 60_000)
   const { spec, metadata } = route()
   assert.equal(spec.hostnames, ['tools.example.com'])
@@ -101,7 +72,7 @@ test('what Gateways say of the route is a condition', async () => {
 
 test('a route that somebody deletes comes again, and one that nobody asks for goes', async () => {
   const { uid } = route().metadata
-  plane.kubectl(['delete', 'httproute', 'web-mcp'])
+  kubectl(['delete', 'httproute', 'web-mcp'])
   await eventually(() => exists('httproute', 'web-mcp') && route().metadata.uid !== uid, 'it is made again')
   apply({ httpRoute: { parentRefs } })
   await eventually(() => route().spec.hostnames === undefined, 'no host names')

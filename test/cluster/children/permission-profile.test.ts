@@ -1,18 +1,12 @@
 /** What a server may reach, as its NetworkPolicy on a real API server: builtin profiles, and one that follows its ConfigMap. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { manifest, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, kubectl } = cluster
 
 const profile = (outbound: object) => ({
   apiVersion: 'v1',
@@ -22,25 +16,14 @@ const profile = (outbound: object) => ({
 })
 const server = (more: object) =>
   manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
-const apply = (...objects: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
 
 /** The policy of the server; undefined where there is none. */
 function policy(): { policyTypes: string[]; egress?: unknown } | undefined {
-  const { items } = JSON.parse(plane.kubectl(['get', 'networkpolicies', '-o', 'json']))
-  return items.find((item: { metadata: { name: string } }) => item.metadata.name === 'web-mcp')?.spec
+  return cluster.list('networkpolicies').find(({ metadata }) => metadata.name === 'web-mcp')?.spec
 }
 
-test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-})
-
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
 
 test('nothing goes out with the profile none, everything with network', async () => {
   apply(server({ permissionProfile: { name: 'none' } }))
@@ -62,7 +45,7 @@ test('a profile in a ConfigMap is followed, and what it can’t say changes noth
   apply(profile({ allow_host: ['198.51.100.7'] }))
   await eventually(() => JSON.stringify(policy()?.egress)?.includes('198.51.100.7/32'), 'another address')
   apply(profile({ allow_host: ['api.example.com'] }))
-  const says = () => plane.kubectl(['get', 'mcpserver', 'web', '-o', 'jsonpath={.status.message}'])
+  const says = () => kubectl(['get', 'mcpserver', 'web', '-o', 'jsonpath={.status.message}'])
   await eventually(() => says().includes('a NetworkPolicy knows no names'), 'it is said')
   assert.ok(JSON.stringify(policy()?.egress).includes('198.51.100.7/32'), 'the last good policy stays')
 })

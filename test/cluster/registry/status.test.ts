@@ -7,38 +7,24 @@ import {
   server,
   type TestRegistry,
 } from '../../support/registry/registry.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { manifest, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply, condition, kubectl, read } = cluster
 let registry: TestRegistry
 let pod: PodAddress
 /** How often the pod was asked. */
 let asked = 0
 
-const apply = (...objects: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
 const status = () => read('mcpreg', 'catalog').status ?? {}
 const states = () => (status().sources ?? []).map(({ name, state }: any) => `${name} ${state}`).join()
-const synced = () => status().conditions.find(({ type }: any) => type === 'SourcesSynced')
-const writes = () =>
-  plane
-    .writes()
-    .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+const synced = () => condition('mcpreg', 'catalog', 'SourcesSynced')
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
+  await cluster.install()
   const folder = await registryFolder()
   await folder.write('good.json', registryFile([server('com.example/a')]))
   apply(
@@ -55,24 +41,22 @@ test.before(async () => {
   )
   // As in a cluster: pods are asked at their own addresses.
   process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.startOperator()
 
   // What a kubelet would do: the pod runs our data plane on the configuration that was rendered for it.
   const config = await eventually(() => read('configmap', 'catalog-mcpreg-config').data, 'the configuration')
   await folder.write('config/registry.yaml', Object.values(config)[0] as string)
   registry = await runRegistry(folder)
-  pod = await givePodAddress(plane, 'catalog', 83, () => {
+  pod = await givePodAddress(cluster.plane, 'catalog', 83, () => {
     asked++
     return registry.adminUrl
   })
 })
 
 test.after(async () => {
-  await operator?.stop()
+  await cluster.stop()
   await registry?.close()
   pod?.close()
-  await plane?.stop()
 })
 
 test('the status of an MCPRegistry tells how each source stands', async () => {
@@ -80,29 +64,30 @@ test('the status of an MCPRegistry tells how each source stands', async () => {
   const [good, late] = status().sources
   assert.equal([good.servers, good.skills, good.leftOut], [1, 0, 0])
   assert.is(late.error.code, 'file_missing')
-  assert.is(synced().status, 'False')
-  assert.match(synced().message, 'late: there is no such file')
-  assert.match(plane.kubectl(['get', 'mcpreg', 'catalog']), /SYNCED.*False/s)
+  assert.is(synced()?.status, 'False')
+  assert.match(synced()?.message ?? '', 'late: there is no such file')
+  assert.match(kubectl(['get', 'mcpreg', 'catalog']), /SYNCED.*False/s)
 })
 
 test('while nothing changes it is asked and not written', async () => {
-  await eventually(() => operator.log().includes('configuration is in force'), 'the configuration is known')
-  const [before, asks] = [writes().length, asked]
+  await eventually(() => cluster.operator.log().includes('configuration is in force'), 'the configuration is known')
+  const [before, asks] = [cluster.written().length, asked]
   await eventually(() => asked >= asks + 2, 'two more looks')
-  assert.equal(writes().slice(before), [])
+  assert.equal(cluster.written().slice(before), [])
 })
 
 test('a source that recovers is told, in one write', async () => {
-  const before = writes().length
+  const before = cluster.written().length
   const { lastTransitionTime } = status().sources[0]
   await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
   await eventually(() => states() === 'good Synced,late Synced', 'the late one')
-  assert.is(synced().status, 'True')
+  assert.is(synced()?.status, 'True')
   const [good, late] = status().sources
   assert.equal([late.servers, late.leftOut, late.error], [1, 1, undefined])
   assert.is(good.lastTransitionTime, lastTransitionTime)
   assert.equal(
-    writes()
+    cluster
+      .written()
       .slice(before)
       .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
     ['patch mcpregistries/status'],
@@ -110,15 +95,15 @@ test('a source that recovers is told, in one write', async () => {
 })
 
 test('another operator takes over without a word', async () => {
-  const before = writes().length
-  await operator.stop()
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
-  await eventually(() => operator.log().includes('configuration is in force'), 'it has looked at the pod')
+  const before = cluster.written().length
+  await cluster.operator.stop()
+  await cluster.startOperator()
+  await eventually(() => cluster.operator.log().includes('configuration is in force'), 'it has looked at the pod')
   const asks = asked
   await eventually(() => asked >= asks + 1, 'it has asked for the sources')
   assert.equal(
-    writes()
+    cluster
+      .written()
       .slice(before)
       .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
     [],

@@ -5,32 +5,22 @@ import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { group, manifest, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { group, manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { condition, kubectl, read } = cluster
 let backends: McpTestServer[]
 let gateway: GatewayUnderTest
 let pods: PodAddress[]
 
-const condition = (kind: string, name: string, wanted: string) =>
-  JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json'])).status?.conditions?.find(
-    ({ type }: { type: string }) => type === wanted,
-  )
 const clash = () => condition('vmcp', 'all', 'AggregationConflict')
 const auditLog = (kind: string, name: string) => () => condition(kind, name, 'AuditLogUnavailable')
 
 /** What the status of the gateway says of its only member. */
-const backend = () => JSON.parse(plane.kubectl(['get', 'vmcp', 'all', '-o', 'json'])).status?.discoveredBackends?.[0]
+const backend = () => read('vmcp', 'all').status?.discoveredBackends?.[0]
 
 const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfig> = {}): TestConfig => ({
   failureHandling: { healthCheckInterval: '3s', healthCheckTimeout: '2900ms', unhealthyThreshold: 1 },
@@ -42,8 +32,7 @@ const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfi
 test.before(async () => {
   backends = [await startMcpServer(), await startMcpServer()]
   gateway = await startGateway(config('manual'))
-  plane = await startControlPlane()
-  await installOperator(plane)
+  await cluster.install()
   const objects = [
     group(),
     manifest('VirtualMCPServer', 'all', { groupRef: { name: 'tools' }, incomingAuth: { type: 'anonymous' } }),
@@ -53,21 +42,19 @@ test.before(async () => {
       audit: { enabled: true },
     }),
   ]
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+  cluster.apply(...objects)
   // As in a cluster: pods are asked at their own addresses.
   process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.startOperator()
   pods = [
-    await givePodAddress(plane, 'all', 84, () => gateway.adminUrl),
-    await givePodAddress(plane, 'one', 85, () => gateway.adminUrl),
+    await givePodAddress(cluster.plane, 'all', 84, () => gateway.adminUrl),
+    await givePodAddress(cluster.plane, 'one', 85, () => gateway.adminUrl),
   ]
 })
 
 test.after(async () => {
-  await operator?.stop()
+  await cluster.stop()
   for (const pod of pods ?? []) pod.close()
-  await plane?.stop()
   await gateway?.close()
   await Promise.all((backends ?? []).map((backend) => backend.close()))
 })
@@ -101,10 +88,10 @@ test('how backends are is told in the status, and one that goes away is a condit
   await backends[0]?.close()
   await eventually(() => backend()?.status === 'unavailable', 'it is away')
   assert.ok(backend().message.length > 0)
-  const { status, reason, message } = condition('vmcp', 'all', 'BackendsHealthy')
-  assert.equal([status, reason], ['False', 'BackendsUnavailable'])
-  assert.match(message, '"one"')
-  assert.is(plane.kubectl(['get', 'vmcp', 'all', '-o', 'jsonpath={.status.backendCount}']), '0')
+  const unhealthy = condition('vmcp', 'all', 'BackendsHealthy')
+  assert.equal([unhealthy?.status, unhealthy?.reason], ['False', 'BackendsUnavailable'])
+  assert.match(unhealthy?.message ?? '', '"one"')
+  assert.is(kubectl(['get', 'vmcp', 'all', '-o', 'jsonpath={.status.backendCount}']), '0')
 })
 
 test.run()

@@ -2,16 +2,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { newCluster } from '../support/cluster.ts'
 import { group, manifest, telemetry, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
 const SERVERS = 1_200
 const TELEMETRY = {
@@ -21,10 +14,9 @@ const TELEMETRY = {
   kind: 'MCPTelemetryConfig',
 }
 
-let plane: ControlPlane
-let operator: OperatorProcess | undefined
+const cluster = newCluster()
+const { kubectl, read } = cluster
 
-const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
 const names = Array.from({ length: SERVERS }, (_, index) => `server-${String(index).padStart(5, '0')}`)
 
 /** Without its Secret nothing of it is rendered: the lists alone are looked at here. */
@@ -37,20 +29,13 @@ const server = (name: string) =>
     secrets: [{ name: 'absent', key: 'k', targetEnvName: 'K' }],
   })
 
-test.before(async () => {
-  plane = await startControlPlane({ controllers: false })
-  await installOperator(plane)
-})
+test.before(() => cluster.install({ controllers: false }))
 
-test.after(async () => {
-  await operator?.stop()
-  await plane?.stop()
-})
+test.after(() => cluster.stop())
 
 test(`${SERVERS} servers on one config and in one group are all listed`, async () => {
-  plane.kubectl(['create', '-f', '-'], { input: yaml(group(), telemetry('main'), ...names.map(server)) })
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  kubectl(['create', '-f', '-'], { input: yaml(group(), telemetry('main'), ...names.map(server)) })
+  await cluster.startOperator()
   await eventually(
     () => (read('mcpotel', 'main').status?.referencingWorkloads ?? []).length === SERVERS,
     'all referrers are listed',
@@ -58,14 +43,13 @@ test(`${SERVERS} servers on one config and in one group are all listed`, async (
   )
   await eventually(() => read('mcpg', 'tools').status?.serverCount === SERVERS, 'the group has them')
   assert.equal(read('mcpg', 'tools').status.servers, names)
-  const refused = plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+  const refused = cluster.plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
   assert.equal(refused, [])
 })
 
 test('the API server and etcd take ten thousand names of 52 characters', async () => {
-  await operator?.stop()
-  operator = undefined
-  const api = new ApiServer(loadKubeConfig(plane.kubeconfig), 'test')
+  await cluster.operator.stop()
+  const api = new ApiServer(loadKubeConfig(cluster.plane.kubeconfig), 'test')
   const referencingWorkloads = Array.from({ length: 10_000 }, (_, index) => ({
     kind: 'VirtualMCPServer',
     name: `${'n'.repeat(46)}${String(index).padStart(6, '0')}`,

@@ -136,20 +136,20 @@ export class Processes {
   }
 }
 
+export interface ControlPlaneOptions {
+  readonly controllers?: boolean
+  /** Where pods reach the API server, which then listens on every address; without it, on loopback alone. */
+  readonly address?: string
+  /** `--service-account-issuer`, in this order: the first signs, tokens of all are accepted. */
+  readonly issuers?: readonly string[]
+  /** Users whose reads are in the audit log too. */
+  readonly auditReadsOf?: readonly string[]
+  /** Whether components that end unasked are started again. */
+  readonly supervised?: boolean
+}
+
 /** Starts a control plane; the caller stops it. State lives in a folder of the system's temporary one and goes with it. */
-export async function startControlPlane(
-  options: {
-    controllers?: boolean
-    /** Where pods reach the API server, which then listens on every address; without it, on loopback alone. */
-    address?: string
-    /** `--service-account-issuer`, in this order: the first signs, tokens of all are accepted. */
-    issuers?: readonly string[]
-    /** Users whose reads are in the audit log too. */
-    auditReadsOf?: readonly string[]
-    /** Whether components that end unasked are started again. */
-    supervised?: boolean
-  } = {},
-): Promise<ControlPlane> {
+export async function startControlPlane(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
   const component = kubernetes()
   const directory = mkdtempSync(join(tmpdir(), 'portico-control-plane-'))
   const [client, peer, secure, controller] = await Promise.all([freePort(), freePort(), freePort(), freePort()])

@@ -4,9 +4,10 @@ import { ApiServer, isNotFound } from '../../../operator/cluster/kubernetes/api-
 import { childResource } from '../../../operator/cluster/kubernetes/child-kinds.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import type { Resource } from '../../../operator/cluster/kubernetes/resource.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { type Manifest, yaml } from './manifests.ts'
-import { eventually, installOperator, OPERATOR_USER, operatorKubeconfig, startOperator } from './operator-process.ts'
+import { type Condition, newCluster } from './cluster.ts'
+import type { ControlPlane } from './control-plane.ts'
+import type { Manifest } from './manifests.ts'
+import { eventually, OPERATOR_USER } from './operator-process.ts'
 
 const GROUP = 'portico.dev'
 const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
@@ -49,24 +50,16 @@ function resourceOf(kind: string): Resource {
 const matches = (text: string, pattern: RegExp | string) =>
   typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
 
-interface ToldCondition {
-  readonly type: string
-  readonly status: string
-  readonly reason: string
-  readonly message: string
-}
-
 function conditionOf(object: any, type: string): string {
-  const conditions: readonly ToldCondition[] = object?.status?.conditions ?? []
+  const conditions: readonly Condition[] = object?.status?.conditions ?? []
   const told = conditions.find((one) => one.type === type)
   return told ? `${told.status} ${told.reason}: ${told.message}` : ''
 }
 
 export async function startStage(): Promise<Stage> {
-  const plane = await startControlPlane()
-  await installOperator(plane)
-  const operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  const cluster = newCluster()
+  await cluster.start()
+  const { plane, kubectl } = cluster
   const config = loadKubeConfig(plane.kubeconfig)
   const api = new ApiServer(config, 'test')
 
@@ -80,17 +73,16 @@ export async function startStage(): Promise<Stage> {
   }
   const configOf = async (child: string) =>
     Object.values<string>((await find('ConfigMap', `${child}-config`))?.data ?? {}).join('\n')
-  const applied = (objects: readonly object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
 
   return {
     plane,
-    apply: (...manifests) => void applied(manifests),
+    apply: (...manifests) => void cluster.apply(...manifests),
     put(kind, texts) {
       const field = kind === 'Secret' ? 'stringData' : 'data'
       const object = (name: string) => ({ apiVersion: 'v1', kind, metadata: { name, namespace: 'default' } })
-      applied(Object.entries(texts).map(([name, content]) => ({ ...object(name), [field]: content })))
+      cluster.apply(...Object.entries(texts).map(([name, content]) => ({ ...object(name), [field]: content })))
     },
-    remove: (...names) => void plane.kubectl(['delete', ...names, '--wait=false']),
+    remove: (...names) => void kubectl(['delete', ...names, '--wait=false']),
     find,
     podsWith: async (labelSelector) => (await api.list<any>(PODS, 'default', { query: { labelSelector } })).items ?? [],
     until: (kind, name, wanted = () => true, namespace = 'default') =>
@@ -132,8 +124,7 @@ export async function startStage(): Promise<Stage> {
     },
     async stop() {
       await config.closePool()
-      await operator.stop()
-      await plane.stop()
+      await cluster.stop()
     },
   }
 }

@@ -8,19 +8,12 @@ import { ruleGroups } from '../../../operator/deploy/alerts.ts'
 import { dashboards } from '../../../operator/deploy/dashboards.ts'
 import { type PrometheusServer, startPrometheus } from '../../support/network/prometheus-server.ts'
 import { installWebhook } from '../support/admission.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  OPERATOR_USER,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, type Manifest, manifest, server, telemetry } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { kubectl } = cluster
 let prometheus: PrometheusServer
 
 /** Rules that don't wait before they fire. */
@@ -43,9 +36,8 @@ const objects = [
 ]
 
 test.before(async () => {
-  plane = await startControlPlane()
-  await installOperator(plane)
-  plane.kubectl(['create', 'namespace', 'full'])
+  await cluster.install()
+  kubectl(['create', 'namespace', 'full'])
   // No Service can be made there: whoever needs one is tried again and again.
   const quota = {
     apiVersion: 'v1',
@@ -53,20 +45,18 @@ test.before(async () => {
     metadata: { name: 'none', namespace: 'full' },
     spec: { hard: { 'count/services': '0' } },
   }
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(quota as Manifest) })
+  cluster.apply(quota as Manifest)
   // Until its controller has seen it, it refuses nothing.
   const enforced = ['get', 'quota', 'none', '--namespace=full', '--output=jsonpath={.status.hard}']
-  await eventually(() => plane.kubectl(enforced).includes('count/services'), 'the quota is in force', 60_000)
+  await eventually(() => kubectl(enforced).includes('count/services'), 'the quota is in force', 60_000)
   const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
-  operator = await startOperator(operatorKubeconfig(plane), (await installWebhook(plane)).options)
-  await operator.ready()
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects, stuck) })
-  prometheus = await startPrometheus({ operator: new URL(operator.metrics).host }, impatient)
+  await cluster.startOperator((await installWebhook(cluster.plane)).options)
+  cluster.apply(...objects, stuck)
+  prometheus = await startPrometheus({ operator: new URL(cluster.operator.metrics).host }, impatient)
 })
 test.after(async () => {
   await prometheus?.close()
-  await operator?.stop()
-  await plane?.stop()
+  await cluster.stop()
 })
 
 /** Series of a query as `label/… value`, sorted. */
@@ -99,10 +89,12 @@ test('objects are counted by kind and readiness, as the API server has them', as
   const readiness = () =>
     tally(
       Object.entries(KINDS).flatMap(([name, kind]) =>
-        JSON.parse(plane.kubectl(['get', name, '-A', '-o', 'json'])).items.map(
-          ({ status }: { status?: { conditions?: { type: string; status: string }[] } }) =>
-            `${kind}/${status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'}`,
-        ),
+        cluster
+          .list(name, '-A')
+          .map(
+            ({ status }: { status?: { conditions?: { type: string; status: string }[] } }) =>
+              `${kind}/${status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'}`,
+          ),
       ),
     )
   await agree('objects', () => counts('sum by (kind, ready) (portico_operator_objects)', 'kind', 'ready'), readiness)
@@ -124,7 +116,7 @@ test('requests are counted by verb and answer, as the API server’s audit log h
   const writes = { PATCH: ['patch'], DELETE: ['delete', 'deletecollection'] }
   const audited = () =>
     tally(
-      plane
+      cluster.plane
         .writes()
         .filter(({ user }) => user === OPERATOR_USER)
         .flatMap(({ verb, code }) => {
@@ -144,7 +136,7 @@ test('reconciles are counted by kind and result, and timed', async () => {
   const results = (kind: string) =>
     counts(`sum by (result) (portico_operator_reconciles_total{kind="${kind}"})`, 'result')
   const filters = ['a', 'b', 'c'].map((name) => manifest('MCPToolConfig', name, { toolsFilter: [name] }))
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(...filters) })
+  cluster.apply(...filters)
   const still = 'changes(portico_operator_reconciles_total{kind="MCPToolConfig"}[10s]) == 0'
   const scrapes = 'count_over_time(portico_operator_reconciles_total{kind="MCPToolConfig"}[10s]) >= 5'
   await eventually(
@@ -156,14 +148,16 @@ test('reconciles are counted by kind and result, and timed', async () => {
   const count = Number(before.split(' ')[1])
   assert.ok(before.startsWith('ok ') && count >= 3, before)
   // Nothing else has to do with them: the end of each is one reconcile.
-  plane.kubectl(['delete', 'mcptoolconfig', '--all'])
+  kubectl(['delete', 'mcptoolconfig', '--all'])
   await agree(
     'three more',
     () => results('MCPToolConfig'),
     () => [`ok ${count + 3}`],
   )
   const refused = () =>
-    plane.writes().filter(({ user, namespace, code }) => user === OPERATOR_USER && namespace === 'full' && code === 403)
+    cluster.plane
+      .writes()
+      .filter(({ user, namespace, code }) => user === OPERATOR_USER && namespace === 'full' && code === 403)
   // One that was refused lately is not sent again by a reconcile that something else has woken.
   await eventually(async () => {
     const again = (await results('MCPServer')).find((line) => line.startsWith('again '))
@@ -195,7 +189,7 @@ test('the queue, the lease and watches are told of', async () => {
 const configTimes = () => counts('portico_operator_config_changed_timestamp_seconds', 'kind', 'config')
 /** By the statuses of telemetry configs. */
 const knownTimes = () => {
-  const { items } = JSON.parse(plane.kubectl(['get', 'mcpotel', '-A', '-o', 'json']))
+  const items = cluster.list('mcpotel', '-A')
   const times = items.map(({ status }: { status?: { configHashTime?: string } }) =>
     Date.parse(status?.configHashTime ?? ''),
   )
@@ -203,14 +197,14 @@ const knownTimes = () => {
   return [`MCPTelemetryConfig/newest ${newest}`, `MCPTelemetryConfig/oldest ${oldest}`]
 }
 const change = (kind: string, name: string, spec: object) =>
-  plane.kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
+  kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
 
 test('it is told when configs have changed last, and longest ago', async () => {
   const [newest = '', oldest = ''] = knownTimes()
   // Whole seconds are written down.
   const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
   await eventually(() => Date.now() > passed, 'another second')
-  plane.kubectl(['label', 'mcpotel', 'unused', 'a=b'])
+  kubectl(['label', 'mcpotel', 'unused', 'a=b'])
   change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
   await eventually(() => knownTimes()[0] !== newest, 'the change is written down')
   await agree('times', configTimes, knownTimes)
@@ -236,25 +230,25 @@ test('rollouts are counted by what has caused them', async () => {
   sealed.spec['secrets'] = [{ name: 'token', key: 'it', targetEnvName: 'TOKEN' }]
   const guarded = server('guarded')
   guarded.spec['oidcConfigRef'] = { name: 'idp', audience: 'it' }
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(secret('a'), oidc, sealed, guarded) })
+  cluster.apply(secret('a'), oidc, sealed, guarded)
   const made = ['get', 'deployments', '--output=name']
   const names = ['sealed-mcp', 'guarded-mcp', 'one-mcp', 'two-mcp']
-  await eventually(() => names.every((name) => plane.kubectl(made).includes(name)), 'they are there')
+  await eventually(() => names.every((name) => kubectl(made).includes(name)), 'they are there')
 
   change('mcpserver', 'one', { image: 'everything:other' })
   await counted('MCPServer/image 1')
   change('mcpserver', 'two', { args: ['--loud'] })
   await counted('MCPServer/spec 1')
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(secret('b')) })
+  cluster.apply(secret('b'))
   await counted('MCPServer/secret 1')
   // Its key becomes a mount.
   change('mcpoidcconfig', 'idp', { inline: { clientId: 'it', clientSecretRef: { name: 'token', key: 'it' } } })
   await counted('MCPServer/reference 1')
-  plane.kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=evil:1'])
+  kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=evil:1'])
   await counted('VirtualMCPServer/edit 1')
   // Others may annotate a template, and scale.
-  plane.kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
-  plane.kubectl(['scale', 'deployment/front-vmcp', '--replicas=3'])
+  kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
+  kubectl(['scale', 'deployment/front-vmcp', '--replicas=3'])
   change('vmcp', 'front', { podTemplateSpec: { spec: { priorityClassName: 'high' } } })
   await counted('VirtualMCPServer/spec 1')
 })
@@ -275,11 +269,10 @@ test('no panel of the dashboard is empty, and those alerts fire that should', as
 
 test('what another operator renders otherwise is its own doing', async () => {
   const times = knownTimes()
-  const rolled = plane.kubectl(['get', 'deployments', '--output=name']).trim().split('\n').length
-  await operator.stop()
-  operator = await startOperator(operatorKubeconfig(plane), ['--image=portico:next'])
-  await operator.ready()
-  const metrics = async () => (await fetch(operator.metrics)).text()
+  const rolled = kubectl(['get', 'deployments', '--output=name']).trim().split('\n').length
+  await cluster.operator.stop()
+  await cluster.startOperator(['--image=portico:next'])
+  const metrics = async () => (await fetch(cluster.operator.metrics)).text()
   await eventually(async () => {
     const found = [...(await metrics()).matchAll(/^portico_operator_rollouts_total\{(.*)\} ([1-9]\d*)$/gm)]
     assert.ok(found.every(([, labels]) => labels?.includes('cause="operator"')))

@@ -8,15 +8,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
-import { gateway, group, manifest, proxy, server, yaml } from '../support/manifests.ts'
-import {
-  eventually,
-  installOperator,
-  type OperatorProcess,
-  operatorKubeconfig,
-  startOperator,
-} from '../support/operator-process.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, manifest, proxy, server } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
 const CLI = join(import.meta.dirname, '../../../cli/main.ts')
@@ -25,15 +19,15 @@ const REACHED_MS = 20_000
 const workloads = { everything: 'gateway', remote: 'gateway', front: 'gateway', catalog: 'registry' } as const
 type Workload = keyof typeof workloads
 
-let plane: ControlPlane
-let operator: OperatorProcess
+const cluster = newCluster()
+const { apply } = cluster
 let folder: TemporaryFolder
 let first: OtlpReceiver
 let second: OtlpReceiver
 const pods = new Map<Workload, RunningPod>()
 
 const list = (kind: string, instance: string): any[] =>
-  JSON.parse(plane.kubectl(['get', kind, '-l', `app.kubernetes.io/instance=${instance}`, '-o', 'json'])).items
+  cluster.list(kind, '-l', `app.kubernetes.io/instance=${instance}`)
 const configMap = (instance: string) =>
   list('configmaps', instance).find(({ metadata }) => metadata.annotations?.['portico.dev/config-hash'] !== undefined)
 
@@ -117,8 +111,7 @@ const catalog = (receiver: OtlpReceiver) =>
     auth: { mode: 'anonymous' },
     telemetry: { openTelemetry: openTelemetry(receiver) },
   })
-const apply = (...manifests: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const told = () => JSON.parse(plane.kubectl(['get', 'mcpotel', 'otel', '-o', 'json']))
+const told = () => cluster.read('mcpotel', 'otel')
 
 /** Waits until each workload has sent a span to a receiver. */
 async function reported(receiver: OtlpReceiver): Promise<void> {
@@ -141,12 +134,10 @@ test.before(async () => {
   folder = temporaryFolder()
   first = await startOtlpReceiver()
   second = await startOtlpReceiver()
-  plane = await startControlPlane()
-  await installOperator(plane)
+  await cluster.install()
   // As in a cluster: pods are asked at their own addresses.
   process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
-  operator = await startOperator(operatorKubeconfig(plane))
-  await operator.ready()
+  await cluster.startOperator()
   apply(
     config(first),
     group(),
@@ -161,14 +152,13 @@ test.before(async () => {
     const pod = new RunningPod(name)
     pods.set(name, pod)
     await pod.url
-    pod.address = await givePodAddress(plane, name, net++, () => pod.adminUrl)
+    pod.address = await givePodAddress(cluster.plane, name, net++, () => pod.adminUrl)
   }
 })
 
 test.after(async () => {
   await Promise.all([...pods.values()].map((pod) => pod.close()))
-  await operator?.stop()
-  await plane?.stop()
+  await cluster.stop()
   await Promise.all([first.close(), second.close()])
   folder[Symbol.dispose]()
 })
