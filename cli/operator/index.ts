@@ -7,7 +7,15 @@ import { listenAdmin } from '../../dataplane/server/listen/admin.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { ADMISSION_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/admin-peers.ts'
+import type { KubernetesObject } from '../../operator/model/view.ts'
+import {
+  ADMISSION_NAME,
+  OPERATOR_LEASE_ROLE,
+  OPERATOR_NAME,
+  OPERATOR_NAMESPACE,
+  operatorName,
+} from '../../operator/render/network/admin-peers.ts'
+import { INSTALLATION, isOfInstallation } from '../../operator/render/object/installation.ts'
 import { VERSION } from '../../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
@@ -27,8 +35,6 @@ import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from 
 import { defaultImage } from '../package-info.ts'
 import type { ServedAdmission } from './admission.ts'
 
-const LEASE = 'portico-operator'
-
 function workers(given: Given): number {
   const text = given.text('workers') ?? ''
   const count = Number(text)
@@ -36,6 +42,24 @@ function workers(given: Given): number {
     throw new UsageError(`--workers ${text}: takes a number from 1 to 64`)
   return count
 }
+
+/** What is looked after: the namespaces, none for all, and the installation of which objects, where it has a name. */
+interface Scope {
+  readonly namespaces: readonly string[]
+  readonly installation: string | undefined
+}
+
+function scopeOf(given: Given): Scope {
+  const installation = given.text('installation')
+  if (installation !== undefined && !INSTALLATION.test(installation))
+    throw new UsageError(
+      `--installation ${installation}: takes a name of at most 40 lower-case letters, digits and hyphens`,
+    )
+  return { namespaces: given.texts('namespace'), installation }
+}
+
+const leaseIn = (namespace: string, given: Given, { installation }: Scope): Pick<ControllerOptions, 'lease'> =>
+  given.flag('leader-elect') ? { lease: { namespace, name: operatorName(installation) } } : {}
 
 /** The pod that this process is in; undefined on somebody's machine. Waits while the API server is away, until `io.stop`. */
 async function ownPodOf({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
@@ -60,15 +84,18 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
   const api = new ApiServer(kubeConfig, 'portico-operator')
   const resources = Object.values(kinds).map(({ kind, plural }) => ({ group, version: VERSION, plural, kind }))
   try {
-    const namespaces = given.texts('namespace')
+    const { namespaces, installation } = scopeOf(given)
     // What is of the whole cluster's goes with the last of the configs.
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
+    const isLookedAfter = isOfInstallation(group, installation)
+    const own = [operatorName(installation), OPERATOR_NAME, OPERATOR_LEASE_ROLE]
+    const isOwn = ({ metadata }: KubernetesObject) => own.includes(metadata.name)
     let count = 0
-    for (const [held, finalizer] of [
-      [resources, finalizerName(group)],
-      [rights, rightsFinalizerName(group)],
+    for (const [held, finalizer, isMeant] of [
+      [resources, finalizerName(group), isLookedAfter],
+      [rights, rightsFinalizerName(group), isOwn],
     ] as const) {
-      for (const { kind, namespace, name } of await releaseAll(api, held, namespaces, finalizer)) {
+      for (const { kind, namespace, name } of await releaseAll(api, held, namespaces, { finalizer, isMeant })) {
         io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is let go\n`)
         count++
       }
@@ -83,13 +110,13 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
 /** How this process learns that it is the last: in a pod, from what the pod is of and has its rights from. */
 function removalIn(
   ownPod: Pod | undefined,
-  of: { readonly group: string; readonly namespaces: readonly string[] },
+  of: Scope & { readonly group: string },
   { kubeConfig, api }: { readonly kubeConfig: PooledKubeConfig; readonly api: ApiServer },
   onGoing: () => void,
 ): Pick<ControllerOptions, 'removal'> {
   const namespace = ownPod?.metadata.namespace
   if (ownPod === undefined || namespace === undefined) return {}
-  const own = { namespace, lookedAfter: of.namespaces }
+  const own = { namespace, lookedAfter: of.namespaces, installation: of.installation }
   const rights = new OwnRights(kubeConfig, api, own, rightsFinalizerName(of.group))
   return { removal: { isRemoved: removalOf(api, ownPod), rights, onGoing } }
 }
@@ -172,7 +199,16 @@ one works, the others wait.`,
       value: 'GROUP',
       description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
     },
-    'leader-elect': { type: 'boolean', description: `Take turns with other replicas through the Lease ${LEASE}.` },
+    installation: {
+      type: 'string',
+      value: 'NAME',
+      description:
+        'One of several installations: looks after objects with the label <group>/installation of this value. Default: after those without the label.',
+    },
+    'leader-elect': {
+      type: 'boolean',
+      description: `Take turns with other replicas through the Lease ${OPERATOR_NAME} (${operatorName('NAME')}).`,
+    },
     workers: { type: 'string', value: 'N', default: '4', description: 'Objects that are reconciled at a time.' },
     image: {
       type: 'string',
@@ -204,13 +240,13 @@ one works, the others wait.`,
     if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
     const group = apiGroup(given, io) ?? DEFAULT_GROUP
     const count = workers(given)
+    const scope = scopeOf(given)
     const adminPeers = adminPeersOf(given, io.env['POD_NAMESPACE'] || OPERATOR_NAMESPACE)
     const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
     const admissionAddress = address(given, 'admission-listen') ?? ''
     const log = createLog({ name: 'operator', level: logLevel(io) })
     const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
     if (given.flag('release')) return release(given, group, kubeConfig, io)
-    const namespaces = given.texts('namespace')
     const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
     const api = new ApiServer(kubeConfig, 'portico-operator')
     let running: PorticoOperator | undefined
@@ -231,19 +267,19 @@ one works, the others wait.`,
         ...adminPeers,
         addressOf: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
       },
-      namespaces,
+      ...scope,
       workers: count,
       identity: `${ownName}_${randomUUID()}`,
       readStatus: io.env['KUBERNETES_SERVICE_HOST'] ? () => readStatusByAddress : readStatusByProxy,
       log,
-      ...removalIn(ownPod, { group, namespaces }, { kubeConfig, api }, () => removed.abort()),
-      ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
+      ...removalIn(ownPod, { group, ...scope }, { kubeConfig, api }, () => removed.abort()),
+      ...leaseIn(ownNamespace, given, scope),
     })
     // What is asked beside the loop is counted with the rest.
     api.onAnswer = operator.metrics.asked
     running = operator
     collect()
-    log.info({ group, image, namespaces, ...listening }, 'started')
+    log.info({ group, image, ...scope, ...listening }, 'started')
     await operator.start()
     const configuration = given.text('admission')
     admission = configuration

@@ -1,6 +1,7 @@
 /** The admission webhook, for those who want it: what it takes besides the operator itself. */
 import type { KindDeclaration } from '../../crds/define.ts'
 import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/admin-peers.ts'
+import { installationLabel } from '../render/object/installation.ts'
 import { VERSION } from '../render/object/object.ts'
 import { clusterRole, type Installation, metadata, role } from './objects.ts'
 
@@ -15,7 +16,7 @@ const matchConditions = [
   { name: 'not-kubernetes', expression: '!request.userInfo.username.startsWith("system:serviceaccount:kube-system:")' },
 ]
 
-/** @param selector what of the webhook says in which namespaces it is asked; empty: in all */
+/** @param selector what of the webhook says in which namespaces and for which objects it is asked */
 const configuration = (kinds: readonly KindDeclaration[], { group, namespace }: Installation, selector: object) => ({
   apiVersion: 'admissionregistration.k8s.io/v1',
   kind: 'ValidatingWebhookConfiguration',
@@ -47,6 +48,11 @@ const configuration = (kinds: readonly KindDeclaration[], { group, namespace }: 
 
 export const inNamespaces = (values: readonly string[]) => ({
   namespaceSelector: { matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'In', values }] },
+})
+
+/** The webhook is asked for the objects that an installation without a name looks after. */
+export const ofNoInstallation = (group: string) => ({
+  objectSelector: { matchExpressions: [{ key: installationLabel(group), operator: 'DoesNotExist' }] },
 })
 
 /**

@@ -13,10 +13,10 @@ interface Alert {
 const server = 'mcp_server_operation_duration_seconds_count'
 const FAILED = 'error_type=~"internal|unavailable|backend_.*"'
 
-/** Every replica tells the same of objects. */
-const problems = (severity: string, by = 'kind, condition, reason') =>
+/** Every replica tells the same of objects, and each installation of those that it looks after. */
+const problems = (severity: string, by = 'namespace, kind, condition, reason') =>
   `max by (${by}) (portico_operator_problems{severity="${severity}"})`
-const ALL_OBJECTS = 'sum by (kind) (max by (kind, ready) (portico_operator_objects))'
+const ALL_OBJECTS = 'sum by (namespace, kind) (max by (namespace, kind, ready) (portico_operator_objects))'
 const ROLLOUTS = 'portico_operator_rollouts_total'
 
 const alerts: readonly Alert[] = [
@@ -78,14 +78,14 @@ const alerts: readonly Alert[] = [
   },
   {
     alert: 'PorticoOperatorWithoutLeader',
-    expr: 'max(portico_operator_leading) == 0',
+    expr: 'max by (namespace) (portico_operator_leading) == 0',
     for: '2m',
     severity: 'critical',
-    summary: 'No replica of the operator holds the lease: nothing is reconciled.',
+    summary: 'No replica of the operator in {{ $labels.namespace }} holds the lease: nothing is reconciled.',
   },
   {
     alert: 'PorticoObjectsNotReady',
-    expr: 'max by (kind) (portico_operator_objects{ready="False"}) > 0',
+    expr: 'max by (namespace, kind) (portico_operator_objects{ready="False"}) > 0',
     for: '15m',
     severity: 'warning',
     summary: '{{ $value }} of kind {{ $labels.kind }} are not ready.',
@@ -93,7 +93,7 @@ const alerts: readonly Alert[] = [
   {
     // One object is its author's affair: what ran before serves on. What all have at once is not.
     alert: 'PorticoProblemSpreads',
-    expr: `(${problems('error', 'kind, reason')} > 4) / on (kind) group_left () ${ALL_OBJECTS} > 0.5`,
+    expr: `(${problems('error', 'namespace, kind, reason')} > 4) / on (namespace, kind) group_left () ${ALL_OBJECTS} > 0.5`,
     for: '10m',
     severity: 'critical',
     summary: 'More than half of kind {{ $labels.kind }} have the same problem: {{ $labels.reason }}.',
@@ -116,7 +116,7 @@ const alerts: readonly Alert[] = [
   },
   {
     alert: 'PorticoPodTemplatesEdited',
-    expr: `sum by (kind) (increase(${ROLLOUTS}{cause="edit"}[1h])) > 2`,
+    expr: `sum by (namespace, kind) (increase(${ROLLOUTS}{cause="edit"}[1h])) > 2`,
     for: '5m',
     severity: 'warning',
     summary:
@@ -124,7 +124,7 @@ const alerts: readonly Alert[] = [
   },
   {
     alert: 'PorticoRolloutsRepeat',
-    expr: `sum by (kind) (increase(${ROLLOUTS}[1h])) > 6 * ${ALL_OBJECTS}`,
+    expr: `sum by (namespace, kind) (increase(${ROLLOUTS}[1h])) > 6 * ${ALL_OBJECTS}`,
     for: '15m',
     severity: 'warning',
     summary:
@@ -132,7 +132,7 @@ const alerts: readonly Alert[] = [
   },
   {
     alert: 'PorticoConfigsKeepChanging',
-    expr: 'max by (kind) (changes(portico_operator_config_changed_timestamp_seconds{config="newest"}[30m])) > 15',
+    expr: 'max by (namespace, kind) (changes(portico_operator_config_changed_timestamp_seconds{config="newest"}[30m])) > 15',
     for: '30m',
     severity: 'warning',
     summary: 'Configs of kind {{ $labels.kind }} change all the time: do two writers contend for one?',

@@ -69,14 +69,18 @@ Installs the operator and its CustomResourceDefinitions; docs/install.md says ho
 helm install portico operator/deploy/helm/portico --namespace portico-system --create-namespace
 \`\`\`
 
-One release a cluster, or one for each set of namespaces: the objects of the operator have fixed names, by which it finds
-its own rights when it is removed.
+One release a cluster, or one for each set of namespaces, or several of which each but one has a name (\`installation\`),
+each in a namespace of its own: the objects of the operator have fixed names, by which it finds its own rights when it is
+removed.
 
 ${valuesTable(group)}
 `
 
 export const notes = (): string => `Portico {{ .Chart.AppVersion }} is installed in {{ .Release.Namespace }}.
 It looks after {{ if .Values.namespaces }}the namespaces {{ join ", " .Values.namespaces }}{{ else }}all namespaces{{ end }}; the kinds are of the API group {{ .Values.apiGroup }}.
+{{- with .Values.installation }}
+Of these it takes the objects with the label {{ $.Values.apiGroup }}/installation={{ . }}.
+{{- end }}
 {{- if eq (int .Values.replicas) 0 }}
 
 No operator runs: replicas is 0.

@@ -1,7 +1,7 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { crdFor } from '../../crds/structural.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { admissionConfiguration } from '../render/network/admin-peers.ts'
+import { admissionConfiguration, OPERATOR_NAME } from '../render/network/admin-peers.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
 import { ADMISSION_PORT, admissionObjects } from './admission.ts'
 import { notes, readme, schema, valuesYaml } from './chart-texts.ts'
@@ -31,6 +31,7 @@ const IMAGE =
   '{{ $.Values.image.repository }}{{ with $.Values.image.digest }}@{{ . }}{{ else }}:{{ $.Values.image.tag | default $.Chart.AppVersion }}{{ end }}'
 
 const ARGUMENTS = [
+  ['with $.Values.installation', '--installation', '{{ . | quote }}'],
   ['range $.Values.namespaces', '--namespace', '{{ ternary "$(POD_NAMESPACE)" . (eq . $.Release.Namespace) | quote }}'],
   ['with $.Values.dataPlaneImage', '--image', '{{ . | quote }}'],
   ['with $.Values.workers', '--workers', '{{ . | quote }}'],
@@ -59,11 +60,22 @@ namespaceSelector:
     - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
 {{- end }}`
 
+const OBJECTS = `objectSelector:
+  matchExpressions:
+{{- with $.Values.installation }}
+    - {key: {{ $.Values.apiGroup }}/installation, operator: In, values: [{{ . | quote }}]}
+{{- else }}
+    - {key: {{ $.Values.apiGroup }}/installation, operator: DoesNotExist}
+{{- end }}`
+
+const OPERATOR = `${OPERATOR_NAME}{{ with $.Values.installation }}-for-{{ . }}{{ end }}`
+
 /** The installation as the chart has it: with places for the values. */
 function withPlaces(template: Template): Installation {
   const optional = (name: string) => ({ [name]: template.optional(`$.Values.${name}`) })
   return {
     group: template.text('$.Values.apiGroup'),
+    name: template.code(OPERATOR),
     namespace: template.text('$.Release.Namespace'),
     image: template.code(IMAGE),
     replicas: template.code('{{ $.Values.replicas }}'),
@@ -109,7 +121,10 @@ function operator(): string {
 
 function admission(kinds: readonly KindDeclaration[]): string {
   const template = new Template()
-  const objects = admissionObjects(kinds, withPlaces(template), { [template.lines(SELECTOR)]: '' })
+  const objects = admissionObjects(kinds, withPlaces(template), {
+    [template.lines(SELECTOR)]: '',
+    [template.lines(OBJECTS)]: '',
+  })
   return `{{- if $.Values.admission.enabled }}\n${template.write(objects)}{{- end }}\n`
 }
 

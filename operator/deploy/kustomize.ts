@@ -1,8 +1,13 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { admissionConfiguration, OPERATOR_NAME, OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
+import {
+  admissionConfiguration,
+  OPERATOR_NAME,
+  OPERATOR_NAMESPACE,
+  operatorName,
+} from '../render/network/admin-peers.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
-import { ADMISSION_PORT, admissionObjects, inNamespaces } from './admission.ts'
+import { ADMISSION_PORT, admissionObjects, inNamespaces, ofNoInstallation } from './admission.ts'
 import {
   clusterRights,
   DEFAULT_REPLICAS,
@@ -54,6 +59,7 @@ function admissionComponent(namespace: string): object {
 export function kustomizeFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   const all: Installation = {
     group,
+    name: operatorName(undefined),
     namespace: OPERATOR_NAMESPACE,
     image: `portico:${packageJson.version}`,
     replicas: DEFAULT_REPLICAS,
@@ -75,8 +81,11 @@ export function kustomizeFiles(kinds: readonly KindDeclaration[], group: string)
     ],
     ['namespaced/operator.yaml', yaml([deployment(own)])],
     ['admission/kustomization.yaml', yaml([admissionComponent(OPERATOR_NAMESPACE)])],
-    ['admission/admission.yaml', yaml(admissionObjects(kinds, all, {}))],
+    ['admission/admission.yaml', yaml(admissionObjects(kinds, all, ofNoInstallation(group)))],
     ['namespaced/admission/kustomization.yaml', yaml([admissionComponent(OPERATOR_NAMESPACE)])],
-    ['namespaced/admission/admission.yaml', yaml(admissionObjects(kinds, own, inNamespaces([OPERATOR_NAMESPACE])))],
+    [
+      'namespaced/admission/admission.yaml',
+      yaml(admissionObjects(kinds, own, { ...inNamespaces([OPERATOR_NAMESPACE]), ...ofNoInstallation(group) })),
+    ],
   ])
 }

@@ -28,6 +28,8 @@ const operator = {
   kind: 'PodMonitor',
   metadata: metadata('portico-operator'),
   spec: {
+    // There may be several installations.
+    namespaceSelector: { any: true },
     selector: { matchLabels: labels },
     podMetricsEndpoints: [{ port: 'metrics', path: '/metrics' }],
   },

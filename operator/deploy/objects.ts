@@ -8,6 +8,8 @@ const RBAC = 'rbac.authorization.k8s.io'
 /** What differs between installations. Helm's chart has places in its stead, which are strings. */
 export interface Installation {
   readonly group: string
+  /** Name of the Lease, and of what gives the right to look after objects; see `operatorName`. */
+  readonly name: string
   /** Where the operator runs. */
   readonly namespace: string
   readonly image: string
@@ -62,11 +64,15 @@ export const serviceAccount = ({ namespace, more }: Installation) => ({
 
 /** The right to look after all namespaces. */
 export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
-  clusterRole(NAME, [...operatorRules(kinds, installation.group), namespacesRule, ownRightsRule(NAME)], installation)
+  clusterRole(
+    installation.name,
+    [...operatorRules(kinds, installation.group), namespacesRule, ownRightsRule(installation.name)],
+    installation,
+  )
 
 /** The right to look after one namespace. */
 export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
-  role(NAME, operatorRules(kinds, installation.group), installation, namespace)
+  role(installation.name, operatorRules(kinds, installation.group), installation, namespace)
 
 /** What it may do where it runs, whatever it looks after. */
 export const leaseRights = (installation: Installation) =>

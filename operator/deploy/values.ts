@@ -1,4 +1,5 @@
 /** What whoever installs with Helm may set: one list, of which values.yaml, its schema and the table of the README are made. */
+import { INSTALLATION } from '../render/object/installation.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'
 
 /** A value as JSON Schema (draft 7) has it: every one says what it is for, and what it is unless set. */
@@ -52,6 +53,13 @@ export const values: Readonly<Record<string, Value>> = {
     items: { type: 'string', pattern: LABEL },
     uniqueItems: true,
     default: [],
+  },
+  installation: {
+    description:
+      'Name of this installation, which looks after the objects with the label <apiGroup>/installation of this value; empty: after those without the label.',
+    type: 'string',
+    pattern: `^(${INSTALLATION.source.slice(1, -1)})?$`,
+    default: '',
   },
   crds: {
     description: 'The CustomResourceDefinitions.',

@@ -16,6 +16,9 @@ const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 /** The namespace and the label of the operator's pods, as operator/deploy installs them. */
 export const OPERATOR_NAMESPACE = 'portico-system'
 export const OPERATOR_NAME = 'portico-operator'
+/** The Lease of an installation, and the roles and bindings for what it looks after: several may be in one namespace. */
+export const operatorName = (installation: string | undefined): string =>
+  installation === undefined ? OPERATOR_NAME : `${OPERATOR_NAME}-for-${installation}`
 /** The Role for what it does in its own namespace. */
 export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 

@@ -26,6 +26,8 @@ interface ReviewerOptions {
   readonly context: Omit<ReconcileContext, 'now'>
   /** Namespaces that are looked after; none means all. */
   readonly namespaces: readonly string[]
+  /** Whether an object is ours to look after. */
+  readonly isLookedAfter: (object: KubernetesObject) => boolean
   /** Whether the view has every object; until then it has nothing to say about what is missing. */
   readonly isSynced: () => boolean
   /** Hears what came of each object under review. */
@@ -109,7 +111,7 @@ export class Reviewer {
 
   /** The object as it will be; nothing where it is none of ours, or on its way out already. */
   #objectOf({ operation, object, oldObject }: Unknown): KubernetesObject | undefined {
-    const { context, namespaces } = this.#options
+    const { context, namespaces, isLookedAfter } = this.#options
     const isDeletion = operation === 'DELETE'
     if (!isDeletion && operation !== 'CREATE' && operation !== 'UPDATE') return undefined
     const found = isDeletion ? oldObject : object
@@ -119,6 +121,7 @@ export class Reviewer {
     const { name, namespace, deletionTimestamp } = metadata as Unknown
     if (!isText(name) || !isText(namespace) || deletionTimestamp !== undefined) return undefined
     if (namespaces.length > 0 && !namespaces.includes(namespace)) return undefined
+    if (!isLookedAfter(found as unknown as KubernetesObject)) return undefined
     if (!isDeletion) return found as unknown as KubernetesObject
     return { ...found, metadata: { ...metadata, deletionTimestamp: NO_TIME } } as unknown as KubernetesObject
   }

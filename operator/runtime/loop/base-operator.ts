@@ -63,7 +63,7 @@ export abstract class BaseOperator extends Operator {
       })
   }
 
-  /** Whether any object of ours has this finalizer. */
+  /** Whether any object that we look after has this finalizer. */
   protected abstract isAnyHeld(finalizer: string): boolean
 
   /** Whether writes are ours to make. */
@@ -95,13 +95,16 @@ export abstract class BaseOperator extends Operator {
     this.#keeper?.start()
   }
 
-  /** At the end: where nobody follows, lets go of every object that our finalizer holds in these namespaces or in all. */
-  protected async letGo(namespaces: readonly string[]): Promise<void> {
+  /** At the end: where nobody follows, lets go of those objects that our finalizer holds in these namespaces or in all. */
+  protected async letGo(
+    namespaces: readonly string[],
+    isLookedAfter: (object: KubernetesObject) => boolean,
+  ): Promise<void> {
     const keeper = this.#keeper
     if (!keeper || !this.#removal) return
     const { isRemoved } = this.#removal
-    const release = async () =>
-      (await releaseAll(this.api, this.resources.values(), namespaces, this.#finalizer)).length
+    const held = { finalizer: this.#finalizer, isMeant: isLookedAfter }
+    const release = async () => (await releaseAll(this.api, this.resources.values(), namespaces, held)).length
     await letGo({
       // In this order: what else says so may not be readable any more.
       isRemoved: async () => (await keeper.isGoing()) || (await isRemoved()),

@@ -46,8 +46,8 @@ export class PorticoOperator extends BaseOperator {
       assertLeading: () => this.assertLeading(),
       finalize: (object, wanted) => this.finalize(object, wanted),
     })
-    const { queue, watches, world, rollouts } = this.#parts
-    this.metrics = startMetrics({ queue, watches, rollouts, objects: () => world.objects.all(), leading })
+    const { queue, watches, rollouts } = this.#parts
+    this.metrics = startMetrics({ queue, watches, rollouts, objects: () => this.#lookedAfter(), leading })
     this.api.onAnswer = this.metrics.asked
     const onStarted = () => this.#enqueueAll()
     this.#election = lease && new LeaderElection({ ...lease, api: this.api, identity, log, onStarted })
@@ -81,8 +81,9 @@ export class PorticoOperator extends BaseOperator {
   /** What answers an admission webhook: by this process's own view, whether or not it leads. */
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options
-    const { world, contents } = this.#parts
+    const { world, contents, isLookedAfter } = this.#parts
     return new Reviewer({
+      isLookedAfter,
       view: world.view,
       contents,
       context,
@@ -161,12 +162,17 @@ export class PorticoOperator extends BaseOperator {
     watches.add({ resource, keep: keptObject, storeOf })
   }
 
+  #lookedAfter(): readonly KubernetesObject[] {
+    const { world, isLookedAfter } = this.#parts
+    return world.objects.all().filter(isLookedAfter)
+  }
+
   #enqueueAll(): void {
     if (this.#synced) this.#parts.due.all()
   }
 
   protected override isAnyHeld(finalizer: string): boolean {
-    return this.#parts.world.objects.all().some(({ metadata }) => metadata.finalizers?.includes(finalizer))
+    return this.#lookedAfter().some(({ metadata }) => metadata.finalizers?.includes(finalizer))
   }
 
   async #stop(): Promise<void> {
@@ -179,7 +185,7 @@ export class PorticoOperator extends BaseOperator {
     this.metrics.close()
     const late = () => new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all([...this.#workers, this.stopKeepingRights()]), late()])
-    if (leading) await Promise.race([this.letGo(namespaces), late()])
+    if (leading) await Promise.race([this.letGo(namespaces, this.#parts.isLookedAfter), late()])
     await observers.stop()
     await this.#election?.stop()
     await watches.stop()

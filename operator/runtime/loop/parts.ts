@@ -4,9 +4,10 @@ import type { Backoff } from '../../../dataplane/retry/backoff.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { childKinds } from '../../cluster/kubernetes/child-kinds.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
-import { createWorld, type World } from '../../model/index.ts'
+import { createWorld, type KubernetesObject, type World } from '../../model/index.ts'
 import { reconcile } from '../../reconcile/index.ts'
 import type { Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import { isOfInstallation } from '../../render/object/installation.ts'
 import { Applier } from '../children/applier.ts'
 import { isGoneOwner } from '../children/ownership.ts'
 import { keptPod } from '../pods/kept-pod.ts'
@@ -31,6 +32,8 @@ export interface PartsSettings {
   readonly namespaces: readonly string[]
   /** Unique per process: the instance of events. */
   readonly identity: string
+  /** Name of the installation of which objects are looked after; absent: those of none. */
+  readonly installation?: string | undefined
   readonly log: Logger
   readonly watchSettings?: WatchSettings
   readonly backoff?: Backoff
@@ -56,6 +59,8 @@ export interface Parts {
   readonly reconciler: Reconciler
   readonly due: DueKeys
   readonly rollouts: Rollouts
+  /** Whether an object is this installation's to look after; all others are there to be referred to. */
+  readonly isLookedAfter: (object: KubernetesObject) => boolean
 }
 
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
@@ -65,6 +70,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const { context, namespaces: lookedAfter, identity, log } = settings
   const { api, resources, assertLeading, leading } = surroundings
   const world = createWorld()
+  const isLookedAfter = isOfInstallation(context.group, settings.installation)
   const queue = new KeyedQueue(settings.backoff)
   const lull = new Lull((key) => queue.add(key))
   const watches = new Watches({ api, namespaces: lookedAfter, settings: settings.watchSettings ?? {}, log })
@@ -75,6 +81,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     group: context.group,
     readStatus: settings.readStatus(api),
     leading,
+    isLookedAfter,
     log,
     onChild: (child) => due.childChanged(child),
     onChange: (dependency) => due.wake(dependency),
@@ -94,6 +101,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const reconciler = new Reconciler({
     ...surroundings,
     world,
+    isLookedAfter,
     reconcile: reconcile as Reconcile<KindDeclaration>,
     context,
     applier: new Applier({
@@ -117,7 +125,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   // Who looks after some namespaces only may not watch them.
   if (lookedAfter.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
-  return { world, queue, lull, watches, observers, contents, reconciler, due, rollouts }
+  return { world, queue, lull, watches, observers, contents, reconciler, due, rollouts, isLookedAfter }
 }
 
 /** Adds the watches of what the operator has made, and of the pods of that. */

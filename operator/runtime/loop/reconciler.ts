@@ -15,6 +15,8 @@ export class NotLeadingError extends Error {
 }
 
 export interface ReconcilerOptions extends StatusWriterOptions {
+  /** Whether an object is ours to look after. */
+  readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly reconcile: Reconcile<KindDeclaration>
   readonly context: Omit<ReconcileContext, 'now'>
   readonly applier: Applier
@@ -27,6 +29,8 @@ export interface ReconcilerOptions extends StatusWriterOptions {
 /** What came of one reconcile: whether another one is due although nothing has changed. */
 export interface Outcome {
   readonly again: boolean
+  /** It is not ours to look after. */
+  readonly isOfAnother?: true
 }
 
 /** How often a reconcile begins anew because what it stands on has changed meanwhile. */
@@ -57,10 +61,10 @@ export class Reconciler {
     for (let round = 0; ; round++) {
       isSeen()
       const object = this.#options.world.objects.get(kind, namespace, name)
-      if (!object) {
+      if (!object || !this.#options.isLookedAfter(object)) {
         this.graph.record(key, new Set())
         this.#options.applier.forget({ kind, namespace, name })
-        return { again: false }
+        return object ? { again: false, isOfAnother: true } : { again: false }
       }
       const outcome = await this.#bring(key, object, round === ROUNDS)
       if (outcome) return outcome

@@ -20,7 +20,9 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
   // Gaining the lease puts every key back.
   if (!leading()) return 'skipped'
   try {
-    return (await reconciler.run(key, () => queue.seen(key))).again ? 'again' : 'ok'
+    const { again, isOfAnother } = await reconciler.run(key, () => queue.seen(key))
+    if (isOfAnother) return 'skipped'
+    return again ? 'again' : 'ok'
   } catch (error) {
     if (error instanceof NotLeadingError) return 'skipped'
     // What the API server or the network answers needs no stack; anything else is a fault of ours.

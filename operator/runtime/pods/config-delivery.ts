@@ -20,6 +20,8 @@ interface DeliveryOptions {
   /** Undefined while there is none. */
   readonly wanted: (kind: string, namespace: string, name: string) => WantedConfig | undefined
   readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
+  /** Whether a workload is not another installation's to look after. */
+  readonly isLookedAfter: (kind: string, namespace: string, name: string) => boolean
   readonly leading: () => boolean
   readonly log: Logger
 }
@@ -67,7 +69,7 @@ export class ConfigDelivery {
    */
   async touch(key: string): Promise<void> {
     const { kind, namespace, name } = partsOf(key)
-    if (!this.#options.leading()) return
+    if (!this.#options.leading() || !this.#options.isLookedAfter(kind, namespace, name)) return
     const pods = this.#options.pods(kind, namespace, name).filter(isPollable)
     await Promise.all(pods.map((pod) => this.#touchPod(pod).catch((error) => this.#untouched(pod, error))))
   }
@@ -110,6 +112,11 @@ export class ConfigDelivery {
     if (wanted === undefined || pods.length === 0) {
       this.#touched.delete(key)
       return undefined
+    }
+    if (!this.#options.isLookedAfter(kind, namespace, name)) {
+      this.#touched.delete(key)
+      // It may be handed over to us while its pods stay as they are.
+      return LATER_MS
     }
     const before = this.#touched.get(key)
     const after = new Map<string, Touched>()

@@ -29,6 +29,8 @@ interface ObserversOptions {
   /** How the status of a pod's data plane is read. */
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
+  /** Whether an object is ours to look after; the pods of all others are asked and touched by somebody else. */
+  readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly log: Logger
   readonly onChild: (child: KubernetesObject) => void
   /** Something else is seen than before. */
@@ -47,7 +49,7 @@ export class Observers {
   readonly #answers: PodAnswers
   readonly #statuses: StatusObserver
 
-  constructor({ api, world, group, readStatus, leading, log, onChild, onChange }: ObserversOptions) {
+  constructor({ api, world, group, readStatus, leading, isLookedAfter, log, onChild, onChange }: ObserversOptions) {
     const children = new ChildCache(onChild)
     const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
     const reports: PodReports = new Map()
@@ -67,6 +69,7 @@ export class Observers {
       pods,
       readStatus: readCounted,
       leading,
+      isLookedAfter,
       readers: {
         MCPRegistry: together(sourcesReader(world, onChange), problemsOf('MCPRegistry')),
         VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
@@ -84,6 +87,10 @@ export class Observers {
         return configMap && hash !== undefined ? { hash, since: lastApplied(configMap) } : undefined
       },
       pods: (kind, namespace, name) => pods.of(kind, namespace, name),
+      isLookedAfter(kind, namespace, name) {
+        const object = world.objects.get(kind, namespace, name)
+        return object === undefined || isLookedAfter(object)
+      },
       leading,
       log,
     })

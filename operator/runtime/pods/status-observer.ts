@@ -26,6 +26,8 @@ interface ObserverOptions {
   readonly pods: PodCache
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
+  /** Whether a workload is ours to look after. */
+  readonly isLookedAfter: (object: KubernetesObject) => boolean
   /** By kind; others are not polled. */
   readonly readers: Readonly<Record<string, StatusReader>>
 }
@@ -70,16 +72,19 @@ export class StatusObserver {
 
   /** Gives the time until the next poll in milliseconds; undefined where a change of the pods starts the next one. */
   async #poll(key: string): Promise<number | undefined> {
-    const { world, pods, readStatus, leading, readers } = this.#options
+    const { world, pods, readStatus, leading, isLookedAfter, readers } = this.#options
     const { kind, namespace, name } = partsOf(key)
     const reader = readers[kind] as StatusReader
     const object = world.objects.get(kind, namespace, name)
-    const uid = object && reader.isRead?.(object) !== false ? object.metadata.uid : undefined
+    const isOfAnother = object !== undefined && !isLookedAfter(object)
+    const uid = object && !isOfAnother && reader.isRead?.(object) !== false ? object.metadata.uid : undefined
     // What is known is of this object, not of one that had its name before.
     if (uid === undefined || this.#seen.get(key) !== uid) {
       this.#seen.delete(key)
       reader.forget(namespace, name)
     }
+    // It may be handed over to us while its pods stay as they are.
+    if (isOfAnother) return LATER_MS
     if (uid === undefined) return undefined
     const reachable = pods.of(kind, namespace, name).filter(isPollable)
     if (reachable.length === 0) return undefined

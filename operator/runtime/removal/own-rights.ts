@@ -3,7 +3,7 @@ import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { patchTogether } from '../../cluster/kubernetes/patch-together.ts'
 import { METADATA_ONLY, pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../../render/network/admin-peers.ts'
+import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, operatorName } from '../../render/network/admin-peers.ts'
 
 const STRATEGIC = 'application/strategic-merge-patch+json'
 const TRIES = 3
@@ -14,16 +14,14 @@ const rbac = (plural: string, kind: string): Resource => ({
   kind,
 })
 
-/** What gives an installation its rights, of either variant: each object has the name of the Deployment. */
+/** What gives an installation its rights, of either variant: roles and bindings have its name, the account that of the Deployment. */
 export const clusterRights: readonly Resource[] = [
   rbac('clusterrolebindings', 'ClusterRoleBinding'),
   rbac('clusterroles', 'ClusterRole'),
 ]
 const roleRights: readonly Resource[] = [rbac('rolebindings', 'RoleBinding'), rbac('roles', 'Role')]
-export const namespacedRights: readonly Resource[] = [
-  ...roleRights,
-  { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
-]
+const accounts: Resource = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' }
+export const namespacedRights: readonly Resource[] = [...roleRights, accounts]
 
 /** What was found of an installation's rights; paths of objects. */
 interface FoundRights {
@@ -46,18 +44,25 @@ export class OwnRights {
   readonly #finalizer: string
   readonly #candidates: readonly { readonly kind: string; readonly path: string }[]
 
-  /** @param where the namespace in which the operator runs, and those that it looks after where these aren't all */
+  /**
+   * @param where the namespace in which the operator runs, those that it looks after where these aren't all, and the name
+   *   of its installation where it has one
+   */
   constructor(
     config: PooledKubeConfig,
     api: ApiServer,
-    where: { readonly namespace: string; readonly lookedAfter: readonly string[] },
+    where: {
+      readonly namespace: string
+      readonly lookedAfter: readonly string[]
+      readonly installation?: string | undefined
+    },
     finalizer: string,
   ) {
     this.#api = api
     this.#config = config
     this.#finalizer = finalizer
     const pathIn =
-      (scope?: string, name = OPERATOR_NAME) =>
+      (scope?: string, name = operatorName(where.installation)) =>
       (resource: Resource) => ({ kind: resource.kind, path: pathOf(resource, scope, name) })
     const { namespace, lookedAfter } = where
     const others = lookedAfter.filter((one) => one !== namespace)
@@ -65,7 +70,8 @@ export class OwnRights {
     const isElsewhere = others.length > 0 && others.length === lookedAfter.length
     this.#candidates = [
       ...clusterRights.map(pathIn()),
-      ...namespacedRights.map(pathIn(namespace)),
+      ...roleRights.map(pathIn(namespace)),
+      pathIn(namespace, OPERATOR_NAME)(accounts),
       ...(isElsewhere ? roleRights.map(pathIn(namespace, OPERATOR_LEASE_ROLE)) : []),
       ...others.flatMap((one) => roleRights.map(pathIn(one))),
     ]

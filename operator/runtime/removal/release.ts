@@ -38,6 +38,12 @@ export async function takeFinalizer(
   }
 }
 
+/** What is to be let go. */
+interface Held {
+  readonly finalizer: string
+  readonly isMeant: (object: KubernetesObject) => boolean
+}
+
 interface Released {
   readonly kind: string
   readonly namespace: string
@@ -45,20 +51,21 @@ interface Released {
 }
 
 /**
- * Takes our finalizer off every object of our kinds, in the namespaces given or in all, and gives what was held. Kinds
- * that are not installed any more hold nothing.
+ * Takes a finalizer of ours off every object of these resources that is meant, in the namespaces given or in all, and
+ * gives what was held. Kinds that are not installed any more hold nothing.
  */
 export async function releaseAll(
   api: ApiServer,
   resources: Iterable<Resource>,
   namespaces: readonly string[],
-  finalizer: string,
+  { finalizer, isMeant }: Held,
 ): Promise<readonly Released[]> {
   const released: Released[] = []
   for (const resource of resources) {
     for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
-      for (const { metadata } of await listAll(api, resource, scope)) {
-        if (!metadata.finalizers?.includes(finalizer)) continue
+      for (const object of await listAll(api, resource, scope)) {
+        const { metadata } = object
+        if (!metadata.finalizers?.includes(finalizer) || !isMeant(object)) continue
         await takeFinalizer(api, resource, metadata, finalizer)
         released.push({ kind: resource.kind, namespace: metadata.namespace ?? '', name: metadata.name })
       }

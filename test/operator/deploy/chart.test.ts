@@ -40,7 +40,8 @@ function templated(given: object, namespace?: string): Record<string, Found> {
 
 const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') =>
   found[`Deployment ${namespace}/portico-operator`]?.['spec'] as Record<string, any>
-const argsOf = (found: Record<string, Found>) => operatorOf(found)['template'].spec.containers[0].args.slice(2)
+const argsOf = (found: Record<string, Found>, namespace?: string) =>
+  operatorOf(found, namespace)['template'].spec.containers[0].args.slice(2)
 
 test('for all namespaces the chart is what kustomize builds, but for the namespace', () => {
   const { 'Namespace /portico-system': namespace, ...built } = kustomized(DEPLOY)
@@ -220,6 +221,31 @@ test('what is set arrives where it belongs', () => {
   assert.equal((account!.metadata as any).annotations, { 'example.org/role': 'x' })
 })
 
+test('an installation with a name shares no object with one of another namespace', () => {
+  const given = { admission: { enabled: true }, crds: { install: false } }
+  const plain = templated(given, 'one')
+  for (const namespaces of [[], ['team']]) {
+    const named = templated({ ...given, namespaces, installation: 'blue' }, 'two')
+    assert.equal(
+      Object.keys(named).filter((name) => name in templated({ ...given, namespaces }, 'one')),
+      [],
+    )
+    assert.ok(argsOf(named, 'two').join(' ').includes('--installation blue'))
+    const { webhooks } = named['ValidatingWebhookConfiguration /portico-operator.two'] as Found
+    const [expression] = webhooks[0].objectSelector.matchExpressions
+    assert.equal(expression, { key: 'portico.dev/installation', operator: 'In', values: ['blue'] })
+  }
+  // What it may keep of its own rights is what it has.
+  const { rules } = templated({ ...given, installation: 'blue' }, 'two')[
+    'ClusterRole /portico-operator-for-blue'
+  ] as Found
+  const own = rules.filter(({ resources }: any) => resources.includes('clusterroles'))
+  assert.equal(own[0].resourceNames, ['portico-operator-for-blue'])
+  const { webhooks } = plain['ValidatingWebhookConfiguration /portico-operator.one'] as Found
+  const [expression] = webhooks[0].objectSelector.matchExpressions
+  assert.equal(expression, { key: 'portico.dev/installation', operator: 'DoesNotExist' })
+})
+
 test('each value is in the defaults, in the schema and in the README, with the same default', () => {
   const defaults = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8'))
   const { properties } = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'))
@@ -246,6 +272,8 @@ for (const [given, pointer] of [
   [{ admission: { enabled: 'yes' } }, /enabled/],
   [{ runAsUser: 0 }, /runAsUser/],
   [{ workers: 65 }, /workers/],
+  [{ installation: 'Blue' }, /installation/],
+  [{ installation: 'a'.repeat(41) }, /installation/],
   [{ podLabels: { 'app.kubernetes.io/name': 'mine' } }, /'app\.kubernetes\.io\/name'/],
 ] as const) {
   test(`refused: ${JSON.stringify(given)}`, () => {
@@ -260,6 +288,7 @@ test('helm lint has nothing to say, whatever is set', () => {
   for (const given of [
     {},
     { namespaces: ['a'], crds: { install: false }, replicas: 0, admission: { enabled: true } },
+    { installation: 'blue', admission: { enabled: true } },
   ]) {
     const { status, stdout, stderr } = helm(home, ['lint', CHART, '--strict', '--values', '-'], JSON.stringify(given))
     assert.is(status, 0, `${stdout}${stderr}`)

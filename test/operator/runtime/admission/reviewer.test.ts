@@ -2,6 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld } from '../../../../operator/model/index.ts'
+import { isOfInstallation } from '../../../../operator/render/object/installation.ts'
 import { Reviewer } from '../../../../operator/runtime/admission/reviewer.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { context, defaulted, worldContent } from '../../../support/operator/plans.ts'
@@ -35,6 +36,7 @@ function reviewer(more: object = {}) {
     context,
     namespaces: [],
     isSynced: () => true,
+    isLookedAfter: isOfInstallation('portico.dev', undefined),
     onReviewed: (...one: readonly [string, string]) => void counted.push(one),
     log,
   }
@@ -97,6 +99,14 @@ test('who deletes is told who uses it; on its way out an object is not looked at
   assert.equal(await warnings({ operation: 'DELETE', oldObject: missing, object: null }), [])
   const going = { ...missing, metadata: { ...missing.metadata, deletionTimestamp: '2026-11-24T12:00:00Z' } }
   assert.equal(await warnings({ operation: 'UPDATE', object: going, oldObject: going }), [])
+})
+
+test('nothing is said of what another installation looks after', async () => {
+  const labelled = { ...missing, metadata: { ...missing.metadata, labels: { 'portico.dev/installation': 'blue' } } }
+  assert.equal(await warnings({ object: labelled }), [])
+  const blue = { isLookedAfter: isOfInstallation('portico.dev', 'blue') }
+  assert.ok((await warnings({ object: labelled }, blue)).length > 0)
+  assert.equal(await warnings({ object: missing }, blue), [])
 })
 
 test('each object is counted by its kind and what came of its review, and nothing else is', async () => {

@@ -1,0 +1,204 @@
+/**
+ * Two installations for all namespaces on one API server, each under the rights that Helm gives it: which object is
+ * whose, what they may refer to, and how one is handed over.
+ */
+import { execFileSync } from 'node:child_process'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { CHART, helm } from './support/helm.ts'
+import { gateway, group, type Manifest, server, telemetry, yaml } from './support/manifests.ts'
+import { type OperatorProcess, startOperator, eventually as within } from './support/operator-process.ts'
+import { standsStill } from './support/stands-still.ts'
+
+const LABEL = 'portico.dev/installation'
+const MAIN = 'portico-system'
+const BLUE = 'blue-system'
+const HELD = 'portico.dev/in-use'
+const root = new URL('../..', import.meta.url).pathname
+const user = (namespace: string) => `system:serviceaccount:${namespace}:portico-operator`
+
+let plane: ControlPlane
+let main: OperatorProcess
+let blue: OperatorProcess
+
+const eventually: typeof within = (check, what) => within(check, what, 90_000)
+const read = (kind: string, name: string) => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
+const change = (kind: string, name: string, spec: object) =>
+  plane.kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
+function of(installation: string, object: Manifest): Manifest {
+  const metadata = { ...object.metadata, labels: { [LABEL]: installation } }
+  return { ...object, metadata }
+}
+const isReady = (kind: string, name: string) =>
+  read(kind, name).status?.conditions?.some(({ type, status }: any) => type === 'Ready' && status === 'True')
+
+function called(...args: readonly string[]): void {
+  const { status, stderr } = helm(plane.directory, [...args, '--kubeconfig', plane.kubeconfig])
+  assert.is(status, 0, stderr)
+}
+
+function start(namespace: string, args: readonly string[] = []): Promise<OperatorProcess> {
+  const token = plane.kubectl(['create', 'token', 'portico-operator', '-n', namespace, '--duration=2h']).trim()
+  const kubeconfig = plane.kubeconfigFor(namespace, token)
+  return startOperator(kubeconfig, ['--leader-elect', '--image=portico:test', ...args], { POD_NAMESPACE: namespace })
+}
+
+/** Who has written to objects of this name since a number of writes, other than by a Lease. */
+const writers = (name: string, since = 0): readonly string[] =>
+  [
+    ...new Set(
+      plane
+        .writes()
+        .slice(since)
+        .filter((one) => one.name === name && one.user.endsWith(':portico-operator') && one.code < 400)
+        .map((one) => one.user),
+    ),
+  ].sort()
+
+test.before(async () => {
+  plane = await startControlPlane()
+  const placed = ['--create-namespace', '--set', 'replicas=0,admission.enabled=true']
+  called('install', 'portico', CHART, '--namespace', MAIN, ...placed)
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  called('install', 'blue', CHART, '--namespace', BLUE, ...placed, '--set', 'installation=blue,crds.install=false')
+  main = await start(MAIN)
+  blue = await start(BLUE, ['--installation=blue'])
+  await Promise.all([main.ready(), blue.ready()])
+})
+test.after(async () => {
+  await main?.stop()
+  await blue?.stop()
+  await plane?.stop()
+})
+
+test('each object is looked after by the installation that its label names, whoever looks after what it refers to', async () => {
+  const objects = [
+    group(),
+    telemetry('plain'),
+    of('blue', telemetry('azure')),
+    of('nobody', telemetry('free')),
+    server('one', 'azure'),
+    of('blue', server('two', 'plain')),
+    of('nobody', server('three', 'plain')),
+    server('four', 'free'),
+    of('blue', gateway('front', 'azure')),
+  ]
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+  const made = ['one-mcp', 'two-mcp', 'four-mcp', 'front-vmcp']
+  await eventually(() => made.every((name) => names('deployment').includes(`/${name}`)), 'children')
+  for (const name of ['plain', 'azure']) await eventually(() => isReady('mcpotel', name), name)
+  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  const whose: Record<string, readonly string[]> = {
+    one: [user(MAIN)],
+    'one-mcp': [user(MAIN)],
+    four: [user(MAIN)],
+    plain: [user(MAIN)],
+    tools: [user(MAIN)],
+    two: [user(BLUE)],
+    'two-mcp': [user(BLUE)],
+    front: [user(BLUE)],
+    azure: [user(BLUE)],
+    three: [],
+    free: [],
+  }
+  for (const [name, users] of Object.entries(whose)) assert.equal(writers(name), users, name)
+  assert.equal(names('deployment').split('\n').length, made.length, 'nothing is made for what nobody looks after')
+  const referrers = (name: string) =>
+    read('mcpotel', name).status.referencingWorkloads.map(({ kind, name: its }: any) => `${kind}/${its}`)
+  assert.equal(referrers('plain'), ['MCPServer/three', 'MCPServer/two'])
+  assert.equal(referrers('azure'), ['MCPServer/one', 'VirtualMCPServer/front'])
+  const { conditions } = read('mcpserver', 'four').status
+  assert.is(conditions.find(({ type }: any) => type === 'ReferencesResolved').status, 'True')
+  assert.equal(read('mcpg', 'tools').status.servers, ['four', 'one', 'three', 'two'])
+})
+
+test('a change of what another installation looks after reaches who refers to it', async () => {
+  const hash = () => read('configmap', 'one-mcp-config').metadata.annotations['portico.dev/config-hash']
+  const before = hash()
+  const since = plane.writes().length
+  change('mcpotel', 'azure', { openTelemetry: { tracing: { enabled: false } } })
+  await eventually(() => hash() !== before, 'the configuration is another')
+  await eventually(() => writers('azure', since).length > 0, 'and the status')
+  assert.equal([writers('one-mcp-config', since), writers('azure', since)], [[user(MAIN)], [user(BLUE)]])
+})
+
+test('each counts the objects that it looks after', async () => {
+  const counted = async ({ metrics }: OperatorProcess) => {
+    const text = await (await fetch(metrics)).text()
+    const lines = [...text.matchAll(/^portico_operator_objects\{.*kind="(\w+)".*\} (\d+)$/gm)]
+    return lines.map(([, kind, count]) => `${kind} ${count}`).sort()
+  }
+  assert.equal(await counted(main), ['MCPGroup 1', 'MCPServer 2', 'MCPTelemetryConfig 1'])
+  assert.equal(await counted(blue), ['MCPServer 1', 'MCPTelemetryConfig 1', 'VirtualMCPServer 1'])
+})
+
+test('an object is handed over by its label, without its pods being touched', async () => {
+  const pods = () => {
+    const { items } = JSON.parse(plane.kubectl(['get', 'pods', '-l', 'app.kubernetes.io/instance=one', '-o', 'json']))
+    return items.map(({ metadata }: any) => `${metadata.uid} ${metadata.resourceVersion}`)
+  }
+  const generation = () => read('deployment', 'one-mcp').metadata.generation
+  await eventually(() => pods().length === 1, 'a pod')
+  const before = [pods(), generation(), read('deployment', 'one-mcp').metadata.uid]
+  const since = plane.writes().length
+  plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}=blue`])
+  // Its policy lets in the operator that asks its pods.
+  const letsIn = () => JSON.stringify(read('networkpolicy', 'one-mcp').spec)
+  await eventually(() => letsIn().includes(BLUE) && !letsIn().includes(MAIN), 'it is taken over')
+  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  assert.equal([pods(), generation(), read('deployment', 'one-mcp').metadata.uid], before)
+  for (const name of ['one', 'one-mcp']) assert.not.ok(writers(name, since).includes(user(MAIN)), name)
+
+  const later = plane.writes().length
+  change('mcpserver', 'one', { args: ['--loud'] })
+  await eventually(() => generation() > Number(before[1]), 'it is rolled')
+  await eventually(() => writers('one', later).length > 0, 'and told')
+  assert.equal([writers('one-mcp', later), writers('one', later)], [[user(BLUE)], [user(BLUE)]])
+
+  // And back.
+  plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}-`])
+  await eventually(() => letsIn().includes(MAIN) && !letsIn().includes(BLUE), 'it is taken back')
+  // A label that names nobody leaves all as it is.
+  plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}=nobody`])
+  const left = plane.writes().length
+  change('mcpserver', 'one', { args: ['--louder'] })
+  plane.kubectl(['delete', 'networkpolicy', 'one-mcp'])
+  change('mcpserver', 'four', { args: ['--loud'] })
+  change('mcpserver', 'two', { args: ['--loud'] })
+  await eventually(() => writers('four', left).length > 0 && writers('two', left).length > 0, 'the others are rolled')
+  await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
+  assert.equal([writers('one', left), writers('one-mcp', left)], [[], []])
+})
+
+test('each holds its own configs, whoever refers to them, and lets go of its own alone', async () => {
+  const finalizers = (name: string): readonly string[] => read('mcpotel', name).metadata.finalizers ?? []
+  await eventually(() => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD), 'both are held')
+  plane.kubectl(['delete', 'mcpotel', 'plain', '--wait=false'])
+  const blocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }: any) => type === 'DeletionBlocked')
+  await eventually(() => blocked()?.status === 'True', 'it is blocked')
+  assert.match(blocked().message, 'MCPServer "two"')
+  await main.stop()
+  await blue.stop()
+  const release = (...args: string[]) =>
+    execFileSync(
+      process.execPath,
+      [`${root}cli/main.ts`, 'operator', '--release', `--kubeconfig=${plane.kubeconfig}`, ...args],
+      { encoding: 'utf8' },
+    )
+  assert.match(release('--installation=blue'), 'MCPTelemetryConfig default/azure is let go\n')
+  assert.equal([finalizers('azure'), finalizers('plain')], [[], [HELD]])
+  assert.match(release(), 'MCPTelemetryConfig default/plain is let go\n')
+  await eventually(() => !names('mcpotel').includes('/plain'), 'it is gone')
+})
+
+test('a release is uninstalled without the other one’s rights', () => {
+  called('uninstall', 'blue', '--namespace', BLUE)
+  const left = names('clusterrole,clusterrolebinding,validatingwebhookconfiguration')
+  assert.not.match(left, 'blue')
+  assert.match(left, 'clusterrole.rbac.authorization.k8s.io/portico-operator')
+  assert.match(left, 'validatingwebhookconfiguration.admissionregistration.k8s.io/portico-operator.portico-system')
+})
+
+test.run()
