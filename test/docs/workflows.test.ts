@@ -48,7 +48,7 @@ test('the example is served', async () => {
       return ['release', 'announce'].every((one) => names.includes(one))
     })
     assert.equal((await gateway.status()).refused, [])
-    await eventually('no problems', async () => ((await gateway.status()) as any).problems.length === 0)
+    await eventually('no problems', async () => (await gateway.status()).problems.length === 0)
   } finally {
     await gateway.close()
     for (const server of servers) await server.close()

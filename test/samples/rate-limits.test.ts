@@ -1,6 +1,8 @@
 /** The sample of rate limits, run as its README says. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { GatewayStatus } from '../../dataplane/config/status.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
@@ -19,9 +21,9 @@ test('the second call of get-sum, and the fourth of all, have to wait', async ()
     assert.ok((await sum()).structuredContent.retryAfterSeconds > 100)
     for (let made = 0; made < 2; made++) assert.is((await echo()).isError, undefined)
     assert.ok((await echo()).structuredContent.retryAfterSeconds <= 100)
-    const { rateLimits } = (await (await fetch(`${admin}/status`)).json()) as any
+    const { rateLimits } = (await (await fetch(`${admin}/status`)).json()) as GatewayStatus
     assert.equal(
-      rateLimits.limits.map(({ refuses }: { refuses: boolean }) => refuses),
+      rateLimits?.limits.map(({ refuses }) => refuses),
       [true, true],
     )
   } finally {

@@ -1,17 +1,14 @@
 /** The sample of composite tools, run as its README says. */
+
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { GatewayStatus } from '../../dataplane/config/status.ts'
 import { eventually } from '../support/eventually.ts'
 import { linkPackages, temporaryFolder } from '../support/folder.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
-
-interface Tool {
-  readonly name: string
-  readonly description?: string
-}
 
 test('the workflow is a tool whose steps are called, and what its definition says is followed', async () => {
   const folder = temporaryFolder()
@@ -22,7 +19,7 @@ test('the workflow is a tool whose steps are called, and what its definition say
   try {
     const { endpoints } = await portico.ready()
     const { url, admin } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '', admin: '' }
-    const listed = async () => ((await postModern(url, 'tools/list')).json.result?.tools ?? []) as Tool[]
+    const listed = async () => (await postModern(url, 'tools/list')).json.result?.tools ?? []
     await eventually('the workflow beside the tools that it calls', async () => {
       const names = (await listed()).map(({ name }) => name)
       return ['add-and-tell', 'everything_echo', 'everything_get-sum'].every((name) => names.includes(name))
@@ -34,7 +31,7 @@ test('the workflow is a tool whose steps are called, and what its definition say
     assert.equal(result.structuredContent, { sum: 'The sum of 2 and 3 is 5.', told: 2 })
     const wrong = await call({ a: 'two', b: 3, names: [] })
     assert.match(JSON.stringify(wrong), /must be of type number/)
-    const { problems } = (await (await fetch(`${admin}/status`)).json()) as any
+    const { problems } = (await (await fetch(`${admin}/status`)).json()) as GatewayStatus
     assert.equal(problems, [])
     const definition = join(manifests, 'workflow.yaml')
     writeFileSync(definition, readFileSync(definition, 'utf8').replace(/description: Adds .*/, 'description: Changed.'))

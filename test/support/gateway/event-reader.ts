@@ -1,10 +1,11 @@
 import { BASE_HEADERS, modern } from './post.ts'
+import type { RpcMessage } from './rpc-message.ts'
 
 /** One event as a client has it. */
 export interface ReadEvent {
   readonly id: string | undefined
   /** Undefined where the event has no data. */
-  readonly message: any
+  readonly message: RpcMessage | undefined
 }
 
 /** Reads a stream of events as they come, until it ends or is left. */
@@ -68,7 +69,7 @@ export class EventReader {
   }
 
   /** Messages without the events that have none. */
-  get messages(): readonly any[] {
+  get messages(): readonly RpcMessage[] {
     return this.events.flatMap(({ message }) => (message === undefined ? [] : [message]))
   }
 

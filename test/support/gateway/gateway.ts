@@ -2,7 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import type { ToolSearchStatus } from '../../../dataplane/config/status.ts'
+import type { GatewayStatus } from '../../../dataplane/config/status.ts'
 import type { UpstreamTokens } from '../../../dataplane/credentials/index.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { keptLog } from '../kept-log.ts'
@@ -19,23 +19,6 @@ export interface GatewayUnderTest {
   /** Replaces the configuration, as the kubelet does: by rename. */
   configure(config: TestConfig | string): Promise<void>
   close(): Promise<void>
-}
-
-export interface GatewayStatus {
-  readonly config: string
-  readonly refused: readonly { readonly pointer: string; readonly message: string }[]
-  readonly sessions: number
-  /** Null where all tools are listed. */
-  readonly toolSearch: ToolSearchStatus | null
-  readonly backends: readonly {
-    readonly name: string
-    readonly health: string
-    readonly revision: string | null
-    readonly circuit: string
-    readonly lastError: { readonly code: string; readonly message: string } | null
-    readonly tools: number
-    readonly latencyMs: number | null
-  }[]
 }
 
 /** Telemetry is sent sooner than usual, so that nobody waits for it. */

@@ -1,4 +1,5 @@
 /** Raw requests to an MCP endpoint, for what no well-behaved client sends. */
+import type { RpcMessage } from './rpc-message.ts'
 
 export const MODERN = '2026-07-28'
 
@@ -13,7 +14,15 @@ export interface RpcAnswer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  readonly json: any
+  /** Undefined where the answer is no JSON; a list where it is that of a batch (`batchOf`). */
+  readonly json: RpcMessage
+}
+
+/** The messages of an answer to a batch. */
+export function batchOf({ text }: RpcAnswer): readonly RpcMessage[] {
+  const messages = JSON.parse(text)
+  if (!Array.isArray(messages)) throw new Error(`no batch: ${text}`)
+  return messages
 }
 
 export async function post(url: string, body: string, headers: Record<string, string> = {}): Promise<RpcAnswer> {

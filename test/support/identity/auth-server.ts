@@ -120,6 +120,8 @@ export interface Tokens {
   readonly scope: string
   readonly expires_in: number
   readonly id_token?: string
+  /** Of a token exchange. */
+  readonly issued_token_type?: string
 }
 
 /** A client of an authorization server that says exactly what a test wants. */

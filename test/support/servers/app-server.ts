@@ -13,17 +13,22 @@ export interface AppServerOptions {
   readonly extension?: object
 }
 
+/** What a client has declared, as far as servers of apps look into it. */
+interface Capabilities {
+  readonly extensions?: Readonly<Record<string, { readonly mimeTypes?: readonly string[] }>>
+}
+
 export interface AppServer extends RawServer {
   /** What clients have declared, by the tool that was then called. */
-  readonly declared: Map<string, any>
+  readonly declared: Map<string, Capabilities>
   /** The contents of the page as they are given. */
   readonly contents: string
 }
 
 /** A server with an app, as SEP-1865 has it: what it lists depends on what its client can show. */
 export async function startAppServer({ era, page, extension }: AppServerOptions): Promise<AppServer> {
-  const declared = new Map<string, any>()
-  const sessions = new Map<unknown, any>()
+  const declared = new Map<string, Capabilities>()
+  const sessions = new Map<unknown, Capabilities>()
   const contents = JSON.stringify([
     {
       uri: page,
@@ -49,7 +54,9 @@ export async function startAppServer({ era, page, extension }: AppServerOptions)
       const given =
         era === 'legacy'
           ? sessions.get(headers['mcp-session-id'])
-          : (params['_meta'] as any)?.['io.modelcontextprotocol/clientCapabilities']
+          : (params['_meta'] as Record<string, Capabilities> | undefined)?.[
+              'io.modelcontextprotocol/clientCapabilities'
+            ]
       switch (method) {
         case 'server/discover':
           if (era === 'legacy') return false
@@ -57,7 +64,7 @@ export async function startAppServer({ era, page, extension }: AppServerOptions)
         case 'initialize': {
           if (era === 'modern') return false
           const id = `app-${sessions.size}`
-          sessions.set(id, params['capabilities'])
+          sessions.set(id, params['capabilities'] as Capabilities)
           const result = { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'apps', version: '1' } }
           return json(result, { 'mcp-session-id': id })
         }
@@ -73,7 +80,7 @@ export async function startAppServer({ era, page, extension }: AppServerOptions)
           return json(`{"resultType":"complete","tools":[${tools.join(',')}]}`)
         }
         case 'tools/call':
-          declared.set(String(params['name']), given)
+          if (given !== undefined) declared.set(String(params['name']), given)
           return json({ content: [{ type: 'text', text: 'shown' }] })
         case 'resources/list':
           return json({ resources: [], ttlMs: 0, cacheScope: 'private' })

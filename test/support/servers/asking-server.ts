@@ -1,11 +1,12 @@
 import type { ServerResponse } from 'node:http'
+import type { RpcMessage } from '../gateway/rpc-message.ts'
 import { type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
 
 /** The stream of a call whose backend has asked something. */
 export interface AskingCall {
   readonly request: RawRequest
   /** Everything that has been answered to its questions, as whole messages. */
-  readonly answers: Record<string, any>[]
+  readonly answers: RpcMessage[]
   /** The backend no longer has the client of the call. */
   readonly isClosed: boolean
   /** Bytes that nobody has taken from it yet. */
@@ -24,8 +25,11 @@ export interface AskingServerOptions {
   readonly method?: string
   readonly params?: object
   /** Told with each answer to a question. */
-  onAnswer?(call: AskingCall, message: Record<string, any>): void
+  onAnswer?(call: AskingCall, message: RpcMessage): void
 }
+
+/** The field `name` of a form that the client has sent as its answer. */
+export const nameIn = ({ result }: RpcMessage): unknown => (result['content'] as { name?: unknown }).name
 
 /** A legacy backend by hand whose one tool, `t`, asks something; the test says what comes then. */
 export async function startAskingServer(options: AskingServerOptions = {}): Promise<AskingServer> {
@@ -46,8 +50,9 @@ export async function startAskingServer(options: AskingServerOptions = {}): Prom
       const call = message.method === undefined ? open.get(String(message.id)) : undefined
       if (call === undefined) return false
       res.writeHead(202).end()
-      call.answers.push(message)
-      options.onAnswer?.(call, message)
+      const told = message as RpcMessage
+      call.answers.push(told)
+      options.onAnswer?.(call, told)
       return true
     },
   })

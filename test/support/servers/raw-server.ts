@@ -15,6 +15,7 @@ export interface RawRequest {
     readonly id?: unknown
     readonly method?: string
     readonly params?: Record<string, unknown>
+    readonly result?: unknown
     readonly error?: { readonly code: number }
   }
 }

@@ -97,7 +97,7 @@ for (const type of ['memory', 'redis'] as const) {
   test('an assertion gives a token without a client', async () => {
     const response = await redeem(await mint({ act: { sub: 'pipeline' } }))
     assert.is(response.headers.get('cache-control'), 'no-store')
-    const tokens = (await tokensOf(response)) as any
+    const tokens = await tokensOf(response)
     assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'scope', 'token_type'])
     assert.equal([tokens.expires_in, tokens.scope], [3600, 'tools:call tools:read'])
     const claims = decodeJwt(tokens.access_token)
@@ -247,7 +247,9 @@ for (const type of ['memory', 'redis'] as const) {
     assert.equal(metadata['authorization_grant_profiles_supported'], ['urn:ietf:params:oauth:grant-profile:id-jag'])
     const plain = await startAuthServer()
     try {
-      const document = (await (await fetch(`${plain.issuer}/.well-known/oauth-authorization-server`)).json()) as any
+      const document = (await (await fetch(`${plain.issuer}/.well-known/oauth-authorization-server`)).json()) as {
+        grant_types_supported: string[]
+      }
       assert.not(document.grant_types_supported.includes(BEARER))
       assert.not('authorization_grant_profiles_supported' in document)
       const posted = new TestClient(plain.issuer).post('token', fields(await mint()))

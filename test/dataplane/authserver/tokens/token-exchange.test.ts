@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { connect } from '../../../support/gateway/clients.ts'
+import { connect, textOf } from '../../../support/gateway/clients.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
@@ -110,7 +110,7 @@ test('a client acts for a user who has logged in', async () => {
   const own = await login()
   const response = await exchange(agent, own.access_token, { resource: server.resource })
   assert.is(response.headers.get('cache-control'), 'no-store')
-  const tokens = (await tokensOf(response)) as any
+  const tokens = await tokensOf(response)
   assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'issued_token_type', 'scope', 'token_type'])
   assert.equal([tokens.issued_token_type, tokens.expires_in, tokens.scope], [ACCESS_TOKEN, 900, 'tools:call'])
   const [claims, before] = [decodeJwt(tokens.access_token), decodeJwt(own.access_token)]
@@ -138,8 +138,8 @@ test('a token reaches what providers gave at login where the user’s own does, 
     const headers = { authorization: `Bearer ${token}` }
     const { client } = await connect(server.gateway.url, 'modern', { headers })
     try {
-      const { content, isError } = (await client.callTool({ name: 'b_t', arguments: {} })) as any
-      return isError === true ? 'refused' : content[0].text
+      const result = await client.callTool({ name: 'b_t', arguments: {} })
+      return result.isError === true ? 'refused' : textOf(result)
     } catch {
       return 'refused'
     } finally {
@@ -162,7 +162,10 @@ test('whose login ends, ends what was exchanged for it; who acts ends only the o
   const back = await tokensOf(await exchange(agent, other.access_token, { resource: server.resource }))
   assert.is(await refusal(bot.token({ ...fields('x'), subject_token: 'x' })), '400 invalid_request')
   const asked = async (token: string) =>
-    (await (await agent.post('introspect', { client_id: 'agent', client_secret: agentSecret, token })).json()) as any
+    (await (await agent.post('introspect', { client_id: 'agent', client_secret: agentSecret, token })).json()) as {
+      act?: object
+      active: boolean
+    }
   const { access_token: token } = first as { access_token: string }
   assert.equal((await asked(token)).act, { iss: server.issuer, sub: 'agent' })
   const revoke = (client: TestClient, token: string) =>
@@ -256,7 +259,7 @@ test('audiences and scopes are the client’s, and of our tokens no more than th
 test('what is no access token of ours is no subject', async () => {
   const own = await login({ scope: 'openid tools:call' })
   const [header, payload, signature] = own.access_token.split('.') as [string, string, string]
-  const keys = (await (await fetch(`${server.issuer}/.well-known/jwks.json`)).json()) as any
+  const keys = (await (await fetch(`${server.issuer}/.well-known/jwks.json`)).json()) as { keys: [object, ...object[]] }
   const { kid } = decodeProtectedHeader(own.access_token)
   const claims = { ...decodeJwt(own.access_token), sub: 'somebody' }
   const forged = (alg: string, key: string | object) =>
@@ -377,7 +380,10 @@ test('a chain of actors is cut where it grows too long, and what is no actor end
   const lengthOf = async (claims: object) => {
     const { access_token } = await tokensOf(await exchange(agent, await mint(claims), { resource: OTHER }))
     let length = 0
-    for (let at: any = decodeJwt(access_token)['act']; at !== undefined; at = at.act) length++
+    interface Acted {
+      readonly act?: Acted
+    }
+    for (let at = decodeJwt<Acted>(access_token).act; at !== undefined; at = at.act) length++
     return length
   }
   assert.is(await lengthOf({ act }), 10)
@@ -417,7 +423,10 @@ test('openid-client exchanges a token, and the metadata names the grant only whe
   assert.ok(config.serverMetadata().grant_types_supported?.includes(EXCHANGE))
   const plain = await startAuthServer()
   try {
-    const document = (await (await fetch(`${plain.issuer}/.well-known/oauth-authorization-server`)).json()) as any
+    const document = (await (await fetch(`${plain.issuer}/.well-known/oauth-authorization-server`)).json()) as {
+      grant_types_supported: string[]
+      token_endpoint_auth_methods_supported: string[]
+    }
     assert.not(document.grant_types_supported.includes(EXCHANGE))
     assert.equal(document.token_endpoint_auth_methods_supported, ['none'])
     const client = await TestClient.register(plain.issuer)

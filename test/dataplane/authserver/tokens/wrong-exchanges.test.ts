@@ -112,6 +112,12 @@ test('forms with wrong values are refused, and use nothing up', async () => {
   assert.equal(await notRefused(wrong, isOAuthError), [])
 })
 
+interface Actor {
+  readonly sub: unknown
+  readonly iss: unknown
+  readonly act?: Actor
+}
+
 /** What an answer is called; it is one of RFC 6749, whatever was sent, and a token is of the shape that all have. */
 async function outcome(response: Response, what: string): Promise<'a token' | 'an error'> {
   const text = await response.clone().text()
@@ -119,7 +125,14 @@ async function outcome(response: Response, what: string): Promise<'a token' | 'a
     assert.ok(isOAuthError(response, text), `${what}: ${response.status} ${text.slice(0, 200)}`)
     return 'an error'
   }
-  const { sub, aud, scope, act, tsid, exp = 0 } = decodeJwt((await tokensOf(response)).access_token) as any
+  const {
+    sub,
+    aud,
+    scope,
+    act,
+    tsid,
+    exp = 0,
+  } = decodeJwt<{ scope: string; act?: Actor; tsid?: unknown }>((await tokensOf(response)).access_token)
   assert.ok(typeof sub === 'string' && sub.startsWith(`${idp.issuer}#`) && sub.length < 1024, what)
   assert.equal([aud, tsid], [OTHER, undefined], what)
   assert.match(scope, /^tools:(call|read)( tools:read)?$/, what)

@@ -70,7 +70,7 @@ const post = (method: string, params: Record<string, unknown>, token: string) =>
 const call = async (token: string) => (await post('tools/call', { name: 'b_t' }, token)).status
 const listed = async (token: string) => {
   const { json } = await post('tools/list', {}, token)
-  return (json.result as { tools: { name: string }[] }).tools.map(({ name }) => name)
+  return json.result.tools.map(({ name }) => name)
 }
 
 test('subject and claims are those of the ID token of that provider', async () => {

@@ -1,10 +1,12 @@
 /** A provider that is asked for on demand: no login visits it, a call that needs it says where to log in, and then succeeds. */
+
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { questionOf } from '../../../support/gateway/rpc-message.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { follow, linkIn, openLink } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
@@ -62,9 +64,7 @@ const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', ...withU
 const call = (name = 'hub_t', more: Record<string, unknown> = {}) =>
   postModern(server.gateway.url, 'tools/call', { name, ...more }, authorization())
 const tools = async () =>
-  (
-    (await postModern(server.gateway.url, 'tools/list', {}, authorization())).json.result.tools as { name: string }[]
-  ).map(({ name }) => name)
+  (await postModern(server.gateway.url, 'tools/list', {}, authorization())).json.result.tools.map(({ name }) => name)
 
 /** A call in a session whose client has declared this. */
 async function callInSession(capabilities: object, more: object = {}, protocolVersion = '2025-11-25') {
@@ -120,7 +120,7 @@ test('a call of a task gets an error, for its result would be none', async () =>
 test('a modern client that opens URLs is asked, and asked once', async () => {
   const first = (await call('hub_t', { _meta: META })).json.result
   assert.is(first.resultType, 'input_required')
-  const [[key, { method, params }]] = Object.entries(first.inputRequests) as [[string, any]]
+  const [key, { method, params }] = questionOf(first)
   assert.is(method, 'elicitation/create')
   assert.is(params.mode, 'url')
   assert.is(params.url, linkIn(first))

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
-import { answerOf, BASE_HEADERS, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { answerOf, BASE_HEADERS, batchOf, openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
@@ -56,7 +56,7 @@ for (const era of ['modern', 'legacy'] as const) {
   const ask: GuardedGateway['modern'] = (...given) => guarded[era](...given)
   const names = async (claims: object, list = 'tools', member = list, key = 'name') => {
     const { json } = await ask(claims as Record<string, unknown>, `${list}/list`)
-    return json.result[member].map((item: Record<string, string>) => item[key])
+    return (json.result[member] as Record<string, string>[]).map((item) => item[key] ?? '')
   }
   const denied = async (claims: object, method: string, params: Record<string, unknown>) => {
     const { status, json } = await ask(claims as Record<string, unknown>, method, params)
@@ -138,10 +138,10 @@ for (const era of ['modern', 'legacy'] as const) {
 test('a batch is judged message by message', async () => {
   const headers = await openSession(guarded.url, await guarded.bearer(eng), '2025-03-26')
   const call = (id: number, name: string) => rpc('tools/call', { name, arguments: { message: 'hi' } }, id)
-  const { json } = await post(guarded.url, `[${call(1, 'b_echo')},${call(2, 'b_fail')},${call(3, 'b_none')}]`, headers)
-  const byId = new Map(json.map((answer: { id: number }) => [answer.id, answer]))
-  assert.ok((byId.get(1) as { result?: unknown }).result)
-  for (const id of [2, 3]) assert.is((byId.get(id) as { error: { code: number } }).error.code, 403)
+  const answer = await post(guarded.url, `[${call(1, 'b_echo')},${call(2, 'b_fail')},${call(3, 'b_none')}]`, headers)
+  const byId = new Map(batchOf(answer).map((one) => [one.id, one]))
+  assert.ok(byId.get(1)?.result)
+  for (const id of [2, 3]) assert.is(byId.get(id)?.error.code, 403)
 })
 
 test('a subscription of a session goes by the resource', async () => {

@@ -36,7 +36,9 @@ test.after.each(async () => {
 })
 
 const urisOf = ({ messages }: EventReader): string[] =>
-  messages.flatMap(({ method, params }) => (method === 'notifications/resources/updated' ? [params.uri] : []))
+  messages.flatMap(({ method, params }) =>
+    method === 'notifications/resources/updated' ? [String(params['uri'])] : [],
+  )
 
 /** A client's stream that watches these resources, and how to open another one in its place. */
 async function watch(era: Era, claims: Claims, uris: readonly string[]) {

@@ -63,8 +63,8 @@ async function asker(era: 'legacy' | 'modern', capabilities: object, url = gatew
 
 test('what a backend declares of apps is declared, with what others declare', async () => {
   const expected = { [APPS]: { more: 1 } }
-  assert.equal((await open({})).offered.extensions, expected)
-  assert.equal((await postModern(gateway.url, 'server/discover')).json.result.capabilities.extensions, expected)
+  assert.equal((await open({})).offered['extensions'], expected)
+  assert.equal((await postModern(gateway.url, 'server/discover')).json.result.capabilities['extensions'], expected)
   const [old, hidden] = [
     { name: 'old', url: older.url },
     { name: 'new', url: newer.url },
@@ -74,8 +74,8 @@ test('what a backend declares of apps is declared, with what others declare', as
     { backends: [old, hidden], aggregation: { tools: [{ workload: 'new', excludeAll: true }] } },
   ]) {
     const without = await startGateway(config)
-    assert.is((await open({}, without.url)).offered.extensions, undefined)
-    assert.is((await postModern(without.url, 'server/discover')).json.result.capabilities.extensions, undefined)
+    assert.is((await open({}, without.url)).offered['extensions'], undefined)
+    assert.is((await postModern(without.url, 'server/discover')).json.result.capabilities['extensions'], undefined)
     await without.close()
   }
   const tasks = await startTaskServer()
@@ -100,27 +100,27 @@ for (const era of ['legacy', 'modern'] as const) {
       ['new_show', newer],
     ] as const) {
       await shows('tools/call', { name })
-      assert.equal(server.declared.get('show').extensions, SHOWS_APPS.extensions, name)
+      assert.equal(server.declared.get('show')?.extensions, SHOWS_APPS.extensions, name)
       await plain('tools/call', { name })
-      assert.is(server.declared.get('show').extensions, undefined, name)
+      assert.is(server.declared.get('show')?.extensions, undefined, name)
       await shows('tools/call', { name })
-      assert.equal(server.declared.get('show').extensions, SHOWS_APPS.extensions, name)
+      assert.equal(server.declared.get('show')?.extensions, SHOWS_APPS.extensions, name)
     }
   })
 
   test(`${era}: tools keep their pages; those for apps alone are shown to clients that show apps`, async () => {
     const { tools } = (await (await asker(era, SHOWS_APPS))('tools/list')).result
     assert.equal(
-      tools.map(({ name }: any) => name),
+      tools.map(({ name }) => name),
       ['new_old', 'new_refresh', 'new_show', 'old_old', 'old_refresh', 'old_show'],
     )
-    const metas = Object.fromEntries(tools.map(({ name, _meta }: any) => [name, _meta]))
+    const metas = Object.fromEntries(tools.map(({ name, _meta }) => [name, _meta]))
     assert.equal(metas['old_show'], { k: 1, ui: { resourceUri: 'ui://older/page' } })
     assert.equal(metas['new_refresh'], { k: 1, ui: { resourceUri: 'ui://newer/page', visibility: ['app'] } })
     assert.equal(metas['new_old'], { 'ui/resourceUri': 'ui://newer/page' })
     const plain = (await (await asker(era, {}))('tools/list')).result.tools
     assert.equal(
-      plain.map(({ name }: any) => name),
+      plain.map(({ name }) => name),
       ['new_old', 'new_show', 'old_old', 'old_show'],
     )
   })
@@ -201,8 +201,8 @@ test('a tool is never shown with another backend’s page', async () => {
     ],
   })
   const { tools } = (await (await asker('legacy', SHOWS_APPS, both.url))('tools/list')).result
-  const metas = Object.fromEntries(tools.map(({ name, _meta }: any) => [name, _meta]))
-  assert.is(metas['z_show'].ui.resourceUri, 'ui://older/page')
+  const metas = Object.fromEntries(tools.map(({ name, _meta }) => [name, _meta]))
+  assert.is((metas['z_show'] as { ui: { resourceUri: string } }).ui.resourceUri, 'ui://older/page')
   assert.equal(metas['a_show'], { k: 1, ui: {} })
   assert.equal(metas['a_old'], {})
   assert.equal(metas['a_refresh'], { k: 1, ui: { visibility: ['app'] } })
@@ -226,7 +226,7 @@ test('through a proxy before the server all is the same', async () => {
   const { result } = await ask('resources/read', { uri: 'ui://older/page' })
   assert.equal(result.contents, JSON.parse(older.contents))
   await ask('tools/call', { name: 'old_refresh' })
-  assert.equal(older.declared.get('refresh').extensions, SHOWS_APPS.extensions)
+  assert.equal(older.declared.get('refresh')?.extensions, SHOWS_APPS.extensions)
   await outer.close()
   await proxy.close()
 })

@@ -93,7 +93,7 @@ test('requests go to the backend that has what they name', async () => {
   assert.is((await read('one://t/5')).result.ttlMs, 0)
   const { result } = (await postModern(gateway.url, 'prompts/get', { name: 'a_p' })).json
   assert.is(result.from, 'two')
-  assert.is(result.got.name, 'p')
+  assert.is((result.got as { name: string }).name, 'p')
   const session = await openSession(gateway.url)
   const ref = { type: 'ref/prompt', name: 'b_p' }
   const completed = await post(

@@ -1,11 +1,19 @@
 /** Calls that wait for their modern client's retry, with several replicas on one Redis: the retry may come to any. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, postModern, type RpcAnswer } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import { type AskingCall, type AskingServer, startAskingServer } from '../../../support/servers/asking-server.ts'
+import type { RpcMessage } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
+import {
+  type AskingServer,
+  type AskingServerOptions,
+  nameIn,
+  startAskingServer,
+} from '../../../support/servers/asking-server.ts'
 import { answer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const META = {
@@ -18,7 +26,7 @@ const META = {
 
 let backend: AskingServer
 /** What the backend does once it has its answer. */
-let onAnswer: (call: AskingCall, message: any) => void = () => {}
+let onAnswer: NonNullable<AskingServerOptions['onAnswer']> = () => {}
 const stage = new RedisStage(test, () => backend.url)
 const { cleanups } = stage
 
@@ -26,7 +34,7 @@ test.before(async () => {
   backend = await startAskingServer({ onAnswer: (call, message) => onAnswer(call, message) })
 })
 test.before.each(() => {
-  onAnswer = (call, { result }) => call.finish({ content: [{ type: 'text', text: `Hello, ${result.content.name}!` }] })
+  onAnswer = (call, answered) => call.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] })
 })
 test.after(() => backend.close())
 
@@ -46,7 +54,7 @@ const retry = ({ key, requestState }: { key: string; requestState: string }, nam
 })
 
 /** All messages of an answer, be it JSON or a stream of events. */
-const messagesOf = ({ json, text }: RpcAnswer): any[] =>
+const messagesOf = ({ json, text }: RpcAnswer): RpcMessage[] =>
   json === undefined ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string)) : [json]
 
 test('a retry goes on with its call from whichever replica it comes to', async () => {
@@ -97,8 +105,9 @@ test('what the backend says before its answer, and a large answer, come through 
   }
   for (const url of [one.url, two.url]) {
     const state = await asked(one.url)
-    const [progress, { id, result }] = messagesOf(await call(url, retry(state)))
-    assert.is(progress.method, 'notifications/progress')
+    const [progress, last] = messagesOf(await call(url, retry(state)))
+    const { id, result } = given(last)
+    assert.is(progress?.method, 'notifications/progress')
     assert.is(id, 1)
     assert.is(result.resultType, 'complete')
     assert.ok(result.content[0].text === text, 'the whole text')
@@ -185,7 +194,7 @@ test('when the replica that has the call is killed, its client is told soon, bef
   await eventually('the answer at the backend', () => answered)
   await one.end('SIGKILL')
   for (const told of [await waiting, await call(two.url, retry(before))]) {
-    const { error } = messagesOf(told).at(-1)
+    const { error } = given(messagesOf(told).at(-1))
     assert.is(error.code, -32602)
     assert.match(error.message, /Call anew/)
   }

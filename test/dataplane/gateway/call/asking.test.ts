@@ -3,7 +3,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { BASE_HEADERS, modern, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { BASE_HEADERS, modern, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import { questionOf, type RpcResult } from '../../../support/gateway/rpc-message.ts'
 import {
   type AskingCall,
   type AskingServer,
@@ -37,13 +38,13 @@ const call = (params: object = {}, name = TOOL) =>
   postModern(gateway.url, 'tools/call', { name, arguments: {}, _meta: canElicit, ...params })
 
 /** An answer, be it JSON or the last event of a stream. */
-const resultOf = ({ json, text }: { json: any; text: string }) =>
+const resultOf = ({ json, text }: RpcAnswer): RpcResult =>
   (json ?? JSON.parse(text.slice(text.lastIndexOf('data: ') + 6))).result
 
 async function asked(): Promise<{ key: string; state: string }> {
   const result = resultOf(await call())
   assert.is(result.resultType, 'input_required')
-  const [[key, request]] = Object.entries(result.inputRequests) as [[string, any]]
+  const [key, request] = questionOf(result)
   assert.is(request.method, 'elicitation/create')
   assert.is(request.params.message, 'What is your name?')
   return { key, state: result.requestState }
@@ -156,7 +157,7 @@ for (const [what, options, capabilities, requiredCapabilities] of [
     const { url, server } = await inFront({ ...options, onAnswer: fail })
     const { status, json } = await callBy(url, capabilities)
     await eventually('the answer to the question', () => server.asking[0]?.answers.length === 1)
-    assert.is(server.asking[0]?.answers[0]?.['error'].code, -32601)
+    assert.is(server.asking[0]?.answers[0]?.error.code, -32601)
     assert.is(status, 400)
     assert.is(json.error.code, -32021)
     assert.equal(json.error.data, { requiredCapabilities })
@@ -237,7 +238,7 @@ test('no more calls wait than a backend has connections for', async () => {
   const answers = await Promise.all(Array.from({ length: 258 }, () => callBy(url, { elicitation: {} })))
   const refused = answers.filter(({ status }) => status === 503)
   assert.is(refused.length, 2)
-  assert.match(refused[0]?.json.error.message, /Too many calls wait/)
+  assert.match(refused[0]?.json.error.message ?? '', /Too many calls wait/)
   assert.is(answers.filter(({ json }) => json.result?.resultType === 'input_required').length, 256)
   await eventually('the backend to know', () => server.calls('notifications/cancelled').length === 2)
 })

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { type ElicitRequest, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { connect, textOf } from '../../../support/gateway/clients.ts'
@@ -30,8 +30,10 @@ test.after(async () => {
   await everything.close()
 })
 
-async function connectAsking(url = gateway.url): Promise<{ client: Client; asked: any[] }> {
-  const asked: any[] = []
+type Asked = ElicitRequest['params']
+
+async function connectAsking(url = gateway.url): Promise<{ client: Client; asked: Asked[] }> {
+  const asked: Asked[] = []
   const client = new Client({ name: 'tasks', version: '1' }, { capabilities: { elicitation: {} } })
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
     asked.push(params)
@@ -63,7 +65,7 @@ test('a task that asks its user something is followed to its result', async () =
   assert.ok(statuses.has('input_required'))
   assert.match(text, /Research Report: x \(historical\)/)
   assert.is(asked.length, 1)
-  assert.is(asked[0]._meta['io.modelcontextprotocol/related-task'].taskId, id)
+  assert.is(asked[0]?._meta?.['io.modelcontextprotocol/related-task']?.taskId, id)
   assert.is((await tasks.getTask(id)).status, 'completed')
   await client.close()
 })

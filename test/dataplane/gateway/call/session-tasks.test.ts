@@ -4,6 +4,8 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import type { RpcMessage } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { RELATED, related, startTaskServer, TASKS, type TaskServer } from '../../../support/servers/task-server.ts'
@@ -53,12 +55,13 @@ const configOf = (name: string, more: Partial<TestConfig> = {}): TestConfig => (
   ...more,
 })
 
-const ask = async (session: Headers, method: string, params: object = {}, url = gateway.url): Promise<any> =>
+const ask = async (session: Headers, method: string, params: object = {}, url = gateway.url): Promise<RpcMessage> =>
   messageOf(await post(url, rpc(method, params), session))
 
 /** The answer, be it JSON or the last event of a stream. */
-const messageOf = ({ json, text }: RpcAnswer): any => json ?? messagesOf(text).at(-1)
-const messagesOf = (text: string): any[] => [...text.matchAll(/^data: (.+)$/gm)].map((found) => JSON.parse(found[1]!))
+const messageOf = ({ json, text }: RpcAnswer): RpcMessage => json ?? given(messagesOf(text).at(-1), 'message')
+const messagesOf = (text: string): RpcMessage[] =>
+  [...text.matchAll(/^data: (.+)$/gm)].map((found) => JSON.parse(found[1]!))
 
 /** Begins a task; gives its id as the client has it. */
 async function begin(session: Headers, name = 'one_job', url = gateway.url): Promise<string> {
@@ -179,7 +182,7 @@ test('the list has the session’s tasks of all backends, and nobody else’s', 
   const ids = [await begin(session), await begin(session, 'two_job'), await begin(session)]
   await begin(await openSession(gateway.url))
   const { result } = await ask(session, 'tasks/list')
-  assert.equal(result.tasks.map(({ taskId }: any) => taskId).sort(), [...ids].sort())
+  assert.equal(result.tasks.map(({ taskId }) => taskId).sort(), [...ids].sort())
   assert.is(result.tasks[0].createdAt, '2026-01-01T00:00:00Z')
   assert.is(result.nextCursor, undefined)
 })
@@ -192,7 +195,7 @@ test('a long list comes in pages; a cursor is good in its session alone', async 
   let cursor: string | undefined
   do {
     const { result } = await ask(session, 'tasks/list', cursor === undefined ? {} : { cursor })
-    found.push(...result.tasks.map(({ taskId }: any) => taskId))
+    found.push(...result.tasks.map(({ taskId }) => taskId))
     cursor = result.nextCursor
     if (cursor === undefined) break
     const other = await openSession(gateway.url)
@@ -214,7 +217,7 @@ test('a backend that can’t list its tasks costs the others none', async () => 
     one.answers.set('tasks/list', () => broken)
     const { result } = await ask(session, 'tasks/list')
     assert.equal(
-      result.tasks.map(({ taskId }: any) => taskId),
+      result.tasks.map(({ taskId }) => taskId),
       [id],
     )
   }
@@ -239,10 +242,10 @@ test('what a backend tells of a task reaches the client that has begun it, and n
   const of = ({ messages }: EventReader) => messages.filter(({ params }) => params.taskId !== undefined)
   const last = ({ messages }: EventReader) => messages.find(({ params }) => params.data === 'x')
   await eventually('all was heard', () => readers.every((each) => last(each) !== undefined && of(each).length === 1))
-  assert.equal(of(reader)[0].params, { taskId: mine, status: 'working', ttl: null })
-  assert.equal(of(otherReader)[0].params, { taskId: theirs, status: 'working', ttl: null })
-  assert.equal(last(reader).params._meta, {})
-  assert.equal(last(otherReader).params._meta, related(theirs))
+  assert.equal(of(reader)[0]?.params, { taskId: mine, status: 'working', ttl: null })
+  assert.equal(of(otherReader)[0]?.params, { taskId: theirs, status: 'working', ttl: null })
+  assert.equal(last(reader)?.params._meta, {})
+  assert.equal(last(otherReader)?.params._meta, related(theirs))
   await Promise.all(readers.map((each) => each.leave()))
 })
 
@@ -276,16 +279,16 @@ test('what comes with the answer to a task’s result is about that task, questi
     body: rpc('tasks/result', { taskId: id }, 5),
   })
   await eventually('the question', () => reader.messages.some(({ method }) => method === 'elicitation/create'))
-  const question = reader.messages.find(({ method }) => method === 'elicitation/create')
+  const question = given(reader.messages.find(({ method }) => method === 'elicitation/create'))
   assert.equal(question.params._meta, { k: 1, ...related(id) })
   const result = { action: 'accept', content: {}, _meta: { r: 2, ...related(id) } }
   await post(gateway.url, JSON.stringify({ jsonrpc: '2.0', id: question.id, result }), session)
   await eventually('the answer', () => one.seen.some(({ message }) => message.id === 'q'))
-  const replied = one.seen.find(({ message }) => message.id === 'q')?.message as any
-  assert.equal(replied.result, { action: 'accept', content: {}, _meta: { r: 2, ...related(own) } })
+  const replied = one.seen.find(({ message }) => message.id === 'q')?.message
+  assert.equal(replied?.result, { action: 'accept', content: {}, _meta: { r: 2, ...related(own) } })
   finish()
   await eventually('the result', () => reader.ended)
-  assert.equal(reader.messages.at(-1).result, { content: [], _meta: related(id) })
+  assert.equal(reader.messages.at(-1)?.result, { content: [], _meta: related(id) })
   const told = reader.messages.filter(({ method }) => method === 'notifications/tasks/status')
   assert.equal(
     told.map(({ params }) => params.taskId),
@@ -296,7 +299,7 @@ test('what comes with the answer to a task’s result is about that task, questi
 test('a backend that runs no tasks is never asked for one', async () => {
   const session = await openSession(gateway.url)
   const { tools } = (await ask(session, 'tools/list')).result
-  const executionOf = (name: string) => tools.find((each: any) => each.name === name).execution
+  const executionOf = (name: string) => tools.find((each) => each.name === name)?.execution
   assert.equal(executionOf('one_job'), { taskSupport: 'optional', x: 1 })
   assert.equal(executionOf('plain_t'), {})
   for (const name of ['plain_t', 'newer_t']) {

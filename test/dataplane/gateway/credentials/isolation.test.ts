@@ -2,6 +2,7 @@
  * Many callers with a credential each, at random: none gets another's call, list, prompt, resource, stream or session,
  * not even where another issuer calls somebody by the same name. `ISOLATION_SEED` and `ISOLATION_SECONDS` choose the run.
  */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -16,6 +17,7 @@ import {
   type RpcAnswer,
   rpc,
 } from '../../../support/gateway/post.ts'
+import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { claimsOf, exchanged, respond } from '../../../support/network/token-endpoint.ts'
 import { randomOf } from '../../../support/random.ts'
@@ -137,7 +139,12 @@ const ask = ({ headers, isLegacy }: Client, method: string, params: Record<strin
 class Refused extends Error {}
 
 /** Does something of whose result `said` has to give the user's name. */
-async function use(client: Client, method: string, params: Record<string, unknown>, said: (result: any) => unknown) {
+async function use(
+  client: Client,
+  method: string,
+  params: Record<string, unknown>,
+  said: (result: RpcResult) => unknown,
+) {
   const { name } = client.user
   const { json, status } = await ask(client, method, params)
   if (status === 401) throw new Refused()
@@ -158,12 +165,12 @@ const listsOf = ({ name, issuer }: User): Readonly<Record<string, readonly [stri
 async function list(client: Client): Promise<void> {
   const [method, [member, expected]] = oneOf(Object.entries(listsOf(client.user)))
   await use(client, method, {}, (result) => {
-    const names = result[member].map(({ name }: { name: string }) => name)
+    const names = (result[member] as { name: string }[]).map(({ name }) => name)
     return names.sort().join() === expected.split(',').sort().join() ? client.user.name : names
   })
 }
 
-const textOf = (result: any) => result.content[0].text
+const textOf = (result: RpcResult) => result.content[0].text
 
 const call = (client: Client, tool: string) =>
   use(client, 'tools/call', { name: tool, arguments: { who: client.user.name } }, textOf)

@@ -5,6 +5,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import {
   answerOf,
   BASE_HEADERS,
+  batchOf,
   MODERN,
   modern,
   openSession,
@@ -300,13 +301,13 @@ test('batches are taken in revision 2025-03-26, and refused in all others', asyn
     assert.is(json.error.code, -32600)
   }
   const session = await openSession(gateway.url, {}, '2025-03-26')
-  const { status, json } = await post(gateway.url, batch, session)
-  assert.is(status, 200)
-  const byId = new Map(json.map((answer: { id: unknown }) => [answer.id, answer]))
+  const answered = await post(gateway.url, batch, session)
+  assert.is(answered.status, 200)
+  const byId = new Map(batchOf(answered).map((answer) => [answer.id, answer]))
   assert.is(byId.size, 3)
   assert.equal(byId.get(1), { jsonrpc: '2.0', id: 1, result: {} })
   assert.equal(byId.get('c'), { jsonrpc: '2.0', id: 'c', result: JSON.parse(OK_RESULT) })
-  assert.is((byId.get(2) as { error: { code: number } }).error.code, -32601)
+  assert.is(byId.get(2)?.error.code, -32601)
 
   assert.is((await post(gateway.url, `[${note}]`, session)).status, 202)
   const tooMany = `[${Array(65).fill(note)}]`

@@ -1,4 +1,5 @@
 /** Rate limits as clients meet them: over HTTP, in both eras, before backends of both. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
@@ -6,7 +7,9 @@ import { eventually } from '../../../support/eventually.ts'
 import { connect, textOf } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
-import { modern, openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import { batchOf, modern, openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -73,7 +76,7 @@ async function callIn(era: Era, url: string, name: string, headers: Headers = {}
 }
 
 const isRefused = ({ json }: RpcAnswer) => json.result?.isError === true
-const rateLimits = async (gateway: GatewayUnderTest) => ((await gateway.status()) as any).rateLimits
+const rateLimits = async (gateway: GatewayUnderTest) => given((await gateway.status()).rateLimits)
 
 for (const client of eras)
   for (const behind of eras)
@@ -116,7 +119,7 @@ test('SDK clients of both eras read the refusal', async () => {
       if (index === 0) assert.is(textOf(result), 'done')
       else {
         assert.is(result.isError, true)
-        assert.type((result.structuredContent as any).retryAfterSeconds, 'number')
+        assert.type((result.structuredContent as RpcResult['structuredContent']).retryAfterSeconds, 'number')
       }
     } finally {
       await client.close()
@@ -165,9 +168,9 @@ test('each call of a batch counts', async () => {
   ] as const) {
     const session = await openSession(url, {}, '2025-03-26')
     const batch = [1, 2, 3, 4].map((id) => rpc('tools/call', { name, arguments: {} }, id))
-    const { json } = await post(url, `[${batch.join(',')}]`, session)
-    const waits = json.map((one: any) => one.result?.structuredContent ?? one.error?.data).filter(Boolean)
-    assert.is(json.length, 4)
+    const answers = batchOf(await post(url, `[${batch.join(',')}]`, session))
+    const waits = answers.map(({ result, error }) => result?.structuredContent ?? error?.data).filter(Boolean)
+    assert.is(answers.length, 4)
     assert.is(waits.length, 2)
     for (const { retryAfterSeconds } of waits) assert.ok(retryAfterSeconds > 1000)
   }
@@ -217,15 +220,15 @@ test('/status tells which buckets refuse, how often and in whose place, and no n
   const { store, allowed, refused, unchecked, limits } = await rateLimits(gateway)
   assert.equal({ store, allowed, refused, unchecked }, { store: 'memory', allowed: 3, refused: 1, unchecked: 0 })
   assert.equal(
-    limits.map(({ bucket, tool, refused, refuses }: any) => ({ bucket, tool, refused, refuses })),
+    limits.map(({ bucket, tool, refused, refuses }) => ({ bucket, tool, refused, refuses })),
     [
       { bucket: 'shared', tool: null, refused: 0, refuses: false },
       { bucket: 'perUser', tool: null, refused: 1, refuses: true },
       { bucket: 'perUser', tool: 'x_a', refused: 0, refuses: false },
     ],
   )
-  assert.is(limits[0].lastRefused, null)
-  assert.ok(Date.now() - Date.parse(limits[1].lastRefused) < 60_000)
+  assert.is(limits[0]?.lastRefused, null)
+  assert.ok(Date.now() - Date.parse(given(limits[1]?.lastRefused)) < 60_000)
 })
 
 test('limits that are changed while it serves hold at once, and what was taken stays taken', async () => {

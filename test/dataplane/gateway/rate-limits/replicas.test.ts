@@ -1,4 +1,5 @@
 /** Rate limits of several replicas on one Redis: what they share, and what becomes of calls while Redis is away. */
+
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -10,6 +11,7 @@ import { eventually } from '../../../support/eventually.ts'
 import type { GatewayUnderTest } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import { given } from '../../../support/given.ts'
 import { type Point, startOtlpReceiver } from '../../../support/network/otlp-receiver.ts'
 import { startRedis } from '../../../support/network/redis-server.ts'
 import { MASTER_NAME, startCluster, startSentinelSet } from '../../../support/network/redis-sets.ts'
@@ -35,7 +37,7 @@ test.after(() => backend.close())
 
 const call = (url: string) => postModern(url, 'tools/call', { name: 'b_t', arguments: {} })
 const isRefused = ({ json }: RpcAnswer) => json.result.isError === true
-const statusOf = async (gateway: GatewayUnderTest) => (await gateway.status()) as any
+const rateLimits = async (gateway: GatewayUnderTest) => given((await gateway.status()).rateLimits)
 
 test('two replicas let as many calls through as one, of clients of both eras', async () => {
   const [one, two] = await stage.twoReplicas({ rateLimiting: { shared: bucket(20) } })
@@ -53,7 +55,7 @@ test('two replicas let as many calls through as one, of clients of both eras', a
   )
   assert.is(answers.filter((answer) => !isRefused(answer)).length, 20)
   assert.is(backend.calls('tools/call').length - before, 20)
-  const [a, b] = [(await statusOf(one)).rateLimits, (await statusOf(two)).rateLimits]
+  const [a, b] = [await rateLimits(one), await rateLimits(two)]
   assert.is(a.store, 'redis')
   assert.is(a.allowed + b.allowed, 20)
   assert.is(a.refused + b.refused, 40)
@@ -81,9 +83,9 @@ test('while Redis is away every call is made, that is told, and limits hold agai
     await eventually('calls under way', () => answers.length > 20)
     await redis.stop()
     await eventually('calls that are let through', () => answers.filter((answer) => !isRefused(answer)).length > 20)
-    const { rateLimits, problems } = await statusOf(gateway)
-    assert.ok(rateLimits.unchecked > 10)
-    assert.ok(problems.some(({ code, message }: any) => code === 'RateLimitsNotKept' && /away/.test(message)))
+    assert.ok((await rateLimits(gateway)).unchecked > 10)
+    const { problems } = await gateway.status()
+    assert.ok(problems.some(({ code, message }) => code === 'RateLimitsNotKept' && /away/.test(message)))
     const again = await startRedis({ port: redis.port })
     stage.cleanups.push(() => again.stop())
     await eventually('limits hold again', async () => isRefused(await call(gateway.url)))
@@ -96,7 +98,7 @@ test('while Redis is away every call is made, that is told, and limits hold agai
     'every call was answered',
   )
   assert.equal(
-    (await statusOf(gateway)).problems.filter(({ code }: any) => code === 'RateLimitsNotKept'),
+    (await gateway.status()).problems.filter(({ code }) => code === 'RateLimitsNotKept'),
     [],
   )
   const lines = gateway.lines.filter(({ msg }) => /rate limits/.test(String(msg)))

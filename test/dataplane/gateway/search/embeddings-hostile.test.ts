@@ -8,6 +8,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
+import { given } from '../../../support/given.ts'
 import {
   type EmbeddingRequest,
   type EmbeddingService,
@@ -58,9 +59,9 @@ async function find({ url }: GatewayUnderTest, query: string): Promise<string[]>
   return json.result.structuredContent.tools.map(({ name }: { name: string }) => name)
 }
 const stateOf = async (gateway: GatewayUnderTest) => {
-  const { toolSearch, problems } = (await gateway.status()) as any
-  const told = problems.filter(({ code }: { code: string }) => code === 'EmbeddingsUnavailable')
-  return { ...toolSearch.embeddings, told: told.map(({ message }: { message: string }) => message) }
+  const { toolSearch, problems } = await gateway.status()
+  const told = problems.filter(({ code }) => code === 'EmbeddingsUnavailable')
+  return { ...given(toolSearch?.embeddings), told: told.map(({ message }) => message) }
 }
 const warnings = ({ lines }: GatewayUnderTest) => lines.filter(({ msg }) => msg === AWAY).length
 
@@ -129,7 +130,7 @@ for (const [what, answer] of Object.entries(answers))
     assert.is(state.wordsAlone, 2)
     assert.is(state.hybridSearches, 0)
     assert.ok(isSoon ? state.failures === 1 : state.failures >= 1, `${state.failures} failures`)
-    assert.match(state.problem, /^the embedding service /)
+    assert.match(given(state.problem), /^the embedding service /)
     assert.equal(state.told, [state.problem])
     assert.is(warnings(gateway), 1)
     assert.not.match(JSON.stringify([gateway.lines, state]), /secret words|elsewhere/)
@@ -148,7 +149,7 @@ test('vectors of tools that are not like that of the query are none', async () =
     return false && res.destroyed
   }
   assert.equal(await find(gateway, 'umbrella'), [])
-  assert.match((await stateOf(gateway)).problem, 'another length')
+  assert.match(given((await stateOf(gateway)).problem), 'another length')
   service.answer = undefined
   service.more = 2
   await eventually('a larger model', async () => (await find(gateway, 'umbrella'))[0] === 'b_getWeather')
@@ -241,7 +242,7 @@ test('a private address is not called', async () => {
   const gateway = await start({ embeddingService: `http://localhost.localdomain:${service.port}` })
   await find(gateway, 'weather')
   assert.equal(service.seen, [])
-  assert.match((await stateOf(gateway)).problem, /can’t be asked/)
+  assert.match(given((await stateOf(gateway)).problem), /can’t be asked/)
   const { lines, configure, status: read } = gateway
   const { config } = await read()
   for (const host of ['10.0.0.1', '169.254.169.254'])

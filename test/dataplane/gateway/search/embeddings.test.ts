@@ -1,4 +1,5 @@
 /** Tools that are found by what is meant, over HTTP, with an embedding service of either protocol. */
+
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -7,6 +8,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { given } from '../../../support/given.ts'
 import { type EmbeddingService, startEmbeddingService } from '../../../support/network/embedding-service.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
@@ -74,7 +76,7 @@ async function find(url: string, query: string, headers: Headers = {}, era: Era 
   assert.not.ok(json.result.isError, JSON.stringify(json))
   return json.result.structuredContent.tools.map(({ name }: { name: string }) => name)
 }
-const embeddings = async (gateway: GatewayUnderTest) => ((await gateway.status()) as any).toolSearch.embeddings
+const embeddings = async (gateway: GatewayUnderTest) => given((await gateway.status()).toolSearch).embeddings
 
 for (const embeddingProvider of ['tei', 'openai'] as const)
   for (const behind of eras)
@@ -107,7 +109,7 @@ for (const embeddingProvider of ['tei', 'openai'] as const)
         assert.is(path, embeddingProvider === 'openai' ? '/v1/embeddings' : '/embed')
         assert.is(body['model'], embeddingProvider === 'openai' ? 'small' : undefined)
       }
-      const { hybridSearches, wordsAlone, problem, kept } = await embeddings(gateway)
+      const { hybridSearches, wordsAlone, problem, kept } = given(await embeddings(gateway))
       assert.equal(
         { hybridSearches, wordsAlone, problem, kept },
         {
@@ -146,7 +148,7 @@ test('each text of many tools is asked about once, thirty-two at a time', async 
   assert.is(ofTools.length, 104)
   assert.is(new Set(ofTools).size, 104)
   assert.is(Math.max(...service.seen.map(({ texts }) => texts.length)), 32)
-  assert.is((await embeddings(gateway)).vectors, 104)
+  assert.is((await embeddings(gateway))?.vectors, 104)
 })
 
 test('callers whom policies judge differently share vectors, and find nothing that is denied to them', async () => {

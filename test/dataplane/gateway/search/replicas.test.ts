@@ -1,4 +1,5 @@
 /** Tool search of two replicas before backends of both eras: whichever a request comes to finds and calls the same. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -8,16 +9,18 @@ import type { GatewayUnderTest, TestConfig } from '../../../support/gateway/gate
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
 import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { startEmbeddingService } from '../../../support/network/embedding-service.ts'
 import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { startTcpFront } from '../../../support/network/tcp-front.ts'
-import { startAskingServer } from '../../../support/servers/asking-server.ts'
+import { nameIn, startAskingServer } from '../../../support/servers/asking-server.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 
 type Era = 'modern' | 'legacy'
 type Headers = Record<string, string>
 /** Calls a tool at a replica, and gives its result. */
-type Call = (url: string, name: string, given: object) => Promise<any>
+type Call = (url: string, name: string, given: object) => Promise<RpcResult>
 
 const eras: readonly Era[] = ['modern', 'legacy']
 const NOT_THERE = 'There is no tool of this name for you; find_tool finds those that there are.'
@@ -227,8 +230,7 @@ test('a composite tool that one replica finds runs at the other, over backends o
 
 test('a tool that is called by call_tool and asks is answered at the other replica, in both eras', async () => {
   const asking = await startAskingServer({
-    onAnswer: (asked, { result }) =>
-      asked.finish({ content: [{ type: 'text', text: `Hello, ${result.content.name}!` }] }),
+    onAnswer: (asked, answered) => asked.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
   })
   cleanups.push(() => asking.close())
   const [one, two] = await twoReplicas({ backends: [{ name: 'b', url: asking.url }] })
@@ -263,9 +265,9 @@ test('a tool that is called by call_tool and asks is answered at the other repli
   })
   const question = () => reader.messages.find(({ method }) => method === 'elicitation/create')
   await eventually('the question', () => question() !== undefined)
-  await post(two.url, JSON.stringify({ jsonrpc: '2.0', id: question().id, result: answer }), session)
+  await post(two.url, JSON.stringify({ jsonrpc: '2.0', id: question()?.id, result: answer }), session)
   await eventually('the answer', () => reader.messages.some(({ id }) => id === 'c'))
-  assert.is(textOf(reader.messages.find(({ id }) => id === 'c').result), 'Hello, Ada!')
+  assert.is(textOf(given(reader.messages.find(({ id }) => id === 'c')).result), 'Hello, Ada!')
 })
 
 test('a replica that has ended is missed by nobody: the other finds and calls in the same session', async () => {

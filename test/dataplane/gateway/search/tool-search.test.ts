@@ -7,7 +7,7 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../s
 import { AUDIENCE } from '../../../support/gateway/guarded.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
-import { type AskingServer, startAskingServer } from '../../../support/servers/asking-server.ts'
+import { type AskingServer, nameIn, startAskingServer } from '../../../support/servers/asking-server.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -80,7 +80,7 @@ for (const client of eras)
       const { url } = await start({}, behind)
       const { json: listed } = await ask(client, url, 'tools/list', {})
       assert.equal(
-        listed.result.tools.map(({ name }: any) => name),
+        listed.result.tools.map(({ name }) => name),
         ['find_tool', 'call_tool'],
       )
       assert.is(listed.result.resultType, client === 'modern' ? 'complete' : undefined)
@@ -144,7 +144,7 @@ test('so many tools are given as are asked for, never more than configured', asy
   assert.is((await find(url, query, { limit: 2 })).length, 2)
   assert.is((await find(url, query, { limit: 1000 })).length, 3)
   const { json } = await ask('modern', url, 'tools/list', {})
-  assert.is(json.result.tools[0].inputSchema.properties.limit.maximum, 3)
+  assert.is(json.result.tools[0].inputSchema.properties['limit']?.maximum, 3)
 })
 
 test('queries of any bytes, and arguments of any type, give tools or an error result', async () => {
@@ -276,8 +276,7 @@ test('all tools are listed again when the search is configured away', async () =
 
 test('a tool that asks its modern client goes on with the answer', async () => {
   const asking: AskingServer = await startAskingServer({
-    onAnswer: (asked, { result }) =>
-      asked.finish({ content: [{ type: 'text', text: `Hello, ${result.content.name}!` }] }),
+    onAnswer: (asked, answered) => asked.finish({ content: [{ type: 'text', text: `Hello, ${nameIn(answered)}!` }] }),
   })
   cleanups.push(() => asking.close())
   const { url } = await start({ backends: [{ name: 'b', url: asking.url }] })
@@ -300,7 +299,7 @@ test('a tool’s progress reaches the client that asked for it', async () => {
     era: 'modern',
     tools: [tool('slow', 'Takes its time.')],
     call({ message }, res) {
-      const token = (message.params as any)._meta.progressToken
+      const token = (message.params as { _meta: { progressToken: unknown } })._meta.progressToken
       const progress = {
         jsonrpc: '2.0',
         method: 'notifications/progress',

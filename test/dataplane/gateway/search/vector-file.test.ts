@@ -1,4 +1,5 @@
 /** Vectors that are kept on disk: what a gateway finds there after a restart, and what the file may be. */
+
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../../../support/folder.ts'
 import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
+import { given } from '../../../support/given.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { type EmbeddingService, startEmbeddingService } from '../../../support/network/embedding-service.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -45,7 +47,7 @@ async function searched(model = 'm') {
     const params = { name: 'find_tool', arguments: { query: 'umbrella' } }
     const { json } = await postModern(gateway.url, 'tools/call', params)
     assert.is(json.result.structuredContent.tools[0].name, 'b_getWeather')
-    const { kept } = ((await gateway.status()) as any).toolSearch.embeddings
+    const { kept } = given((await gateway.status()).toolSearch?.embeddings)
     return { asked: service.texts.length - 1, kept }
   } finally {
     await gateway.close()

@@ -1,4 +1,5 @@
 /** Runs that wait, are asked within a forEach, are cancelled in the middle, or outlive their definition. */
+
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -7,6 +8,8 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 const META = {
@@ -64,7 +67,7 @@ async function start(config: Partial<TestConfig>): Promise<GatewayUnderTest> {
 const callModern = (url: string, name: string, more: object = {}) =>
   postModern(url, 'tools/call', { name, arguments: {}, _meta: META, ...more })
 const running = async (gateway: GatewayUnderTest) =>
-  ((await gateway.status()) as any).workflows.reduce((sum: number, one: { running: number }) => sum + one.running, 0)
+  (await gateway.status()).workflows.reduce((sum, one) => sum + one.running, 0)
 
 async function sessionAt(url: string): Promise<Record<string, string>> {
   const params = {
@@ -97,7 +100,8 @@ const ASKING_EACH = composites({
     call('after', 'echo', { dependsOn: ['each'], arguments: { of: '{{.steps.each.output.iterations}}' } }),
   ],
 })
-const told = ({ structuredContent: { of } }: any) => of.map(({ action, content }: any) => [action, content?.ok])
+const told = ({ structuredContent: { of } }: RpcResult) =>
+  (of as { action: string; content?: { ok: boolean } }[]).map(({ action, content }) => [action, content?.ok])
 
 test('a user is asked once for each item, by whichever replica the client comes to', async () => {
   const [one, two] = await stage.twoReplicas({ compositeTools: ASKING_EACH })
@@ -109,7 +113,7 @@ test('a user is asked once for each item, by whichever replica the client comes 
     assert.ok(turn <= 3, 'no item is asked about twice')
     const { requestState, inputRequests } = json.result
     const inputResponses = Object.fromEntries(
-      Object.entries(inputRequests).map(([key, { params }]: [string, any]) => {
+      Object.entries(inputRequests).map(([key, { params }]) => {
         asked.push(params.message)
         return [
           key,
@@ -138,14 +142,14 @@ test('a user of a session is asked for each item while the call waits', async ()
   for (let count = 0; count < 3; count++) {
     await eventually('a question', () => next().length > 0)
     assert.ok(next().length <= 2, 'so many at a time')
-    const [{ id, params }] = next()
+    const { id, params } = given(next()[0])
     answered.add(id)
     const result =
       params.message === 'Is b right?' ? { action: 'decline' } : { action: 'accept', content: { ok: true } }
     await post(url, JSON.stringify({ jsonrpc: '2.0', id, result }), session)
   }
   await eventually('the answer', () => reader.messages.some(({ id }) => id === 'c'))
-  assert.equal(told(reader.messages.find(({ id }) => id === 'c').result), [
+  assert.equal(told(given(reader.messages.find(({ id }) => id === 'c')).result), [
     ['accept', true],
     ['decline', undefined],
     ['accept', true],

@@ -1,9 +1,11 @@
 /** What tools may answer inside steps: any JSON, in any place, of any size. A run ends well, or as an error result. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 let backend: RawServer
@@ -66,8 +68,8 @@ test.after(async () => {
 })
 
 /** Results of both tools in both eras; each of them is one, and nothing runs on. */
-async function results(): Promise<any[]> {
-  const answers: any[] = []
+async function results(): Promise<RpcResult[]> {
+  const answers: RpcResult[] = []
   for (const { name } of compositeTools) {
     const { json: modern } = await postModern(gateway.url, 'tools/call', { name, arguments: {} })
     const { json: legacy } = await post(gateway.url, rpc('tools/call', { name, arguments: {} }), session)
@@ -76,9 +78,9 @@ async function results(): Promise<any[]> {
       answers.push(result)
     }
   }
-  const { workflows } = (await gateway.status()) as any
+  const { workflows } = await gateway.status()
   assert.equal(
-    workflows.map(({ running }: { running: number }) => running),
+    workflows.map(({ running }) => running),
     [0, 0],
   )
   return answers
@@ -125,7 +127,7 @@ test('any JSON value in any place of an error, and messages that are none', asyn
 test('names that objects of JavaScript have of themselves are members like others, or none', async () => {
   reply = { result: '{"content":[],"structuredContent":{"a":{"b":{"c":1}},"__proto__":{"number":5},"list":[]}}' }
   const [, , modern] = await results()
-  assert.equal(modern.structuredContent, { used: 'completed', each: 'completed', deep: { b: { c: 1 } }, number: 0 })
+  assert.equal(modern?.structuredContent, { used: 'completed', each: 'completed', deep: { b: { c: 1 } }, number: 0 })
 })
 
 test('a result that is nested too deep, or too large, fails its step and frees what was held', async () => {
@@ -145,7 +147,10 @@ test('a result that is nested too deep, or too large, fails its step and frees w
   reply = { result: `{"content":[],"structuredContent":{"list":[${'0,'.repeat(2_000)}0]}}` }
   for (const { structuredContent } of (await results()).slice(2)) assert.is(structuredContent.each, 'failed')
   reply = { result: `{"content":[],"structuredContent":{"a":{"b":"${'x'.repeat(2_000_000)}"},"list":[1,2,3]}}` }
-  for (const { structuredContent } of (await results()).slice(2)) assert.is(structuredContent.deep.b.length, 2_000_000)
+  for (const { structuredContent } of (await results()).slice(2)) {
+    const { b } = structuredContent['deep'] as { b: string }
+    assert.is(b.length, 2_000_000)
+  }
 })
 
 test.run()

@@ -1,4 +1,5 @@
 /** Composite tools that ask their user, in both eras; a modern client's answer may come to any replica. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -6,6 +7,8 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import type { TestConfig } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import { questionOf } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const META = {
@@ -51,7 +54,7 @@ test('a modern client answers with its retry, and whichever replica it comes to 
   const [one, two] = await stage.twoReplicas({ compositeTools })
   const { json } = await call(one.url)
   assert.is(json.result.resultType, 'input_required')
-  const [[key, request]] = Object.entries(json.result.inputRequests) as [[string, any]]
+  const [key, request] = questionOf(json.result)
   assert.equal(request, {
     method: 'elicitation/create',
     params: { message: 'Release build x?', requestedSchema: schema },
@@ -102,11 +105,11 @@ test('a legacy client is asked in its session while the call waits', async () =>
     body: rpc('tools/call', { name: 'release', arguments: { what: 'x' } }, 'c'),
   })
   await eventually('the question', () => reader.messages.some(({ method }) => method === 'elicitation/create'))
-  const { id } = reader.messages.find(({ method }) => method === 'elicitation/create')
+  const { id } = given(reader.messages.find(({ method }) => method === 'elicitation/create'))
   const response = { jsonrpc: '2.0', id, result: { action: 'accept', content: { ok: true } } }
   await post(one.url, JSON.stringify(response), session)
   await eventually('the answer', () => reader.messages.some((message) => message.id === 'c'))
-  const { result } = reader.messages.find((message) => message.id === 'c')
+  const { result } = given(reader.messages.find((message) => message.id === 'c'))
   assert.equal(result.structuredContent, { do: 'push', sure: true, of: 'build x' })
 })
 

@@ -1,4 +1,5 @@
 /** Steps of composite tools at real servers, at those that ask or run tasks, with the caller's own credentials. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -8,6 +9,8 @@ import { exchanging, startExchangingGateway } from '../../../support/gateway/exc
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { injecting, startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { BASE_HEADERS, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { questionOf, type RpcResult } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { startAskingServer } from '../../../support/servers/asking-server.ts'
 import { startMcpServer } from '../../../support/servers/dual-server.ts'
 import { answer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
@@ -52,7 +55,7 @@ async function callInSession(url: string, name: string, capabilities: object = {
   const respond = (id: unknown, result: object) => post(url, JSON.stringify({ jsonrpc: '2.0', id, result }), session)
   const result = async () => {
     await eventually('the answer', () => reader.messages.some((message) => message.id === 'c'))
-    return reader.messages.find((message) => message.id === 'c').result
+    return given(reader.messages.find((message) => message.id === 'c')).result
   }
   return { session, questions, respond, result }
 }
@@ -117,7 +120,7 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
       answer: { role: 'assistant', model: 'm', content: { type: 'text', text: 'Ada' } },
     },
   }
-  for (const [what, { method, params, answer: given }] of Object.entries(questions)) {
+  for (const [what, { method, params, answer: answered }] of Object.entries(questions)) {
     const asking = kept(
       await startAskingServer({
         method,
@@ -139,31 +142,32 @@ test('a tool of a step that asks its client gets the answer, in both eras, for e
         },
       }),
     })
-    const isGiven = ({ both }: { both: string }) => {
+    const isGiven = ({ structuredContent }: RpcResult) => {
+      const both = String(structuredContent['both'])
       assert.is(both.split('got ').length, 3, what)
       assert.match(both, /Ada.*Ada/)
     }
     const legacy = await callInSession(url, 'twice')
     for (const count of [1, 2]) {
       await eventually('a question', () => legacy.questions().length === count)
-      const question = legacy.questions()[count - 1]
+      const question = given(legacy.questions()[count - 1])
       assert.is(question.method, method)
       assert.equal(question.params, params)
-      await legacy.respond(question.id, given)
+      await legacy.respond(question.id, answered)
     }
-    isGiven((await legacy.result()).structuredContent)
+    isGiven(await legacy.result())
 
     const calls = asking.asking.length
     const call = { name: 'twice', arguments: {}, _meta: MODERN_META({ elicitation: {}, sampling: {} }) }
     let { json } = await postModern(url, 'tools/call', call)
     for (const _ of ['one', 'two']) {
       assert.is(json.result.resultType, 'input_required')
-      const [[key, request]] = Object.entries(json.result.inputRequests) as [[string, any]]
+      const [key, request] = questionOf(json.result)
       assert.is(request.method, method)
       const { requestState } = json.result
-      json = (await postModern(url, 'tools/call', { ...call, requestState, inputResponses: { [key]: given } })).json
+      json = (await postModern(url, 'tools/call', { ...call, requestState, inputResponses: { [key]: answered } })).json
     }
-    isGiven(json.result.structuredContent)
+    isGiven(json.result)
     assert.is(asking.asking.length, calls + 2, 'no step is done twice')
   }
 })
@@ -186,9 +190,9 @@ test('the tool of a step is called without the tasks extension, and one that giv
       era: 'modern',
       tools: [tool('job')],
       call(request) {
-        const meta = request.message.params?.['_meta'] as any
-        const { extensions } = meta['io.modelcontextprotocol/clientCapabilities']
-        assert.equal(extensions.other, { a: 1 })
+        const meta = request.message.params?.['_meta'] as Record<string, { extensions: Record<string, unknown> }>
+        const { extensions } = given(meta['io.modelcontextprotocol/clientCapabilities'])
+        assert.equal(extensions['other'], { a: 1 })
         return answer(
           request,
           isLying || extensions[extension] !== undefined

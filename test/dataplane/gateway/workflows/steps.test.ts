@@ -4,6 +4,8 @@ import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import type { RpcResult } from '../../../support/gateway/rpc-message.ts'
+import { given } from '../../../support/given.ts'
 import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 /** Composite tools over HTTP: order, values, failures, bounds. */
@@ -11,7 +13,7 @@ import { answer, type RawRequest, type RawServer, startRawServer, tool } from '.
 type Definition = NonNullable<GatewayConfig['compositeTools']>[number]
 
 /** What the backends answer, by the tool's name and arguments. */
-const replies: Record<string, (args: any, request: RawRequest) => string | undefined> = {}
+const replies: Record<string, (args: unknown, request: RawRequest) => string | undefined> = {}
 const echo = (args: unknown) => JSON.stringify({ content: [{ type: 'text', text: 'said' }], structuredContent: args })
 
 let modernBackend: RawServer
@@ -139,8 +141,14 @@ test.before.each(() => {
   for (const name of Object.keys(replies)) delete replies[name]
 })
 
+/** What the status says of the workflow `failing`. */
+const failing = async () => given((await gateway.status()).workflows.find(({ name }) => name === 'failing'))
+
 /** The result in each era, which has to be the same. */
-async function call(name: string, args: object = {}): Promise<any> {
+async function call(
+  name: string,
+  args: object = {},
+): Promise<Pick<RpcResult, 'content' | 'structuredContent' | 'isError'>> {
   const { json } = await postModern(gateway.url, 'tools/call', { name, arguments: args })
   const legacy = await post(gateway.url, rpc('tools/call', { name, arguments: args }), session)
   const { resultType, ...result } = json.result
@@ -149,7 +157,7 @@ async function call(name: string, args: object = {}): Promise<any> {
   return result
 }
 
-const textOf = ({ content }: any) => content[0].text as string
+const textOf = ({ content }: Pick<RpcResult, 'content'>) => content[0].text
 
 test('steps get values of parameters and of steps before them, at any depth and with their types', async () => {
   const result = await call('chain', { word: 'hey' })
@@ -162,9 +170,9 @@ test('steps get values of parameters and of steps before them, at any depth and 
     usual: 1.5,
   })
   assert.equal(JSON.parse(textOf(result)), result.structuredContent)
-  const sent = legacyBackend.calls('tools/call').at(-1)?.message.params as any
-  assert.is(sent.name, 'hidden')
-  assert.equal(sent.arguments, { deep: [{ at: ['hey!', 3] }] })
+  const sent = legacyBackend.calls('tools/call').at(-1)?.message.params
+  assert.is(sent?.['name'], 'hidden')
+  assert.equal(sent?.['arguments'], { deep: [{ at: ['hey!', 3] }] })
 })
 
 test('integers beyond the precision of JavaScript stay as they were written', async () => {
@@ -178,20 +186,20 @@ test('integers beyond the precision of JavaScript stay as they were written', as
 
 test('a list shows composite tools behind the others, with what they may do; clashes are stated', async () => {
   const { json } = await postModern(gateway.url, 'tools/list')
-  const tools = json.result.tools as any[]
+  const { tools } = json.result
   assert.equal(
     tools.map(({ name }) => name),
     ['new_echo', 'new_hidden', 'new_odd', 'old_odd', 'chain', 'each', 'failing', 'going_on', 'slow', 'unknown'],
   )
-  const named = (name: string) => tools.find((one) => one.name === name)
+  const named = (name: string) => given(tools.find((one) => one.name === name))
   assert.equal(named('chain').annotations, { readOnlyHint: true, destructiveHint: false, openWorldHint: false })
   assert.equal(named('failing').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
   assert.equal(named('unknown').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
   assert.equal(named('chain').outputSchema.required, ['word'])
-  assert.is(named('chain').inputSchema.properties.word.type, 'string')
-  const { problems } = (await gateway.status()) as any
+  assert.is(named('chain').inputSchema.properties['word']?.type, 'string')
+  const { problems } = await gateway.status()
   assert.equal(
-    problems.map(({ code, message }: any) => `${code}: ${message}`),
+    problems.map(({ code, message }) => `${code}: ${message}`),
     [
       'CompositeTool: claims is not shown: readOnlyHint: true is contradicted by the tools it calls',
       'CompositeTool: new_hidden is not shown: new has a tool of this name',
@@ -218,9 +226,9 @@ test('wrong arguments and too many items are error results', async () => {
 
 test('a step is repeated for each item, so many at a time', async () => {
   const { structuredContent } = await call('each', { items: ['a', { b: 1 }, null] })
-  assert.is(structuredContent.completed, 3)
+  assert.is(structuredContent['completed'], 3)
   assert.equal(
-    structuredContent.iterations.map(({ output }: any) => output),
+    (structuredContent['iterations'] as { output: unknown }[]).map(({ output }) => output),
     [
       { it: 'a', at: 0, text: 'said' },
       { it: { b: 1 }, at: 1, text: 'said' },
@@ -251,9 +259,7 @@ test('a step that takes too long fails, and is ended at the backend', async () =
   replies['odd'] = () => undefined
   const result = await call('slow')
   assert.is(textOf(result), 'slow: step "waits" has failed: it took longer than 0.3 s')
-  await eventually('no call left', async () =>
-    ((await gateway.status()) as any).workflows.every((one: any) => one.running === 0),
-  )
+  await eventually('no call left', async () => (await gateway.status()).workflows.every(({ running }) => running === 0))
 })
 
 test('an unknown tool is an error result that names the step', async () => {
@@ -263,7 +269,6 @@ test('an unknown tool is an error result that names the step', async () => {
 test('the status tells what runs; a client that cancels ends it', async () => {
   let closed = 0
   replies['odd'] = () => undefined
-  const statusOf = async () => ((await gateway.status()) as any).workflows.find((one: any) => one.name === 'failing')
   const cancelling = new AbortController()
   const running = fetch(gateway.url, {
     method: 'POST',
@@ -275,14 +280,14 @@ test('the status tells what runs; a client that cancels ends it', async () => {
     () => closed++,
     () => closed++,
   )
-  await eventually('it runs', async () => (await statusOf()).running === 1)
-  assert.equal((await statusOf()).steps, ['tried'])
+  await eventually('it runs', async () => (await failing()).running === 1)
+  assert.equal((await failing()).steps, ['tried'])
   await post(
     gateway.url,
     JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'to-cancel' } }),
     session,
   )
-  await eventually('it has ended', async () => (await statusOf()).running === 0)
+  await eventually('it has ended', async () => (await failing()).running === 0)
   await eventually('its response ends', () => closed === 1)
 })
 
@@ -290,12 +295,10 @@ test('the end of a session ends what it runs', async () => {
   replies['odd'] = () => undefined
   const other = await openSession(gateway.url)
   const running = post(gateway.url, rpc('tools/call', { name: 'failing', arguments: {} }), other)
-  const runs = async () =>
-    ((await gateway.status()) as any).workflows.find((one: any) => one.name === 'failing').running
-  await eventually('it runs', async () => (await runs()) === 1)
+  await eventually('it runs', async () => (await failing()).running === 1)
   await fetch(gateway.url, { method: 'DELETE', headers: other })
   await running
-  assert.is(await runs(), 0)
+  assert.is((await failing()).running, 0)
 })
 
 test('a modern client that goes away ends what it runs, at the backend as well', async () => {
@@ -333,9 +336,7 @@ test('a modern client that goes away ends what it runs, at the backend as well',
   leaving.abort()
   await running
   assert.is(gone, true)
-  const runs = async () =>
-    ((await gateway.status()) as any).workflows.find((one: any) => one.name === 'failing').running
-  await eventually('it has ended', async () => (await runs()) === 0)
+  await eventually('it has ended', async () => (await failing()).running === 0)
   // Another attempt would be a second call.
   assert.is(modernBackend.calls('tools/call').length, before + 1)
 })
