@@ -32,15 +32,18 @@ export function catalogTools(files: readonly string[], most: number): readonly C
   return [...tools.values()].slice(0, most)
 }
 
-function entriesOf(catalog: any): readonly Entry[] {
+type Listed = { server?: Entry } & Entry
+
+function entriesOf(catalog: Listed[] | { data?: { servers?: Listed[] }; servers?: Listed[] }): readonly Entry[] {
   const list = Array.isArray(catalog) ? catalog : (catalog.data?.servers ?? catalog.servers ?? [])
-  return list.map((entry: { server?: Entry } & Entry) => entry.server ?? entry)
+  return list.map((entry) => entry.server ?? entry)
 }
 
 function toolOf({ name, description, packages = [] }: Entry): CatalogTool | undefined {
   if (typeof name !== 'string' || typeof description !== 'string' || description.length < 20) return undefined
   const settings = packages.flatMap(
-    (one) => (one['environment_variables'] ?? one['environmentVariables'] ?? []) as any[],
+    (one) =>
+      (one['environment_variables'] ?? one['environmentVariables'] ?? []) as { name: string; description: string }[],
   )
   const properties = settings.map(({ name, description }) => [name, { type: 'string', description }] as const)
   return {

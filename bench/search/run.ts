@@ -13,6 +13,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { RpcMessage, RpcResult } from '../../test/support/gateway/rpc-message.ts'
 import { endParts, start } from '../gateway/parts.ts'
 import { type CatalogTool, catalogTools } from './catalog.ts'
 import { tasks } from './tasks.ts'
@@ -27,7 +28,7 @@ const tools = catalogTools(process.argv.slice(2), MOST_TOOLS)
 const tokens = (text: string): number => Math.round(text.length / 4)
 const percent = (part: number, whole: number): string => `${((part / whole) * 100).toFixed(0)} %`
 
-async function ask(url: string, method: string, params: Record<string, unknown> = {}): Promise<any> {
+async function ask(url: string, method: string, params: Record<string, unknown> = {}): Promise<RpcResult> {
   const name = params['name']
   const headers = {
     'content-type': 'application/json',
@@ -37,7 +38,7 @@ async function ask(url: string, method: string, params: Record<string, unknown> 
     ...(typeof name === 'string' && { 'mcp-name': name }),
   }
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } })
-  const { result, error } = (await (await fetch(`${url}/mcp`, { method: 'POST', headers, body })).json()) as any
+  const { result, error } = (await (await fetch(`${url}/mcp`, { method: 'POST', headers, body })).json()) as RpcMessage
   if (error !== undefined) throw new Error(JSON.stringify(error))
   return result
 }

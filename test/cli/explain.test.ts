@@ -92,7 +92,10 @@ test('a running gateway explains on its admin listener', async () => {
     const ask = async (body: string, type = 'application/json') => {
       const init = { method: 'POST', headers: { 'content-type': type }, body }
       const response = await fetch(`${gateway.adminUrl}/explain`, init)
-      return { status: response.status, json: (await response.json()) as any }
+      return {
+        status: response.status,
+        json: (await response.json()) as { allowed: boolean; policies: [{ id: string }] },
+      }
     }
     const allowed = await ask(JSON.stringify({ caller: { sub: 'eve', groups: ['eng'] }, tool: 'b_echo' }))
     assert.is(allowed.json.allowed, true)

@@ -249,9 +249,10 @@ test('a Secret that two find empty is filled once; a certificate near its end is
   const config = loadKubeConfig(operatorKubeconfig(cluster.plane))
   const { log, lines } = keptLog()
   const reviewer = {
-    async review(body: any) {
-      const response = { uid: body.request.uid, allowed: true as const, warnings: ['seen'] }
-      return { apiVersion: body.apiVersion, kind: body.kind, response }
+    async review(body: unknown) {
+      const { request } = body as { request: { uid: string } }
+      const response = { uid: request.uid, allowed: true, warnings: ['seen'] } as const
+      return { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response } as const
     },
   }
   // An object that is there already is not sent by kubectl where nothing has changed.

@@ -233,7 +233,7 @@ test('what an admission policy adds to and changes in every write is no fight', 
   apply(policy, binding)
   const containers = (name: string) =>
     read('deployment', name)
-      .spec.template.spec.containers.map((one: any) => `${one.name}=${one.image}`)
+      .spec.template.spec.containers.map((one) => `${one.name}=${one.image}`)
       .sort()
       .join()
   await eventually(() => {

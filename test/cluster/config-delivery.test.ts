@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { given } from '../support/given.ts'
 import { newCluster } from './support/cluster.ts'
 import { gateway, group, server } from './support/manifests.ts'
 import { eventually, OPERATOR_USER } from './support/operator-process.ts'
@@ -9,7 +10,7 @@ const cluster = newCluster()
 const { apply, condition, kubectl, read } = cluster
 
 const hash = () => read('configmap', 'front-vmcp-config').metadata.annotations['portico.dev/config-hash']
-const pods = (instance: string): any[] => cluster.list('pods', '-l', `app.kubernetes.io/instance=${instance}`)
+const pods = (instance: string) => cluster.list('pods', '-l', `app.kubernetes.io/instance=${instance}`)
 const touches = () =>
   cluster.plane
     .writes()
@@ -40,7 +41,7 @@ test.before(async () => {
   apply(group(), server('everything'), gateway('front'))
   for (const instance of ['front', 'everything']) {
     const [pod] = await eventually(() => pods(instance).length > 0 && pods(instance), `a pod of ${instance}`)
-    run(pod.metadata.name)
+    run(given(pod).metadata.name)
   }
 })
 
@@ -59,7 +60,7 @@ test('a changed configuration is brought to pods that can’t be asked', async (
     apply(filtered(tool))
     await eventually(() => hash() !== before, 'the configuration changes')
     await eventually(
-      () => pods('front')[0].metadata.annotations?.['portico.dev/config-hash'] === hash(),
+      () => pods('front')[0]?.metadata.annotations?.['portico.dev/config-hash'] === hash(),
       'the pod is touched',
     )
   }
@@ -76,7 +77,7 @@ test('that pods can’t be asked is said once', async () => {
   const events = cluster
     .list('events')
     .filter(
-      ({ reason, regarding, involvedObject }: any) =>
+      ({ reason, regarding, involvedObject }) =>
         reason === 'PodsNotAsked' && (regarding ?? involvedObject)?.name === 'front',
     )
   assert.is(events.length, 1)

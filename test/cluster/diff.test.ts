@@ -40,7 +40,7 @@ const versions = () =>
 const OBJECTS = [group(), telemetry('main'), server('one', 'main'), gateway('front', 'main')]
 const OTHER = {
   ...telemetry('main').spec,
-  openTelemetry: { ...telemetry('main').spec['openTelemetry'], endpoint: 'https://other.example:4318' },
+  openTelemetry: { ...(telemetry('main').spec['openTelemetry'] as object), endpoint: 'https://other.example:4318' },
 }
 
 test.before(async () => {

@@ -2,9 +2,11 @@
  * Two installations for all namespaces on one API server, each under the rights that Helm gives it: which object is
  * whose, what they may refer to, and how one is handed over.
  */
+
 import { execFileSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { LiveObject } from '../support/operator/live-object.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { CHART, helm } from './support/helm.ts'
 import { gateway, group, type Manifest, server, telemetry, yaml } from './support/manifests.ts'
@@ -23,7 +25,7 @@ let main: OperatorProcess
 let blue: OperatorProcess
 
 const eventually: typeof within = (check, what) => within(check, what, 90_000)
-const read = (kind: string, name: string) => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const read = (kind: string, name: string): LiveObject => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
 const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
 const change = (kind: string, name: string, spec: object) =>
   plane.kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
@@ -32,7 +34,7 @@ function of(installation: string, object: Manifest): Manifest {
   return { ...object, metadata }
 }
 const isReady = (kind: string, name: string) =>
-  read(kind, name).status?.conditions?.some(({ type, status }: any) => type === 'Ready' && status === 'True')
+  read(kind, name).status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')
 
 function called(...args: readonly string[]): void {
   const { status, stderr } = helm(plane.directory, [...args, '--kubeconfig', plane.kubeconfig])
@@ -106,11 +108,11 @@ test('each object is looked after by the installation that its label names, whoe
   for (const [name, users] of Object.entries(whose)) assert.equal(writers(name), users, name)
   assert.equal(names('deployment').split('\n').length, made.length, 'nothing is made for what nobody looks after')
   const referrers = (name: string) =>
-    read('mcpotel', name).status.referencingWorkloads.map(({ kind, name: its }: any) => `${kind}/${its}`)
+    read('mcpotel', name).status.referencingWorkloads.map(({ kind, name: its }) => `${kind}/${its}`)
   assert.equal(referrers('plain'), ['MCPServer/three', 'MCPServer/two'])
   assert.equal(referrers('azure'), ['MCPServer/one', 'VirtualMCPServer/front'])
   const { conditions } = read('mcpserver', 'four').status
-  assert.is(conditions.find(({ type }: any) => type === 'ReferencesResolved').status, 'True')
+  assert.is(conditions.find(({ type }) => type === 'ReferencesResolved')?.status, 'True')
   assert.equal(read('mcpg', 'tools').status.servers, ['four', 'one', 'three', 'two'])
 })
 
@@ -137,7 +139,7 @@ test('each counts the objects that it looks after', async () => {
 test('an object is handed over by its label, without its pods being touched', async () => {
   const pods = () => {
     const { items } = JSON.parse(plane.kubectl(['get', 'pods', '-l', 'app.kubernetes.io/instance=one', '-o', 'json']))
-    return items.map(({ metadata }: any) => `${metadata.uid} ${metadata.resourceVersion}`)
+    return (items as LiveObject[]).map(({ metadata }) => `${metadata.uid} ${metadata.resourceVersion}`)
   }
   const generation = () => read('deployment', 'one-mcp').metadata.generation
   await eventually(() => pods().length === 1, 'a pod')
@@ -176,9 +178,9 @@ test('each holds its own configs, whoever refers to them, and lets go of its own
   const finalizers = (name: string): readonly string[] => read('mcpotel', name).metadata.finalizers ?? []
   await eventually(() => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD), 'both are held')
   plane.kubectl(['delete', 'mcpotel', 'plain', '--wait=false'])
-  const blocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }: any) => type === 'DeletionBlocked')
+  const blocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }) => type === 'DeletionBlocked')
   await eventually(() => blocked()?.status === 'True', 'it is blocked')
-  assert.match(blocked().message, 'MCPServer "two"')
+  assert.match(blocked()?.message ?? '', 'MCPServer "two"')
   await main.stop()
   await blue.stop()
   const release = (...args: string[]) =>

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { defaultImage as OWN_IMAGE } from '../../cli/package-info.ts'
+import type { LiveObject } from '../support/operator/live-object.ts'
 import { newCluster } from './support/cluster.ts'
 import { gateway, group, manifest, proxy, server, telemetry } from './support/manifests.ts'
 import { eventually, OPERATOR_USER } from './support/operator-process.ts'
@@ -51,7 +52,7 @@ test('manifests become Deployments, Services and ConfigMaps, with status', async
   const [owner] = read('deployment', 'front-vmcp').metadata.ownerReferences
   assert.is(owner.kind, 'VirtualMCPServer')
   const { containers } = read('deployment', 'front-vmcp').spec.template.spec
-  assert.equal([...new Set(containers.map(({ image }: any) => image))], [OWN_IMAGE], 'without --image it is ours')
+  assert.equal([...new Set(containers.map(({ image }) => image))], [OWN_IMAGE], 'without --image it is ours')
   await eventually(() => condition('vmcp', 'front', 'Valid')?.status === 'True', 'the gateway is valid')
 })
 
@@ -103,7 +104,7 @@ test('pods pass Pod Security “restricted”: the ReplicaSet may create them', 
     const items = cluster.list('pods')
     return items.length >= 3 && items
   }, 'pods of three workloads')
-  assert.ok(pods.every((pod: any) => pod.metadata.labels['app.kubernetes.io/managed-by'] === 'portico'))
+  assert.ok(pods.every((pod) => pod.metadata.labels['app.kubernetes.io/managed-by'] === 'portico'))
 })
 
 test('kubectl get mcpotel shows its columns', async () => {
@@ -126,10 +127,10 @@ test('referencingWorkloads follows each kind that is created, moved and deleted'
   for (const { kind, name } of everyone) {
     apply(makers[kind as keyof typeof makers](name, 'other'))
     await eventually(
-      () => referrers('other')?.some((one: any) => one.kind === kind && one.name === name),
+      () => referrers('other')?.some((one) => one.kind === kind && one.name === name),
       `${kind} moved to other`,
     )
-    await eventually(() => !referrers('main')?.some((one: any) => one.kind === kind), `${kind} left main`)
+    await eventually(() => !referrers('main')?.some((one) => one.kind === kind), `${kind} left main`)
   }
   assert.equal(referrers('other'), everyone)
   kubectl(['delete', 'mcprp', 'remote'])
@@ -172,7 +173,7 @@ test('a changed spec costs one write for each changed child and at most one for 
   changed.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['echo'] }] } }
   apply(changed)
   await eventually(
-    () => read('configmap', 'front-vmcp-config').data['gateway.yaml'].includes('echo'),
+    () => read('configmap', 'front-vmcp-config').data['gateway.yaml']?.includes('echo'),
     'the configuration follows',
   )
   await quiet()
@@ -189,7 +190,7 @@ test('a deleted child comes back, a hand edit is corrected', async () => {
   kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
   await eventually(
     () =>
-      read('deployment', 'front-vmcp').spec.template.spec.containers.find((one: any) => one.name === 'vmcp').image ===
+      read('deployment', 'front-vmcp').spec.template.spec.containers.find((one) => one.name === 'vmcp')?.image ===
       OWN_IMAGE,
     'the image is put back',
   )
@@ -210,7 +211,7 @@ test('labels, annotations, a restart and the scale of others are left alone', as
   touched.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['add'] }] } }
   apply(touched)
   await eventually(
-    () => read('configmap', 'front-vmcp-config').data['gateway.yaml'].includes('- add'),
+    () => read('configmap', 'front-vmcp-config').data['gateway.yaml']?.includes('- add'),
     'the operator has worked since',
   )
   await quiet()
@@ -297,7 +298,7 @@ test('a changed MCPTelemetryConfig comes to every configuration, and no pod is r
   const workloads = ['moved-mcp', 'moved-mcprp', 'moved-vmcp']
   apply(telemetry('moving'), server('moved', 'moving'), proxy('moved', 'moving'), gateway('moved', 'moving'))
   const all = ['MCPRemoteProxy/moved', 'MCPServer/moved', 'VirtualMCPServer/moved']
-  const told = () => (referrers('moving') ?? []).map((one: any) => `${one.kind}/${one.name}`).sort()
+  const told = () => (referrers('moving') ?? []).map((one) => `${one.kind}/${one.name}`).sort()
   await eventually(() => `${told()}` === `${all}`, 'all three are named')
   for (const name of workloads) await eventually(() => exists('deployment', name), `deployment ${name}`)
   const templates = () => workloads.map((name) => read('deployment', name).spec.template)
@@ -323,17 +324,17 @@ test('a manifest of the wrong shape is refused by the API server with the rule�
 test('events tell of transitions, once each', async () => {
   const items = cluster.list('events')
   const ours = items.filter(
-    (event: any) =>
+    (event) =>
       event.reportingComponent === 'portico.dev/operator' || event.reportingController === 'portico.dev/operator',
   )
-  assert.is(ours.filter((event: any) => event.reason === 'NameTaken').length, 1)
-  assert.is(ours.filter((event: any) => event.reason === 'SecretKeyNotFound').length, 1)
-  const progress = ours.filter((event: any) => event.reason === 'Progressing')
+  assert.is(ours.filter((event) => event.reason === 'NameTaken').length, 1)
+  assert.is(ours.filter((event) => event.reason === 'SecretKeyNotFound').length, 1)
+  const progress = ours.filter((event) => event.reason === 'Progressing')
   assert.ok(
-    progress.every((event: any) => event.type === 'Normal'),
+    progress.every((event) => event.type === 'Normal'),
     'pods on their way are no reason to warn',
   )
-  const isNew = ({ regarding = {}, involvedObject = regarding }: any) => involvedObject.name === 'remote'
+  const isNew = ({ regarding, involvedObject = regarding }: LiveObject) => involvedObject?.name === 'remote'
   assert.equal(ours.filter(isNew), [], 'that a new workload is on its way is no event')
 })
 

@@ -1,8 +1,10 @@
 /** Policies on their way through a cluster: kubectl, operator, ConfigMap, mounted volume, the decisions of a running gateway. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { serveGateway } from '../../dataplane/gateway/index.ts'
 import { openSession, post, postModern, rpc } from '../support/gateway/post.ts'
+import { given } from '../support/given.ts'
 import { keptLog } from '../support/kept-log.ts'
 import { type MountedVolume, mountVolume } from '../support/mounted-volume.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../support/servers/raw-server.ts'
@@ -89,11 +91,14 @@ class MountedGateway {
 
 /** The configuration of a gateway; its server, which the cluster's DNS would name, is here. */
 const configOf = (name: string): string =>
-  read('configmap', `${name}-vmcp-config`).data['gateway.yaml'].replace(/http:\/\/mcp-everything\S+/, backend.url)
+  given(read('configmap', `${name}-vmcp-config`).data['gateway.yaml']).replace(
+    /http:\/\/mcp-everything\S+/,
+    backend.url,
+  )
 
 const guarded = (name: string, authz: object) => {
   const made = gateway(name)
-  Object.assign(made.spec['incomingAuth'], authz)
+  Object.assign(made.spec['incomingAuth'] as object, authz)
   return made
 }
 

@@ -5,7 +5,9 @@ import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject } from '../../operator/model/view.ts'
 import { Reflector, type ReflectorOptions } from '../../operator/runtime/watch/reflector.ts'
+import { given } from '../support/given.ts'
 import { startCutProxy } from '../support/network/cut-proxy.ts'
+import type { LiveObject } from '../support/operator/live-object.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { eventually } from './support/operator-process.ts'
 
@@ -83,7 +85,7 @@ test('lists in pages, then follows what comes, changes and goes', async () => {
   create('later')
   await eventually(() => objects.has('later'), 'a created object is seen')
   create('later', '2')
-  await eventually(() => (objects.get('later') as any).data.value === '2', 'a change is seen')
+  await eventually(() => (objects.get('later') as LiveObject | undefined)?.data['value'] === '2', 'a change is seen')
   remove('later')
   await eventually(() => !objects.has('later'), 'a deletion is seen')
   assert.is(reflector.metrics.lists, 1)
@@ -147,12 +149,12 @@ test('metadata alone is asked for where that is enough', async () => {
   create('slim', 'not to be seen')
   const { reflector, objects } = watched({ metadataOnly: true })
   await reflector.synced
-  const object = objects.get('slim') as any
+  const object = given(objects.get('slim'))
   assert.is(object.kind, 'ConfigMap')
-  assert.is(object.data, undefined)
+  assert.not('data' in object)
   create('slim-later')
   await eventually(() => objects.has('slim-later'), 'the watch gives metadata too')
-  assert.is((objects.get('slim-later') as any).data, undefined)
+  assert.not('data' in given(objects.get('slim-later')))
 })
 
 test('an empty list of metadata is a list', async () => {

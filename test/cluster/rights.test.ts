@@ -135,7 +135,7 @@ test('the operator’s own options say who reaches admin listeners and what pod 
   await eventually(() => exists('deployment', 'taking-mcp'), 'the template is taken')
   const { ingress } = read('networkpolicy', 'taking-mcp').spec
   assert.equal(
-    ingress[1].from.map((peer: any) => peer.namespaceSelector.matchLabels['kubernetes.io/metadata.name']),
+    ingress[1]?.from.map((peer) => peer.namespaceSelector.matchLabels['kubernetes.io/metadata.name']),
     ['tools', 'monitoring'],
   )
 })

@@ -3,6 +3,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { matches } from '../../operator/runtime/children/matches.ts'
+import { given } from '../support/given.ts'
+import type { LiveObject } from '../support/operator/live-object.ts'
 import { newCluster } from './support/cluster.ts'
 import { eventually } from './support/operator-process.ts'
 
@@ -15,7 +17,7 @@ const { kubectl } = cluster
 test.before(() => cluster.install())
 test.after(() => cluster.stop())
 
-const rendered = (): any[] => {
+const rendered = (): LiveObject[] => {
   const text = execFileSync('bin/portico', ['render', SAMPLES], {
     cwd: root,
     encoding: 'utf8',
@@ -23,14 +25,14 @@ const rendered = (): any[] => {
   return parseAllDocuments(text).map((document) => document.toJS())
 }
 
-const managed = (): any[] =>
+const managed = () =>
   cluster.list(
     'deployments,statefulsets,services,configmaps,serviceaccounts,networkpolicies,roles,rolebindings,pvc',
     '-l',
     'app.kubernetes.io/managed-by=portico',
   )
 
-const title = ({ kind, metadata }: any) => `${kind}/${metadata.name}`
+const title = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`
 
 test('with Role alone, in its own namespace: the namespaced variant has all the rights it needs', async () => {
   kubectl(['delete', 'clusterrolebinding', 'portico-operator'])
@@ -67,7 +69,7 @@ test('`portico render` equals what the cluster gets, but for what the server and
   )
   assert.equal(live.map(title).sort(), expected.map(title).sort())
   for (const child of expected) {
-    const there = live.find((one: any) => title(one) === title(child))
+    const there = given(live.find((one) => title(one) === title(child)))
     assert.ok(
       matches(child, there),
       `${title(child)}\n${JSON.stringify(child, null, 1)}\n${JSON.stringify(there, null, 1)}`,

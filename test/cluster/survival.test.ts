@@ -28,7 +28,7 @@ async function start(args: readonly string[] = [], file = kubeconfig): Promise<O
 const remove = (kind: string, name: string) => kubectl(['delete', kind, name, '--wait=false'])
 const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const referrers = (name: string) =>
-  (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one: any) => `${one.kind}/${one.name}`)
+  (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one) => `${one.kind}/${one.name}`)
 const names = (kind: string) =>
   kubectl(['get', kind, '-o', 'name'])
     .split('\n')
@@ -200,7 +200,7 @@ test('a malformed object among good ones harms only itself', async () => {
   const crd = read('crd', 'mcpremoteproxies.portico.dev')
   const good = structuredClone(crd)
   const [version] = crd.spec.versions
-  version.schema.openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  version.schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } }
   const replace = (object: unknown) =>
     kubectl(['replace', '--force=false', '-f', '-'], { input: JSON.stringify(object) })
   replace({ ...crd, metadata: { name: crd.metadata.name } })
@@ -267,7 +267,7 @@ test('a denied write is shown, harms nobody else, and heals with the rights', as
     })
   const operator = await start()
   withRules(
-    role.rules.map((rule: any) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
+    role.rules.map((rule) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
   )
   await delay(500)
   apply(gateway('denied'))
@@ -289,7 +289,9 @@ test('two operators at once: one works, the other takes over, and no write is ma
   const leading = async () => {
     const states = await Promise.all(
       operators.map(async (operator) =>
-        operator.exited ? false : ((await (await fetch(`${operator.health}/status`)).json()) as any).leading,
+        operator.exited
+          ? false
+          : ((await (await fetch(`${operator.health}/status`)).json()) as { leading: boolean }).leading,
       ),
     )
     return states.indexOf(true)

@@ -136,7 +136,7 @@ test('each gateway shows the tools of the servers in its group, and no other', a
   for (const { kind, metadata, spec } of changes.wanted) {
     if (kind !== 'VirtualMCPServer') continue
     // What is behind a proxy has a private address here, which a proxy calls for nobody.
-    const servers = changes.wanted.filter((one) => one.kind === 'MCPServer' && groupOf(one) === spec['groupRef'].name)
+    const servers = changes.wanted.filter((one) => one.kind === 'MCPServer' && groupOf(one) === spec.groupRef?.name)
     const names = servers.map((one) => one.metadata.name).sort()
     const { status } = get<{ status: { url: string } }>(kind, metadata.name, '--namespace', NAMESPACE)
     await until(`${metadata.name} shows the tools of ${names}`, NAMESPACE, async () => {

@@ -21,7 +21,8 @@ const { log, text: logged } = keptLog()
 let waiting: (() => void)[] = []
 let asked = 0
 const reviewer = {
-  async review(body: any) {
+  async review(given: unknown) {
+    const body = given as { fails?: boolean; waits?: boolean; none?: boolean }
     asked++
     if (body.fails) throw new Error('a fault of ours')
     if (body.waits) await new Promise<void>((resolve) => waiting.push(resolve))

@@ -1,9 +1,11 @@
 /** `authServerConfig` on its way through a cluster: what kubectl applies, what pods get, and what kubectl tells. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
+import { given } from '../../support/given.ts'
 import { newCluster } from '../support/cluster.ts'
 import { group, manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
@@ -78,7 +80,7 @@ test('the object waits for its Secrets, serves once they are there, and keeps th
   await said('Valid', 'True')
   await said('ReferencesResolved', 'True')
   await said('AuthServerWarning', 'True NotPersistent /spec/authServerConfig: storage is memory')
-  const text = read('configmap', 'login-vmcp-config').data['gateway.yaml']
+  const text = given(read('configmap', 'login-vmcp-config').data['gateway.yaml'])
   const { authServer } = parse(text)
   assert.equal(authServer?.signingKeyFiles, ['../secrets/keys/signing.pem'])
   assert.is(authServer?.upstreamProviders[0]?.oidcConfig?.clientSecretFile, '../secrets/client/secret')

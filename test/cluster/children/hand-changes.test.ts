@@ -23,10 +23,9 @@ const refused = () => cluster.plane.writes().filter(({ user, code }) => user ===
 function content({ metadata, ...rest }: KubernetesObject): string {
   const { labels, annotations = {}, ownerReferences } = metadata
   const ours = Object.entries(annotations).filter(([key]) => key.startsWith('portico.dev/'))
-  const { status: _, ...body } = rest as Record<string, any>
-  if (body['spec']) {
-    for (const field of ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']) delete body['spec'][field]
-  }
+  const { status: _, ...body } = rest
+  const spec = body['spec'] as Record<string, unknown> | undefined
+  for (const field of ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']) delete spec?.[field]
   return canonicalJson({ ...body, metadata: { labels, annotations: Object.fromEntries(ours), ownerReferences } })
 }
 

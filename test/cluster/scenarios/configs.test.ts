@@ -1,6 +1,8 @@
 /** The life of every config kind, and what it is to all kinds of workload, on a real API server. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { CERTIFICATE, group, type Manifest, manifest } from '../support/manifests.ts'
 import { type Stage, startStage } from '../support/stage.ts'
 
@@ -89,8 +91,8 @@ let stage: Stage
 
 const made = (kind: string, { spec }: Config) => manifest(kind, 'mine', spec)
 const changedOf = (kind: string) => manifest(kind, 'mine', (configs[kind] as Config).changed)
-const finalizers = async (kind: string) => (await stage.find(kind, 'mine')).metadata.finalizers ?? []
-const isNamedBy = (users: string) => (config: any) =>
+const finalizers = async (kind: string) => (await stage.get(kind, 'mine')).metadata.finalizers ?? []
+const isNamedBy = (users: string) => (config: LiveObject) =>
   (config.status?.referencingWorkloads ?? []).map((one: { kind: string }) => one.kind).join() === users
 const configurations = () => Promise.all(workloads.map(([, child]) => stage.configOf(child)))
 
@@ -126,7 +128,7 @@ test('a workload names every config that is missing, and is served once all are 
   for (const [kind, child] of workloads) {
     const told = await stage.said(kind, 'user', 'ReferencesResolved', 'False ReferenceNotFound')
     for (const config of all) assert.match(told, `${config} "mine" is missing`)
-    assert.is((await stage.find(kind, 'user')).status.phase, 'Failed')
+    assert.is((await stage.get(kind, 'user')).status.phase, 'Failed')
     assert.is(await stage.find('Deployment', child), undefined)
   }
   stage.apply(...Object.entries(configs).map(([kind, config]) => made(kind, config)))
@@ -149,7 +151,7 @@ test('what changes in a config comes to every workload that names it', async () 
     MCPToolConfig: /filter:\s+- say\b[\s\S]*echo:[\s\S]*readOnlyHint: true/,
     MCPTelemetryConfig: /prometheus:\s+enabled: true/,
   }
-  const hashes = () => Promise.all(workloads.map(async ([kind]) => (await stage.find(kind, 'user')).status.configHash))
+  const hashes = () => Promise.all(workloads.map(async ([kind]) => (await stage.get(kind, 'user')).status.configHash))
   for (const [kind, pattern] of Object.entries(expected)) {
     const before = await hashes()
     stage.apply(changedOf(kind))
@@ -174,7 +176,7 @@ test('a CA bundle is mounted in every workload, which waits for it', async () =>
     await stage.said(kind, 'user', 'ReferencesResolved', 'True')
     await stage.configured(child, 'idp-ca')
     await stage.until('Deployment', child, ({ spec }) =>
-      spec.template.spec.volumes.some((one: any) => one.configMap?.name === 'idp-ca'),
+      spec.template.spec.volumes.some((one) => one.configMap?.name === 'idp-ca'),
     )
   }
 })

@@ -1,6 +1,8 @@
 /** Groups and the life of a VirtualMCPServer on a real API server. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { LiveObject, LivePodTemplate } from '../../support/operator/live-object.ts'
 import { group, type Manifest, manifest } from '../support/manifests.ts'
 import { type Stage, startStage } from '../support/stage.ts'
 import { standsStill } from '../support/stands-still.ts'
@@ -19,10 +21,10 @@ const gateway = (spec: object = {}): Manifest =>
 const definition = (name: string, tool: string): Manifest =>
   manifest('VirtualMCPCompositeToolDefinition', name, { name, steps: [{ id: 'one', tool }] })
 
-const has = (members: string) => (front: any) =>
+const has = (members: string) => (front: LiveObject) =>
   (front.status?.discoveredBackends ?? []).map(({ name }: { name: string }) => name).join() === members
-const front = (wanted?: (object: any) => unknown) => stage.until('VirtualMCPServer', 'front', wanted)
-const pods = async (wanted: (template: any) => unknown) =>
+const front = (wanted?: (object: LiveObject) => unknown) => stage.until('VirtualMCPServer', 'front', wanted)
+const pods = async (wanted: (template: LivePodTemplate) => unknown) =>
   (await stage.until('Deployment', 'front-vmcp', ({ spec }) => wanted(spec.template))).spec.template
 const said = (type: string, pattern: RegExp | string) => stage.said('VirtualMCPServer', 'front', type, pattern)
 const configured = (pattern: RegExp | string) => stage.configured('front-vmcp', pattern)
@@ -49,15 +51,15 @@ test('a group of the same name in another namespace is another group', async () 
   const elsewhere = { ...group(), metadata: { name: 'tools', namespace: 'other' } }
   stage.apply(elsewhere, server('stranger', {}, 'other'))
   await stage.until('MCPGroup', 'tools', ({ status }) => status?.servers?.join() === 'stranger', 'other')
-  const { status } = await stage.find('MCPGroup', 'tools')
+  const { status } = await stage.get('MCPGroup', 'tools')
   assert.equal([status.servers, status.entries], [['one'], ['two']])
   assert.ok(has('one,two')(await front()))
 })
 
 test('a group stays ready whatever becomes of its servers', async () => {
   const ready = async () => {
-    const { status } = await stage.find('MCPGroup', 'tools')
-    return [status.phase, status.conditions.find(({ type }: any) => type === 'Ready')]
+    const { status } = await stage.get('MCPGroup', 'tools')
+    return [status.phase, status.conditions.find(({ type }) => type === 'Ready')]
   }
   const before = await ready()
   assert.is(before[0], 'Ready')
@@ -84,7 +86,7 @@ test('a member whose credential is broken is left out and named; the gateway ser
   await configured('two.example')
   const { discoveredBackends } = (await front(has('one,two'))).status
   assert.equal(
-    discoveredBackends.map(({ authConfigRef, authType }: any) => [authConfigRef, authType]),
+    discoveredBackends.map(({ authConfigRef, authType }) => [authConfigRef, authType]),
     [
       [undefined, undefined],
       ['broken', 'bearerToken'],
@@ -173,7 +175,7 @@ test('a changed pod template and pull secrets reach the pods; a ServiceAccount i
   assert.equal([spec.priorityClassName, spec.serviceAccountName], ['high', 'edge'])
   assert.equal(spec.imagePullSecrets, [{ name: 'pull' }])
   assert.is(spec.containers[0].resources.limits.memory, '768Mi')
-  assert.is((await stage.find('ServiceAccount', 'edge')).imagePullSecrets, undefined)
+  assert.is((await stage.get('ServiceAccount', 'edge')).imagePullSecrets, undefined)
   stage.apply(gateway({ podTemplateSpec: { spec: { priorityClassName: 'low' } } }))
   const changed = await pods((template) => template.spec.priorityClassName === 'low')
   assert.equal([changed.metadata.labels.tier, changed.spec.imagePullSecrets], [undefined, undefined])

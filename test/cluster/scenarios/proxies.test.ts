@@ -1,6 +1,8 @@
 /** The life of an MCPRemoteProxy on a real API server. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { CERTIFICATE, group, type Manifest, manifest } from '../support/manifests.ts'
 import { type Stage, startStage } from '../support/stage.ts'
 
@@ -16,13 +18,13 @@ test.after(() => stage?.stop())
 
 test('its objects are there; it is pending while its pods are not ready, and has a URL that follows its port', async () => {
   stage.apply(proxy('plain', { proxyPort: 9000 }))
-  const servedAt = (port: number) => (service: any) => service.spec.ports[0].port === port
+  const servedAt = (port: number) => (service: LiveObject) => service.spec.ports[0].port === port
   await stage.until('Deployment', 'plain-mcprp')
   await stage.until('Service', 'mcprp-plain', servedAt(9000))
   await stage.until('ConfigMap', 'plain-mcprp-config')
   const at =
     (generation: number) =>
-    ({ status }: any) =>
+    ({ status }: LiveObject) =>
       status?.observedGeneration === generation
   const { status: first } = await stage.until('MCPRemoteProxy', 'plain', at(1))
   assert.equal([first.phase, first.url], ['Pending', 'http://mcprp-plain.default.svc.cluster.local:9000/mcp'])
@@ -78,7 +80,7 @@ for (const [name, spec, type, reason, mend] of [
     await stage.said('MCPRemoteProxy', name, type, `False ${reason}`)
     await stage.said('MCPRemoteProxy', name, 'Ready', `False ${reason}`)
     await stage.events('MCPRemoteProxy', name, reason, 1)
-    assert.is((await stage.find('MCPRemoteProxy', name)).status.phase, 'Failed')
+    assert.is((await stage.get('MCPRemoteProxy', name)).status.phase, 'Failed')
     assert.is(await stage.find('Deployment', `${name}-mcprp`), undefined)
     mend()
     await stage.said('MCPRemoteProxy', name, type, 'True')
@@ -88,8 +90,8 @@ for (const [name, spec, type, reason, mend] of [
 
 test('a bundle and the key of a Secret are mounted', async () => {
   const mounted = async (name: string) => {
-    const { spec } = await stage.find('Deployment', `${name}-mcprp`)
-    return spec.template.spec.volumes.map(({ configMap, secret }: any) => configMap?.name ?? secret?.secretName)
+    const { spec } = await stage.get('Deployment', `${name}-mcprp`)
+    return spec.template.spec.volumes.map(({ configMap, secret }) => configMap?.name ?? secret?.secretName)
   }
   assert.ok((await mounted('bundle')).includes('their-ca'))
   assert.match(await stage.configOf('bundle-mcprp'), 'caBundleFile:')
@@ -105,7 +107,7 @@ test('a group that comes is noticed, and another one has the member in its place
   await stage.said('MCPRemoteProxy', 'member', 'ReferencesResolved', 'True')
   const has =
     (members: string) =>
-    ({ status }: any) =>
+    ({ status }: LiveObject) =>
       (status?.remoteProxies ?? []).join() === members
   await stage.until('MCPGroup', 'first', has('member'))
   stage.apply(proxy('member', { groupRef: { name: 'second' } }))

@@ -69,14 +69,14 @@ test('a registry waits for the ConfigMap of its source, and tells so once', asyn
   stage.put('ConfigMap', { servers: { 'registry.json': '{"servers":[]}' } })
   await said('waiting', 'ReferencesResolved', 'True')
   const { spec } = await stage.until('Deployment', 'waiting-mcpreg')
-  assert.ok(spec.template.spec.volumes.some(({ configMap }: any) => configMap?.name === 'servers'))
+  assert.ok(spec.template.spec.volumes.some(({ configMap }) => configMap?.name === 'servers'))
 })
 
 test('a configuration that is none is told with its line; such a registry goes as soon as it is deleted', async () => {
   const configYAML = 'sources:\n  - {name: own}\nregistries: []\nauth: {mode: anonymous}\n'
   stage.apply(manifest('MCPRegistry', 'broken', { configYAML }))
   await said('broken', 'Valid', 'False ConfigInvalid: /spec/configYAML, line 2')
-  assert.is((await stage.find('MCPRegistry', 'broken')).status.phase, 'Failed')
+  assert.is((await stage.get('MCPRegistry', 'broken')).status.phase, 'Failed')
   stage.plane.kubectl(['delete', 'mcpreg/broken', '--wait=true', '--timeout=20s'])
 })
 
@@ -88,7 +88,7 @@ test('pull secrets and a pod template reach the pods; a store in the pod has one
   assert.equal([spec.template.spec.imagePullSecrets, spec.strategy.type], [[{ name: 'pull' }], 'Recreate'])
   stage.apply(registry('files', FROM_FILE, { replicas: 2 }))
   await said('files', 'Valid', 'False ConfigInvalid: /spec/replicas: a registry with its store in the pod has one')
-  assert.is((await stage.find('Deployment', 'files-mcpreg')).spec.replicas, 1)
+  assert.is((await stage.get('Deployment', 'files-mcpreg')).spec.replicas, 1)
 })
 
 test.run()

@@ -1,6 +1,9 @@
 /** The life of an MCPServer on a real API server: what its pods are made of, what makes them anew, and what doesn't. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { given } from '../../support/given.ts'
+import type { LivePodTemplate } from '../../support/operator/live-object.ts'
 import { group, type Manifest, manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { type Stage, startStage } from '../support/stage.ts'
@@ -12,12 +15,15 @@ const server = (name: string, spec: object = {}): Manifest =>
   manifest('MCPServer', name, { image: 'everything:1', transport: 'streamable-http', ...spec })
 
 /** Waits until the template of a server's pods is as wanted, and gives it. */
-async function pods(name: string, wanted: (template: any) => unknown = () => true): Promise<any> {
+async function pods(
+  name: string,
+  wanted: (template: LivePodTemplate) => unknown = () => true,
+): Promise<LivePodTemplate> {
   const deployment = await stage.until('Deployment', `${name}-mcp`, ({ spec }) => wanted(spec.template))
   return deployment.spec.template
 }
-const container = ({ spec: { containers, initContainers } }: any, wanted: string) =>
-  [...containers, ...initContainers].find(({ name }) => name === wanted)
+const container = ({ spec: { containers, initContainers } }: LivePodTemplate, wanted: string) =>
+  given([...containers, ...initContainers].find(({ name }) => name === wanted))
 
 test.before(async () => {
   stage = await startStage()
@@ -38,7 +44,7 @@ test('a pod template that is none keeps the pods from being made, once told; men
   stage.apply(server('shaped', { podTemplateSpec: wrong }))
   const told = await stage.said('MCPServer', 'shaped', 'PodTemplateValid', 'False InvalidPodTemplateSpec')
   assert.match(told, 'memory')
-  assert.is((await stage.find('MCPServer', 'shaped')).status.phase, 'Failed')
+  assert.is((await stage.get('MCPServer', 'shaped')).status.phase, 'Failed')
   assert.is(await stage.find('Deployment', 'shaped-mcp'), undefined)
 
   const mcp = {
@@ -59,12 +65,12 @@ test('a pod template that is none keeps the pods from being made, once told; men
   const { resources, securityContext, args, env } = container(template, 'mcp')
   assert.equal([resources.limits.memory, securityContext.runAsUser, args], ['1Gi', 1234, ['--http']])
   assert.is(securityContext.allowPrivilegeEscalation, false, 'what it does not say stays')
-  assert.ok(env.some(({ name }: any) => name === 'MODE'))
+  assert.ok(env.some(({ name }) => name === 'MODE'))
   const [pod] = await eventually(async () => {
     const found = await stage.podsWith('team=tools')
     return found.length > 0 && found
   }, 'a pod')
-  assert.is(pod.metadata.annotations['example.com/team'], 'tools')
+  assert.is(pod?.metadata.annotations['example.com/team'], 'tools')
   await stage.events('MCPServer', 'shaped', 'InvalidPodTemplateSpec', 1)
 })
 
@@ -77,20 +83,20 @@ test('what a pod template adds is no drift, and what it takes back goes', async 
   assert.is(since().length, settled, since().join(', '))
   stage.apply(server('shaped', { args: ['--http'] }))
   const template = await pods('shaped', ({ spec }) => spec.nodeSelector === undefined)
-  assert.not.ok(container(template, 'mcp').env?.some(({ name }: any) => name === 'MODE'))
+  assert.not.ok(container(template, 'mcp').env?.some(({ name }) => name === 'MODE'))
   assert.ok(since().length > settled, 'a write is counted')
 })
 
 test('pods are made anew for another image, pull secrets and a changed Secret, and for nothing else', async () => {
   stage.put('Secret', { token: { key: 'one' }, pull: { a: 'b' }, mirror: { a: 'b' } })
   const spec: Record<string, unknown> = { secrets: [{ name: 'token', key: 'key', targetEnvName: 'TOKEN' }] }
-  const anew = async (more: object, wanted: (template: any) => unknown) => {
+  const anew = async (more: object, wanted: (template: LivePodTemplate) => unknown) => {
     stage.apply(server('rolled', Object.assign(spec, more)))
     return await pods('rolled', wanted)
   }
-  const pulled = (names: string) => (template: any) =>
-    (template.spec.imagePullSecrets ?? []).map(({ name }: any) => name).join() === names
-  const hash = ({ metadata }: any) => metadata.annotations['portico.dev/template-hash']
+  const pulled = (names: string) => (template: LivePodTemplate) =>
+    (template.spec.imagePullSecrets ?? []).map(({ name }) => name).join() === names
+  const hash = ({ metadata }: LivePodTemplate) => metadata.annotations['portico.dev/template-hash']
   await anew({ imagePullSecrets: [{ name: 'pull' }] }, pulled('pull'))
   const proxyDeployment = { imagePullSecrets: [{ name: 'mirror' }] }
   await anew({ resourceOverrides: { proxyDeployment } }, pulled('pull,mirror'))
@@ -128,14 +134,14 @@ test('a ServiceAccount of one’s own is used and none is made, whatever the tra
       assert.is(await stage.find(kind, `${name}-mcp`), undefined, kind)
   }
   assert.match(await stage.configOf('events-mcp'), 'url: http://127.0.0.1:9000/sse')
-  const ports = container(await pods('events'), 'mcp').ports.map(({ containerPort }: any) => containerPort)
+  const ports = container(await pods('events'), 'mcp').ports.map(({ containerPort }) => containerPort)
   assert.equal(ports, [9000])
   const { subjects } = await stage.until('RoleBinding', 'piped-mcp')
   assert.equal(
-    subjects.map(({ kind, name }: any) => `${kind} ${name}`),
+    subjects.map(({ kind, name }) => `${kind} ${name}`),
     ['ServiceAccount tools'],
   )
-  const { spec, metadata } = await stage.find('StatefulSet', 'piped-mcp')
+  const { spec, metadata } = await stage.get('StatefulSet', 'piped-mcp')
   assert.is(spec.template.spec.serviceAccountName, 'tools')
   assert.is(await stage.find('ServiceAccount', 'piped-mcp'), undefined)
   stage.remove('StatefulSet/piped-mcp')

@@ -3,8 +3,10 @@
  * come, change and go; then everything must be as if nothing had happened. Settles with what was done; throws with what
  * is not as it should be.
  */
+
 import { setTimeout as delay } from 'node:timers/promises'
 import type { CutProxy } from '../../support/network/cut-proxy.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import type { ControlPlane } from './control-plane.ts'
 import { gateway, group, type Manifest, telemetry, yaml } from './manifests.ts'
 import { eventually } from './operator-process.ts'
@@ -111,7 +113,7 @@ export async function chaos(
 }
 
 async function converged(plane: ControlPlane, wanted: Wanted): Promise<void> {
-  const read = (kind: string) => JSON.parse(plane.kubectl(['get', kind, '-o', 'json'])).items as any[]
+  const read = (kind: string) => JSON.parse(plane.kubectl(['get', kind, '-o', 'json'])).items as LiveObject[]
   const names = [...wanted.keys()].sort()
   const childNames = (kind: string, suffix: string) =>
     read(kind)
@@ -124,12 +126,12 @@ async function converged(plane: ControlPlane, wanted: Wanted): Promise<void> {
       const configMaps = read('configmaps')
       for (const [name, { tool }] of wanted) {
         const config = configMaps.find(({ metadata }) => metadata.name === `${name}-vmcp-config`)
-        if (!config?.data['gateway.yaml'].includes(`- ${tool}\n`))
+        if (!config?.data['gateway.yaml']?.includes(`- ${tool}\n`))
           throw new Error(`${name}: its configuration lacks ${tool}`)
       }
       for (const config of read('mcpotel')) {
         const users = names.filter((name) => wanted.get(name)?.config === config.metadata.name)
-        const told = (config.status?.referencingWorkloads ?? []).map((one: any) => one.name).sort()
+        const told = (config.status?.referencingWorkloads ?? []).map((one) => one.name).sort()
         if (told.join() !== users.join()) throw new Error(`${config.metadata.name}: ${told} instead of ${users}`)
       }
       for (const [kind, suffix] of [

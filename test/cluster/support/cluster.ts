@@ -1,4 +1,5 @@
 /** A control plane with the operator at work under its own rights: what most test files here set up, and say of it. */
+import type { Condition, LiveObject } from '../../support/operator/live-object.ts'
 import { type AuditedRequest, type ControlPlane, type ControlPlaneOptions, startControlPlane } from './control-plane.ts'
 import { yaml } from './manifests.ts'
 import {
@@ -8,14 +9,6 @@ import {
   operatorKubeconfig,
   startOperator,
 } from './operator-process.ts'
-
-/** What a status tells under `conditions`. */
-export interface Condition {
-  readonly type: string
-  readonly status: string
-  readonly reason: string
-  readonly message: string
-}
 
 /** Its functions stand alone: a test file takes those that it needs out of the object before anything is started. */
 export interface Cluster {
@@ -35,9 +28,9 @@ export interface Cluster {
   /** `kubectl apply`; gives what it prints. */
   apply(...objects: readonly object[]): string
   /** An object of the namespace `default`, unless options of `kubectl get` say otherwise; throws where there is none. */
-  read(kind: string, name: string, ...options: readonly string[]): any
+  read(kind: string, name: string, ...options: readonly string[]): LiveObject
   /** Objects of a kind, as `read` has one. */
-  list(kind: string, ...options: readonly string[]): any[]
+  list(kind: string, ...options: readonly string[]): LiveObject[]
   exists(kind: string, name: string): boolean
   /** A condition of an object, which has to be there. */
   condition(kind: string, name: string, type: string): Condition | undefined
@@ -92,8 +85,7 @@ export function newCluster(): Cluster {
     read,
     list: (kind, ...options) => JSON.parse(kubectl(['get', kind, ...options, '-o', 'json'])).items,
     exists: (kind, name) => kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== '',
-    condition: (kind, name, type) =>
-      (read(kind, name).status?.conditions as readonly Condition[] | undefined)?.find((one) => one.type === type),
+    condition: (kind, name, type) => read(kind, name).status?.conditions?.find((one) => one.type === type),
     written: () =>
       started()
         .writes()

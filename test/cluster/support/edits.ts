@@ -1,3 +1,5 @@
+import type { KubernetesObject } from '../../../operator/model/view.ts'
+
 /** Every edit that a hand could make to an object, as JSON patches: each field and item changed, removed, added. */
 export interface Edit {
   readonly what: string
@@ -83,11 +85,17 @@ const ADDITIONS: Readonly<Record<string, readonly Edit['operations'][]>> = {
 
 /** All edits of a live child. The API server may refuse some. */
 export function editsOf(live: object): readonly Edit[] {
-  const { metadata, status: _, apiVersion: __, kind, ...body } = live as Record<string, any>
+  const {
+    metadata,
+    status: _,
+    apiVersion: __,
+    kind,
+    ...body
+  } = live as KubernetesObject & { metadata: { labels: Record<string, string>; ownerReferences: unknown[] } }
   const { labels, annotations = {}, ownerReferences } = metadata
   const ours = Object.keys(annotations).filter((key) => key.startsWith('portico.dev/'))
   const all = [
-    ...walk(body, ''),
+    ...walk(body as Json, ''),
     ...Object.keys(labels).flatMap((key): Edit[] => [
       { what: `remove label ${key}`, operations: [{ op: 'remove', path: `/metadata/labels/${escaped(key)}` }] },
       {
@@ -101,7 +109,7 @@ export function editsOf(live: object): readonly Edit[] {
         operations: [{ op: 'remove', path: `/metadata/annotations/${escaped(key)}` }],
       }),
     ),
-    ...(ownerReferences as unknown[]).map(
+    ...ownerReferences.map(
       (_, at): Edit => ({
         what: 'remove owner reference',
         operations: [{ op: 'remove', path: `/metadata/ownerReferences/${at}` }],

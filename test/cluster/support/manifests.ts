@@ -4,10 +4,10 @@ const GROUP = 'portico.dev'
 export type Manifest = {
   kind: string
   metadata: { name: string; namespace: string }
-  spec: Record<string, any>
-} & Record<string, any>
+  spec: Record<string, unknown>
+} & Record<string, unknown>
 
-export function manifest(kind: string, name: string, spec: Record<string, any>, namespace = 'default'): Manifest {
+export function manifest(kind: string, name: string, spec: Record<string, unknown>, namespace = 'default'): Manifest {
   return { apiVersion: `${GROUP}/v1beta1`, kind, metadata: { name, namespace }, spec }
 }
 

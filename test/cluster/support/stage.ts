@@ -1,10 +1,13 @@
 /** A control plane with the operator at work under its own rights, and the few words in which a test speaks of both. */
+
 import { kindNamed } from '../../../crds/index.ts'
 import { ApiServer, isNotFound } from '../../../operator/cluster/kubernetes/api-server.ts'
 import { childResource } from '../../../operator/cluster/kubernetes/child-kinds.ts'
 import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import type { Resource } from '../../../operator/cluster/kubernetes/resource.ts'
-import { type Condition, newCluster } from './cluster.ts'
+import { given } from '../../support/given.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { newCluster } from './cluster.ts'
 import type { ControlPlane } from './control-plane.ts'
 import type { Manifest } from './manifests.ts'
 import { eventually, OPERATOR_USER } from './operator-process.ts'
@@ -23,11 +26,13 @@ export interface Stage {
   /** Deletes objects, as `kind/name`, without waiting for them to go. */
   remove(...names: readonly string[]): void
   /** An object of one of our kinds or of a kind of child, as the API server has it; undefined where there is none. */
-  find(kind: string, name: string, namespace?: string): Promise<any>
+  find(kind: string, name: string, namespace?: string): Promise<LiveObject | undefined>
+  /** As `find`, of what has to be there. */
+  get(kind: string, name: string): Promise<LiveObject>
   /** Pods with a label. */
-  podsWith(labelSelector: string): Promise<any[]>
+  podsWith(labelSelector: string): Promise<LiveObject[]>
   /** Waits until an object is as wanted, and gives it; without `wanted`, until it is there. */
-  until(kind: string, name: string, wanted?: (object: any) => unknown, namespace?: string): Promise<any>
+  until(kind: string, name: string, wanted?: (object: LiveObject) => unknown, namespace?: string): Promise<LiveObject>
   gone(kind: string, name: string): Promise<void>
   /** The data plane's configuration file, from the ConfigMap of a workload's children. */
   configOf(child: string): Promise<string>
@@ -50,9 +55,8 @@ function resourceOf(kind: string): Resource {
 const matches = (text: string, pattern: RegExp | string) =>
   typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
 
-function conditionOf(object: any, type: string): string {
-  const conditions: readonly Condition[] = object?.status?.conditions ?? []
-  const told = conditions.find((one) => one.type === type)
+function conditionOf(object: LiveObject | undefined, type: string): string {
+  const told = object?.status?.conditions?.find((one) => one.type === type)
   return told ? `${told.status} ${told.reason}: ${told.message}` : ''
 }
 
@@ -65,7 +69,7 @@ export async function startStage(): Promise<Stage> {
 
   const find: Stage['find'] = async (kind, name, namespace = 'default') => {
     try {
-      return await api.get<any>(resourceOf(kind), namespace, name)
+      return await api.get<LiveObject>(resourceOf(kind), namespace, name)
     } catch (error) {
       if (isNotFound(error)) return undefined
       throw error
@@ -84,7 +88,9 @@ export async function startStage(): Promise<Stage> {
     },
     remove: (...names) => void kubectl(['delete', ...names, '--wait=false']),
     find,
-    podsWith: async (labelSelector) => (await api.list<any>(PODS, 'default', { query: { labelSelector } })).items ?? [],
+    get: async (kind, name) => given(await find(kind, name), `${kind} ${name}`),
+    podsWith: async (labelSelector) =>
+      (await api.list<LiveObject>(PODS, 'default', { query: { labelSelector } })).items ?? [],
     until: (kind, name, wanted = () => true, namespace = 'default') =>
       eventually(async () => {
         const object = await find(kind, name, namespace)
@@ -108,8 +114,8 @@ export async function startStage(): Promise<Stage> {
       }, `${kind} ${name}, ${type}: ${pattern}`),
     async events(kind, name, reason, count) {
       await eventually(async () => {
-        const { items } = await api.list<any>(EVENTS, 'default', {})
-        const about = (items ?? []).filter(({ regarding }) => regarding.kind === kind && regarding.name === name)
+        const { items } = await api.list<LiveObject>(EVENTS, 'default', {})
+        const about = (items ?? []).filter(({ regarding }) => regarding?.kind === kind && regarding.name === name)
         return about.filter((one) => one.reason === reason).length === count
       }, `${count} events ${reason} of ${kind} ${name}`)
     },

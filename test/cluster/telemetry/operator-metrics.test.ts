@@ -92,8 +92,7 @@ test('objects are counted by kind and readiness, as the API server has them', as
         cluster
           .list(name, '-A')
           .map(
-            ({ status }: { status?: { conditions?: { type: string; status: string }[] } }) =>
-              `${kind}/${status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'}`,
+            ({ status }) => `${kind}/${status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'}`,
           ),
       ),
     )
@@ -190,9 +189,7 @@ const configTimes = () => counts('portico_operator_config_changed_timestamp_seco
 /** By the statuses of telemetry configs. */
 const knownTimes = () => {
   const items = cluster.list('mcpotel', '-A')
-  const times = items.map(({ status }: { status?: { configHashTime?: string } }) =>
-    Date.parse(status?.configHashTime ?? ''),
-  )
+  const times = items.map(({ status }) => Date.parse(status?.configHashTime ?? ''))
   const [newest, oldest] = [Math.max(...times) / 1000, Math.min(...times) / 1000]
   return [`MCPTelemetryConfig/newest ${newest}`, `MCPTelemetryConfig/oldest ${oldest}`]
 }

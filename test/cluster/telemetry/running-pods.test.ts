@@ -1,4 +1,5 @@
 /** A change of an MCPTelemetryConfig, and of a registry's own telemetry, reaches what runs in pods, which run on. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { renameSync, writeFileSync } from 'node:fs'
@@ -7,7 +8,9 @@ import { createInterface } from 'node:readline'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
+import { given } from '../../support/given.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { newCluster } from '../support/cluster.ts'
 import { gateway, group, manifest, proxy, server } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
@@ -26,8 +29,7 @@ let first: OtlpReceiver
 let second: OtlpReceiver
 const pods = new Map<Workload, RunningPod>()
 
-const list = (kind: string, instance: string): any[] =>
-  cluster.list(kind, '-l', `app.kubernetes.io/instance=${instance}`)
+const list = (kind: string, instance: string) => cluster.list(kind, '-l', `app.kubernetes.io/instance=${instance}`)
 const configMap = (instance: string) =>
   list('configmaps', instance).find(({ metadata }) => metadata.annotations?.['portico.dev/config-hash'] !== undefined)
 
@@ -70,8 +72,8 @@ class RunningPod {
     this.#timer = setInterval(() => this.#mount(), 300)
   }
 
-  get #pod(): any {
-    return list('pods', this.#instance)[0]
+  get #pod(): LiveObject {
+    return given(list('pods', this.#instance)[0])
   }
 
   get runsOn(): boolean {
@@ -79,10 +81,10 @@ class RunningPod {
   }
 
   #mount(): void {
-    const touched = JSON.stringify(this.#pod?.metadata.annotations ?? {})
+    const touched = JSON.stringify(this.#pod.metadata.annotations ?? {})
     if (touched === this.#touched) return
     this.#touched = touched
-    const [text] = Object.values(configMap(this.#instance).data) as [string]
+    const [text] = Object.values(given(configMap(this.#instance)).data) as [string]
     writeFileSync(`${this.#file}.new`, text)
     renameSync(`${this.#file}.new`, this.#file)
   }
@@ -166,7 +168,7 @@ test.after(async () => {
 test('another endpoint is in use in all pods, none of which is made anew, and the status is true all the while', async () => {
   await reported(first)
   const before = told()
-  const seen: any[] = []
+  const seen: LiveObject[] = []
   const watching = setInterval(() => seen.push(told()), 500)
   apply(config(second), catalog(second))
   await reported(second)
@@ -178,7 +180,7 @@ test('another endpoint is in use in all pods, none of which is made anew, and th
   }, 'another hash')
   const referring = ['MCPRemoteProxy/remote', 'MCPServer/everything', 'VirtualMCPServer/front']
   for (const { metadata, status } of [before, ...seen, after]) {
-    assert.equal(status.referencingWorkloads.map(({ kind, name }: any) => `${kind}/${name}`).sort(), referring)
+    assert.equal(status.referencingWorkloads.map(({ kind, name }) => `${kind}/${name}`).sort(), referring)
     // A hash is that of the generation that the status speaks of.
     const isNew = status.observedGeneration === after.metadata.generation
     assert.is(status.configHash, (isNew ? after : before).status.configHash)

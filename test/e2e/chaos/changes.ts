@@ -5,7 +5,10 @@ export interface Manifest {
   readonly apiVersion: string
   readonly kind: string
   readonly metadata: { readonly name: string }
-  readonly spec: Record<string, any>
+  readonly spec: Record<string, unknown> & {
+    readonly telemetryConfigRef?: { readonly name: string }
+    readonly groupRef?: { readonly name: string }
+  }
 }
 
 /** One change: objects created or changed, in this order, then others deleted. */
@@ -75,8 +78,8 @@ const base = (): readonly Manifest[] => [
 
 const keyOf = ({ kind, metadata }: Manifest) => `${kind}/${metadata.name}`
 /** The config that a workload refers to. */
-export const configOf = ({ spec }: Manifest): string | undefined => spec['telemetryConfigRef']?.name
-export const groupOf = ({ spec }: Manifest): string | undefined => spec['groupRef']?.name
+export const configOf = ({ spec }: Manifest): string | undefined => spec.telemetryConfigRef?.name
+export const groupOf = ({ spec }: Manifest): string | undefined => spec.groupRef?.name
 
 export class Changes {
   readonly #namespace: string

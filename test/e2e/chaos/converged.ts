@@ -1,4 +1,5 @@
 /** Holds what a namespace has against what it should have; throws an Error that says what differs. */
+
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,6 +8,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { parseAllDocuments } from 'yaml'
 import { containersOf, kubectlBeside, type Pod } from '../../support/operator/e2e-cluster.ts'
 import { PORTICO_IMAGE } from '../../support/operator/e2e-images.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { configOf, groupOf, type Manifest } from './changes.ts'
 import { containerKey } from './kills.ts'
 
@@ -16,11 +18,14 @@ const CHILDREN =
 /** What Kubernetes itself puts into a namespace. */
 const NOBODYS = ['ConfigMap/kube-root-ca.crt', 'ServiceAccount/default']
 
-type Live = Record<string, any>
+interface Keyed {
+  readonly kind: string
+  readonly metadata: { readonly name: string }
+}
 
-const keyOf = ({ kind, metadata }: Live) => `${kind}/${metadata.name}`
+const keyOf = ({ kind, metadata }: Keyed) => `${kind}/${metadata.name}`
 
-async function list(namespace: string, kinds: string): Promise<readonly Live[]> {
+async function list(namespace: string, kinds: string): Promise<readonly LiveObject[]> {
   return JSON.parse(await kubectlBeside(['get', kinds, '--namespace', namespace, '--output', 'json'])).items
 }
 
@@ -34,18 +39,18 @@ function same(what: string, is: readonly string[], should: readonly string[]): v
 }
 
 /** Where `whole` lacks something of `part`: lists are the same length, objects may hold more. */
-function lacking(part: any, whole: any, path = ''): string | undefined {
+function lacking(part: unknown, whole: unknown, path = ''): string | undefined {
   if (typeof part !== 'object' || part === null) return part === whole ? undefined : path
   if (typeof whole !== 'object' || whole === null) return path
-  if (Array.isArray(part) && part.length !== whole.length) return path
+  if (Array.isArray(part) && (!Array.isArray(whole) || part.length !== whole.length)) return path
   for (const [key, value] of Object.entries(part)) {
-    const found = lacking(value, whole[key], `${path}/${key}`)
+    const found = lacking(value, (whole as Record<string, unknown>)[key], `${path}/${key}`)
     if (found !== undefined) return found
   }
   return undefined
 }
 
-function compare(what: string, is: readonly Live[], should: readonly Live[]): void {
+function compare(what: string, is: readonly LiveObject[], should: readonly Keyed[]): void {
   same(what, is.map(keyOf), should.map(keyOf))
   const byKey = new Map(is.map((one) => [keyOf(one), one]))
   for (const one of should) {
@@ -55,7 +60,7 @@ function compare(what: string, is: readonly Live[], should: readonly Live[]): vo
 }
 
 /** The children of manifests by `portico render`. */
-export function rendered(namespace: string, wanted: readonly Manifest[]): readonly Live[] {
+export function rendered(namespace: string, wanted: readonly Manifest[]): readonly LiveObject[] {
   const file = join(tmpdir(), 'chaos-wanted.yaml')
   const placed = wanted.map((one) => ({ ...one, metadata: { ...one.metadata, namespace } }))
   writeFileSync(file, placed.map((one) => JSON.stringify(one)).join('\n---\n'))
@@ -63,11 +68,11 @@ export function rendered(namespace: string, wanted: readonly Manifest[]): readon
   return parseAllDocuments(output).map((document) => document.toJS())
 }
 
-function readyProblem({ metadata, status = {} }: Live): string | undefined {
+function readyProblem({ metadata, status }: LiveObject): string | undefined {
   if (metadata.deletionTimestamp) return 'is being deleted'
-  if (status.observedGeneration !== metadata.generation)
-    return `observed generation ${status.observedGeneration} of ${metadata.generation}`
-  const ready = status.conditions?.find(({ type }: Live) => type === 'Ready')
+  if (status?.observedGeneration !== metadata.generation)
+    return `observed generation ${status?.observedGeneration} of ${metadata.generation}`
+  const ready = status.conditions?.find(({ type }) => type === 'Ready')
   return ready?.status === 'True' ? undefined : `${ready?.reason}: ${ready?.message}`
 }
 
@@ -93,7 +98,7 @@ async function checkObjects(namespace: string, wanted: readonly Manifest[]): Pro
   }
 }
 
-const userKey = ({ kind, name }: Live) => `${kind}/${name}`
+const userKey = ({ kind, name }: { kind: string; name: string }) => `${kind}/${name}`
 
 /** One pod of the current template for each Deployment, and none of anybody else. */
 async function checkPods(namespace: string): Promise<void> {
@@ -102,7 +107,7 @@ async function checkPods(namespace: string): Promise<void> {
     list(namespace, 'replicasets'),
     list(namespace, 'pods'),
   ])
-  const owner = ({ metadata }: Live) => metadata.ownerReferences?.find(({ controller }: Live) => controller)?.uid
+  const owner = ({ metadata }: LiveObject) => metadata.ownerReferences?.find(({ controller }) => controller)?.uid
   for (const set of sets)
     if (!deployments.some(({ metadata }) => metadata.uid === owner(set)))
       throw new Error(`${keyOf(set)} is nobody's any more`)
@@ -122,7 +127,7 @@ async function checkPods(namespace: string): Promise<void> {
 export async function checkConverged(
   namespace: string,
   wanted: readonly Manifest[],
-  children: readonly Live[],
+  children: readonly LiveObject[],
 ): Promise<void> {
   await checkObjects(namespace, wanted)
   const live = (await list(namespace, CHILDREN)).filter((one) => !NOBODYS.includes(keyOf(one)))

@@ -1,4 +1,5 @@
 /** The chart, by the real Helm: the same objects as the kustomize base, and values that are refused where they are wrong. */
+
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,12 +10,14 @@ import { parse, parseAllDocuments } from 'yaml'
 import { values } from '../../../operator/deploy/values.ts'
 import { kubernetes } from '../../cluster/support/binary.ts'
 import { CHART, helm } from '../../cluster/support/helm.ts'
+import { given } from '../../support/given.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 
 const DEPLOY = join(CHART, '../..')
 const home = mkdtempSync(join(realpathSync(tmpdir()), 'portico-helm-'))
 test.after(() => rmSync(home, { recursive: true, force: true }))
 
-type Found = { kind: string; metadata: { name: string; namespace?: string } } & Record<string, any>
+type Found = LiveObject
 
 const byName = (yaml: string): Record<string, Found> =>
   Object.fromEntries(
@@ -39,9 +42,9 @@ function templated(given: object, namespace?: string): Record<string, Found> {
 }
 
 const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') =>
-  found[`Deployment ${namespace}/portico-operator`]?.['spec'] as Record<string, any>
+  given(found[`Deployment ${namespace}/portico-operator`]).spec
 const argsOf = (found: Record<string, Found>, namespace?: string) =>
-  operatorOf(found, namespace)['template'].spec.containers[0].args.slice(2)
+  operatorOf(found, namespace).template.spec.containers[0].args.slice(2)
 
 test('for all namespaces the chart is what kustomize builds, but for the namespace', () => {
   const { 'Namespace /portico-system': namespace, ...built } = kustomized(DEPLOY)
@@ -108,9 +111,9 @@ test('the webhook is asked for the namespaces of its release alone, and is calle
   assert.not('data' in (found['Secret ops/portico-operator-admission'] as Found))
   assert.not('caBundle' in webhooks[0].clientConfig)
   const rules = Object.values(found).flatMap(({ kind, rules = [] }) => (/Role$/.test(kind) ? rules : []))
-  const ofWebhooks = rules.filter(({ resources }: any) => resources.includes('validatingwebhookconfigurations'))
+  const ofWebhooks = rules.filter(({ resources }) => resources.includes('validatingwebhookconfigurations'))
   assert.equal(
-    ofWebhooks.map(({ verbs, resourceNames }: any) => [verbs, resourceNames]),
+    ofWebhooks.map(({ verbs, resourceNames }) => [verbs, resourceNames]),
     [[['get', 'patch'], ['portico-operator.ops']]],
   )
 })
@@ -124,24 +127,24 @@ test('the overlay in docs/install.md makes what the values beside it make', () =
   assert.equal(argsOf(built), ['--api-group', 'portico.dev', '--admin-from=monitoring'])
   const found = templated({ ...parse(given), crds: { keep: false } })
   assert.equal(argsOf(found), ['--api-group', 'portico.dev', '--admin-from', 'monitoring'])
-  operatorOf(found)['template'].spec.containers[0].args = operatorOf(built)['template'].spec.containers[0].args
+  operatorOf(found).template.spec.containers[0].args = operatorOf(built).template.spec.containers[0].args
   assert.equal(found, built)
 })
 
 test('unless it is said otherwise the definitions stay when a release goes', () => {
   for (const [name, one] of Object.entries(templated({}))) {
     const isDefinition = name.startsWith('CustomResourceDefinition ')
-    assert.is(one.metadata['annotations' as 'name'] !== undefined, isDefinition, name)
-    if (isDefinition) assert.equal((one.metadata as any).annotations, { 'helm.sh/resource-policy': 'keep' })
+    assert.is(one.metadata.annotations !== undefined, isDefinition, name)
+    if (isDefinition) assert.equal(one.metadata.annotations, { 'helm.sh/resource-policy': 'keep' })
   }
 })
 
 test('the API group is a value, of everything', () => {
   const found = templated({ apiGroup: 'mcp.example.org' })
   assert.not.match(JSON.stringify(found), 'portico.dev')
-  assert.is(found['CustomResourceDefinition /mcpservers.mcp.example.org']?.['spec'].group, 'mcp.example.org')
+  assert.is(found['CustomResourceDefinition /mcpservers.mcp.example.org']?.spec['group'], 'mcp.example.org')
   assert.equal(argsOf(found), ['--api-group', 'mcp.example.org'])
-  assert.equal(found['ClusterRole /portico-operator']?.['rules'][0].apiGroups, ['mcp.example.org'])
+  assert.equal(found['ClusterRole /portico-operator']?.rules[0].apiGroups, ['mcp.example.org'])
 })
 
 test('of several namespaces each has a Role, and none a ClusterRole', () => {
@@ -149,11 +152,11 @@ test('of several namespaces each has a Role, and none a ClusterRole', () => {
   assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole')))
   for (const namespace of ['team-a', '123']) {
     assert.ok(found[`Role ${namespace}/portico-operator`])
-    assert.equal(found[`RoleBinding ${namespace}/portico-operator`]?.['subjects'][0].namespace, 'ops')
+    assert.equal(found[`RoleBinding ${namespace}/portico-operator`]?.subjects[0].namespace, 'ops')
   }
   assert.not(found['Role ops/portico-operator'])
   assert.ok(found['Role ops/portico-operator-lease'])
-  const { args } = operatorOf(found, 'ops')['template'].spec.containers[0]
+  const { args } = operatorOf(found, 'ops').template.spec.containers[0]
   assert.equal(args.slice(4), ['--namespace', 'team-a', '--namespace', '123'])
 })
 
@@ -218,7 +221,7 @@ test('what is set arrives where it belongs', () => {
     },
   )
   const account = found['ServiceAccount portico-system/portico-operator']
-  assert.equal((account!.metadata as any).annotations, { 'example.org/role': 'x' })
+  assert.equal(account?.metadata.annotations, { 'example.org/role': 'x' })
 })
 
 test('an installation with a name shares no object with one of another namespace', () => {
@@ -239,8 +242,8 @@ test('an installation with a name shares no object with one of another namespace
   const { rules } = templated({ ...given, installation: 'blue' }, 'two')[
     'ClusterRole /portico-operator-for-blue'
   ] as Found
-  const own = rules.filter(({ resources }: any) => resources.includes('clusterroles'))
-  assert.equal(own[0].resourceNames, ['portico-operator-for-blue'])
+  const own = rules.filter(({ resources }) => resources.includes('clusterroles'))
+  assert.equal(own[0]?.resourceNames, ['portico-operator-for-blue'])
   const { webhooks } = plain['ValidatingWebhookConfiguration /portico-operator.one'] as Found
   const [expression] = webhooks[0].objectSelector.matchExpressions
   assert.equal(expression, { key: 'portico.dev/installation', operator: 'DoesNotExist' })

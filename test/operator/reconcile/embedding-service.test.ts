@@ -1,8 +1,10 @@
 /** The embedding service of a gateway's tool search: what is rendered of it, and what is wrong with it. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { Plan } from '../../../operator/reconcile/index.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { childOf, condition, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const planOf = (optimizer: string, more = ''): Plan | undefined =>
@@ -16,7 +18,7 @@ metadata: {name: it}
 spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, config: {optimizer: ${optimizer}}}
 ${more}`).get('VirtualMCPServer/it')
 
-const podOf = (plan: Plan | undefined) => (childOf(plan, 'Deployment') as any).spec.template.spec
+const podOf = (plan: Plan | undefined) => (childOf(plan, 'Deployment') as unknown as LiveObject).spec.template.spec
 const optimizerOf = (plan: Plan | undefined) => parse(configText(plan)).optimizer
 
 test('a gateway with a service has a folder for vectors, and one without has none', () => {
@@ -54,7 +56,7 @@ test('the key is a file, and one that is not there is named', () => {
   assert.match(condition(planOf(ref), 'ReferencesResolved') ?? '', /^False .*"?keys/)
   const plan = planOf(ref, '---\nkind: Secret\nmetadata: {name: keys}\nstringData: {tei: x}')
   assert.is(optimizerOf(plan).embeddingApiKeyFile, '../secrets/keys/tei')
-  const names = podOf(plan).volumes.map(({ name }: { name: string }) => name)
+  const names = podOf(plan).volumes.map(({ name }) => name)
   assert.equal(names, ['portico-config', 'portico-secret-keys', 'portico-state'])
 })
 

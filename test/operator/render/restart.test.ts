@@ -1,7 +1,9 @@
 /** What rolls the pods, what only reloads their configuration, and what does neither. */
+
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { canonicalJson } from '../../../operator/render/object/canonical.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { childOf, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const world = (spec: string, more = '') => `kind: MCPServer
@@ -151,9 +153,9 @@ test('an optional CA bundle is an optional volume; its coming and going changes 
     assert.match(configText(after), '/ca/ca/ca.crt', workload)
     const pods = childOf(before, 'Deployment')
     assert.equal(pods, childOf(after, 'Deployment'), workload)
-    const { volumes } = (pods['spec'] as any).template.spec
+    const { volumes } = (pods as unknown as LiveObject).spec.template.spec
     const optional = { name: 'ca', defaultMode: 288, items: [{ key: 'ca.crt', path: 'ca.crt' }], optional: true }
-    assert.equal(volumes.find(({ name }: { name: string }) => name === 'portico-ca-ca')?.configMap, optional, workload)
+    assert.equal(volumes.find(({ name }) => name === 'portico-ca-ca')?.configMap, optional, workload)
   }
 })
 
@@ -165,8 +167,9 @@ test('a CA bundle that somebody needs is no optional volume', () => {
   const plans = plansOfText(
     `${needed}---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: "-----BEGIN CERTIFICATE-----"}\n`,
   )
-  const { volumes } = (childOf(plans.get('MCPRemoteProxy/it'), 'Deployment')['spec'] as any).template.spec
-  assert.is(volumes.find(({ name }: { name: string }) => name === 'portico-ca-ca').configMap.optional, undefined)
+  const { volumes } = (childOf(plans.get('MCPRemoteProxy/it'), 'Deployment') as unknown as LiveObject).spec.template
+    .spec
+  assert.is(volumes.find(({ name }) => name === 'portico-ca-ca')?.configMap.optional, undefined)
 })
 
 test.run()

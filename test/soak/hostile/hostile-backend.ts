@@ -92,7 +92,18 @@ export async function startHostileBackend(options: HostileBackendOptions): Promi
     }
   }
 
-  async function call(name: string, params: any, id: unknown, res: ServerResponse, answer: (result: object) => void) {
+  interface Params {
+    readonly _meta?: { readonly progressToken?: unknown }
+    readonly arguments?: { readonly message?: unknown }
+  }
+
+  async function call(
+    name: string,
+    params: Params,
+    id: unknown,
+    res: ServerResponse,
+    answer: (result: object) => void,
+  ) {
     if (name === 'large') {
       res.writeHead(200, { 'content-type': 'application/json' })
       const type = era === 'modern' ? '"resultType":"complete",' : ''

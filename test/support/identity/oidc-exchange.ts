@@ -3,9 +3,13 @@ import { type CryptoKey, jwtVerify } from 'jose'
 import { errors } from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
 
-/** What the grant needs of the provider that it is registered at; `provider` has no types. */
+/** The package brings no types. */
+// biome-ignore lint/suspicious/noExplicitAny: as its import is.
+type Untyped = any
+
+/** What the grant needs of the provider that it is registered at. */
 interface ExchangeOptions {
-  readonly provider: any
+  readonly provider: Untyped
   readonly publicKey: CryptoKey
   readonly resourceServer: (resource: string) => object
 }
@@ -17,7 +21,7 @@ export const exchangeGrant = {
   name: 'urn:ietf:params:oauth:grant-type:token-exchange',
   parameters: ['subject_token', 'subject_token_type', 'requested_token_type', 'audience', 'scope'],
   handle: ({ provider, publicKey, resourceServer }: ExchangeOptions) =>
-    async function exchange(ctx: any): Promise<void> {
+    async function exchange(ctx: Untyped): Promise<void> {
       const { client, params } = ctx.oidc
       const { subject_token: subjectToken, subject_token_type: type, audience, scope = '' } = params
       if (type !== ACCESS_TOKEN || params.requested_token_type !== ACCESS_TOKEN)

@@ -56,6 +56,7 @@ const metrics: Fields = {
 }
 
 /** In the shape of the tables above. */
+// biome-ignore lint/suspicious/noExplicitAny: the tables are data, from which no type follows.
 export type Decoded = any
 
 export const decodeTraces = (bytes: Buffer): Decoded => decode(bytes, traces)

@@ -1,4 +1,5 @@
 /** Clients whose id is the URL of their metadata document: what is accepted, what is fetched, and what strangers can cause. */
+
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
@@ -14,6 +15,7 @@ import { ClientDocuments } from '../../../../dataplane/authserver/clients/client
 import { isDocumentUrl, readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { postModern } from '../../../support/gateway/post.ts'
+import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
@@ -129,10 +131,10 @@ test('SDK 2 prefers its document to registering', async () => {
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } })
   const first = open()
   await client.connect(first).catch(() => undefined)
-  await first.finishAuth(kept['answer'])
+  await first.finishAuth(given(kept.answer))
   await client.connect(open())
   await client.close()
-  assert.is(decodeJwt(kept['tokens'].access_token)['client_id'], `${secure}/sdk.json`)
+  assert.is(decodeJwt(given(kept.tokens).access_token)['client_id'], `${secure}/sdk.json`)
   assert.is(asked.get('/sdk.json'), 1)
 })
 

@@ -1,13 +1,17 @@
 /** Clients that are not of our hand: SDK 2 and SDK 1 of MCP do the whole login, and openid-client, which is strict. */
+
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
+import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { decodeJwt } from 'jose'
 import * as openid from 'openid-client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
 import { connect, textOf } from '../../../support/gateway/clients.ts'
+import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
@@ -42,7 +46,7 @@ test('SDK 2 finds the server, registers, logs in and calls a tool with the token
     () => assert.unreachable(),
     (error) => assert.instance(error, UnauthorizedError),
   )
-  await first.finishAuth(provider.kept['answer'])
+  await first.finishAuth(given(provider.kept.answer))
   await client.connect(open())
   assert.equal(
     (await client.listTools()).tools.map(({ name }) => name),
@@ -52,21 +56,22 @@ test('SDK 2 finds the server, registers, logs in and calls a tool with the token
   await client.close()
   const authorization = raw.calls('tools/call').at(-1)?.headers.authorization ?? ''
   assert.match(authorization, /^Bearer [\w-]{43}$/)
-  assert.not.ok(authorization.includes(provider.kept['tokens'].access_token))
+  assert.not.ok(authorization.includes(given(provider.kept.tokens).access_token))
 })
 
 test('SDK 1 does the same', async () => {
   const provider = loginProvider()
-  const open = () => new TransportV1(new URL(server.gateway.url), { authProvider: provider as any })
+  const open = () =>
+    new TransportV1(new URL(server.gateway.url), { authProvider: provider as unknown as OAuthClientProvider })
   const client = new ClientV1({ name: 'test', version: '1' })
   const first = open()
-  await client.connect(first as any).then(
+  await client.connect(first as unknown as Transport).then(
     () => assert.unreachable(),
     () => undefined,
   )
-  await first.finishAuth(provider.kept['answer'].get('code'))
+  await first.finishAuth(given(provider.kept.answer?.get('code')))
   const again = new ClientV1({ name: 'test', version: '1' })
-  await again.connect(open() as any)
+  await again.connect(open() as unknown as Transport)
   assert.is(textOf(await again.callTool({ name: 'b_t', arguments: {} })), 'ok')
   await again.close()
 })

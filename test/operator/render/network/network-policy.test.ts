@@ -1,5 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { given } from '../../../support/given.ts'
+import type { LiveObject } from '../../../support/operator/live-object.ts'
 import { childOf, condition, plansOfText } from '../../../support/operator/plans.ts'
 
 const planned = (networkPolicy: string) =>
@@ -64,7 +66,7 @@ for (const [kind, spec, [own, admin]] of WORKLOADS) {
   const childrenOf = (more: string) => {
     const plan = plansOfText(`kind: ${kind}\nmetadata: {name: it}\nspec: {${spec}${more}}\n${OTHERS}`).get(`${kind}/it`)
     if (plan === undefined || plan.children === 'hold') throw new Error(condition(plan, 'Valid'))
-    const children = plan.children as readonly any[]
+    const children = plan.children as readonly unknown[] as readonly LiveObject[]
     return { children, policies: children.filter((child) => child.kind === 'NetworkPolicy') }
   }
 
@@ -75,13 +77,13 @@ for (const [kind, spec, [own, admin]] of WORKLOADS) {
     ] as const) {
       const { children, policies } = childrenOf(more)
       assert.is(policies.length, 1)
-      const [policy] = policies
+      const policy = given(policies[0])
       assert.equal(policy.spec.policyTypes, ['Ingress'])
       assert.equal(policy.spec.ingress, [
         { ...(from && { from }), ports: [{ protocol: 'TCP', port: own }] },
         { from: [OPERATOR], ports: [{ protocol: 'TCP', port: admin }] },
       ])
-      const pods = children.find((child) => child.spec?.template !== undefined)
+      const pods = given(children.find((child) => child.spec?.template !== undefined))
       const labels = pods.spec.template.metadata.labels
       for (const [label, value] of Object.entries(policy.spec.podSelector.matchLabels)) assert.is(labels[label], value)
     }

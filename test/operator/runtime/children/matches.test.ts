@@ -30,11 +30,32 @@ const rendered = {
   },
 }
 
+interface Live {
+  metadata: { uid?: string; labels: Texts; annotations: Texts; ownerReferences: object[] }
+  spec: {
+    replicas?: number
+    template: { metadata?: object; spec: { containers: [Container, ...object[]]; volumes: object[] } }
+  }
+  status?: object
+}
+
+interface Container {
+  image: string
+  imagePullPolicy?: string
+  env: [Variable, ...Variable[]]
+  ports: [{ protocol?: string }]
+  resources: { limits: Texts }
+  volumeMounts: object[]
+}
+
+type Texts = Record<string, string>
+type Variable = { name: string; value: string }
+
 /** What the API server makes of it: defaults, and traces of others. */
 const live = () => {
-  const object = structuredClone(rendered) as any
+  const object = structuredClone(rendered) as unknown as Live
   object.metadata.uid = 'x'
-  object.metadata.labels.team = 'platform'
+  object.metadata.labels['team'] = 'platform'
   object.metadata.annotations['deployment.kubernetes.io/revision'] = '3'
   object.spec.replicas = 3
   object.spec.template.metadata = { annotations: { 'kubectl.kubernetes.io/restartedAt': 'now' } }
@@ -42,7 +63,7 @@ const live = () => {
   container.imagePullPolicy = 'Always'
   container.ports[0].protocol = 'TCP'
   container.env.push({ name: 'INJECTED', value: 'x' })
-  container.resources.limits.cpu = '0.5'
+  container.resources.limits['cpu'] = '0.5'
   object.spec.template.spec.containers.push({ name: 'istio-proxy', image: 'proxy' })
   object.spec.template.spec.volumes.unshift({ name: 'istio', emptyDir: {} })
   object.status = { replicas: 3 }
@@ -53,14 +74,14 @@ test('defaults of the server and additions of others are no difference', () => {
   assert.ok(matches(rendered, live()))
 })
 
-const edits: Record<string, (object: any) => void> = {
+const edits: Record<string, (object: Live) => void> = {
   'a changed image': (object) => (object.spec.template.spec.containers[0].image = 'other'),
   'a removed container': (object) => object.spec.template.spec.containers.shift(),
   'a removed variable': (object) => object.spec.template.spec.containers[0].env.shift(),
   'a changed variable': (object) => (object.spec.template.spec.containers[0].env[0].value = '2'),
-  'a changed limit': (object) => (object.spec.template.spec.containers[0].resources.limits.memory = '2Gi'),
-  'a removed label': (object) => delete object.metadata.labels.app,
-  'a changed annotation': (object) => (object.metadata.annotations.hash = '2'),
+  'a changed limit': (object) => (object.spec.template.spec.containers[0].resources.limits['memory'] = '2Gi'),
+  'a removed label': (object) => delete object.metadata.labels['app'],
+  'a changed annotation': (object) => (object.metadata.annotations['hash'] = '2'),
   'a removed owner': (object) => (object.metadata.ownerReferences = []),
   'a removed mount': (object) => (object.spec.template.spec.containers[0].volumeMounts = []),
   'a removed volume': (object) => object.spec.template.spec.volumes.pop(),
