@@ -33,18 +33,19 @@ const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-no
 const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
 const finalizers = (namespace: string): string[] =>
   JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-n', namespace, '-o', 'json'])).metadata.finalizers ?? []
-const inNamespace = (namespace: string, manifest: Manifest): Manifest => ({
-  ...manifest,
-  metadata: { ...manifest.metadata, namespace },
-})
+function inNamespace(namespace: string, manifest: Manifest, labels: object): Manifest {
+  const metadata = { ...manifest.metadata, namespace, labels }
+  return { ...manifest, metadata }
+}
 
 /** An operator in place of the first pod, which no kubelet runs, and a gateway whose config it holds. */
-async function work(namespace: string, args: readonly string[] = []): Promise<void> {
+async function work(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
   plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
   const pod = await eventually(() => names('pods', '-n', SYSTEM).split('\n')[0]?.replace('pod/', ''), 'a pod')
   operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   await operator.ready()
-  const objects = [group(), telemetry('main'), gateway('front', 'main')].map((one) => inNamespace(namespace, one))
+  const manifests = [group(), telemetry('main'), gateway('front', 'main')]
+  const objects = manifests.map((one) => inNamespace(namespace, one, labels))
   await eventually(() => apply(...objects), 'the kinds are served')
   await eventually(() => finalizers(namespace).includes('portico.dev/in-use'), 'the config is held')
   await eventually(() => names('configmap', '-n', namespace, '-l', 'app.kubernetes.io/instance=front'), 'children')
@@ -88,6 +89,21 @@ test('a new release takes up what was left, for one other namespace, with no rig
   assert.is(names('clusterrole', 'portico-operator'), '')
   await work('team-a', ['--namespace', 'team-a'])
   await uninstalled('team-a')
+})
+
+test('one with a name keeps its own rights until it has let go of what is its own, and of nothing else', async () => {
+  plane.kubectl(['create', 'namespace', 'team-b'])
+  const notes = install('--set', 'installation=blue')
+  assert.match(notes, /with the label portico\.dev\/installation=blue\./)
+  // As if it were held by the installation that looks after it.
+  const held = JSON.stringify({ metadata: { finalizers: ['portico.dev/in-use'] } })
+  plane.kubectl(['patch', 'mcpotel', 'main', '-n', 'default', '--type=merge', '--patch', held])
+  await work('team-b', ['--installation=blue'], { 'portico.dev/installation': 'blue' })
+  const kept = () =>
+    plane.kubectl(['get', 'clusterrole', 'portico-operator-for-blue', '-o', 'jsonpath={.metadata.finalizers}'])
+  await eventually(() => kept().includes('portico.dev/release-first'), 'it keeps its rights')
+  await uninstalled('team-b')
+  assert.equal(finalizers('default'), ['portico.dev/in-use'])
 })
 
 test.run()

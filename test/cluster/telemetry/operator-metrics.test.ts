@@ -266,7 +266,7 @@ test('no panel of the dashboard is empty, and those alerts fire that should', as
 
 test('what another operator renders otherwise is its own doing', async () => {
   const times = knownTimes()
-  const rolled = kubectl(['get', 'deployments', '--output=name']).trim().split('\n').length
+  const rolled = kubectl(['get', 'deployments', '-A', '--output=name']).trim().split('\n').length
   await cluster.operator.stop()
   await cluster.startOperator(['--image=portico:next'])
   const metrics = async () => (await fetch(cluster.operator.metrics)).text()
