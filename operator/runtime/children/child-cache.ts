@@ -1,7 +1,7 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { keyOf } from '../queue/keys.ts'
-import { keptChild } from '../watch/kept.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
+import { keptChild } from './kept-child.ts'
 import { workloadOf } from './workload-labels.ts'
 
 const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)

@@ -8,7 +8,16 @@ import { type ChildCache, controllerOf } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
 import { type ChildProblem, notServed, titleOf } from './child-problem.ts'
 import { mustBeReplaced } from './immutable.ts'
-import { foreignManagers, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
+import { keptChild, letContentsGo } from './kept-child.ts'
+import {
+  foreignManagers,
+  hasForeignFields,
+  holdsReplicas,
+  MANAGER,
+  ownFields,
+  REPLICAS_MANAGER,
+  takenOver,
+} from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
 
 /** A write to a child that was there before. */
@@ -19,6 +28,8 @@ export interface ChildWrite {
   readonly written: KubernetesObject
   /** Whether this process has seen the child as it should be before. */
   readonly isKnown: boolean
+  /** Whether the child that stood may be another than was rendered then. Of one that is not, not all is kept. */
+  readonly mayBeEdited: boolean
 }
 
 export interface WriterOptions {
@@ -55,9 +66,6 @@ const REFUSED = new Set([400, 403, 413, 422])
 
 const specOf = (object: KubernetesObject) => (object['spec'] ?? {}) as { replicas?: number }
 
-/** Whether our field manager holds `spec.replicas` of a live object. */
-const holdsReplicas = (live: KubernetesObject) => ownFields(live)?.['f:spec']?.['f:replicas'] !== undefined
-
 /** Makes one live child equal to the rendered one by server-side apply: no request where it is so already. */
 export class ChildWriter {
   readonly #options: WriterOptions
@@ -84,7 +92,7 @@ export class ChildWriter {
     const others = live && !isAdopted ? foreignManagers(desired, live) : []
     if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
       if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
-      this.#verified.set(live, hash)
+      this.#verify(live, hash)
       return undefined
     }
     const what = `${hash} ${live?.metadata.uid} ${live?.metadata.resourceVersion}`
@@ -108,6 +116,12 @@ export class ChildWriter {
     }
   }
 
+  /** Notes that a live object is what was rendered. Its contents go, unless what others have set in it must be compared. */
+  #verify(live: KubernetesObject, hash: string): void {
+    this.#verified.set(live, hash)
+    if (!hasForeignFields(live)) letContentsGo(live)
+  }
+
   async #bring(
     desired: KubernetesObject,
     live: KubernetesObject | undefined,
@@ -119,11 +133,20 @@ export class ChildWriter {
     const isReplaced = live !== undefined && mustBeReplaced(desired, live)
     if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
     else if (live) await this.#prepareManagers(desired, live, how)
-    const written = await api.apply(resource, guarded(desired, isReplaced ? undefined : live), MANAGER)
-    if (live) onWritten({ rendered: desired, live, written, isKnown: how.memory.uid !== undefined })
+    const written = keptChild(await api.apply(resource, guarded(desired, isReplaced ? undefined : live), MANAGER))
+    if (live)
+      onWritten({
+        rendered: desired,
+        live,
+        written,
+        isKnown: how.memory.uid !== undefined,
+        mayBeEdited: !this.#verified.has(live),
+      })
     how.memory.uid = written.metadata.uid ?? ''
     if (matches(desired, written)) delete how.memory.altered
     else how.memory.altered = { hash: how.hash, expected: asWritten(desired, written) }
+    if (foreignManagers(desired, written).length === 0 && isAsWritten(desired, written, how.hash, how.memory))
+      this.#verify(written, how.hash)
     children.written(written)
     const change = live === undefined ? 'created' : isReplaced ? 'replaced' : how.isAdopted ? 'adopted' : 'changed'
     log.info({ kind: desired.kind, namespace, name, change }, 'applied')
@@ -142,10 +165,14 @@ export class ChildWriter {
 
   /** Writes down what others have set as set by us, if the object is still the one that we know. */
   async #takeOver(live: KubernetesObject, isAdopted: boolean): Promise<void> {
+    const { api } = this.#options
+    const resource = childResource(live.kind)
     const { namespace = '', name, resourceVersion } = live.metadata
     const holder = isAdopted ? controllerOf(live)?.uid : undefined
-    const entries = takenOver(live, { all: isAdopted, owners: holder === undefined ? [] : [holder] })
-    await this.#options.api.jsonPatch(childResource(live.kind), namespace, name, {
+    // Who has set what is not kept whole. Should the object be another by now, the patch is refused.
+    const whole = await api.get(resource, namespace, name)
+    const entries = takenOver(whole, { all: isAdopted, owners: holder === undefined ? [] : [holder] })
+    await api.jsonPatch(resource, namespace, name, {
       fieldManager: MANAGER,
       operations: [
         { op: 'replace', path: '/metadata/managedFields', value: entries },

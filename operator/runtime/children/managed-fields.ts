@@ -49,10 +49,8 @@ const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
 const ofOthers = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
 
 /** Of an object as the API gives it, or as it is kept. */
-function entriesOf(live: KubernetesObject): readonly ManagedFields[] {
-  const { managedFields = [] } = live.metadata as { managedFields?: string | readonly ManagedFields[] }
-  return typeof managedFields === 'string' ? JSON.parse(managedFields) : managedFields
-}
+const entriesOf = (live: KubernetesObject): readonly ManagedFields[] =>
+  (live.metadata as { managedFields?: readonly ManagedFields[] }).managedFields ?? []
 
 const isOurs = ({ manager, operation }: ManagedFields) => manager === MANAGER && operation === 'Apply'
 
@@ -66,6 +64,36 @@ const isForeign = ({ manager, subresource }: ManagedFields) =>
 /** What our own applies have set; undefined where none is recorded. */
 export const ownFields = (live: KubernetesObject): FieldSet | undefined =>
   entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.fieldsV1
+
+const NO_FIELDS: FieldSet = {}
+const REPLICAS: FieldSet = { 'f:spec': { 'f:replicas': {} } }
+
+/** Whether our field manager holds `spec.replicas` of a live object. */
+export const holdsReplicas = (live: KubernetesObject): boolean =>
+  ownFields(live)?.['f:spec']?.['f:replicas'] !== undefined
+
+/**
+ * What is kept of `managedFields`: that an apply of ours has been, when, and whether it holds the replicas; and what others
+ * have set where all is ours. `takenOver` needs them whole.
+ */
+export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
+  entriesOf(live).flatMap((entry) => {
+    if (entry.subresource || entry.fieldsV1 === undefined) return []
+    const { manager, operation, time } = entry
+    if (isOurs(entry)) return [{ manager, operation, time, fieldsV1: holdsReplicas(live) ? REPLICAS : NO_FIELDS }]
+    if (!isForeign(entry)) return []
+    const { rest } = splitSet(entry.fieldsV1, ofOthers(live.kind))
+    return Object.keys(rest).length > 0 ? [{ manager, operation, fieldsV1: rest }] : []
+  })
+
+/** Whether a live child has fields that others have set and that aren't left to them, whatever was rendered. */
+export const hasForeignFields = (live: KubernetesObject): boolean =>
+  entriesOf(live).some(
+    (entry) =>
+      isForeign(entry) &&
+      entry.fieldsV1 !== undefined &&
+      Object.keys(splitSet(entry.fieldsV1, ofOthers(live.kind)).rest).length > 0,
+  )
 
 /** When an apply of ours last changed a live object (RFC 3339); when it was made, where that is not recorded. */
 export const lastApplied = (live: KubernetesObject): string =>
@@ -98,7 +126,7 @@ export function foreignManagers(rendered: KubernetesObject, live: KubernetesObje
 /**
  * The `managedFields` of a live child with everything that is not left to others set by us. With `all`, as for a child
  * that is adopted, what was written under our own name otherwise than by an apply counts as another's too; `owners` are
- * uids of owner references that are to go.
+ * uids of owner references that are to go. The live child is one as the API gives it.
  */
 export function takenOver(
   live: KubernetesObject,

@@ -28,6 +28,7 @@ const rolloutsMetric = counter(
   'Changes of pod templates, each of which makes the pods of a workload anew, by what has caused them.',
 )
 
+/** What is asked of a pod template. */
 interface Template {
   readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> }
   readonly spec?: Readonly<Record<'initContainers' | 'containers', readonly Container[] | undefined>>
@@ -71,8 +72,7 @@ export class Rollouts {
 
   /** A child that was there before has been written. Only a changed pod template counts, as the API server has it. */
   written(write: ChildWrite): void {
-    const before = templateOf(write.live)
-    if (before === undefined || canonicalJson(before) === canonicalJson(templateOf(write.written))) return
+    if (!this.#isTemplateNew(write)) return
     const counts = this.#counts.get(controllerOf(write.rendered)?.kind ?? '')
     if (counts) counts[this.#causeOf(write)]++
   }
@@ -83,16 +83,29 @@ export class Rollouts {
     )
   }
 
+  /** The hash of the rendered template is in it: where that has stayed, only an edit makes it another. */
+  #isTemplateNew({ live, written, mayBeEdited }: ChildWrite): boolean {
+    const [after, before] = [templateOf(written), templateOf(live)]
+    if (before === undefined) return false
+    return mayBeEdited
+      ? canonicalJson(before) !== canonicalJson(after)
+      : this.#differs('template-hash', after, before)
+  }
+
+  /** Whether an annotation of ours is another one in two templates. */
+  #differs(name: string, after: Template | undefined, before: Template | undefined): boolean {
+    const key = `${this.#options.group}/${name}`
+    return after?.metadata?.annotations?.[key] !== before?.metadata?.annotations?.[key]
+  }
+
   #causeOf({ rendered, live, isKnown }: ChildWrite): RolloutCause {
-    const { group, image, ownerOf } = this.#options
+    const { image, ownerOf } = this.#options
     const [after, before] = [templateOf(rendered), templateOf(live)]
-    const differs = (name: string) =>
-      after?.metadata?.annotations?.[`${group}/${name}`] !== before?.metadata?.annotations?.[`${group}/${name}`]
-    if (!differs('template-hash')) return 'edit'
+    if (!this.#differs('template-hash', after, before)) return 'edit'
     const images = newImages(after, before)
     if (images.some((one) => one !== image)) return 'image'
     if (images.length > 0) return 'operator'
-    if (differs('secret-revision')) return 'secret'
+    if (this.#differs('secret-revision', after, before)) return 'secret'
     const owner = controllerOf(rendered)
     if (owner && isSpecNew(ownerOf(owner.kind, rendered.metadata.namespace ?? '', owner.name))) return 'spec'
     return isKnown ? 'reference' : 'operator'

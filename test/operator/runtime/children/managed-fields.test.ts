@@ -2,13 +2,16 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
 import type { FieldSet } from '../../../../operator/runtime/children/field-set.ts'
+import { keptChild } from '../../../../operator/runtime/children/kept-child.ts'
 import {
   foreignManagers,
+  hasForeignFields,
+  holdsReplicas,
+  lastApplied,
   type ManagedFields,
   ownFields,
   takenOver,
 } from '../../../../operator/runtime/children/managed-fields.ts'
-import { keptChild } from '../../../../operator/runtime/watch/kept.ts'
 
 const port = (number: number) => ({ name: 'mcp', port: number, protocol: 'TCP', targetPort: 'mcp' })
 const service = (number: number, entries: readonly ManagedFields[] = [], spec: object = {}): KubernetesObject => ({
@@ -30,32 +33,48 @@ const item = (number: number): FieldSet => ({
   [`k:{"port":${number},"protocol":"TCP"}`]: { '.': {}, 'f:name': {}, 'f:port': {} },
 })
 
-const cases: readonly [what: string, spec: FieldSet, live: object, found: boolean, more?: Partial<ManagedFields>][] = [
-  ['another port', { 'f:ports': item(81) }, { ports: [port(81)] }, true],
-  ['a value of ours', { 'f:ports': { 'k:{"port":80,"protocol":"TCP"}': { 'f:targetPort': {} } } }, {}, false],
-  ['a field that nobody renders', { 'f:externalIPs': {} }, { externalIPs: ['192.0.2.1'] }, true],
-  ['what the server allots', { 'f:clusterIP': {} }, { clusterIP: '10.0.0.1' }, false],
-  ['a node port', { 'f:ports': { 'k:{"port":80,"protocol":"TCP"}': { 'f:nodePort': {} } } }, {}, false],
-  ['a map that is one value, with more in it', { 'f:selector': {} }, { selector: { app: 'it', more: 'x' } }, true],
-  ['the same map', { 'f:selector': {} }, {}, false],
-  ['what a webhook adds to our own write', { 'f:externalIPs': {} }, {}, false, { manager: 'portico' }],
-  ['a subresource', { 'f:externalIPs': {} }, {}, false, { subresource: 'status' }],
+const cases: readonly [
+  what: string,
+  spec: FieldSet,
+  live: object,
+  found: boolean,
+  isCompared: boolean,
+  more?: Partial<ManagedFields>,
+][] = [
+  ['another port', { 'f:ports': item(81) }, { ports: [port(81)] }, true, true],
+  ['a value of ours', { 'f:ports': { 'k:{"port":80,"protocol":"TCP"}': { 'f:targetPort': {} } } }, {}, false, true],
+  ['a field that nobody renders', { 'f:externalIPs': {} }, { externalIPs: ['192.0.2.1'] }, true, true],
+  ['what the server allots', { 'f:clusterIP': {} }, { clusterIP: '10.0.0.1' }, false, false],
+  ['a node port', { 'f:ports': { 'k:{"port":80,"protocol":"TCP"}': { 'f:nodePort': {} } } }, {}, false, false],
+  [
+    'a map that is one value, with more in it',
+    { 'f:selector': {} },
+    { selector: { app: 'it', more: 'x' } },
+    true,
+    true,
+  ],
+  ['the same map', { 'f:selector': {} }, {}, false, true],
+  ['what a webhook adds to our own write', { 'f:externalIPs': {} }, {}, false, false, { manager: 'portico' }],
+  ['a subresource', { 'f:externalIPs': {} }, {}, false, false, { subresource: 'status' }],
 ]
 
-for (const [what, spec, live, found, more] of cases)
+for (const [what, spec, live, found, isCompared, more] of cases)
   test(`of others: ${what}`, () => {
     const there = service(80, [ours, entry('bob', spec, more)], live)
     assert.equal(foreignManagers(service(80), there), found ? ['bob'] : [])
+    const kept = keptChild(there)
+    assert.equal(foreignManagers(service(80), kept), found ? ['bob'] : [])
+    assert.is(hasForeignFields(kept), isCompared)
+    assert.equal(keptChild(structuredClone(kept)), kept)
   })
 
-test('a child as it is kept says the same', () => {
-  const fresh = () => service(80, [ours, entry('bob', { 'f:externalIPs': {} })], { externalIPs: ['192.0.2.1'] })
-  const kept = keptChild(fresh())
-  assert.type((kept.metadata as { managedFields?: unknown }).managedFields, 'string')
-  assert.equal(foreignManagers(service(80), kept), ['bob'])
-  assert.equal(ownFields(kept), ours.fieldsV1)
-  const takeOver = { all: false, owners: [] }
-  assert.equal(takenOver(keptChild(kept), takeOver), takenOver(fresh(), takeOver))
+test('a child as it is kept says when an apply of ours was, and whether it holds the replicas', () => {
+  const kept = (spec: FieldSet) =>
+    keptChild(service(80, [{ ...ours, time: '2026-01-02T03:04:05Z', fieldsV1: { 'f:spec': spec } }]))
+  assert.is(lastApplied(kept({ 'f:selector': {} })), '2026-01-02T03:04:05Z')
+  assert.is(holdsReplicas(kept({ 'f:selector': {} })), false)
+  assert.is(holdsReplicas(kept({ 'f:replicas': {} })), true)
+  assert.is(ownFields(keptChild(service(80, [entry('bob', {})]))), undefined)
 })
 
 test('metadata of others stays theirs, all else becomes ours', () => {
