@@ -122,6 +122,18 @@ export class ChildWriter {
     if (!hasForeignFields(live)) letContentsGo(live)
   }
 
+  #noteWritten(
+    desired: KubernetesObject,
+    written: KubernetesObject,
+    { memory, hash }: { readonly memory: ChildMemory; readonly hash: string },
+  ): void {
+    memory.uid = written.metadata.uid ?? ''
+    if (matches(desired, written)) delete memory.altered
+    else memory.altered = { hash, expected: asWritten(desired, written) }
+    if (foreignManagers(desired, written).length === 0 && isAsWritten(desired, written, hash, memory))
+      this.#verify(written, hash)
+  }
+
   async #bring(
     desired: KubernetesObject,
     live: KubernetesObject | undefined,
@@ -142,11 +154,7 @@ export class ChildWriter {
         isKnown: how.memory.uid !== undefined,
         mayBeEdited: !this.#verified.has(live),
       })
-    how.memory.uid = written.metadata.uid ?? ''
-    if (matches(desired, written)) delete how.memory.altered
-    else how.memory.altered = { hash: how.hash, expected: asWritten(desired, written) }
-    if (foreignManagers(desired, written).length === 0 && isAsWritten(desired, written, how.hash, how.memory))
-      this.#verify(written, how.hash)
+    this.#noteWritten(desired, written, how)
     children.written(written)
     const change = live === undefined ? 'created' : isReplaced ? 'replaced' : how.isAdopted ? 'adopted' : 'changed'
     log.info({ kind: desired.kind, namespace, name, change }, 'applied')

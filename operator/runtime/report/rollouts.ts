@@ -87,9 +87,7 @@ export class Rollouts {
   #isTemplateNew({ live, written, mayBeEdited }: ChildWrite): boolean {
     const [after, before] = [templateOf(written), templateOf(live)]
     if (before === undefined) return false
-    return mayBeEdited
-      ? canonicalJson(before) !== canonicalJson(after)
-      : this.#differs('template-hash', after, before)
+    return mayBeEdited ? canonicalJson(before) !== canonicalJson(after) : this.#differs('template-hash', after, before)
   }
 
   /** Whether an annotation of ours is another one in two templates. */

@@ -2,6 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
+import { letContentsGo } from '../../../../operator/runtime/children/kept-child.ts'
 import { Rollouts } from '../../../../operator/runtime/report/rollouts.ts'
 
 const OURS = 'portico:2'
@@ -53,8 +54,17 @@ interface Case {
   readonly written?: Pod
 }
 
-/** The causes that are counted. */
-function causesOf({ before, after, observed = 2, isKnown = true, written = after }: Case): readonly string[] {
+/** The causes that are counted, where the child that stood may be edited and, but for an edit, where it can't be. */
+function causesOf(change: Case): readonly string[] {
+  const causes = causesWhere(change, true)
+  if (change.before.hash === undefined) assert.equal(causesWhere(change, false), causes)
+  return causes
+}
+
+function causesWhere(
+  { before, after, observed = 2, isKnown = true, written = after }: Case,
+  mayBeEdited: boolean,
+): readonly string[] {
   const owner = {
     apiVersion: 'portico.dev/v1beta1',
     kind: 'MCPServer',
@@ -62,12 +72,9 @@ function causesOf({ before, after, observed = 2, isKnown = true, written = after
     status: { observedGeneration: observed },
   }
   const rollouts = new Rollouts({ group: 'portico.dev', image: OURS, ownerOf: () => owner })
-  rollouts.written({
-    rendered: deployment(after),
-    live: deployment(before),
-    written: deployment(written),
-    isKnown,
-  })
+  const live = deployment(before)
+  if (!mayBeEdited) letContentsGo(live)
+  rollouts.written({ rendered: deployment(after), live, written: deployment(written), isKnown, mayBeEdited })
   return rollouts
     .readings()
     .flatMap(({ labels, value }) => (value === 0 ? [] : [`${labels['kind']} ${labels['cause']}`]))
