@@ -1,6 +1,6 @@
 import { closest } from '../crds/shared/closest.ts'
 import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
-import { growSlowly } from './memory.ts'
+import { staySmall } from './memory.ts'
 
 /** One file or folder a command, loaded when it is called: a gateway's process holds nothing of the operator. */
 const portico: Program = {
@@ -24,7 +24,7 @@ const portico: Program = {
     operator: {
       summary: 'looks after a cluster: custom resources become what runs',
       load() {
-        growSlowly()
+        staySmall()
         return import('./operator/index.ts')
       },
     },

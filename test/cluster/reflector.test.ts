@@ -6,6 +6,7 @@ import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts
 import type { KubernetesObject } from '../../operator/model/view.ts'
 import { Reflector, type ReflectorOptions } from '../../operator/runtime/watch/reflector.ts'
 import { given } from '../support/given.ts'
+import { Turns } from '../../operator/runtime/watch/turns.ts'
 import { startCutProxy } from '../support/network/cut-proxy.ts'
 import type { LiveObject } from '../support/operator/live-object.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
@@ -27,6 +28,7 @@ function watched(options: Partial<ReflectorOptions> = {}) {
     api,
     resource: CONFIG_MAPS,
     namespace: 'default',
+    turns: new Turns(1),
     log,
     store: {
       put: (object) => void objects.set(object.metadata.name, object),

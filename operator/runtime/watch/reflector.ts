@@ -6,6 +6,7 @@ import { apiVersionOf, METADATA_ONLY, type Resource } from '../../cluster/kubern
 import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
+import type { Turns } from './turns.ts'
 
 /** Where a reflector keeps what it sees. Called in order, one call at a time. */
 export interface ReflectedStore {
@@ -36,6 +37,8 @@ export interface ReflectorOptions {
   /** What of an object is kept, applied to each as it comes. */
   readonly keep?: (object: KubernetesObject) => KubernetesObject
   readonly store: ReflectedStore
+  /** Whose turn it is to read a page: shared by all that list at the same time. */
+  readonly turns: Turns
   readonly log: Logger
   readonly pageSize?: number
   readonly watchSeconds?: number
@@ -44,6 +47,9 @@ export interface ReflectorOptions {
   /** Milliseconds after which the whole list is read again, whatever the watch has said. */
   readonly relistAfter?: number
 }
+
+/** Objects in a page of a list: whole, as text and as objects, they are in memory at once. */
+const PAGE_SIZE = 100
 
 /** Milliseconds for which the API must say that it doesn't know a resource before what was known of it is dropped. */
 const ABSENT_AFTER = 10_000
@@ -167,20 +173,15 @@ export class Reflector {
   }
 
   async #list(): Promise<void> {
-    const { api, resource, namespace, labelSelector, store, metadataOnly } = this.#options
+    const { store, turns } = this.#options
     const objects: KubernetesObject[] = []
     let next: string | undefined
     let version: string
     do {
-      const page = await api.list(resource, namespace, {
-        query: { limit: this.#options.pageSize ?? 500, continue: next, labelSelector },
-        signal: this.#stopping.signal,
-        ...(metadataOnly ? { accept: METADATA_ONLY.list } : {}),
-      })
-      // Items of a list carry neither kind nor apiVersion; an empty list of metadata is null.
-      for (const item of page.items ?? []) objects.push(this.#named(item))
-      next = page.metadata.continue || undefined
-      version = page.metadata.resourceVersion
+      // The whole page is garbage before the next turn begins.
+      const page = await turns.take(() => this.#page(next, objects))
+      next = page.continue || undefined
+      version = page.resourceVersion
     } while (next)
     this.metrics.lists++
     this.metrics.lastSeen = this.#listedAt = Date.now()
@@ -188,6 +189,19 @@ export class Reflector {
     store.replace(objects, version)
     this.#resourceVersion = version
     this.#sync()
+  }
+
+  /** Reads one page into `objects`, as they are kept. Gives the page's metadata. */
+  async #page(next: string | undefined, objects: KubernetesObject[]) {
+    const { api, resource, namespace, labelSelector, metadataOnly, pageSize = PAGE_SIZE } = this.#options
+    const { items, metadata } = await api.list(resource, namespace, {
+      query: { limit: pageSize, continue: next, labelSelector },
+      signal: this.#stopping.signal,
+      ...(metadataOnly ? { accept: METADATA_ONLY.list } : {}),
+    })
+    // Items of a list carry neither kind nor apiVersion; an empty list of metadata is null.
+    for (const item of items ?? []) objects.push(this.#named(item))
+    return metadata
   }
 
   #sync(): void {

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions } from './reflector.ts'
+import { Turns } from './turns.ts'
 
 /** Settings of every watch; tests shorten them. */
 export interface WatchSettings {
@@ -24,10 +25,14 @@ interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly
   readonly storeOf: (namespace?: string) => ReflectedStore
 }
 
+/** Pages of lists that are read at the same time: at a start every kind is listed. */
+const PAGES_AT_ONCE = 3
+
 /** All reflectors of a process, started and stopped together. */
 export class Watches {
   readonly #options: WatchesOptions
   readonly #reflectors: Reflector[] = []
+  readonly #turns = new Turns(PAGES_AT_ONCE)
 
   constructor(options: WatchesOptions) {
     this.#options = options
@@ -40,7 +45,16 @@ export class Watches {
     for (const namespace of spaces) {
       const store = storeOf(namespace)
       this.#reflectors.push(
-        new Reflector({ api, resource, store, log, ...filter, ...settings, ...(namespace ? { namespace } : {}) }),
+        new Reflector({
+          api,
+          resource,
+          store,
+          log,
+          turns: this.#turns,
+          ...filter,
+          ...settings,
+          ...(namespace ? { namespace } : {}),
+        }),
       )
     }
   }

@@ -1,11 +1,14 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../../../operator/cluster/kubernetes/kube-config.ts'
 import { Reflector } from '../../../../operator/runtime/watch/reflector.ts'
+import { Turns } from '../../../../operator/runtime/watch/turns.ts'
+import { Watches } from '../../../../operator/runtime/watch/watches.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 import { freePort } from '../../../support/network/free-port.ts'
@@ -27,6 +30,7 @@ test('a server that stays away is told of once, however often it is tried', asyn
     api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
     namespace: 'default',
+    turns: new Turns(1),
     log,
     store: { put: () => undefined, remove: () => undefined, replace: () => undefined },
   })
@@ -56,6 +60,7 @@ test('a watch on which nothing comes is begun anew from where it was, and that i
     api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
     namespace: 'default',
+    turns: new Turns(1),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     store: { put: () => undefined, remove: () => undefined, replace: () => undefined },
     idleLimit: 500,
@@ -93,6 +98,7 @@ test('what was known of a resource that the API has no more goes once that lasts
     api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
     resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
     namespace: 'default',
+    turns: new Turns(1),
     log: pino({ level: 'silent' }),
     store: {
       put: () => undefined,
@@ -116,6 +122,48 @@ test('what was known of a resource that the API has no more goes once that lasts
   } finally {
     Date.now = now
     await Promise.all([known.stop(), unknown.stop()])
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
+test('reflectors that start together read their pages in turns', async () => {
+  let listing = 0
+  let most = 0
+  const server = createServer(async ({ url = '' }, response) => {
+    const query = new URL(url, 'http://localhost').searchParams
+    if (query.has('watch')) return void response.flushHeaders()
+    most = Math.max(most, ++listing)
+    await delay(20)
+    listing--
+    const page = Number(query.get('continue') ?? 0)
+    const metadata = { resourceVersion: '7', ...(page < 2 && { continue: String(page + 1) }) }
+    response.end(JSON.stringify({ metadata, items: [{ metadata: { name: `page-${page}`, namespace: 'default' } }] }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  using folder = temporaryFolder({ kubeconfig: kubeconfig((server.address() as AddressInfo).port) })
+  const names: string[][] = []
+  const watches = new Watches({
+    api: new ApiServer(loadKubeConfig(`${folder.path}/kubeconfig`), 'test'),
+    namespaces: ['a', 'b', 'c', 'd', 'e', 'f'],
+    settings: {},
+    log: pino({ level: 'silent' }),
+  })
+  watches.add({
+    resource: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
+    storeOf: () => ({
+      put: () => undefined,
+      remove: () => undefined,
+      replace: (objects) => void names.push(objects.map(({ metadata }) => metadata.name)),
+    }),
+  })
+  try {
+    watches.start()
+    await watches.synced()
+    assert.equal(names, Array(6).fill(['page-0', 'page-1', 'page-2']))
+    assert.is(most, 3)
+  } finally {
+    await watches.stop()
     server.closeAllConnections()
     server.close()
   }
