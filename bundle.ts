@@ -9,7 +9,8 @@
  * are compiled, and Redis is connected to, where nothing can be waited for, by modules that few gateways need: each is a
  * file of its own to `require`.
  *
- * What a gateway loads until it serves is in `gateway.start` once more, for the image (image/start.cjs).
+ * What a gateway loads until it serves is in `gateway.start` once more, and what an operator loads in `operator.start`: for
+ * the image (image/start.cjs).
  *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
@@ -19,7 +20,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import { slimClient } from './bundle-client.ts'
 import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './bundle-commonjs.ts'
-import { START_FILE, startText } from './bundle-start.ts'
+import { STARTS, type Started, startFile, startText } from './bundle-start.ts'
 import { copyParsers, slimUndici, undiciDefines } from './bundle-undici.ts'
 import { compiledValidators } from './bundle-validators.ts'
 import { bomOf } from './image/sbom.ts'
@@ -38,9 +39,6 @@ for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) 
     workers.set(bundleName(worker), worker)
   }
 }
-
-/** What a gateway loads until it serves; its configuration is YAML. */
-const STARTS_WITH = ['cli/main.ts', 'cli/serve.ts', 'dataplane/gateway/index.ts', 'dataplane/config/read/yaml.ts']
 
 /** What is in it: CycloneDX. */
 const BOM_FILE = 'sbom.cdx.json'
@@ -95,9 +93,11 @@ for (const { name, code, map } of chunks) {
 }
 // The package around it has ES modules.
 writeFileSync(join(outdir, 'package.json'), '{"type":"commonjs"}\n')
-const atStart = new Set(loadedWith(STARTS_WITH, result.metafile))
-const text = startText(chunks.filter(({ name }) => atStart.has(name)))
-writeFileSync(join(outdir, START_FILE), text, 'latin1')
+for (const [started, sources] of Object.entries(STARTS)) {
+  const atStart = new Set(loadedWith(sources, result.metafile))
+  const text = startText(chunks.filter(({ name }) => atStart.has(name)))
+  writeFileSync(join(outdir, startFile(started as Started)), text, 'latin1')
+}
 const required = await Promise.all(
   Object.entries(REQUIRED).map(([name, file]) =>
     build({

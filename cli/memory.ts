@@ -3,15 +3,25 @@ import { runInNewContext } from 'node:vm'
 
 /**
  * The heap grows by 30 % before it is collected, and the young generation not at all: V8's own measure, twice as much and
- * 16 MiB, would hold mostly what is long gone. An operator reads much and keeps little. It is collected after 2 MiB at the
- * earliest instead of 8 (`optimize-for-size`), and the middle one of V8's compilers, whose work takes megabytes at a time
- * that are not given back, is left out.
+ * 16 MiB, would hold mostly what is long gone. An operator reads much and keeps little. With `optimize-for-size` it is
+ * collected after 2 MiB at the earliest instead of 8. V8's two optimizing compilers are left out: what they take, megabytes
+ * at a time, malloc does not give back, and an operator spends as much time in them as their code saves it. Each flag with
+ * what it is by itself.
  */
-const SMALL = ['--heap-growing-percent=30', '--semi-space-growth-factor=1', '--optimize-for-size', '--no-maglev']
+const SMALL = {
+  '--heap-growing-percent=30': '--heap-growing-percent=0',
+  '--semi-space-growth-factor=1': '--semi-space-growth-factor=2',
+  '--optimize-for-size': '--no-optimize-for-size',
+  '--no-maglev': '--maglev',
+  '--no-turbofan': '--turbofan',
+}
+
+/** V8's flags as they are where nobody has set these. */
+export const NOT_SMALL: readonly string[] = Object.values(SMALL)
 
 /** Has this process hold little memory, from now on. */
 export function staySmall(): void {
-  for (const flag of SMALL) setFlagsFromString(flag)
+  for (const flag of Object.keys(SMALL)) setFlagsFromString(flag)
 }
 
 /** Reconciles whose garbage is worth a collection, and milliseconds without one after which the work is done. */
@@ -52,6 +62,9 @@ export function giveBackAfterWork(worker: { readonly work: Work }, giveBack = co
     before = done
   }, QUIET_MS).unref()
 }
+
+/** Takes back what `collect` sets. */
+export const NO_GC = '--no-expose-gc'
 
 /** Collects all garbage at once, in some 50 ms in which nothing else happens; the heap grows from what is left. */
 export function collect(): void {

@@ -5,8 +5,8 @@ const { setFlagsFromString } = require('node:v8')
 
 const script = require(process.env.PORTICO_START)
 process.once('message', (file) => {
-  // A gateway that has settled has switched this on, and V8 takes no code that was made under other flags.
-  setFlagsFromString('--no-expose-gc')
+  // What has started has set flags for itself, and V8 takes no code that was made under other flags than it was given.
+  for (const flag of process.env.PORTICO_FLAGS_BACK.split(' ')) setFlagsFromString(flag)
   writeFileSync(file, script.createCachedData())
   process.exit(0)
 })

@@ -7,7 +7,7 @@ import type { ImageOptions } from './archive.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 import { fileOf, programAt } from './programs.ts'
 import { type Bom, withPrograms } from './sbom.ts'
-import { START_CODE, startCode } from './start-code.ts'
+import { startCodes } from './start-code.ts'
 import type { TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -76,16 +76,19 @@ function imageBom(): Bom {
 async function bundleLayer(): Promise<TarEntry[]> {
   const files = globSync('dist/{*.{js,cjs,wasm,start},package.json}', { cwd: root })
   if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
+  const codes = await startCodes(join(root, 'dist'))
   return [
     text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
     fileOf('app/package.json', join(root, 'package.json')),
     text('app/sbom.cdx.json', `${JSON.stringify(imageBom(), null, 1)}\n`),
     ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
-    { path: `app/dist/${START_CODE}`, type: 'file', mode: 0o644, content: await startCode(join(root, 'dist')) },
+    ...[...codes].map(
+      ([name, content]): TarEntry => ({ path: `app/dist/${name}`, type: 'file', mode: 0o644, content }),
+    ),
   ]
 }
 
-/** Portico's image from dist/. Rejects where dist/ or a program of this machine is missing, or a gateway does not start. */
+/** Portico's image from dist/. Rejects where dist/ or a program of this machine is missing, or a gateway or operator does not start. */
 export async function porticoImage(options: {
   readonly name?: string
   readonly compress: boolean

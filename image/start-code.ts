@@ -1,60 +1,98 @@
-/** The code that V8 makes of what a gateway starts with: image/start.cjs has it used. */
+/** The code that V8 makes of what a gateway and an operator start with: image/start.cjs has it used. */
 import { fork } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { STARTS, type Started, startFile } from '../bundle-start.ts'
+import { NO_GC, NOT_SMALL } from '../cli/memory.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 
-/** Where image/start.cjs looks for it, in the bundle's folder. */
-export const START_CODE = 'gateway.start.code'
-
 const HERE = import.meta.dirname
-/** A proxy whose server is not there. */
-const CONFIG = `name: p
+const NOBODY = '127.0.0.1:0'
+const ADMIN = ['--admin-listen', NOBODY]
+
+interface Start {
+  /** A file that it is given, and what it is called with. */
+  readonly text: string
+  readonly args: (file: string) => readonly string[]
+  /** What it says once all that it starts with has run. */
+  readonly started: string
+  /** Takes back the flags that it has set by then. */
+  readonly flagsBack: readonly string[]
+}
+
+const starts: Readonly<Record<Started, Start>> = {
+  // A proxy whose server is not there: it serves, and has looked for its backend.
+  gateway: {
+    text: `name: p
 namespace: default
 role: proxy
 incomingAuth: {type: anonymous}
 backends: [{name: b, url: "http://127.0.0.1:9/mcp"}]
-`
-/** By then it serves, and has looked for its backend. */
-const STARTED = '"msg":"no list of tools"'
+`,
+    args: (file) => ['serve', 'gateway', '--config', file, '--listen', NOBODY, ...ADMIN],
+    started: '"msg":"no list of tools"',
+    flagsBack: [NO_GC],
+  },
+  // One whose API server is not there.
+  operator: {
+    text: `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:9"}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+users: [{name: u, user: {token: t}}]
+`,
+    args: (file) => ['operator', '--kubeconfig', file, '--health-listen', NOBODY, '--metrics-listen', NOBODY],
+    started: '"msg":"watch failed"',
+    flagsBack: [...NOT_SMALL, NO_GC],
+  },
+}
+
+/** Where image/start.cjs looks for it, in the bundle's folder. */
+export const codeFile = (started: Started): string => `${startFile(started)}.code`
 
 /**
- * Starts a gateway from the bundle in `dist`, and gives the code of its `gateway.start`, for the Node that runs this, with
- * NODE_FLAGS. It is not the same bytes each time. Rejects with what the gateway says where none starts.
+ * Starts a gateway and an operator from the bundle in `dist`, and gives the code of each by the name of its file, for the
+ * Node that runs this, with NODE_FLAGS. It is not the same bytes each time. Rejects with what is said where one does not
+ * start.
  */
-export async function startCode(dist: string): Promise<Buffer> {
+export async function startCodes(dist: string): Promise<ReadonlyMap<string, Buffer>> {
   const folder = mkdtempSync(join(tmpdir(), 'portico-start-'))
   try {
-    const config = join(folder, 'gateway.yaml')
-    writeFileSync(config, CONFIG)
-    const file = join(folder, START_CODE)
-    await keepCode(file, dist, config)
-    return readFileSync(file)
+    const codes = new Map<string, Buffer>()
+    for (const started of Object.keys(STARTS) as Started[]) {
+      const file = join(folder, codeFile(started))
+      await keepCode(file, dist, started)
+      codes.set(codeFile(started), readFileSync(file))
+    }
+    return codes
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-function keepCode(file: string, dist: string, config: string): Promise<void> {
-  const listeners = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
-  const child = fork(join(HERE, 'keep-code.cjs'), ['serve', 'gateway', '--config', config, ...listeners], {
+function keepCode(file: string, dist: string, name: Started): Promise<void> {
+  const { text, args, started, flagsBack } = starts[name]
+  const given = `${file}.yaml`
+  writeFileSync(given, text)
+  const child = fork(join(HERE, 'keep-code.cjs'), [...args(given)], {
     execArgv: [...NODE_FLAGS],
-    env: { ...process.env, PORTICO_START: join(dist, 'start.cjs') },
+    env: { ...process.env, PORTICO_START: join(dist, 'start.cjs'), PORTICO_FLAGS_BACK: flagsBack.join(' ') },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr])
-    stream?.setEncoding('utf8').on('data', (text: string) => {
-      const hadStarted = output.includes(STARTED)
-      output += text
-      if (!hadStarted && output.includes(STARTED)) child.send(file)
+    stream?.setEncoding('utf8').on('data', (piece: string) => {
+      const hadStarted = output.includes(started)
+      output += piece
+      if (!hadStarted && output.includes(started)) child.send(file)
     })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (status) => {
       if (status === 0) resolve()
-      else reject(new Error(`a gateway from ${dist} did not start: ${output}`))
+      else reject(new Error(`the ${name} from ${dist} did not start: ${output}`))
     })
   })
 }

@@ -1,10 +1,11 @@
 'use strict'
 /**
  * Starts portico in the image. What a gateway loads until it serves is one file, `gateway.start`, compiled by code that V8
- * made of it when the image was built: 80 ms of processor time, a third of what ES modules took. That code holds for one
- * version of Node and its flags; with another, or without any, V8 compiles the file anew. Chunks that come later are files,
- * and share what is loaded. Node's own cache of this kind goes by user and kind of processor, too, and has only functions
- * that are compiled while a module is.
+ * made of it when the image was built: 80 ms of processor time, a third of what ES modules took. An operator starts from
+ * `operator.start` likewise, for the memory that compiling takes. That code holds for one version of Node and its flags;
+ * with another, or without any, V8 compiles the file anew. Chunks that come later are files, and share what is loaded.
+ * Node's own cache of this kind goes by user and kind of processor, too, and has only functions that are compiled while a
+ * module is.
  */
 const { readFileSync } = require('node:fs')
 const { join } = require('node:path')
@@ -12,9 +13,9 @@ const { compileFunction, Script } = require('node:vm')
 
 const PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname']
 
-/** The compiled script of `gateway.start`, which runs. */
-function startGateway() {
-  const filename = join(__dirname, 'gateway.start')
+/** Runs what starts from this file; gives its compiled script. */
+function startFrom(file) {
+  const filename = join(__dirname, file)
   const script = new Script(readFileSync(filename, 'latin1'), { filename, cachedData: codeOf(filename) })
   const chunks = script.runInThisContext()
   const loaded = new Map()
@@ -47,5 +48,6 @@ function codeOf(filename) {
 }
 
 const [, , command, plane] = process.argv
-if (command === 'serve' && plane === 'gateway') module.exports = startGateway()
+if (command === 'serve' && plane === 'gateway') module.exports = startFrom('gateway.start')
+else if (command === 'operator') module.exports = startFrom('operator.start')
 else require('./portico.js')

@@ -7,11 +7,12 @@
  * Usage: run.ts [--proxies=500] [--gateways=50] [--configs=20] [--changed=200] [--idle=60]
  */
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { startCodes } from '../../image/start-code.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { type ControlPlane, startControlPlane } from '../../test/cluster/support/control-plane.ts'
@@ -30,7 +31,7 @@ import { Requests } from './requests.ts'
 import { usageOf } from './usage.ts'
 
 const root = join(import.meta.dirname, '../..')
-const PROGRAM = [...NODE_FLAGS, join(root, 'dist/portico.js')]
+const PROGRAM = [...NODE_FLAGS, join(root, 'dist/start.cjs')]
 const { values } = parseArgs({
   options: {
     proxies: { type: 'string', default: '500' },
@@ -81,6 +82,7 @@ async function phase(title: string, { plane, api, operator }: Measured, act: () 
 
 async function measure(plane: ControlPlane): Promise<void> {
   execFileSync(process.execPath, [join(root, 'bundle.ts'), join(root, 'dist')], { stdio: 'inherit' })
+  for (const [name, code] of await startCodes(join(root, 'dist'))) writeFileSync(join(root, 'dist', name), code)
   await installOperator(plane)
   const config = loadKubeConfig(plane.kubeconfig)
   const api = new ApiServer(config, 'bench')

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { START_CODE, startCode } from '../../image/start-code.ts'
+import { startCodes } from '../../image/start-code.ts'
 import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 import { median } from '../percentile.ts'
 
@@ -72,7 +72,7 @@ async function several(name: string, args: readonly string[], ready: string): Pr
 try {
   const dist = join(directory, 'dist')
   execFileSync(process.execPath, [join(root, 'bundle.ts'), dist])
-  writeFileSync(join(dist, START_CODE), await startCode(dist))
+  for (const [name, code] of await startCodes(dist)) writeFileSync(join(dist, name), code)
   const config = join(directory, 'gateway.yaml')
   const backends = [{ name: 'b', url: 'http://127.0.0.1:9/mcp' }]
   const incomingAuth = { type: 'anonymous' }

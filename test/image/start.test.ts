@@ -1,4 +1,4 @@
-/** A gateway as the image starts it: from one file and the code that V8 made of it. */
+/** A gateway and an operator as the image starts them: from one file and the code that V8 made of it. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,9 +7,10 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startText } from '../../bundle-start.ts'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { START_CODE, startCode } from '../../image/start-code.ts'
+import { codeFile, startCodes } from '../../image/start-code.ts'
 import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
+import { freePort } from '../support/network/free-port.ts'
 
 const CONFIG = 'name: p\nnamespace: default\nrole: gateway\nincomingAuth: {type: anonymous}\nbackends: []\n'
 /** Tells what becomes of the code, which files are read, and at the end what Node has loaded of itself. */
@@ -31,30 +32,27 @@ test.before(async () => {
   folder = temporaryFolder({ 'tells.cjs': TELLS, 'gateway.yaml': CONFIG })
   const built = join(folder.path, 'built')
   execFileSync(process.execPath, ['bundle.ts', built], { stdio: 'ignore' })
-  const code = await startCode(built)
+  const codes = await startCodes(built)
   // In the image it lies elsewhere.
   dist = join(folder.path, 'dist')
   renameSync(built, dist)
-  writeFileSync(join(dist, START_CODE), code)
+  for (const [name, code] of codes) writeFileSync(join(dist, name), code)
 })
 
 test.after(() => folder[Symbol.dispose]())
 
-async function start(flags: readonly string[] = NODE_FLAGS) {
-  const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs'), 'serve', 'gateway']
-  const options = ['--config', join(folder.path, 'gateway.yaml'), '--listen', '127.0.0.1:0', '--admin-listen']
-  const child = spawn(process.execPath, [...flags, ...program, ...options, '127.0.0.1:0'])
+/** Starts what the arguments say, and waits until it has said `ready`. */
+async function startProgram(flags: readonly string[], args: readonly string[], ready: string) {
+  const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs')]
+  const child = spawn(process.execPath, [...flags, ...program, ...args])
   const closed = once(child, 'close')
   let output = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
       output += text
     })
-  await eventually('it serves', () => output.includes('the gateway serves') || child.exitCode !== null, 60_000)
-  const [url = '', adminUrl = ''] = [...output.matchAll(/"(?:url|adminUrl)":"([^"]+)"/g)].map(([, found]) => found)
+  await eventually('it has started', () => output.includes(ready) || child.exitCode !== null, 60_000)
   return {
-    url,
-    adminUrl,
     output: () => output,
     chunksRead: () => [...output.matchAll(/^READ (.*\.js)$/gm)].map(([, file = '']) => basename(file)),
     async end() {
@@ -63,6 +61,14 @@ async function start(flags: readonly string[] = NODE_FLAGS) {
       return output
     },
   }
+}
+
+async function start(flags: readonly string[] = NODE_FLAGS) {
+  const options = ['--config', join(folder.path, 'gateway.yaml'), '--listen', '127.0.0.1:0', '--admin-listen']
+  const program = await startProgram(flags, ['serve', 'gateway', ...options, '127.0.0.1:0'], 'the gateway serves')
+  const urls = [...program.output().matchAll(/"(?:url|adminUrl)":"([^"]+)"/g)].map(([, found]) => found)
+  const [url = '', adminUrl = ''] = urls
+  return { ...program, url, adminUrl }
 }
 
 test('it takes the code, and reads no chunk beside the one file', async () => {
@@ -100,19 +106,40 @@ test('with code of other flags, with rubbish and without any it starts all the s
     [NODE_FLAGS, 'rubbish'],
     [NODE_FLAGS, null],
   ] as const) {
-    if (code === null) rmSync(join(dist, START_CODE))
-    else if (code !== undefined) writeFileSync(join(dist, START_CODE), code)
+    if (code === null) rmSync(join(dist, codeFile('gateway')))
+    else if (code !== undefined) writeFileSync(join(dist, codeFile('gateway')), code)
     const gateway = await start(flags)
     assert.is((await fetch(`${gateway.adminUrl}/readyz`)).status, 200)
     assert.match(await gateway.end(), /^CODE made$/m)
   }
 })
 
+test('an operator takes its code, and reads no chunk beside its one file', async () => {
+  const kubeconfig = join(folder.path, 'kubeconfig.yaml')
+  writeFileSync(
+    kubeconfig,
+    `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:${await freePort()}"}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+users: [{name: u, user: {token: t}}]
+`,
+  )
+  const listeners = ['--health-listen', '127.0.0.1:0', '--metrics-listen', '127.0.0.1:0']
+  const args = ['operator', '--kubeconfig', kubeconfig, ...listeners]
+  const operator = await startProgram(NODE_FLAGS, args, '"msg":"watch failed"')
+  assert.equal(operator.chunksRead(), [])
+  assert.match(await operator.end(), /^CODE taken$/m)
+  rmSync(join(dist, codeFile('operator')))
+  assert.match(await (await startProgram(NODE_FLAGS, args, '"msg":"watch failed"')).end(), /^CODE made$/m)
+})
+
 test('other commands read nothing of it', () => {
   const program = ['--require', join(folder.path, 'tells.cjs'), join(dist, 'start.cjs'), 'version']
   const { stdout, stderr } = spawnSync(process.execPath, program, { encoding: 'utf8' })
   assert.match(stdout, /^portico \d/)
-  assert.not.match(stderr, 'gateway.start')
+  assert.not.match(stderr, /\.start$/m)
 })
 
 test('the file is Latin-1, as it is read: other characters would double it in memory', () => {

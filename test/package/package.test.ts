@@ -126,6 +126,7 @@ test('the image of the bundle, with git, is at most 90 MB compressed, and says w
     'app/dist/portico.js',
     'app/dist/cedar_wasm_bg.wasm',
     'app/dist/gateway.start.code',
+    'app/dist/operator.start.code',
   ])
     assert.ok(paths.includes(path), path)
   assert.ok(paths.some((path) => path.endsWith('git-remote-https')))

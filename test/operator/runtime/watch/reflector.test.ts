@@ -1,6 +1,5 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -130,15 +129,16 @@ test('what was known of a resource that the API has no more goes once that lasts
 test('reflectors that start together read their pages in turns', async () => {
   let listing = 0
   let most = 0
-  const server = createServer(async ({ url = '' }, response) => {
+  const server = createServer(({ url = '' }, response) => {
     const query = new URL(url, 'http://localhost').searchParams
     if (query.has('watch')) return void response.flushHeaders()
     most = Math.max(most, ++listing)
-    await delay(20)
-    listing--
     const page = Number(query.get('continue') ?? 0)
     const metadata = { resourceVersion: '7', ...(page < 2 && { continue: String(page + 1) }) }
-    response.end(JSON.stringify({ metadata, items: [{ metadata: { name: `page-${page}`, namespace: 'default' } }] }))
+    setTimeout(() => {
+      listing--
+      response.end(JSON.stringify({ metadata, items: [{ metadata: { name: `page-${page}`, namespace: 'default' } }] }))
+    }, 20)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   using folder = temporaryFolder({ kubeconfig: kubeconfig((server.address() as AddressInfo).port) })
