@@ -42,7 +42,21 @@ export function renderConfig(
 
 /** YAML, which people read more easily; where there is much of it, JSON. */
 function configText(config: object): string {
-  return JSON.stringify(config).length > LONGEST_YAML ? jsonByEntry(config) : canonicalYaml(config)
+  const json = JSON.stringify(config)
+  return json.length > LONGEST_YAML ? jsonByEntry(config) : yamlOf(config, json)
+}
+
+/** The latest YAML by the JSON of the same value: a workload is rendered once more when its children have been written. */
+const latest = new Map<string, string>()
+const LATEST = 32
+
+function yamlOf(config: object, json: string): string {
+  const known = latest.get(json)
+  if (known !== undefined) return known
+  const text = canonicalYaml(config)
+  for (const oldest of latest.keys()) if (latest.size >= LATEST) latest.delete(oldest)
+  latest.set(json, text)
+  return text
 }
 
 /** JSON with a line for each field, and for each entry of its lists: what has changed is seen in a comparison. */

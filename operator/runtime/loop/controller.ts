@@ -148,13 +148,14 @@ export class PorticoOperator extends BaseOperator {
     const resource = [...this.resources.values()].find((known) => known.plural === plural && known.group === group)
     if (!resource) throw new TypeError(`not a kind of ours: ${plural}.${version}.${group}`)
     const { log } = this.#options
-    const { watches, world, due } = this.#parts
+    const { watches, world, due, reconciler } = this.#parts
     const storeOf = () =>
       kindStore({
         world,
         kind: resource.kind,
         log,
         onChange: (dependency) => due.wake(dependency),
+        isEcho: reconciler.isEcho,
         onObject: (type, object) => {
           onEvent(eventOf(plural, type, object)).catch((error) => log.error({ err: error }, 'an event is lost'))
         },

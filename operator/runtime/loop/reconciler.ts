@@ -71,6 +71,9 @@ export class Reconciler {
     }
   }
 
+  /** Whether a change of an object is nothing but a write of ours to its status. */
+  readonly isEcho = (object: KubernetesObject): boolean => this.#status.isEcho(object)
+
   /**
    * Brings one object to where its plan wants it. Gives nothing where its children have changed on the way, unless it is
    * the last time: the status is written once, of children as they are.

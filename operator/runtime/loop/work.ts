@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { ApiError } from '../../cluster/kubernetes/api-server.ts'
 import { partsOf } from '../queue/keys.ts'
@@ -35,7 +36,10 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
   }
 }
 
-/** One worker: takes keys until the queue is closed. An error costs its own key a wait, nobody else anything. */
+/**
+ * One worker: takes keys until the queue is closed. An error costs its own key a wait, nobody else anything. A reconcile that
+ * waits for nothing must not keep from their turn what else there is: probes, watches, the end of a garbage collection.
+ */
 export async function work(options: WorkOptions): Promise<void> {
   const { queue, metrics } = options
   for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
@@ -45,5 +49,6 @@ export async function work(options: WorkOptions): Promise<void> {
     if (result === 'ok' || result === 'skipped') queue.forget(key)
     if (result === 'again') queue.retry(key)
     queue.done(key)
+    await turn()
   }
 }

@@ -40,6 +40,8 @@ interface Refused {
 export class StatusWriter {
   readonly #options: StatusWriterOptions
   readonly #refused = new WeakMap<object, Refused>()
+  /** Statuses whose writes are under way, as text, by uid. */
+  readonly #underWay = new Map<string, string>()
 
   constructor(options: StatusWriterOptions) {
     this.#options = options
@@ -66,6 +68,11 @@ export class StatusWriter {
     }
   }
 
+  /** Whether an object has the status that is being written to it: the watch may tell of a write before its answer comes. */
+  isEcho({ metadata, status }: KubernetesObject): boolean {
+    return metadata.uid !== undefined && this.#underWay.get(metadata.uid) === canonicalJson(status)
+  }
+
   /** Shows that the status is refused by one that says nothing else. */
   async #refuse(object: KubernetesObject, wanted: Plan['status'], message: string): Promise<void> {
     const { log } = this.#options
@@ -85,10 +92,11 @@ export class StatusWriter {
   /** The object as written; undefined where it is gone, or another one has its name. */
   async #replace(object: KubernetesObject, status: Plan['status']): Promise<KubernetesObject | undefined> {
     const { api, world, resources, namespaces, assertLeading } = this.#options
-    const { name, namespace = '', uid } = object.metadata
+    const { name, namespace = '', uid = '' } = object.metadata
     const resource = resources.get(object.kind) as Resource
     await namespaces.assertStays(namespace)
     assertLeading()
+    this.#underWay.set(uid, canonicalJson(status))
     try {
       // As a whole: whatever somebody else has written into it is gone. The uid keeps it off another object that has
       // taken the name.
@@ -105,6 +113,8 @@ export class StatusWriter {
     } catch (error) {
       if (isNotFound(error) || (await this.#isAnother(error, resource, object))) return undefined
       throw error
+    } finally {
+      this.#underWay.delete(uid)
     }
   }
 

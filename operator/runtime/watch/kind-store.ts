@@ -1,6 +1,7 @@
 import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
 import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
 import type { ReflectedStore } from './reflector.ts'
 
@@ -10,8 +11,21 @@ interface KindStoreOptions {
   /** Called with what has changed, so that whoever has read it is due again. */
   readonly onChange: (dependency: Dependency) => void
   readonly onObject: (type: ResourceEventType, object: KubernetesObject) => void
+  /** Whether the object has the status that we are writing to it. */
+  readonly isEcho: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
+
+/** What others read of an object besides its spec, as text. */
+const metadataOf = ({ metadata: { resourceVersion: _, finalizers: __, ...metadata } }: KubernetesObject) =>
+  canonicalJson(metadata)
+
+/** Whether a change is of what nobody reads of another object: status and finalizers. A new spec has a new generation. */
+const isOwnAffair = (before: KubernetesObject, after: KubernetesObject) =>
+  after.metadata.generation !== undefined && metadataOf(before) === metadataOf(after)
+
+const sameFinalizers = (a: KubernetesObject, b: KubernetesObject) =>
+  canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])
 
 /** Feeds the watch of one kind into the world, and reports what it changed: the object, its lists, whom it refers to. */
 export function kindStore(options: KindStoreOptions): ReflectedStore {
@@ -40,6 +54,11 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
       return
     }
     known.set(`${namespace}/${name}`, { namespace, name })
+    if (before && isOwnAffair(before, object)) {
+      if (!sameFinalizers(before, object) || !options.isEcho(object))
+        options.onObject(ResourceEventType.Modified, object)
+      return
+    }
     changed(before ? ResourceEventType.Modified : ResourceEventType.Added, object, [
       ...referencesBefore,
       ...world.objects.references(kind, namespace, name),

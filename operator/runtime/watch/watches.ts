@@ -26,7 +26,7 @@ interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly
 }
 
 /** Pages of lists that are read at the same time: at a start every kind is listed. */
-const PAGES_AT_ONCE = 3
+const PAGES_AT_ONCE = 2
 
 /** All reflectors of a process, started and stopped together. */
 export class Watches {
