@@ -2,9 +2,6 @@ import { hash } from 'node:crypto'
 import type { Credential, Strategy, Subject } from './credential.ts'
 import { type CredentialCache, type KeptCredential, lasts } from './credential-cache.ts'
 
-/** Where one that had just been obtained was refused as well, none is obtained in its place for so long. */
-const PAUSE_MS = 10_000
-
 /** The credential of one caller for one backend: what is in use now, and how another one is had. */
 export class CallerCredential {
   /** The one that was obtained last; it may have ended. */
@@ -16,8 +13,6 @@ export class CallerCredential {
   readonly #key: string
   /** What was found in the cache last. */
   #kept: KeptCredential | undefined
-  /** `performance.now()` from which on another one is obtained in the place of a refused one. */
-  #renewableAt = 0
 
   constructor(strategy: Strategy, cache: CredentialCache, subject: () => Subject) {
     this.#strategy = strategy
@@ -36,20 +31,6 @@ export class CallerCredential {
   /** Whether there is never another one in the place of one that was refused. */
   get isFinal(): boolean {
     return this.#strategy.isFinal === true
-  }
-
-  /**
-   * Whether it is of use to obtain another one in the place of `refused`: not for a while, where a new one was refused as
-   * well. A backend that refuses all would have its provider asked with each call.
-   */
-  mayRenew(refused: Credential | undefined): boolean {
-    return !this.isFinal && (refused !== this.current || performance.now() >= this.#renewableAt)
-  }
-
-  /** A credential that was obtained in the place of a refused one was refused as well. */
-  renewedInVain(): void {
-    const now = performance.now()
-    if (now >= this.#renewableAt) this.#renewableAt = now + PAUSE_MS
   }
 
   /** Undefined where there is one that lasts; else settles when there is. Rejects with a CredentialError. */

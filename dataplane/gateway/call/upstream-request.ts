@@ -125,13 +125,10 @@ export class UpstreamRequest {
   #renews(): boolean {
     const { backend, isOver } = this.#call
     const { caller } = backend
-    if (this.#credential === 'renewed') caller?.renewedInVain()
-    else if (caller?.mayRenew(this.#sentWith) === true && !isOver) {
-      this.#credential = 'renewed'
-      this.#after(this.#obtaining(caller.renewed(this.#sentWith)))
-      return true
-    }
-    return false
+    if (caller === undefined || caller.isFinal || this.#credential === 'renewed' || isOver) return false
+    this.#credential = 'renewed'
+    this.#after(this.#obtaining(caller.renewed(this.#sentWith)))
+    return true
   }
 
   /** The wait for a credential, which is measured. */

@@ -54,22 +54,12 @@ export class CallerHeaders implements BackendHeaders {
     return this.#credential.current
   }
 
-  /** Whether it is of use to obtain another credential in the place of one that the backend has refused. */
-  mayRenew(refused: Credential | undefined): boolean {
-    return this.#credential.mayRenew(refused)
-  }
-
   /**
    * Obtains another credential, unless there is one already that is not `refused`, which the backend has not accepted.
    * Rejects as `needed` does.
    */
   renewed(refused: Credential | undefined): Promise<unknown> {
     return this.#credential.renewed(refused).then(this.#obtained, this.#failed)
-  }
-
-  /** The backend has refused a credential that had just been obtained in the place of another. */
-  renewedInVain(): void {
-    this.#credential.renewedInVain()
   }
 
   /** That the backend has refused a credential which was new. */

@@ -91,7 +91,7 @@ export class CallerFeed {
     const start = performance.now()
     const sent = caller?.credential
     const { tools } = await listTools(backend).catch(async (error) => {
-      if (connectionFailure(error).status !== 401 || caller?.mayRenew(sent) !== true) throw error
+      if (connectionFailure(error).status !== 401 || caller?.isFinal !== false) throw error
       await caller.renewed(sent)
       return listTools(backend)
     })
