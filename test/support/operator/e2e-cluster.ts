@@ -57,7 +57,8 @@ export async function kubectlBeside(args: readonly string[], input = ''): Promis
     env: { ...process.env, HOME: tmpdir() },
     maxBuffer: 1 << 28,
   })
-  running.child.stdin?.end(input)
+  // One that has ended by then reads nothing: how it ended is what counts.
+  running.child.stdin?.on('error', () => undefined).end(input)
   return (await running).stdout
 }
 
