@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import { DEFAULT_GROUP, kinds } from '../../crds/index.ts'
-import { PublicError } from '../../dataplane/server/errors.ts'
-import { listenAdmin } from '../../dataplane/server/listen/admin.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
@@ -25,7 +23,6 @@ import { finalizerName, rightsFinalizerName } from '../../operator/runtime/queue
 import { clusterRights, namespacedRights, OwnRights } from '../../operator/runtime/removal/own-rights.ts'
 import { releaseAll } from '../../operator/runtime/removal/release.ts'
 import { removalOf } from '../../operator/runtime/removal/removal.ts'
-import packageJson from '../../package.json' with { type: 'json' }
 import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
 import { address } from '../options/address.ts'
@@ -34,6 +31,7 @@ import { logLevel } from '../options/log-level.ts'
 import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from '../options/pod-options.ts'
 import { defaultImage } from '../package-info.ts'
 import type { ServedAdmission } from './admission.ts'
+import { serve } from './listeners.ts'
 
 function workers(given: Given): number {
   const text = given.text('workers') ?? ''
@@ -119,61 +117,6 @@ function removalIn(
   const own = { namespace, lookedAfter: of.namespaces, installation: of.installation }
   const rights = new OwnRights(kubeConfig, api, own, rightsFinalizerName(of.group))
   return { removal: { isRemoved: removalOf(api, ownPod), rights, onGoing } }
-}
-
-const version = { version: packageJson.version, node: process.versions.node }
-/** How its metrics name it. */
-const instance = { 'service.version': packageJson.version, 'service.instance.id': hostname() }
-
-interface Served {
-  /** Gives undefined where no webhook is served. */
-  readonly admission: () => ServedAdmission | undefined
-  readonly log: Logger
-  readonly group: string
-  readonly open: AsyncDisposableStack
-}
-
-interface Addresses {
-  readonly health: string
-  readonly metrics: string
-}
-
-/**
- * Listens, until `open` is disposed of. Probes are answered from the start; `operator` gives undefined while this process
- * waits for the API server.
- */
-async function serve(
-  operator: () => PorticoOperator | undefined,
-  addresses: Addresses,
-  { admission, log, group, open }: Served,
-): Promise<Addresses> {
-  const ready = () => operator()?.ready ?? { reason: 'the API server is waited for' }
-  const leading = () => operator()?.leading ?? false
-  const health = await listenAdmin(addresses.health, {
-    ready,
-    status: () => ({
-      leading: leading(),
-      ready: ready(),
-      absent: operator()?.absent ?? [],
-      admission: admission()?.status(),
-    }),
-    version: { ...version, apiGroup: group },
-    log,
-  })
-  open.adopt(health, (listener) => listener.close())
-  const metrics = await listenAdmin(addresses.metrics, {
-    ready,
-    status: () => ({ leading: leading() }),
-    version,
-    metrics(accept) {
-      const served = operator()
-      if (served === undefined) throw new PublicError('unavailable', { headers: { 'Retry-After': '5' } })
-      return served.metrics.text({ 'service.name': 'portico-operator', ...instance }, accept)
-    },
-    log,
-  })
-  open.adopt(metrics, (listener) => listener.close())
-  return { health: health.url, metrics: metrics.url }
 }
 
 export const command: Command = {

@@ -54,8 +54,9 @@ function yamlOf(config: object, json: string): string {
   const known = latest.get(json)
   if (known !== undefined) return known
   const text = canonicalYaml(config)
-  for (const oldest of latest.keys()) if (latest.size >= LATEST) latest.delete(oldest)
   latest.set(json, text)
+  const [oldest] = latest.keys()
+  if (latest.size > LATEST && oldest !== undefined) latest.delete(oldest)
   return text
 }
 

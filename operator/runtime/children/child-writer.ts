@@ -130,8 +130,8 @@ export class ChildWriter {
     memory.uid = written.metadata.uid ?? ''
     if (matches(desired, written)) delete memory.altered
     else memory.altered = { hash, expected: asWritten(desired, written) }
-    if (foreignManagers(desired, written).length === 0 && isAsWritten(desired, written, hash, memory))
-      this.#verify(written, hash)
+    // It matches, or what is expected from now on is taken from it.
+    if (foreignManagers(desired, written).length === 0 && isOursToKeep(desired, written)) this.#verify(written, hash)
   }
 
   async #bring(
@@ -220,6 +220,10 @@ function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }
 }
 
+/** Whether a live child was applied by us, and can be brought to what is rendered. */
+const isOursToKeep = (desired: KubernetesObject, live: KubernetesObject) =>
+  ownFields(live) !== undefined && !mustBeReplaced(desired, live)
+
 /** Whether a live child is what was rendered, or what the cluster makes of it. */
 function isAsWritten(
   desired: KubernetesObject,
@@ -227,7 +231,7 @@ function isAsWritten(
   hash: string,
   { altered }: ChildMemory,
 ): boolean {
-  if (ownFields(live) === undefined || mustBeReplaced(desired, live)) return false
+  if (!isOursToKeep(desired, live)) return false
   return matches(desired, live) || (altered?.hash === hash && matches(altered.expected, live))
 }
 

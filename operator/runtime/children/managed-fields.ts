@@ -72,6 +72,13 @@ const REPLICAS: FieldSet = { 'f:spec': { 'f:replicas': {} } }
 export const holdsReplicas = (live: KubernetesObject): boolean =>
   ownFields(live)?.['f:spec']?.['f:replicas'] !== undefined
 
+/** What an entry of another has set that is not left to others; NO_FIELDS where that is nothing. */
+function foreignFields(entry: ManagedFields, kind: string): FieldSet {
+  if (!isForeign(entry) || entry.fieldsV1 === undefined) return NO_FIELDS
+  const { rest } = splitSet(entry.fieldsV1, ofOthers(kind))
+  return Object.keys(rest).length > 0 ? rest : NO_FIELDS
+}
+
 /**
  * What is kept of `managedFields`: that an apply of ours has been, when, and whether it holds the replicas; and what others
  * have set where all is ours. `takenOver` needs them whole.
@@ -81,19 +88,13 @@ export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
     if (entry.subresource || entry.fieldsV1 === undefined) return []
     const { manager, operation, time } = entry
     if (isOurs(entry)) return [{ manager, operation, time, fieldsV1: holdsReplicas(live) ? REPLICAS : NO_FIELDS }]
-    if (!isForeign(entry)) return []
-    const { rest } = splitSet(entry.fieldsV1, ofOthers(live.kind))
-    return Object.keys(rest).length > 0 ? [{ manager, operation, fieldsV1: rest }] : []
+    const fieldsV1 = foreignFields(entry, live.kind)
+    return fieldsV1 === NO_FIELDS ? [] : [{ manager, operation, fieldsV1 }]
   })
 
 /** Whether a live child has fields that others have set and that aren't left to them, whatever was rendered. */
 export const hasForeignFields = (live: KubernetesObject): boolean =>
-  entriesOf(live).some(
-    (entry) =>
-      isForeign(entry) &&
-      entry.fieldsV1 !== undefined &&
-      Object.keys(splitSet(entry.fieldsV1, ofOthers(live.kind)).rest).length > 0,
-  )
+  entriesOf(live).some((entry) => foreignFields(entry, live.kind) !== NO_FIELDS)
 
 /** When an apply of ours last changed a live object (RFC 3339); when it was made, where that is not recorded. */
 export const lastApplied = (live: KubernetesObject): string =>

@@ -70,7 +70,8 @@ export class StatusWriter {
 
   /** Whether an object has the status that is being written to it: the watch may tell of a write before its answer comes. */
   isEcho({ metadata, status }: KubernetesObject): boolean {
-    return metadata.uid !== undefined && this.#underWay.get(metadata.uid) === canonicalJson(status)
+    const text = metadata.uid === undefined ? undefined : this.#underWay.get(metadata.uid)
+    return text !== undefined && text === canonicalJson(status)
   }
 
   /** Shows that the status is refused by one that says nothing else. */
