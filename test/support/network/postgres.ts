@@ -81,7 +81,7 @@ export async function startPostgres(): Promise<TestPostgres> {
 }
 
 async function query(url: string, text: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 1_000 })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 30_000 })
   client.on('error', () => {})
   await client.connect()
   await client.query(text)
@@ -119,7 +119,9 @@ async function nobody(): Promise<{ readonly uid: number; readonly gid: number }>
     const child = spawn('id', [flag, 'nobody'], { stdio: ['ignore', 'pipe', 'ignore'] })
     const chunks: Buffer[] = []
     child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
-    await ended(child)
+    // Behind the last of the output, which may be read after the exit.
+    const [code] = await once(child, 'close')
+    if (code !== 0) throw new Error(`id ${flag} nobody ended with code ${code}: ${HINT}`)
     return Number(Buffer.concat(chunks).toString())
   }
   return { uid: await number('-u'), gid: await number('-g') }

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis'
 import { eventually } from '../eventually.ts'
+import { freePort } from './free-port.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 
 export const MASTER_NAME = 'main'
@@ -63,15 +64,21 @@ export async function startSentinelSet(): Promise<SentinelSet> {
 
 /** A Cluster of three masters, each with a third of the slots. */
 export async function startCluster(): Promise<{ readonly nodes: readonly RedisServer[]; close(): Promise<void> }> {
+  // Without a port of its own the nodes' bus takes one that is 10,000 higher, which is anybody's or none at all.
+  const buses = await Promise.all([freePort(), freePort(), freePort()])
   const nodes = await Promise.all(
-    [0, 1, 2].map(() => startRedis({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })),
+    buses.map((bus) =>
+      startRedis({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1', `cluster-port ${bus}`] }),
+    ),
   )
-  const [first, ...others] = nodes as [RedisServer, ...RedisServer[]]
+  const [first] = nodes as [RedisServer, ...RedisServer[]]
   for (const [index, node] of nodes.entries()) {
     const [from, to] = [Math.ceil((16384 * index) / 3), Math.ceil((16384 * (index + 1)) / 3) - 1]
     await asked(node, (redis) => redis.call('CLUSTER', 'ADDSLOTSRANGE', from, to))
   }
-  for (const { port } of others) await asked(first, (redis) => redis.call('CLUSTER', 'MEET', '127.0.0.1', port))
+  for (const [index, { port }] of nodes.entries())
+    if (index > 0)
+      await asked(first, (redis) => redis.call('CLUSTER', 'MEET', '127.0.0.1', port, buses[index] as number))
   for (const node of nodes)
     await eventually('the cluster is up', () =>
       asked(node, async (redis) =>

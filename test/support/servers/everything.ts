@@ -21,15 +21,7 @@ export async function startEverything(): Promise<EverythingServer> {
   })
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const url = `http://127.0.0.1:${port}/mcp`
-  await eventually(
-    'server-everything to listen',
-    () =>
-      fetch(url).then(
-        () => true,
-        () => false,
-      ),
-    20_000,
-  )
+  await eventually('server-everything to listen', () => fetch(url).then(Boolean, () => false))
   return {
     url,
     close: async () => {
