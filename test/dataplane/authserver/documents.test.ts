@@ -197,7 +197,7 @@ test('a login whose tokens are being fetched while the configuration changes goe
       const before = (await server.gateway.status()).config
       await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
       await eventually('it is in force', async () => (await server.gateway.status()).config !== before)
-      await wait(300)
+      await wait(100)
       reloads++
       return false
     }

@@ -76,6 +76,7 @@ test('a server that goes away gives 503 at once with one log line, and is found 
   const client = connect({ addresses: [server.address] }, kept.log)
   assert.ok(await works(client))
   await server.stop()
+  await eventually('it is noticed', () => client.status !== 'ready')
   for (let index = 0; index < 5; index++) {
     const error = await refused(client)
     assert.is(error.code, 'unavailable')
@@ -162,7 +163,9 @@ test('TLS with a private CA, which may come later', async () => {
 })
 
 test('a cluster', async () => {
-  const server = await start({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })
+  const server = await start({
+    settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1', `cluster-port ${await freePort()}`],
+  })
   const setUp = connect({ addresses: [server.address] })
   await setUp.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
   await eventually('the cluster is up', async () =>

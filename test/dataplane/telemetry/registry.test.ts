@@ -54,7 +54,9 @@ test('syncs and requests are spans and counts, by names of ours alone', async ()
     ['broken true', 'own false'],
   )
   await receiver.received(7)
-  assert.equal(spanTree(receiver.spans), [
+  // What is broken is tried again.
+  const first = receiver.spans.find(({ name }) => name === 'broken')
+  assert.equal(spanTree(receiver.spans.filter((span) => span === first || span.name !== 'broken')), [
     'internal broken failed error.type=not_json',
     'internal own',
     'server listServers',

@@ -139,9 +139,12 @@ test('a gateway: its logins, its backends’ credentials, what callers send, and
   watch(JSON.stringify(await gateway.status()))
   assert.ok((await scrape(gateway.adminUrl)).samples.length > 0)
   assertTold(gateway.lines, /call failed/, /refused/)
-  const { all } = file
-  assert.ok(all.some(({ data }) => data?.request?.includes('[redacted]') && data.response?.includes('[redacted]')))
-  assert.ok(receiver.spans.some(({ attributes }) => attributes['user_agent.original'] === 'odd [redacted]'))
+  await eventually('a request and its response', () =>
+    file.all.some(({ data }) => data?.request?.includes('[redacted]') && data.response?.includes('[redacted]')),
+  )
+  await eventually('the header of a caller', () =>
+    receiver.spans.some(({ attributes }) => attributes['user_agent.original'] === 'odd [redacted]'),
+  )
   await gatewayServer.close()
   await backend.close()
 })

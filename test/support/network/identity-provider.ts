@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
 import { secret } from '../../secrets/watch.ts'
+import { freePort } from './free-port.ts'
 
 export interface IdentityProviderOptions {
   /** Path of the issuer, such as `/tenants/a`; default none. */
@@ -83,7 +84,9 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
     if (url === `${path}/introspect`) return introspect(request, response, granted)
     return json(response, 404, { error: 'not_found' })
   })
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
+  // One that comes back finds its port free.
+  const chosen = options.port ?? (await freePort())
+  await new Promise<void>((resolve) => server.listen(chosen, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const origin = `http://127.0.0.1:${port}`
   const issuer = `${origin}${path}`

@@ -33,7 +33,7 @@ export async function startSentinelSet(): Promise<SentinelSet> {
         sentinel: true,
         settings: [
           `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${master.port} 2`,
-          `sentinel down-after-milliseconds ${MASTER_NAME} 1000`,
+          `sentinel down-after-milliseconds ${MASTER_NAME} 3000`,
           `sentinel failover-timeout ${MASTER_NAME} 5000`,
         ],
       }),

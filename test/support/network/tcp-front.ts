@@ -8,6 +8,8 @@ export interface TcpFront {
   choose(...ports: number[]): void
   /** Connections that went to a port. */
   connections(port: number): number
+  /** Those of them that have not ended. */
+  open(port: number): number
   close(): Promise<void>
 }
 
@@ -15,10 +17,13 @@ export interface TcpFront {
 export async function startTcpFront(first: number, tls?: TlsOptions): Promise<TcpFront> {
   let chosen = [first]
   const sent: number[] = []
+  const open: number[] = []
   const sockets = new Set<Socket>()
   function forward(inner: Socket): void {
     const port = chosen[sent.length % chosen.length] as number
     sent.push(port)
+    open.push(port)
+    inner.once('close', () => open.splice(open.indexOf(port), 1))
     const outer = connect(port, '127.0.0.1')
     for (const socket of [inner, outer]) {
       sockets.add(socket)
@@ -41,6 +46,7 @@ export async function startTcpFront(first: number, tls?: TlsOptions): Promise<Tc
       chosen = ports
     },
     connections: (port) => sent.filter((one) => one === port).length,
+    open: (port) => open.filter((one) => one === port).length,
     close() {
       for (const socket of sockets) socket.destroy()
       return new Promise((resolve) => server.close(() => resolve()))

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, isInitializeRequest, McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { freePort } from '../network/free-port.ts'
 import { orFail } from '../or-fail.ts'
 
 /** One request that a backend has seen. */
@@ -75,7 +76,9 @@ export async function startMcpServer(options: McpTestServerOptions = {}): Promis
       await transport.handleRequest(req, res, parsed)
     }),
   )
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
+  // One that comes back finds its port free.
+  const chosen = options.port ?? (await freePort())
+  await new Promise<void>((resolve) => server.listen(chosen, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
 
   return {

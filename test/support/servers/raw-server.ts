@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { freePort } from '../network/free-port.ts'
 import { orFail } from '../or-fail.ts'
 
 /** What a hand-written backend got. */
@@ -110,7 +111,9 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
       }
     }),
   )
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, host, resolve))
+  // One that comes back finds its port free.
+  const chosen = options.port ?? (await freePort())
+  await new Promise<void>((resolve) => server.listen(chosen, host, resolve))
   const { port } = server.address() as AddressInfo
   return {
     url: `http://${host}:${port}/mcp`,

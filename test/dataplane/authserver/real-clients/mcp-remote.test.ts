@@ -58,7 +58,7 @@ async function connect(agent: UserAgent) {
     })
   })
   const client = new Client({ name: 'test', version: '1' })
-  const late = wait(60_000, undefined, { ref: false }).then(() => {
+  const late = wait(180_000, undefined, { ref: false }).then(() => {
     throw new Error(`not connected; it has said:\n${said}`)
   })
   await Promise.race([client.connect(transport), late])

@@ -22,6 +22,7 @@ test.before(async () => {
   gateway = await startGateway({ backends: [{ name: 'time', transport: 'stdio', stdio: { attach } }] }, (directory) =>
     setToken('first', directory),
   )
+  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
 })
 
 test.after(async () => {
@@ -43,14 +44,11 @@ const answers = async (
 }
 
 const answersAgain = () =>
-  eventually(
-    'the server to answer again',
-    () =>
-      answers('legacy').then(
-        (text) => text === 'hi',
-        () => false,
-      ),
-    15_000,
+  eventually('the server to answer again', () =>
+    answers('legacy').then(
+      (text) => text === 'hi',
+      () => false,
+    ),
   )
 
 test('the container is attached to, once, for clients of both eras', async () => {
@@ -85,15 +83,11 @@ test('a container that ends in the middle of a message is attached to anew', asy
 test('a token that is refused is said so on /status; a new one is read', async () => {
   kubelet.token = 'second'
   kubelet.cut()
-  await eventually(
-    'the refusal',
-    async () => {
-      await answers('modern').catch(() => {})
-      const { backends } = await gateway.status()
-      return backends[0]?.lastError?.message.includes('HTTP 403 cannot create pods/attach') ?? false
-    },
-    15_000,
-  )
+  await eventually('the refusal', async () => {
+    await answers('modern').catch(() => {})
+    const { backends } = await gateway.status()
+    return backends[0]?.lastError?.message.includes('HTTP 403 cannot create pods/attach') ?? false
+  })
   await setToken('second')
   await answersAgain()
 })

@@ -116,7 +116,7 @@ for (const [what, refuse] of Object.entries(refusals))
 
 test('a backend that never answers initialize costs one call some time, and no call its answer', async () => {
   const { server, gateway } = await inFront(({ message }) => message.method === 'initialize', {
-    timeouts: { default: '2s' },
+    timeouts: { default: '6s' },
   })
   const session = await openSession(gateway.url)
   for (let time = 0; time < 3; time++) isOk(await call(gateway, session))

@@ -133,27 +133,20 @@ test('another CA is not trusted, and one that is put in its place is, without a 
     await served.mount('ca/remote-ca/ca.crt', other.ca)
     server.cut()
     await new Promise((resolve) => setImmediate(resolve))
-    await eventually(
-      'the server is distrusted',
-      async () => {
-        await echo(served, 'echo').catch(() => {})
-        const { backends } = (await (await fetch(`${served.adminUrl}/status`)).json()) as {
-          backends: { lastError: { message: string } | null }[]
-        }
-        server.cut()
-        return /certificate/i.test(backends[0]?.lastError?.message ?? '')
-      },
-      10_000,
-    )
+    await eventually('the server is distrusted', async () => {
+      await echo(served, 'echo').catch(() => {})
+      const { backends } = (await (await fetch(`${served.adminUrl}/status`)).json()) as {
+        backends: { lastError: { message: string } | null }[]
+      }
+      server.cut()
+      return /certificate/i.test(backends[0]?.lastError?.message ?? '')
+    })
     await served.mount('ca/remote-ca/ca.crt', authority.ca)
-    await eventually(
-      'the right one is trusted',
-      () =>
-        echo(served, 'echo').then(
-          (text) => text === 'hi',
-          () => false,
-        ),
-      10_000,
+    await eventually('the right one is trusted', () =>
+      echo(served, 'echo').then(
+        (text) => text === 'hi',
+        () => false,
+      ),
     )
   } finally {
     await served.close()

@@ -50,7 +50,7 @@ test.before(async () => {
     const { client } = await connect(gateway.url, 'modern')
     await client.listTools()
     await client.close()
-    return (await gateway.status()).backends.every(({ revision }) => revision !== undefined)
+    return (await gateway.status()).backends.every(({ revision }) => revision !== null)
   })
 })
 
@@ -199,8 +199,11 @@ test('what the server asks goes to the client that it clearly concerns, and to n
   assert.match(await call(client, 'raw_ask'), '"me"')
   assert.is(asked, 1)
   const other = await connectV1(gateway.url)
-  const slow = call(other.client, 'raw_slow', { ms: 2_000 })
+  const abort = new AbortController()
+  const params = { name: 'raw_slow', arguments: { ms: 60_000 } }
+  const slow = other.client.callTool(params, undefined, { signal: abort.signal }).catch(() => {})
   await eventually('somebody else waits too', async () => (await call(client, 'raw_ask')).startsWith('refused'))
+  abort.abort()
   await slow
   await other.client.close()
   await client.close()
@@ -233,6 +236,9 @@ test('a command that is none is said so on /status, and the others serve', async
   const lone = await startGateway({
     backends: [raw('raw'), { name: 'none', transport: 'stdio', stdio: { command: ['/no/such/program'] } }],
   })
+  await eventually('both have been tried', async () =>
+    (await lone.status()).backends.every(({ health }) => health !== 'unknown'),
+  )
   const { client } = await connectV1(lone.url)
   assert.is(await call(client, 'raw_echo', { message: 'hi' }), 'hi')
   const { backends } = await lone.status()

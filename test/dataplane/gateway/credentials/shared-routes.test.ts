@@ -44,7 +44,7 @@ test('each call goes with its caller’s own credential, whoever shares the rout
   })
   const gateway = await startExchangingGateway(
     (endpoint) => ['a', 'b'].map((name) => exchanging(name, server.url, endpoint)),
-    { failureHandling: { healthCheckInterval: '3s', healthCheckTimeout: '2s' } },
+    { failureHandling: { healthCheckInterval: '6s', healthCheckTimeout: '5900ms' } },
   )
   gateway.endpoint.answer = ({ form }, response) =>
     respond(response, 200, exchanged(`of-${subjectOf(form['subject_token']) || 'gateway'}`))

@@ -118,15 +118,16 @@ test('a token is kept until a minute before its end, and one at a time is obtain
   assert.is(exchanges(), 1)
   await eventually('its last minute', async () => {
     await call()
-    return exchanges() === 2
+    return exchanges() >= 2
   })
   life = 30
   await eventually('a short one', async () => {
     await call()
-    return exchanges() === 3
+    return exchanges() >= 3
   })
+  const before = exchanges()
   await call()
-  assert.is(exchanges(), 4, 'a short one serves one call')
+  assert.is(exchanges(), before + 1, 'a short one serves one call')
   await gateway.close()
   await raw.close()
 })

@@ -78,15 +78,11 @@ test.after(async () => {
 async function atRest(): Promise<void> {
   let before = -1
   let since = performance.now()
-  await eventually(
-    'the backend to be held up',
-    () => {
-      if (poured !== before) since = performance.now()
-      before = poured
-      return poured > 0 && performance.now() - since > 300
-    },
-    20_000,
-  )
+  await eventually('the backend to be held up', () => {
+    if (poured !== before) since = performance.now()
+    before = poured
+    return poured > 0 && performance.now() - since > 300
+  })
 }
 
 const at = () => ({ port: Number(new URL(gateway.url).port), address: '127.0.0.1' })

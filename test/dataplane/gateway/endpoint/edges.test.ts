@@ -140,7 +140,7 @@ test('a stop: not ready at once, calls are waited for, streams end, then the pro
   await post(replica.url, rpc('tools/list'), session)
   const stream = await fetch(replica.url, { headers: { ...session, accept: 'text/event-stream' } })
   legacy.seen.length = 0
-  const slow = post(replica.url, rpc('tools/call', { name: 'l_slow', arguments: { ms: 1_500 } }), session)
+  const slow = post(replica.url, rpc('tools/call', { name: 'l_slow', arguments: { ms: 5_000 } }), session)
   await eventually('the call to arrive', () => legacy.calls('tools/call').length === 1)
   const ended = replica.end('SIGTERM')
   await eventually('it is not ready', async () => (await replica.readiness()) === 503)

@@ -131,7 +131,8 @@ test('a backend that goes away keeps its tools in the list; calls fail at once, 
   assert.equal(await listed(gateway), ['gone_t', 'good_t'])
   const gone = backendOf(await gateway.status(), 'gone')
   assert.is(gone?.health, 'unhealthy')
-  assert.is(gone?.circuit, 'open')
+  // It lets one call try after two seconds, which may be over on a busy machine.
+  assert.match(gone?.circuit ?? '', /open$/)
   const again = await raw({ era: 'modern', port: server.port, call: (request) => answer(request, OK_RESULT) })
   await eventually('the circuit to close', async () => (await call(gateway, 'gone_t')).json.result !== undefined)
   assert.ok(again.seen.length > 0)

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 /** Several replicas of one gateway on one Redis: any of them serves any request of a session. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -397,6 +398,9 @@ test('a replica killed in mid-session costs its clients nothing but their stream
   backend.seen.length = 0
   front.choose(two.port)
   await one.end('SIGKILL')
+  // A request that is written to a connection before its end is read is lost with it.
+  await eventually('their connections have ended', () => front.open(one.port) === 0)
+  await nextTurn()
   for (const client of clients)
     assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
   assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend go on as well')

@@ -12,6 +12,7 @@ import { connectRedis, type RedisConfig } from '../../../../dataplane/storage/re
 import { eventually } from '../../../support/eventually.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { startCutProxy } from '../../../support/network/cut-proxy.ts'
+import { freePort } from '../../../support/network/free-port.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 let redis: RedisServer
@@ -19,7 +20,9 @@ let cluster: RedisServer
 const cleanups: (() => unknown)[] = []
 test.before(async () => {
   redis = await startRedis()
-  cluster = await startRedis({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })
+  cluster = await startRedis({
+    settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1', `cluster-port ${await freePort()}`],
+  })
   const setUp = connectRedis({ mode: 'standalone', addresses: [cluster.address] }, keptLog().log)
   await setUp.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
   await eventually('the cluster is up', async () =>

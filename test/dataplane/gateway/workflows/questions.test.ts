@@ -75,7 +75,8 @@ test('a modern client answers with its retry, and whichever replica it comes to 
   assert.match(wrong.result.content[0].text, 'release: step "sure" has failed: the answer of the user is not as asked')
   const { json: other } = await call(two.url, retry({ ok: true }, { arguments: { what: 'y' } }))
   assert.match(other.error.message, /other arguments/)
-  const { json: forged } = await call(two.url, retry({ ok: true }, { requestState: `A${requestState.slice(1)}` }))
+  const changed = `${requestState[0] === 'A' ? 'B' : 'A'}${requestState.slice(1)}`
+  const { json: forged } = await call(two.url, retry({ ok: true }, { requestState: changed }))
   assert.match(forged.error.message, /none of ours/)
   const declined = await call(one.url, { inputResponses: { [key]: { action: 'decline' } }, requestState })
   assert.is(declined.json.result.content[0].text, 'release: step "sure" has failed: the user has declined')

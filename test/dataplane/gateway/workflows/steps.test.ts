@@ -128,6 +128,7 @@ test.before(async () => {
     aggregation: { tools: [{ workload: 'old', filter: ['odd'] }] },
     compositeTools: definitions,
   })
+  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
   session = await openSession(gateway.url)
 })
 

@@ -1,6 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { generateServers } from '../../../../bench/registry/generate.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { labels, registryFile, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
 
 const options = { names: 500, versions: 2, bytes: [10, 200] } as const
@@ -65,10 +66,10 @@ test('a walk goes on where it was when entries come and go', async () => {
   const start = await registry.list('/servers?limit=100')
   const seen = labels(start)
   const changed = first.filter((_, index) => index % 10 !== 0)
+  const etag = async () => (await registry.get('/servers?limit=1')).headers.get('etag')
+  const before = await etag()
   await registry.folder.write('first.json', registryFile([...changed, { ...first[0], name: 'aaa/new' }]))
-  const { etag } = Object.fromEntries((await registry.get('/servers?limit=1')).headers)
-  while ((await registry.get('/servers?limit=1')).headers.get('etag') === etag)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+  await eventually('the changes are seen', async () => (await etag()) !== before)
 
   const rest: string[] = []
   for (let cursor = start.metadata.nextCursor; cursor !== undefined; ) {

@@ -239,7 +239,8 @@ test('a store that is away is 503 with a clear body, and back when it is', async
 
   database.exec('alter table elsewhere rename to listing')
   database.close()
-  assert.equal(labels(await registry.list('/servers')), ['a/b@1.0.0'])
+  // What has failed is tried again by itself.
+  assert.is(labels(await registry.list('/servers'))[0], 'a/b@1.0.0')
   await its.write('own.json', registryFile([server('a/b'), server('a/c'), server('a/d')]))
   await eventually('it is synced again', async () => labels(await registry.list('/servers')).length === 3)
   await registry.close()

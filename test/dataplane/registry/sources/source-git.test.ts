@@ -193,7 +193,7 @@ test('neither the environment nor where it is started changes what git does', as
     process.env['HOME'] = folder
     process.chdir(checkout)
     const never = new AbortController().signal
-    await runGit(['ls-remote', '--', `${upstream.url}/x`], { timeoutMs: 10_000, maxBytes: 1024, signal: never }).then(
+    await runGit(['ls-remote', '--', `${upstream.url}/x`], { timeoutMs: 60_000, maxBytes: 1024, signal: never }).then(
       () => assert.unreachable(),
       (error: Error) => assert.match(error.message, 'does not let us in'),
     )

@@ -96,7 +96,7 @@ test('two replicas that look at a source each second write nothing while it is u
         await looks()
         return (await next()) === before
       },
-      60_000,
+      180_000,
     )
     await folder.write('a.json', registryFile([server('x/one'), server('x/two')]))
     for (const { list } of both)
@@ -129,7 +129,7 @@ test('a replica whose network drops everything without a word does not pass for 
     network.freeze()
     await eventually('it is not ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).status === 503)
     const answer = replica.get('/servers', headers)
-    const early = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 500))])
+    const early = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 200))])
     assert.is(early, undefined, 'it is asked of the database')
     network.thaw()
     assert.is((await answer).status, 304)

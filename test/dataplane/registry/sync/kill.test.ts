@@ -86,12 +86,15 @@ test('a process that is killed in the middle of a sync leaves the state before o
 
   let inTheMiddle = 0
   let stored = 1
-  for (let next = 2; next <= 5; next++) {
+  let newest = 1
+  // A busy machine may look too late at some of them.
+  for (let next = 2; next <= 5 || inTheMiddle < 2; next++) {
+    assert.ok(next < 40, `${inTheMiddle} of ${next - 2} kills met a sync`)
     await folder.write('own.json', generation(next))
     const before = logBytes()
     const running = await run(folder)
     // Sooner or later in the transaction: when so much of it has reached the disk.
-    await eventually('the sync writes', async () => logBytes() > before + next * 500_000)
+    await eventually('the sync writes', async () => logBytes() > before + (2 + (next % 4)) * 500_000)
     if ((await source(running))?.state === 'running') inTheMiddle++
     await kill(running)
     // After a second such end in a row the source would be put aside for a minute; quarantine.test.ts tests that.
@@ -100,12 +103,12 @@ test('a process that is killed in the middle of a sync leaves the state before o
     const state = onlyGeneration(folder)
     assert.ok(state === stored || state === next, `generation ${state} after ${stored} and ${next}`)
     stored = state
+    newest = next
   }
-  assert.ok(inTheMiddle >= 2, `${inTheMiddle} of 4 kills met a sync`)
 
   const last = await run(folder)
   await eventually('the last sync has ended', async () => (await source(last))?.state === 'ok')
-  assert.is(await servedGeneration(last), 'generation 5')
+  assert.is(await servedGeneration(last), `generation ${newest}`)
   await kill(last)
   await folder.remove()
 })
