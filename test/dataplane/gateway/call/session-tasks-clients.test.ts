@@ -4,6 +4,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { type ElicitRequest, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
 import { connect, textOf } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type EverythingServer, startEverything } from '../../../support/servers/everything.ts'
@@ -94,6 +95,7 @@ test('a task is cancelled, and is nobody else’s', async () => {
 test('a server that all share on its standard input tells each client of its own tasks alone', async () => {
   const command = [process.execPath, fileURLToPath(import.meta.resolve(`${SERVER}/dist/index.js`)), 'stdio']
   const shared = await startGateway({ backends: [{ name: 'every', transport: 'stdio', stdio: { command } }] })
+  await eventually('its tools', async () => (await shared.status()).backends.every(({ tools }) => tools > 0))
   const [{ client: one }, { client: two }] = [await connectAsking(shared.url), await connectAsking(shared.url)]
   const ids: string[] = []
   for (const client of [one, two])

@@ -2,13 +2,16 @@
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { startGateway } from '../../../support/gateway/gateway.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { run, worked } from './compare.ts'
 import { clientKinds } from './sdk-client.ts'
 
-const inFront = (shape: string) => {
+async function inFront(shape: string): Promise<GatewayUnderTest> {
   const command = [process.execPath, join(import.meta.dirname, 'stdio-server.ts'), shape]
-  return startGateway({ backends: [{ name: 'b', transport: 'stdio', stdio: { command } }] })
+  const gateway = await startGateway({ backends: [{ name: 'b', transport: 'stdio', stdio: { command } }] })
+  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  return gateway
 }
 
 const asked = ['elicitation by a request', 'elicitation of a URL', 'sampling', 'roots', 'inputs as a result']
