@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import { NetworkLimit } from '../../../../dataplane/authserver/clients/network-limit.ts'
 import { RegistrationRefused, readRegistration } from '../../../../dataplane/authserver/clients/registration.ts'
 import { REDIRECT, refusal, SCOPES, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 const scopes = ['openid', 'profile', 'email', 'offline_access', ...SCOPES]
 const rules = { scopes, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
@@ -181,6 +182,7 @@ test('clients with a secret, where they are allowed', async () => {
 })
 
 test('over HTTP: the answer, bodies that are none, and a bound on how many', async () => {
+  using _clock = stoppedClock()
   const server = await startAuthServer()
   const client = new TestClient(server.issuer)
   const response = await client.post(

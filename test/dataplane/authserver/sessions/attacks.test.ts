@@ -10,6 +10,7 @@ import {
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 import { buttonOf, type OpenPage, SessionsPage } from './pages.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
@@ -237,6 +238,7 @@ test('a link has nothing said that has not happened', async () => {
 })
 
 test('sign-ins are as many as logins may be', async () => {
+  using _clock = stoppedClock()
   const agent = new UserAgent()
   const page = SessionsPage.of(server, agent)
   const { token } = await page.open()

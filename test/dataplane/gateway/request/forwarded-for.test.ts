@@ -10,6 +10,7 @@ import {
   introspectionClient,
   startIdentityProvider,
 } from '../../../support/network/identity-provider.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 let idp: IdentityProvider
 test.before(async () => {
@@ -36,6 +37,7 @@ async function serve(trustProxyHeaders: boolean, use: (bring: Bring) => Promise<
     (directory) => writeFile(join(directory, 'client-secret'), introspectionClient.secret),
   )
   let count = 0
+  using _clock = stoppedClock()
   try {
     // Each with another token, which is none.
     await use(async (forwardedFor) => {
