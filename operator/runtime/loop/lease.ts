@@ -98,7 +98,8 @@ export class LeaderElection {
         // For a while it didn't count, though nobody else had it: what was skipped then is due now.
         if (this.#leading && !this.leading) this.#lead(false)
         this.#renewedAt = startedAt
-        if (!this.#leading) this.#lead(true)
+        // After an attempt that took longer than that, it doesn't count at all: the next one may be in time.
+        if (!this.#leading && monotonic() - startedAt < this.#options.renewDeadline) this.#lead(true)
       } else if (this.#leading) {
         this.#lead(false)
       }
