@@ -17,7 +17,7 @@ import { setUp } from './setup/index.ts'
 import { needsOf } from './setup/needs.ts'
 import { testFiles } from './setup/test-files.ts'
 
-const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 420_000)
+const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 1_200_000)
 const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 15_000)
 /** The last line of uvu's summary: the hooks after the tests have run before it. */
 const SUMMARY = /^ {2}Duration: {2}/m

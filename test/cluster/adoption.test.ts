@@ -119,7 +119,7 @@ test('an object on a name that no watch shows is left alone, and of the other ch
   assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
   kubectl(['delete', 'deployment', 'held-vmcp'])
   const isOurs = () => exists('deployment', 'held-vmcp') && read('deployment', 'held-vmcp').metadata.uid !== uid
-  await eventually(isOurs, 'it is served once the name is free', 70_000)
+  await eventually(isOurs, 'it is served once the name is free', 180_000)
   kubectl(['delete', 'vmcp', 'held'])
 })
 
@@ -159,12 +159,18 @@ test('what nobody can change is made anew', async () => {
   await eventually(
     () => read('deployment', 'front-vmcp').spec.selector.matchLabels['app.kubernetes.io/instance'] === 'front',
     'a selector',
-    30_000,
   )
   await eventually(() => read('configmap', 'front-vmcp-config').immutable === undefined, 'an immutable ConfigMap')
 })
 
+/** What the controllers do with a new Deployment is done, as far as it goes without a kubelet. */
+const isControlled = (name: string) => {
+  const { metadata, status } = read('deployment', name)
+  return status?.observedGeneration === metadata.generation && status?.unavailableReplicas === 1
+}
+
 test('whatever somebody writes into a status goes', async () => {
+  await eventually(() => isControlled('front-vmcp'), 'the Deployment that was made anew')
   await quiet()
   const forged = { kind: 'MCPServer', name: 'forged' }
   const stalled = {
@@ -242,6 +248,7 @@ test('what an admission policy adds to and changes in every write is no fight', 
   }, 'the policy is in force')
   apply(gateway('meshed'))
   await eventually(() => containers('meshed-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1', 'a new one has it')
+  await eventually(() => isControlled('front-vmcp') && isControlled('meshed-vmcp'), 'the Deployments')
   await quiet()
   const before = writes().length
   // A change of the child itself makes the operator look at it.
@@ -287,7 +294,7 @@ test('a write that is refused again and again is told once and tried ever less o
     .filter((write) => write.includes('vmcp-refused'))
   assert.ok(refused.length <= 20, refused.join('\n'))
   kubectl(['delete', 'validatingadmissionpolicybinding,validatingadmissionpolicy', 'no-services'])
-  await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 90_000)
+  await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 180_000)
 })
 
 test('a status that the CRD refuses is told in the status, and comes once the CRD takes it', async () => {
@@ -323,7 +330,7 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
   assert.ok(refusals().length <= told + 5, `${refusals().length} refusals`)
   assert.not(cluster.operator.exited)
   bound(10_000)
-  await eventually(() => read('mcpg', 'tools').status?.servers?.includes('member'), 'it comes', 90_000)
+  await eventually(() => read('mcpg', 'tools').status?.servers?.includes('member'), 'it comes', 180_000)
 })
 
 test.run()

@@ -8,6 +8,7 @@ import { dispatch } from '../../cli/dispatch.ts'
 import { newCluster } from './support/cluster.ts'
 import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from './support/manifests.ts'
 import { eventually } from './support/operator-process.ts'
+import { standsStill } from './support/stands-still.ts'
 
 const cluster = newCluster()
 const { kubectl } = cluster
@@ -35,7 +36,7 @@ function file(...manifests: Manifest[]): string {
 }
 const titles = (out: string) => out.split('\n').filter((line) => line.startsWith('+++ ') || line.startsWith('--- '))
 const versions = () =>
-  kubectl(['get', 'configmaps,deployments,services', '-A', '-o', 'jsonpath={.items[*].metadata.resourceVersion}'])
+  kubectl(['get', 'configmaps,deployments,services', '-o', 'jsonpath={.items[*].metadata.resourceVersion}'])
 
 const OBJECTS = [group(), telemetry('main'), server('one', 'main'), gateway('front', 'main')]
 const OTHER = {
@@ -47,18 +48,8 @@ test.before(async () => {
   await cluster.start()
   cluster.apply(...OBJECTS)
   const rendered = () => kubectl(['get', 'deploy,sts', '-l', 'app.kubernetes.io/managed-by=portico', '-o', 'name'])
-  await eventually(() => rendered().trim().split('\n').length === 2, 'the children are there', 90_000)
-  let before = ''
-  await eventually(
-    () => {
-      const now = versions()
-      const isSteady = now === before
-      before = now
-      return isSteady
-    },
-    'nothing is written any more',
-    90_000,
-  )
+  await eventually(() => rendered().trim().split('\n').length === 2, 'the children are there')
+  await standsStill(versions)
 })
 test.after(() => cluster.stop())
 

@@ -15,7 +15,7 @@ const SYSTEM = 'portico-system'
 let plane: ControlPlane
 let operator: OperatorProcess | undefined
 
-const eventually: typeof within = (check, what) => within(check, what, 90_000)
+const eventually: typeof within = (check, what) => within(check, what, 180_000)
 
 const called = (...args: string[]): string => {
   const { status, stdout, stderr } = helm(plane.directory, [
@@ -40,7 +40,7 @@ function inNamespace(namespace: string, manifest: Manifest, labels: object): Man
 
 /** An operator in place of the first pod, which no kubelet runs, and a gateway whose config it holds. */
 async function work(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   const pod = await eventually(() => names('pods', '-n', SYSTEM).split('\n')[0]?.replace('pod/', ''), 'a pod')
   operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   await operator.ready()
@@ -59,6 +59,8 @@ async function uninstalled(namespace: string): Promise<void> {
       names('sa,role,rolebinding,clusterrole,clusterrolebinding,deploy', '-A').includes('portico-operator') === false,
     'all of the release is gone',
   )
+  // The next release would take one of them for its own.
+  await eventually(() => names('pods', '-n', SYSTEM) === '', 'its pods are collected')
   assert.equal(finalizers(namespace), [], 'the config is let go')
   assert.is(names('mcpotel,vmcp,mcpg', '-n', namespace).split('\n').length, 3, 'the objects are still there')
 }

@@ -49,7 +49,7 @@ for (const round of ['first', 'second'])
   test(`a namespace with ${PROXIES} proxies goes without a refused write or a warning: the ${round} of its name`, async () => {
     kubectl(['create', 'namespace', 'team'])
     kubectl(['create', '-f', '-'], { input: everything() })
-    await eventually(() => count('deployments') === PROXIES, 'all are there', 90_000)
+    await eventually(() => count('deployments') === PROXIES, 'all are there', 180_000)
     await eventually(
       () => cluster.read('mcpotel', 'main', '-n', 'team').status?.referencingWorkloads?.length === PROXIES,
       'and told',
@@ -61,7 +61,7 @@ for (const round of ['first', 'second'])
     await eventually(
       () => kubectl(['get', 'namespace', 'team', '--ignore-not-found']) === '',
       'the namespace is gone',
-      120_000,
+      180_000,
     )
     const refused = cluster.plane
       .writes()

@@ -37,7 +37,9 @@ test.before(async () => {
 test.after(() => cluster.stop())
 
 test('manifests become Deployments, Services and ConfigMaps, with status', async () => {
-  apply(group(), telemetry('main'), server('everything', 'main'), proxy('remote', 'main'), gateway('front', 'main'))
+  apply(group(), telemetry('main'))
+  await eventually(() => read('mcpotel', 'main').status?.configHash, 'what they refer to is known')
+  apply(server('everything', 'main'), proxy('remote', 'main'), gateway('front', 'main'))
   for (const [kind, name] of [
     ['deployment', 'front-vmcp'],
     ['service', 'vmcp-front'],
@@ -96,7 +98,7 @@ test('of objects that are applied together groups and configs get their status o
   }
   // On a busy machine one of them may come so late that it isn't together with the others.
   let attempts = 0
-  await eventually(() => attempt(`together-${attempts++}`), 'one status write each', 180_000)
+  await eventually(() => attempt(`together-${attempts++}`), 'one status write each', 300_000)
 })
 
 test('pods pass Pod Security “restricted”: the ReplicaSet may create them', async () => {
@@ -250,7 +252,7 @@ test('an object of somebody else on a child’s name is left alone', async () =>
   await eventually(
     () => condition('vmcp', 'taken', 'Ready')?.reason !== 'NameTaken',
     'it is taken up once the name is free',
-    70_000,
+    180_000,
   )
 })
 

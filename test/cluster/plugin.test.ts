@@ -43,12 +43,6 @@ function plugin(argv: readonly string[], env: Readonly<Record<string, string>> =
 }
 
 test.before(async () => {
-  backend = await startMcpServer()
-  guarded = await GuardedGateway.start(
-    [{ name: 'web', url: backend.url }],
-    { policies: POLICIES },
-    { allowedHosts: ['vmcp-front'] },
-  )
   await cluster.install()
   const objects = [
     group(),
@@ -58,6 +52,13 @@ test.before(async () => {
   ]
   cluster.apply(...objects)
   await cluster.startOperator()
+  // Behind the set-up of the cluster, which keeps this process busy for too long for calls between these two.
+  backend = await startMcpServer()
+  guarded = await GuardedGateway.start(
+    [{ name: 'web', url: backend.url }],
+    { policies: POLICIES },
+    { allowedHosts: ['vmcp-front'] },
+  )
   pod = await givePodAddress(
     cluster.plane,
     'front',

@@ -133,7 +133,7 @@ for (const [name, source, authz] of [
         return found?.status === 'False' && found
       }, 'the condition')
       assert.match(refused.message, /policies\/0: line 2, column 1: /)
-      assert.is(await mounted.allowed(), 'write', 'the last good ones are in force')
+      await eventually(async () => (await mounted.allowed()) === 'write', 'the last good ones are in force')
 
       apply(source(`${only('read')}${only('write')}`))
       await eventually(async () => (await mounted.allowed()) === 'read,write', 'the third ones')

@@ -144,7 +144,7 @@ test('a version that the server has forgotten is listed anew, and what went mean
     () => objects.has('since') && objects.has('after-2') && !objects.has('forgotten'),
     'the store is right again',
   )
-  assert.is(reflector.metrics.lists, 2)
+  assert.ok(reflector.metrics.lists >= 2)
 })
 
 test('metadata alone is asked for where that is enough', async () => {

@@ -9,6 +9,7 @@ import { deployFiles } from '../../operator/deploy/manifests.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { gateway, group, type Manifest, telemetry, yaml } from './support/manifests.ts'
 import { eventually, type OperatorProcess, operatorKubeconfig, startOperator } from './support/operator-process.ts'
+import { standsStill } from './support/stands-still.ts'
 
 const SYSTEM = 'portico-system'
 const FINALIZER = 'portico.dev/in-use'
@@ -66,7 +67,7 @@ async function start(args: readonly string[] = []): Promise<OperatorProcess> {
 /** Installs everything, and a gateway whose config is held. */
 async function install(): Promise<OperatorProcess> {
   plane.kubectl(['apply', '--server-side', '-k', deploy])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   const operator = await start()
   await eventually(() => apply(group(), telemetry('main'), gateway('front', 'main')), 'the kinds are served')
   await eventually(() => isHeld('main') && isKept(), 'the config is held, and the rights are kept')
@@ -98,7 +99,7 @@ const isGone = () =>
       return true
     },
     'everything is gone',
-    60_000,
+    180_000,
   )
 
 test.before(async () => {
@@ -119,7 +120,7 @@ test('a restart lets go of nothing, an operator whose Deployment is gone of ever
   plane.kubectl(['delete', 'deployment', 'portico-operator', '-n', SYSTEM])
   await second.stop()
   assert.not(isHeld('main'), second.log())
-  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=60s'])
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
   await isGone()
 })
 
@@ -157,7 +158,7 @@ for (const [what, ...target] of [
 ] as const) {
   test(`the ${what} goes, with an operator that nobody tells to stop: it lets go and ends`, async () => {
     const operator = await install()
-    plane.kubectl(['delete', ...target, '--timeout=60s'])
+    plane.kubectl(['delete', ...target, '--timeout=180s'])
     await eventually(() => operator.exited, 'the operator has ended by itself')
     assert.not(isHeld('main'), operator.log())
     assert.equal(keptOf(RIGHTS), [], operator.log())
@@ -165,10 +166,10 @@ for (const [what, ...target] of [
 }
 
 test('of one namespace, all at once: the configs stay, and nothing holds them', async () => {
-  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=60s'])
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
   await isGone()
   plane.kubectl(['apply', '--server-side', '-k', join(deploy, '../../crds')])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   plane.kubectl(['create', 'namespace', SYSTEM])
   plane.kubectl(['apply', '--server-side', '-k', join(deploy, 'namespaced')])
   const operator = await start([`--namespace=${SYSTEM}`])
@@ -177,17 +178,18 @@ test('of one namespace, all at once: the configs stay, and nothing holds them', 
   await eventually(() => apply(...objects), 'the kinds are served')
   const config = () => plane.kubectl(['get', 'mcpotel', 'main', '-n', SYSTEM, '-o', 'json'])
   await eventually(() => config().includes(FINALIZER) && isKept(NAMESPACED_RIGHTS), 'the config is held')
-  plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--timeout=60s'])
+  plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--timeout=180s'])
   await stopWithPod(operator)
   assert.not(config().includes(FINALIZER), operator.log())
   assert.is(names('serviceaccount,role,rolebinding', '-n', SYSTEM, '-l', 'app.kubernetes.io/part-of=portico'), '')
-  plane.kubectl(['delete', 'ns', SYSTEM, '--timeout=60s'])
-  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=60s'])
+  plane.kubectl(['delete', 'ns', SYSTEM, '--timeout=180s'])
+  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=180s'])
   await isGone()
 })
 
 test('rights are kept while a config is held, and not for longer; a steady operator writes nothing', async () => {
   const operator = await install()
+  await standsStill(() => plane.writes().length)
   const before = plane.writes().length
   const looks = Date.now() + 3_000
   await eventually(() => Date.now() > looks, 'two looks')
@@ -199,13 +201,13 @@ test('rights are kept while a config is held, and not for longer; a steady opera
   plane.kubectl(['delete', 'vmcp', 'front'])
   await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'nothing is held')
   await operator.stop()
-  plane.kubectl(['delete', '-k', deploy, '--timeout=60s'])
+  plane.kubectl(['delete', '-k', deploy, '--timeout=180s'])
   await isGone()
 })
 
 test('rights that may not be kept are told once, and none of them is held', async () => {
   plane.kubectl(['apply', '--server-side', '-k', deploy])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   const { rules } = JSON.parse(plane.kubectl(['get', 'clusterrole', 'portico-operator', '-o', 'json']))
   const fewer = JSON.stringify({ rules: rules.filter((rule: object) => !('resourceNames' in rule)) })
   plane.kubectl(['patch', 'clusterrole', 'portico-operator', '--type=merge', '-p', fewer])
@@ -216,7 +218,7 @@ test('rights that may not be kept are told once, and none of them is held', asyn
   await operator.stop()
   assert.is(operator.log().split('rights are not kept').length, 2)
   release()
-  plane.kubectl(['delete', '-k', deploy, '--timeout=60s'])
+  plane.kubectl(['delete', '-k', deploy, '--timeout=180s'])
   await isGone()
 })
 
@@ -236,9 +238,9 @@ test('an installation over what a killed operator has left Terminating', async (
 
 test('CRDs first, while the operator runs: it lets go as the workloads go', async () => {
   const operator = await install()
-  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=60s'])
+  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=180s'])
   await operator.stop()
-  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=60s'])
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
   await isGone()
 })
 

@@ -80,6 +80,8 @@ test('rights that were given are withdrawn when somebody else takes the place of
 test('a server on free names gets its rights, after its pods', async () => {
   apply(stdio('free'))
   await eventually(() => exists('rolebinding', 'free-mcp'), 'the rights')
+  // The audit log comes behind the answer.
+  await eventually(() => written('free-mcp').includes('patch rolebindings'), 'all of them are written down')
   const order = written('free-mcp')
   assert.ok(order.indexOf('patch statefulsets') < order.indexOf('patch roles'), order.join(', '))
 })

@@ -6,7 +6,7 @@ import { matches } from '../../operator/runtime/children/matches.ts'
 import { given } from '../support/given.ts'
 import type { LiveObject } from '../support/operator/live-object.ts'
 import { newCluster } from './support/cluster.ts'
-import { eventually } from './support/operator-process.ts'
+import { eventually, OPERATOR_USER } from './support/operator-process.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 const SAMPLES = 'samples/quickstart'
@@ -37,6 +37,8 @@ const title = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`
 test('with Role alone, in its own namespace: the namespaced variant has all the rights it needs', async () => {
   kubectl(['delete', 'clusterrolebinding', 'portico-operator'])
   kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
+  const may = ['auth', 'can-i', 'watch', 'mcpservers.portico.dev', '-n', 'portico-system', `--as=${OPERATOR_USER}`]
+  await eventually(() => kubectl(may).trim() === 'yes', 'the Role is in force')
   await cluster.startOperator(['--namespace', 'portico-system', '--leader-elect'])
   kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])
   const count = rendered().length
@@ -51,7 +53,6 @@ test('with Role alone, in its own namespace: the namespaced variant has all the 
       ).length >=
       count - 2,
     'children are there',
-    30_000,
   )
   assert.not.match(cluster.operator.log(), 'forbidden')
   await cluster.operator.stop()
@@ -62,11 +63,7 @@ test('`portico render` equals what the cluster gets, but for what the server and
   await cluster.startOperator(['--namespace', 'default'])
   kubectl(['apply', '-f', `${root}/${SAMPLES}`])
   const expected = rendered()
-  const live = await eventually(
-    () => managed().length === expected.length && managed(),
-    'as many children as rendered',
-    30_000,
-  )
+  const live = await eventually(() => managed().length === expected.length && managed(), 'as many children as rendered')
   assert.equal(live.map(title).sort(), expected.map(title).sort())
   for (const child of expected) {
     const there = given(live.find((one) => title(one) === title(child)))

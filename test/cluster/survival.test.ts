@@ -136,7 +136,6 @@ test('a version that the server has forgotten (410 Gone) is listed anew', async 
   await eventually(
     () => exists('deployment', 'gone-mcprp') && exists('deployment', 'newer-mcp') && !exists('deployment', 'cut-mcprp'),
     'all is noticed',
-    60_000,
   )
   await eventually(() => referrers('main').join() === 'MCPRemoteProxy/gone,MCPServer/newer', 'the list is true')
   remove('mcprp', 'gone')
@@ -155,7 +154,6 @@ test('kill -9 in the middle of work, again and again: all converges', async () =
   await eventually(
     () => names('deployments').filter((name) => name.startsWith('many-')).length === 20,
     'every Deployment',
-    60_000,
   )
   await eventually(() => referrers('main').length === 20, 'every referrer')
   for (const { metadata } of many) {
@@ -177,7 +175,7 @@ test('deletions while it was down', async () => {
   await eventually(
     () => names('deployments').filter((name) => name.startsWith('many-')).length === 5,
     'children went with their owners',
-    45_000,
+    180_000,
   )
 })
 
@@ -280,7 +278,7 @@ test('a denied write is shown, harms nobody else, and heals with the rights', as
   apply(telemetry('unharmed'))
   await eventually(() => read('mcpotel', 'unharmed').status?.configHash, 'others are looked after')
   withRules(role.rules)
-  await eventually(() => exists('deployment', 'denied-vmcp'), 'it heals', 90_000)
+  await eventually(() => exists('deployment', 'denied-vmcp'), 'it heals', 180_000)
 })
 
 test('two operators at once: one works, the other takes over, and no write is made twice', async () => {

@@ -20,15 +20,11 @@ test.after(() => cluster.stop())
 
 const condition = (type: string) => cluster.condition('vmcp', 'login', type)
 const said = (type: string, pattern: RegExp | string) =>
-  eventually(
-    () => {
-      const { status, reason, message } = condition(type) ?? {}
-      const text = `${status} ${reason} ${message}`
-      return typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
-    },
-    `${type}: ${pattern}`,
-    20_000,
-  )
+  eventually(() => {
+    const { status, reason, message } = condition(type) ?? {}
+    const text = `${status} ${reason} ${message}`
+    return typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
+  }, `${type}: ${pattern}`)
 
 const issuer = 'https://tools.example.com'
 const oidcConfig = (name: string, url: string) =>

@@ -41,7 +41,6 @@ const shows = (...wanted: string[]) =>
   eventually(
     `${wanted}`,
     async () => JSON.stringify(labels(await registry.list('/servers'))) === JSON.stringify(wanted),
-    20_000,
   )
 const reader = (namespace: string) => [
   {
@@ -68,7 +67,7 @@ const reader = (namespace: string) => [
 test.before(async () => {
   plane = await startControlPlane({ controllers: false })
   plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../../crds')])
-  plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s'])
+  plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s'])
   const namespace = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
   apply(namespace('one'), namespace('two'), {
     apiVersion: 'v1',

@@ -11,6 +11,7 @@ import { newCluster } from '../support/cluster.ts'
 import { manifest } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
+import { standsStill } from '../support/stands-still.ts'
 
 const cluster = newCluster()
 const { apply, condition, kubectl, read } = cluster
@@ -71,6 +72,7 @@ test('the status of an MCPRegistry tells how each source stands', async () => {
 
 test('while nothing changes it is asked and not written', async () => {
   await eventually(() => cluster.operator.log().includes('configuration is in force'), 'the configuration is known')
+  await standsStill(() => cluster.written().length)
   const [before, asks] = [cluster.written().length, asked]
   await eventually(() => asked >= asks + 2, 'two more looks')
   assert.equal(cluster.written().slice(before), [])
@@ -80,6 +82,7 @@ test('a source that recovers is told, in one write', async () => {
   const before = cluster.written().length
   const { lastTransitionTime } = status().sources[0]
   await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
+  await eventually(() => cluster.written().length > before, 'a write')
   await eventually(() => states() === 'good Synced,late Synced', 'the late one')
   assert.is(synced()?.status, 'True')
   const [good, late] = status().sources

@@ -120,7 +120,7 @@ test('a config says that it is valid, and a hash that follows its spec; while no
     assert.is.not(status.configHash, hashes.get(kind), kind)
     assert.is(metadata.finalizers, undefined, kind)
   }
-  stage.plane.kubectl(['delete', ...entries.map(([kind]) => `${kind}/mine`), '--wait=true', '--timeout=20s'])
+  stage.plane.kubectl(['delete', ...entries.map(([kind]) => `${kind}/mine`), '--wait=true', '--timeout=180s'])
 })
 
 test('a workload names every config that is missing, and is served once all are there', async () => {

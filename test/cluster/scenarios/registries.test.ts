@@ -2,6 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Manifest, manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 import { type Stage, startStage } from '../support/stage.ts'
 
 let stage: Stage
@@ -48,7 +49,7 @@ test('several registries of a namespace have children of their own; the one that
   await stage.until('RoleBinding', 'cluster-mcpreg')
   for (const kind of ['ServiceAccount', 'Role', 'RoleBinding'])
     assert.is(await stage.find(kind, 'files-mcpreg'), undefined, kind)
-  assert.ok(may('cluster-mcpreg', 'watch', 'mcpservers'))
+  await eventually(() => may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is in force')
   for (const [verb, what] of [
     ['get', 'secrets'],
     ['get', 'configmaps'],
@@ -58,7 +59,7 @@ test('several registries of a namespace have children of their own; the one that
     assert.not.ok(may('cluster-mcpreg', verb, what), `${verb} ${what}`)
   stage.apply(registry('cluster', FROM_FILE))
   await stage.gone('RoleBinding', 'cluster-mcpreg')
-  assert.not.ok(may('cluster-mcpreg', 'watch', 'mcpservers'))
+  await eventually(() => !may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is gone')
 })
 
 test('a registry waits for the ConfigMap of its source, and tells so once', async () => {
@@ -77,7 +78,7 @@ test('a configuration that is none is told with its line; such a registry goes a
   stage.apply(manifest('MCPRegistry', 'broken', { configYAML }))
   await said('broken', 'Valid', 'False ConfigInvalid: /spec/configYAML, line 2')
   assert.is((await stage.get('MCPRegistry', 'broken')).status.phase, 'Failed')
-  stage.plane.kubectl(['delete', 'mcpreg/broken', '--wait=true', '--timeout=20s'])
+  stage.plane.kubectl(['delete', 'mcpreg/broken', '--wait=true', '--timeout=180s'])
 })
 
 test('pull secrets and a pod template reach the pods; a store in the pod has one', async () => {

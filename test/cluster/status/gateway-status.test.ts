@@ -4,6 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
 import { newCluster } from '../support/cluster.ts'
 import { group, manifest } from '../support/manifests.ts'
@@ -19,19 +20,15 @@ let pods: PodAddress[]
 const clash = () => condition('vmcp', 'all', 'AggregationConflict')
 const auditLog = (kind: string, name: string) => () => condition(kind, name, 'AuditLogUnavailable')
 
-/** What the status of the gateway says of its only member. */
-const backend = () => read('vmcp', 'all').status?.discoveredBackends?.[0]
-
 const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfig> = {}): TestConfig => ({
-  failureHandling: { healthCheckInterval: '3s', healthCheckTimeout: '2900ms', unhealthyThreshold: 1 },
+  // Calls of kubectl keep this process, with its backends, from answering in between.
+  failureHandling: { healthCheckInterval: '10s', healthCheckTimeout: '9900ms', unhealthyThreshold: 1 },
   ...more,
   backends: backends.map(({ url }, index) => ({ name: ['one', 'two'][index] as string, url })),
   aggregation: { conflictResolution },
 })
 
 test.before(async () => {
-  backends = [await startMcpServer(), await startMcpServer()]
-  gateway = await startGateway(config('manual'))
   await cluster.install()
   const objects = [
     group(),
@@ -46,6 +43,8 @@ test.before(async () => {
   // As in a cluster: pods are asked at their own addresses.
   process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
   await cluster.startOperator()
+  backends = [await startMcpServer(), await startMcpServer()]
+  gateway = await startGateway(config('manual'))
   pods = [
     await givePodAddress(cluster.plane, 'all', 84, () => gateway.adminUrl),
     await givePodAddress(cluster.plane, 'one', 85, () => gateway.adminUrl),
@@ -82,13 +81,19 @@ test('an audit log that pods can’t write is a condition of each kind, which sa
 })
 
 test('how backends are is told in the status, and one that goes away is a condition', async () => {
-  await eventually(() => backend()?.status === 'ready', 'it is ready')
-  assert.match(backend().mcpRevision, /^\d{4}-\d{2}-\d{2}$/)
-  assert.is(condition('vmcp', 'all', 'BackendsHealthy')?.status, 'True')
+  const healthy = ({ conditions }: LiveObject['status']) => conditions.find(({ type }) => type === 'BackendsHealthy')
+  const until = (state: string) =>
+    eventually(() => {
+      const { status } = read('vmcp', 'all')
+      return status?.discoveredBackends?.[0]?.status === state && status
+    }, state)
+  const ready = await until('ready')
+  assert.match(ready.discoveredBackends[0].mcpRevision, /^\d{4}-\d{2}-\d{2}$/)
+  assert.is(healthy(ready)?.status, 'True')
   await backends[0]?.close()
-  await eventually(() => backend()?.status === 'unavailable', 'it is away')
-  assert.ok(backend().message.length > 0)
-  const unhealthy = condition('vmcp', 'all', 'BackendsHealthy')
+  const away = await until('unavailable')
+  assert.ok(away.discoveredBackends[0].message.length > 0)
+  const unhealthy = healthy(away)
   assert.equal([unhealthy?.status, unhealthy?.reason], ['False', 'BackendsUnavailable'])
   assert.match(unhealthy?.message ?? '', '"one"')
   assert.is(kubectl(['get', 'vmcp', 'all', '-o', 'jsonpath={.status.backendCount}']), '0')

@@ -39,7 +39,7 @@ test(`${SERVERS} servers on one config and in one group are all listed`, async (
   await eventually(
     () => (read('mcpotel', 'main').status?.referencingWorkloads ?? []).length === SERVERS,
     'all referrers are listed',
-    120_000,
+    300_000,
   )
   await eventually(() => read('mcpg', 'tools').status?.serverCount === SERVERS, 'the group has them')
   assert.equal(read('mcpg', 'tools').status.servers, names)

@@ -20,7 +20,11 @@ export async function installWebhook({ kubectl, directory }: ControlPlane): Prom
   kubectl(['apply', '-f', join(directory, 'deploy/admission/admission.yaml')])
   const externalName = { spec: { type: 'ExternalName', externalName: 'localhost', clusterIP: null, selector: null } }
   kubectl(['patch', 'service', WEBHOOK_SERVICE, '-n', 'portico-system', '-p', JSON.stringify(externalName)])
-  const toPort = [{ op: 'replace', path: '/webhooks/0/clientConfig/service/port', value: port }]
+  const toPort = [
+    { op: 'replace', path: '/webhooks/0/clientConfig/service/port', value: port },
+    // The longest there may be: where a busy machine takes longer than what is shipped, nobody is warned.
+    { op: 'replace', path: '/webhooks/0/timeoutSeconds', value: 30 },
+  ]
   kubectl(['patch', 'validatingwebhookconfiguration', WEBHOOK, '--type=json', '-p', JSON.stringify(toPort)])
   return { port, options: [`--admission=${WEBHOOK}`, `--admission-listen=127.0.0.1:${port}`] }
 }

@@ -166,7 +166,8 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   const requests = () =>
     readFileSync(join(directory, 'audit.log'), 'utf8')
       .split('\n')
-      .filter((line) => line.endsWith('}'))
+      // Behind the last end of a line may be a part of one.
+      .slice(0, -1)
       .map((line) => auditedRequest(JSON.parse(line)))
 
   const kubeconfigFor = (name: string, token: string, address = server) => {
@@ -216,7 +217,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       '--audit-policy-file=audit-policy.json',
       '--audit-log-path=audit.log',
     ])
-    const deadline = Date.now() + 90_000
+    const deadline = Date.now() + 180_000
     for (;;) {
       try {
         if (kubectl(['get', '--raw', '/readyz']) === 'ok') return

@@ -29,5 +29,5 @@ export function installGatewayApi(plane: ControlPlane): void {
     },
   }
   plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(crd) })
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', HTTP_ROUTES])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', HTTP_ROUTES])
 }

@@ -19,7 +19,7 @@ export async function installOperator(plane: ControlPlane): Promise<void> {
   const crds = mkdtempSync(join(plane.directory, 'crds-'))
   await writeCrds(crds, GROUP)
   plane.kubectl(['apply', '--server-side', '-k', crds])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   for (const [path, text] of deployFiles(Object.values(kinds), GROUP)) {
     const file = join(plane.directory, 'deploy', path)
     mkdirSync(dirname(file), { recursive: true })
@@ -85,7 +85,7 @@ export async function startOperator(
       return exited()
     },
     async ready() {
-      const deadline = Date.now() + 60_000
+      const deadline = Date.now() + 180_000
       while (Date.now() < deadline && !exited()) {
         const response = await fetch(`${url}/readyz`).catch(() => undefined)
         if (response?.ok) return
@@ -104,7 +104,7 @@ export async function startOperator(
 export async function eventually<T>(
   check: () => T | Promise<T>,
   what: string,
-  deadline = 60_000,
+  deadline = 120_000,
 ): Promise<Exclude<T, false | '' | 0 | null | undefined>> {
   const end = Date.now() + deadline
   let last: unknown

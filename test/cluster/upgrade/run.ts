@@ -70,7 +70,7 @@ function installBefore(plane: ControlPlane): void {
   const crds = join(plane.directory, 'crds-before.yaml')
   writeFileSync(crds, execFileSync(process.execPath, [join(before, 'cli/main.ts'), 'crds'], { maxBuffer: 1 << 28 }))
   plane.kubectl(['apply', '--server-side', '-f', crds])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   for (const file of ['namespace.yaml', 'rbac.yaml'])
     plane.kubectl(['apply', '-f', join(before, 'operator/deploy', file)])
 }
