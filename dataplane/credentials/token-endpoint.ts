@@ -91,13 +91,13 @@ export class TokenEndpoint {
     if (typeof tokenType !== 'string') throw this.unusable('gave no token_type')
     if (issued !== undefined && typeof issued !== 'string')
       throw this.unusable('gave an issued_token_type that is no text')
-    if (expiresIn !== undefined && (typeof expiresIn !== 'number' || !Number.isFinite(expiresIn) || expiresIn <= 0))
-      throw this.unusable('gave an expires_in that is no number of seconds')
+    const lifetimeS = expiresIn === undefined ? undefined : secondsOf(expiresIn)
+    if (Number.isNaN(lifetimeS)) throw this.unusable('gave an expires_in that is no number of seconds')
     return {
       token,
       tokenType,
       issuedTokenType: issued,
-      expiresAt: expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000,
+      expiresAt: lifetimeS === undefined ? undefined : Date.now() + lifetimeS * 1000,
     }
   }
 
@@ -131,6 +131,15 @@ export class TokenEndpoint {
     )
     return { authorization: `Basic ${Buffer.from(encoded.join(':')).toString('base64')}` }
   }
+}
+
+/**
+ * A lifetime in seconds; NaN where it is none. RFC 6749 section 5.1 has a JSON number; older servers write it as text
+ * ("3600"), which is taken in plain digits alone: no sign, fraction, exponent or blank.
+ */
+function secondsOf(value: unknown): number {
+  const seconds = typeof value === 'string' && /^\d{1,10}$/.test(value) ? Number(value) : value
+  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : Number.NaN
 }
 
 function parse(text: string): Record<string, unknown> | undefined {

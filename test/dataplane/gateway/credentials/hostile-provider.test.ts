@@ -25,9 +25,10 @@ const bodies: readonly (readonly [what: string, body: unknown])[] = [
   ),
   ['no issued_token_type', exchanged(SECRET, { issued_token_type: undefined })],
   ['a refresh token', exchanged(SECRET, { issued_token_type: 'urn:ietf:params:oauth:token-type:refresh_token' })],
-  ...[null, true, '600', -1, 0, [], {}].map(
-    (value) => [`expires_in ${JSON.stringify(value)}`, exchanged(SECRET, { expires_in: value })] as const,
-  ),
+  ...[
+    ...[null, true, -1, 0, [], {}, ['600'], '', '0', '-600', '+600', '6e2', '0x600', '600.5', ' 600', '600\n', '٦٠٠'],
+    ...['9'.repeat(11), 'NaN', 'Infinity'],
+  ].map((value) => [`expires_in ${JSON.stringify(value)}`, exchanged(SECRET, { expires_in: value })] as const),
 ]
 
 async function callThrough(answerToken: TestTokenEndpoint['answer']) {

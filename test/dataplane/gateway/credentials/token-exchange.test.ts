@@ -4,7 +4,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { AUDIENCE, CLIENT, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { claimsOf, exchanged, respond } from '../../../support/network/token-endpoint.ts'
+import { claimsOf, exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 for (const era of ['modern', 'legacy', 'both'] as const) {
@@ -128,6 +128,26 @@ test('a token is kept until a minute before its end, and one at a time is obtain
   const before = exchanges()
   await call()
   assert.is(exchanges(), before + 1, 'a short one serves one call')
+  await gateway.close()
+  await raw.close()
+})
+
+test('a lifetime that a provider writes as text counts', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  let life = '3600'
+  gateway.endpoint.answer = (_request, response) => respond(response, 200, exchanged('t', { expires_in: life }))
+  const callTwice = async (subject: string) => {
+    const headers = await gateway.bearer(subject)
+    for (const _ of [1, 2])
+      assert.ok((await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)).json.result)
+    return gateway.endpoint.requests.filter(({ form }) => subjectOf(form['subject_token']) === subject).length
+  }
+  assert.is(await callTwice('alice'), 1)
+  life = '30'
+  assert.ok((await callTwice('bob')) > 1, 'what ends within the minute is not kept')
+  life = '9999999999'
+  assert.is(await callTwice('carol'), 1)
   await gateway.close()
   await raw.close()
 })
