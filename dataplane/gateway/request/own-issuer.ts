@@ -1,18 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
-import type { AuthServer, OwnResource } from '../../authserver/index.ts'
+import type { AuthServer, AuthServerOptions, OwnResource } from '../../authserver/index.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import type { AuthServerStatus } from '../../config/status.ts'
 import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../../credentials/index.ts'
 import type { LocalIssuer } from '../../identity/index.ts'
+import { Loading } from '../../retry/loading.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { type ClientAddressOf, peerAddress } from './client-address.ts'
 
 /** A request that was under way when another configuration came is over by then. */
 const LONGEST_REQUEST_MS = 30_000
+
+/** Makes a server that goes on with what the one before it has. */
+type CreateAuthServer = (options: AuthServerOptions, before: AuthServer | undefined) => Promise<AuthServer>
 
 interface OwnIssuerOptions {
   readonly log: Logger
@@ -21,7 +25,9 @@ interface OwnIssuerOptions {
   /** Memory that this process may take, in bytes, where it is limited. */
   readonly memoryBytes: number | undefined
   /** In place of those that users get here at login; for tests. */
-  readonly upstreamTokens: UpstreamTokens | undefined
+  readonly upstreamTokens?: UpstreamTokens | undefined
+  /** In place of loading its code; for tests. */
+  readonly create?: CreateAuthServer
 }
 
 /**
@@ -36,20 +42,24 @@ export class OwnIssuer {
   readonly #memoryBytes: number | undefined
   readonly #observe: Observe
   readonly #hasOthers: boolean
+  readonly #create: CreateAuthServer
   #addressOf: ClientAddressOf = peerAddress
   #key = ''
   #issuer: string | undefined
-  #loading: Promise<AuthServer> | undefined
+  #loading: Loading<AuthServer> | undefined
+  /** The last one that could be loaded, whose storage and keys the next one goes on with. */
+  #latest: Promise<AuthServer | undefined> = Promise.resolve(undefined)
   #server: AuthServer | undefined
   readonly #closing = new AbortController()
   /** Servers that are about to be closed. */
   readonly #retiring = new Set<Promise<void>>()
 
-  constructor({ log, audit, observe, memoryBytes, upstreamTokens }: OwnIssuerOptions) {
+  constructor({ log, audit, observe, memoryBytes, upstreamTokens, create = createFromCode }: OwnIssuerOptions) {
     this.#log = log
     this.#audit = audit
     this.#memoryBytes = memoryBytes
     this.#observe = observe
+    this.#create = create
     this.#hasOthers = upstreamTokens !== undefined
     this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
   }
@@ -67,46 +77,77 @@ export class OwnIssuer {
     const key = authServer === undefined ? '' : JSON.stringify([authServer, directory, own, workload])
     if (key === this.#key) return
     const before = this.#loading
+    before?.giveUp()
     this.#key = key
     this.#issuer = authServer?.issuer
-    this.#loading = undefined
-    if (authServer !== undefined) {
-      const log = this.#log
-      const shared = { audit: this.#audit, observe: this.#observe, log, memoryBytes: this.#memoryBytes }
+    if (authServer === undefined) {
+      this.#loading = undefined
+      this.#latest = Promise.resolve(undefined)
+      this.#server = undefined
+    } else {
+      const shared = { audit: this.#audit, observe: this.#observe, log: this.#log, memoryBytes: this.#memoryBytes }
       const options = { config: authServer, directory, workload, own, ...shared }
-      const loading = load(before, { ...options, addressOf: (request) => this.#addressOf(request) })
-      this.#loading = loading
-      loading.then(
-        (server) => {
-          if (this.#loading === loading) this.#server = server
-        },
-        (error: unknown) => log.error({ err: error }, 'the authorization server can’t be loaded'),
-      )
-    } else this.#server = undefined
+      this.#load({ ...options, addressOf: (request) => this.#addressOf(request) })
+    }
     if (before === undefined) return
-    const retiring = before
-      .then((server) => this.#retire(server))
+    const retiring = this.#retire(before, this.#loading)
       .catch((error: unknown) => this.#log.warn({ err: error }, 'closing an authorization server'))
       .finally(() => this.#retiring.delete(retiring))
     this.#retiring.add(retiring)
   }
 
+  #load(options: AuthServerOptions): void {
+    const before = this.#latest
+    let problem: string | undefined
+    const loading = new Loading(
+      async () => {
+        const server = await this.#create(options, await before)
+        if (problem !== undefined) this.#log.info('the authorization server is loaded')
+        return server
+      },
+      (error) => {
+        const { message } = error as Error
+        if (message !== problem) this.#log.error({ err: error }, 'the authorization server can’t be loaded')
+        problem = message
+      },
+    )
+    this.#loading = loading
+    this.#latest = this.#whenLoaded(loading, before)
+  }
+
+  async #whenLoaded(loading: Loading<AuthServer>, before: Promise<AuthServer | undefined>) {
+    const server = await loading.outcome
+    if (server === undefined) return before
+    if (this.#loading === loading) this.#server = server
+    return server
+  }
+
   /**
-   * Closes a server once the one that takes its place has what it goes on with, and what has begun here can be over:
+   * Closes a server once one that takes its place has what it goes on with, and what has begun here can be over:
    * somebody comes back from a provider, and their tokens are being fetched.
    */
-  async #retire(server: AuthServer): Promise<void> {
+  async #retire(loading: Loading<AuthServer>, next: Loading<AuthServer> | undefined): Promise<void> {
+    const server = await loading.outcome
+    if (server === undefined) return
     await delay(LONGEST_REQUEST_MS, undefined, { signal: this.#closing.signal, ref: false }).catch(() => undefined)
-    const next = await this.#loading?.catch(() => undefined)
-    await server.close(next)
+    await server.close((await next?.outcome) ?? (await this.#loaded()))
+  }
+
+  /** The server in force as soon as it is loaded; undefined where none is configured by then, or all is over. */
+  async #loaded(): Promise<AuthServer | undefined> {
+    for (let loading = this.#loading; loading !== undefined; loading = this.#loading) {
+      const server = await loading.outcome
+      if (server !== undefined || loading === this.#loading) return server
+    }
+    return undefined
   }
 
   /** The server in force; undefined where none is configured. Rejects with a PublicError where it could not be loaded. */
   async current(): Promise<AuthServer | undefined> {
     try {
-      return await this.#loading
+      return await this.#loading?.current
     } catch (cause) {
-      throw new PublicError('unavailable', { cause })
+      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
     }
   }
 
@@ -150,16 +191,15 @@ export class OwnIssuer {
 
   async close(): Promise<void> {
     this.#closing.abort()
+    this.#loading?.giveUp()
     await Promise.all(this.#retiring)
-    const server = await this.#loading?.catch(() => undefined)
+    const server = await this.#loading?.outcome
     await server?.close()
   }
 }
 
-async function load(
-  before: Promise<AuthServer> | undefined,
-  options: Parameters<typeof import('../../authserver/index.ts').createAuthServer>[0],
-): Promise<AuthServer> {
+/** The code is there from the second time on; where it could not be read, it is read again. */
+const createFromCode: CreateAuthServer = async (options, before) => {
   const { createAuthServer } = await import('../../authserver/index.ts')
-  return createAuthServer(options, await before?.catch(() => undefined))
+  return createAuthServer(options, before)
 }
