@@ -14,7 +14,9 @@ export class CallerHeaders implements BackendHeaders {
   #configuredVersion = -1
   #of: CallerCredential['current']
   /** Why no credential could be had at the last try, for the caller; undefined where one was. */
-  problem: string | undefined
+  #problem: string | undefined
+  /** Tries that are under way. */
+  #tries = 0
   /** How the caller gets one then; undefined where that is not for the caller to do. */
   link: MakeLink | undefined
   #current: HeaderList = { version: 0, list: [] }
@@ -23,6 +25,13 @@ export class CallerHeaders implements BackendHeaders {
     this.#backend = backend
     this.#configured = configured
     this.#credential = credential
+  }
+
+  /** Why there is no credential, for the caller; undefined where there is one. */
+  get problem(): string | undefined {
+    // A provider may take longer than a caller waits for lists: then it is not the backend that can't be reached.
+    const isWaiting = this.#problem === undefined && this.#tries > 0
+    return isWaiting ? `The credential for the backend ${JSON.stringify(this.#backend)} is awaited.` : this.#problem
   }
 
   /** Throws a BackendFailure where there is no credential: a request without it is never sent. */
@@ -41,7 +50,8 @@ export class CallerHeaders implements BackendHeaders {
 
   /** Undefined where there is a credential; else settles when there is. Rejects with a BackendFailure that callers are told of. */
   needed(): Promise<unknown> | undefined {
-    return this.#credential.needed()?.then(this.#obtained, this.#failed)
+    const needed = this.#credential.needed()
+    return needed === undefined ? undefined : this.#settled(needed)
   }
 
   /** Whether the caller has to bring another credential where this one is refused: there is none to be obtained. */
@@ -59,7 +69,7 @@ export class CallerHeaders implements BackendHeaders {
    * Rejects as `needed` does.
    */
   renewed(refused: Credential | undefined): Promise<unknown> {
-    return this.#credential.renewed(refused).then(this.#obtained, this.#failed)
+    return this.#settled(this.#credential.renewed(refused))
   }
 
   /** That the backend has refused a credential which was new. */
@@ -70,8 +80,13 @@ export class CallerHeaders implements BackendHeaders {
     })
   }
 
+  #settled(tried: Promise<unknown>): Promise<unknown> {
+    this.#tries++
+    return tried.finally(() => this.#tries--).then(this.#obtained, this.#failed)
+  }
+
   readonly #obtained = (): void => {
-    this.problem = undefined
+    this.#problem = undefined
     this.link = undefined
   }
 
@@ -79,7 +94,7 @@ export class CallerHeaders implements BackendHeaders {
     if (!(error instanceof CredentialError)) throw error
     const text = `The credential for the backend ${JSON.stringify(this.#backend)} can’t be had: ${error.text}.`
     const { link } = error
-    this.problem = text
+    this.#problem = text
     this.link = link
     throw new BackendFailure('backend_unavailable', error.message, { cause: error, text, link })
   }

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
@@ -52,6 +53,40 @@ test('whatever a provider answers, no call goes out without a good token, and no
     assert.not.match(said, SECRET, what)
     assert.not.ok(said.includes(token), what)
   }
+})
+
+/** Answers that are no answer because of how they come. */
+const paces: Readonly<Record<string, TestTokenEndpoint['answer']>> = {
+  'nothing at all': () => undefined,
+  'a head alone': (_request, response) =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders(),
+  'a body byte by byte': (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).write(`{"access_token":"${SECRET}`)
+    const drip = setInterval(() => response.write('x'), 200)
+    response.on('close', () => clearInterval(drip))
+  },
+  'a good body that is cut off': (_request, response) => {
+    const body = JSON.stringify(exchanged(SECRET))
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length + 1 })
+    response.write(body, () => response.destroy())
+  },
+  'a good body in gzip': (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
+    response.end(gzipSync(JSON.stringify(exchanged(SECRET))))
+  },
+  'a head that is too long': (_request, response) =>
+    void response.writeHead(200, { 'x-long': 'x'.repeat(64 * 1024) }).end(JSON.stringify(exchanged(SECRET))),
+}
+
+test('where one answers slowly, in part or not at all, calls have an end, and none goes out without a token', async () => {
+  await Promise.all(
+    Object.entries(paces).map(async ([what, answerToken]) => {
+      const { json, said, sent } = await callThrough(answerToken)
+      assert.match(json.error?.message ?? '', /credential for the backend "api" (can’t be had|is awaited)/, what)
+      assert.is(sent, 0, what)
+      assert.not.match(said, SECRET, what)
+    }),
+  )
 })
 
 test('a redirect is not followed: it would take the token elsewhere', async () => {
