@@ -89,6 +89,8 @@ export class Introspection {
   }
 
   #unavailable(error: unknown): never {
+    // It may have moved: the next token has it looked up again, where it is not configured.
+    this.#endpoint = undefined
     if (!this.#isUnavailable)
       this.#options.log.warn({ issuer: this.#options.issuerName(), err: error }, 'the issuer can’t be asked of a token')
     this.#isUnavailable = true

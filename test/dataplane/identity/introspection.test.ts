@@ -190,6 +190,29 @@ test('the endpoint is found by discovery where it is not named', async () => {
   await found.close()
 })
 
+test('an endpoint that has moved is found again', async () => {
+  const found = verifier(provider({ introspection: { clientId: introspectionClient.id, clientSecretFile } }))
+  assert.is((await call(idp.grant({ aud: AUDIENCE }), found)).kind, 'authenticated')
+  const claims = { active: true, sub: 'alice', aud: AUDIENCE, exp: Math.floor(Date.now() / 1000) + 300 }
+  const documents: Readonly<Record<string, object>> = {
+    '/.well-known/openid-configuration': { issuer: idp.issuer, introspection_endpoint: `${idp.issuer}/moved` },
+    '/moved': claims,
+  }
+  idp.intercept = ({ url = '' }, response) => {
+    const document = documents[url]
+    response.writeHead(document === undefined ? 404 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(document ?? {}))
+    return true
+  }
+  try {
+    assert.is((await refusal('moved-token', found)).code, 'unavailable')
+    assert.is((await call('moved-token', found)).kind, 'authenticated')
+  } finally {
+    idp.intercept = undefined
+    await found.close()
+  }
+})
+
 test('without a client no opaque token is accepted', async () => {
   const without = verifier(provider({ introspection: undefined }))
   assert.is((await refusal(idp.grant({ aud: AUDIENCE }), without)).code, 'unauthenticated')
