@@ -22,8 +22,12 @@ export type Judged =
   | { readonly subject: string; readonly claims: Readonly<Record<string, unknown>> }
   | { readonly unknown: string }
 
-/** Whether a claim names somebody: a text without NUL, which separates a subject from what else a caller is known by. */
-export const isSubject = (sub: unknown): sub is string => typeof sub === 'string' && sub !== '' && !sub.includes('\0')
+/**
+ * Whether a claim names somebody: a text without NUL, which separates a subject from what else a caller is known by, and
+ * without halves of characters: as UTF-8, in digests and in Redis, all of these are the same U+FFFD.
+ */
+export const isSubject = (sub: unknown): sub is string =>
+  typeof sub === 'string' && sub !== '' && !sub.includes('\0') && sub.isWellFormed()
 
 /** Seconds by which clocks may differ. */
 export const SKEW_S = 30

@@ -82,7 +82,15 @@ const tokens: readonly (readonly [what: string, claims: Readonly<Record<string, 
   ['audiences that are lists in lists', { ...OK, aud: lists }, 401],
   ['a subject that is lists in lists', { ...OK, sub: lists }, 401],
   ['a subject with NUL', { ...OK, sub: '"alice\\u0000login"' }, 401],
-  ['half a character as subject', { ...OK, sub: '"\\ud800"' }, 200],
+  ['half a character as subject', { ...OK, sub: '"\\ud800"' }, 401],
+  ['half a character in a subject', { ...OK, sub: '"al\\udc00ice"' }, 401],
+  ['a subject beyond the basic plane, as an escape', { ...OK, sub: '"\\ud83d\\ude00"' }, 200],
+  // Of members that stand there twice the last one counts, to whoever looks (RFC 7519 section 4).
+  ['a claim that is true first', { ok: 'true,"ok":false' }, 403],
+  ['a claim that is true at last', { ok: 'false,"\\u006fk":true' }, 200],
+  ['an audience that is this one first', { ...OK, aud: `${JSON.stringify(AUDIENCE)},"aud":"other"` }, 401],
+  ['an issuer that is this one first', { ...OK, iss: '"https://other.example","iss":"https://other.example"' }, 401],
+  ['an end that is still to come first', { ...OK, exp: '9999999999,"exp":1' }, 401],
   ['an issuer that is lists in lists', { ...OK, iss: lists }, 401],
 ]
 for (const [what, claims, status] of tokens)
