@@ -16,7 +16,7 @@ import { reconcileMcpServer } from './workloads/mcp-server.ts'
 import { reconcileMcpServerEntry } from './workloads/mcp-server-entry.ts'
 import { reconcileVirtualMcpServer } from './workloads/virtual-mcp-server.ts'
 
-export type { Condition, Plan, PlannedEvent, Reconcile, ReconcileContext } from './outcome/plan.ts'
+export type { Condition, Plan, PlannedEvent, ReconcileContext } from './outcome/plan.ts'
 
 /** One function a kind; each takes objects of its own kind alone. */
 const reconciles = {
@@ -38,16 +38,19 @@ type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileConte
 
 /**
  * The plan of one object. Takes an object of a kind of ours that its schema lets through, with defaults applied, as the
- * API server and `applyDefaults` give it. Throws a TypeError on a foreign kind.
+ * API server and `applyDefaults` give it. Pure and synchronous: the same object, view and context always give the same plan.
+ * Throws a TypeError on a foreign kind.
  */
 export function reconcile(object: { readonly kind: string }, view: ClusterView, context: ReconcileContext): Plan {
   return explainedPlan(object, view, context).plan
 }
 
-interface Explained {
+export interface Explained {
   readonly plan: Plan
   /** What the False conditions of the plan say, one by one. */
   readonly problems: readonly Problem[]
+  /** The plan with what the view shows by now of the object's own children and pods, as ExplainedPlan says it. */
+  readonly retold?: () => Plan
 }
 
 /** The plan of one object as `reconcile` gives it, and what was found wrong on the way. */
@@ -57,8 +60,12 @@ export function explainedPlan(
   context: ReconcileContext,
 ): Explained {
   if (!Object.hasOwn(reconciles, object.kind)) throw new TypeError(`not a kind of ours: ${object.kind}`)
-  const { problems, ...plan } = (reconciles[object.kind as KindName] as AnyReconcile)(object, view, context)
-  return { plan: withBoundedLists(object as never, plan, context.now), problems }
+  const bounded = ({ problems, retold, ...plan }: ExplainedPlan): Explained => ({
+    plan: withBoundedLists(object as never, plan, context.now),
+    problems,
+    ...(retold && { retold: () => bounded(retold()).plan }),
+  })
+  return bounded((reconciles[object.kind as KindName] as AnyReconcile)(object, view, context))
 }
 
 export interface PlannedObject {

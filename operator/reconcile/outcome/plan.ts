@@ -1,5 +1,4 @@
-import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import type { ClusterView, KubernetesObject } from '../../model/view.ts'
+import type { KubernetesObject } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/admin-peers.ts'
 import type { Problem } from './problems.ts'
 
@@ -44,6 +43,11 @@ export interface Plan {
 /** A plan, and what was found wrong while it was made. */
 export interface ExplainedPlan extends Plan {
   readonly problems: readonly Problem[]
+  /**
+   * The same plan with the status and events of what the view shows by now of the object's own children and pods: for when
+   * the children have been written. Absent where nothing of the status comes from them.
+   */
+  readonly retold?: () => ExplainedPlan
 }
 
 /** A program in the place of a container. */
@@ -83,10 +87,3 @@ export interface ReconcileContext {
   /** What a `podTemplateSpec` may ask for; absent: what the Pod Security level `baseline` allows. */
   readonly podTemplate?: 'baseline' | 'any'
 }
-
-/** Pure and synchronous: the same object, view and context always give the same plan. */
-export type Reconcile<K extends KindDeclaration> = (
-  object: ObjectOf<K>,
-  view: ClusterView,
-  context: ReconcileContext,
-) => Plan

@@ -37,12 +37,14 @@ interface WorkloadPlan {
   readonly render: () => Rendered
   /** Pods that the spec asks for; absent where somebody else scales. */
   readonly replicas?: number | undefined
-  /** Conditions of the kind's own, besides those that every workload has. */
-  readonly extra?: ((conditions: Conditions) => void) | undefined
+  /** Conditions of the kind's own, besides those that every workload has. Finds no problem that wasn't known before. */
+  readonly extra?: ((conditions: Conditions, seen: WorkloadObservation | undefined) => void) | undefined
   /** Parts of the status of the kind's own, of the set that is served; held with it. */
   readonly status?: object | undefined
   /** Parts of the status that tell what is the case now of the set that is served, whether or not it is the new one. */
-  readonly observed?: ((served: Readonly<Record<string, unknown>>) => object | undefined) | undefined
+  readonly observed?:
+    | ((served: Readonly<Record<string, unknown>>, seen: WorkloadObservation | undefined) => object | undefined)
+    | undefined
 }
 
 /** The one line that sums a workload up. */
@@ -156,17 +158,23 @@ function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Re
 
 /**
  * The plan of a workload from what was assembled and found wrong. With any problem the children are held: what runs
- * keeps its last good configuration, and the status keeps telling of that one.
+ * keeps its last good configuration, and the status keeps telling of that one. Nothing that is seen of the workload's own
+ * children and pods has a part in what is rendered.
  */
 export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
+  const rendered = renderGood(plan)
+  const told = (): ExplainedPlan => ({ ...tellOf(plan, rendered), retold: told })
+  return told()
+}
+
+function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
   const { object, view, context, problems } = plan
   const { kind, metadata } = object
-  const rendered = renderGood(plan)
+  const seen = view.observe(kind, metadata.namespace, metadata.name)
   const conditions = startConditions(object, context.now)
   setProblemConditions(problems, conditions)
-  plan.extra?.(conditions)
+  plan.extra?.(conditions, seen)
   warnOfAccounts(object, conditions)
-  const seen = view.observe(kind, metadata.namespace, metadata.name)
   if (seen?.unanswered !== undefined)
     conditions.set(
       'PodStatusUnknown',
@@ -197,7 +205,7 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
       phase: ready.phase,
       ...(ready.message === '' ? {} : { message: conditions.get('Ready')?.message }),
       ...inForce,
-      ...plan.observed?.(inForce),
+      ...plan.observed?.(inForce, seen),
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
     events: eventsOf(ready, conditions),

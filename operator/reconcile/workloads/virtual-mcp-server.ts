@@ -238,9 +238,7 @@ export function reconcileVirtualMcpServer(
 ): ExplainedPlan {
   const problems = startProblems()
   const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
-  const { spec, metadata } = object
-  const seen = view.observe(object.kind, metadata.namespace, metadata.name)
-  const { clashes = [], replicas: running } = seen ?? {}
+  const { spec } = object
   return planWorkload({
     object,
     view,
@@ -248,7 +246,8 @@ export function reconcileVirtualMcpServer(
     problems,
     render: () => renderGateway(object, assembly, problems, context),
     replicas: spec.replicas,
-    extra: (conditions) => {
+    extra: (conditions, seen) => {
+      const { clashes = [], replicas: running } = seen ?? {}
       reportBackends(assembly.members, conditions)
       reportHealth(seen?.backends, conditions)
       warnOfUnknownBackends(spec, assembly.members, conditions)
@@ -277,6 +276,6 @@ export function reconcileVirtualMcpServer(
         ...(credential === undefined ? {} : { authConfigRef: credential.config, authType: credential.type }),
       })),
     },
-    observed: (served) => observedBackends(served, seen?.backends),
+    observed: (served, seen) => observedBackends(served, seen?.backends),
   })
 }

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
@@ -6,12 +7,13 @@ import { keyOf } from '../queue/keys.ts'
 import { controllerOf } from './child-cache.ts'
 import { ChildMemories, type ChildMemory } from './child-memory.ts'
 import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
-import { ChildWriter, NameHeldError, type WriterOptions } from './child-writer.ts'
+import { type ChildChanges, ChildWriter, NameHeldError, noteChange, type WriterOptions } from './child-writer.ts'
 import { type Owner, type Standing, standingOf } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
   /** Whether an owner is no more, as far as that is known. */
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean
+  readonly log: Logger
 }
 
 /** A rendered child with the object that is on its name. */
@@ -62,25 +64,35 @@ export class Applier {
    * that shows as the children are written. Throws what a retry may cure.
    */
   async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<Applied> {
+    const changes: ChildChanges = {}
+    try {
+      return await this.#apply(owner, rendered, changes)
+    } finally {
+      const { kind, namespace, name } = owner
+      if (Object.keys(changes).length > 0) this.#options.log.info({ kind, namespace, name, ...changes }, 'applied')
+    }
+  }
+
+  async #apply(owner: Owner, rendered: readonly KubernetesObject[], changes: ChildChanges): Promise<Applied> {
     const givesRights = rendered.some(({ kind }) => GRANTS.has(kind))
     const found: Found[] = []
     for (const child of rendered) found.push(await this.#find(owner, child, givesRights))
-    const obstacles = await this.#obstacles(owner, found)
+    const obstacles = await this.#obstacles(owner, found, changes)
     if (obstacles.length > 0) return { problems: obstacles, isChanged: false }
-    const problems = await this.#writeAll(owner, found)
-    if (!problems.some(isTaken)) await this.#prune(owner, rendered)
+    const problems = await this.#writeAll(owner, found, changes)
+    if (!problems.some(isTaken)) await this.#prune(owner, rendered, changes)
     return { problems, isChanged: found.some(({ rendered: child, live }) => this.#known(child) !== live) }
   }
 
   /** Writes the children in their order. With one whose name is somebody else's what was created goes again. */
-  async #writeAll(owner: Owner, found: readonly Found[]): Promise<readonly ChildProblem[]> {
+  async #writeAll(owner: Owner, found: readonly Found[], changes: ChildChanges): Promise<readonly ChildProblem[]> {
     const problems: ChildProblem[] = []
     const created: KubernetesObject[] = []
     for (const one of found) {
       if (problems.length > 0 && GRANTS.has(one.rendered.kind)) continue
-      const problem = await this.#write(owner, one)
+      const problem = await this.#write(owner, one, changes)
       if (problem && isTaken(problem)) {
-        for (const live of created) await this.#remove(live)
+        for (const live of created) await this.#remove(live, changes)
         return [problem]
       }
       const live = this.#known(one.rendered)
@@ -115,10 +127,14 @@ export class Applier {
   }
 
   /** Writes one child. Where its name turns out to be held, whose the object is decides. */
-  async #write(owner: Owner, { rendered, live, standing }: Found): Promise<ChildProblem | undefined> {
+  async #write(
+    owner: Owner,
+    { rendered, live, standing }: Found,
+    changes: ChildChanges,
+  ): Promise<ChildProblem | undefined> {
     const memory = this.#memoryOf(owner, rendered)
     try {
-      return await this.#writer.write({ rendered, live, isAdopted: standing === 'left-behind', memory })
+      return await this.#writer.write({ rendered, live, isAdopted: standing === 'left-behind', memory, changes })
     } catch (error) {
       if (!(error instanceof NameHeldError)) throw error
     }
@@ -126,7 +142,13 @@ export class Applier {
     const held = await this.#find(owner, rendered, true)
     const obstacle = held.live && obstacleOf(held.live, held.standing)
     if (obstacle) return obstacle
-    return this.#writer.write({ rendered, live: held.live, isAdopted: held.standing === 'left-behind', memory })
+    return this.#writer.write({
+      rendered,
+      live: held.live,
+      isAdopted: held.standing === 'left-behind',
+      memory,
+      changes,
+    })
   }
 
   #standing(owner: Owner, live: KubernetesObject): Standing {
@@ -135,7 +157,7 @@ export class Applier {
   }
 
   /** Removes what is the owner's, or was left behind by it, and is no longer rendered. */
-  async #prune(owner: Owner, rendered: readonly KubernetesObject[]): Promise<void> {
+  async #prune(owner: Owner, rendered: readonly KubernetesObject[], changes: ChildChanges): Promise<void> {
     const { children } = this.#options
     const wanted = new Set(rendered.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
     const there = new Set([
@@ -145,12 +167,12 @@ export class Applier {
     for (const live of there) {
       if (wanted.has(`${live.kind}/${live.metadata.name}`)) continue
       const standing = this.#standing(owner, live)
-      if (standing === 'own' || standing === 'left-behind') await this.#remove(live)
+      if (standing === 'own' || standing === 'left-behind') await this.#remove(live, changes)
     }
   }
 
   /** Objects of others in the way. Where one has the name of a pod of ours, rights that were ours are withdrawn. */
-  async #obstacles(owner: Owner, found: readonly Found[]): Promise<ChildProblem[]> {
+  async #obstacles(owner: Owner, found: readonly Found[], changes: ChildChanges): Promise<ChildProblem[]> {
     const obstacles: ChildProblem[] = []
     let arePodsOurs = true
     for (const { rendered, live, standing } of found) {
@@ -161,7 +183,7 @@ export class Applier {
     }
     if (!arePodsOurs)
       for (const live of this.#options.children.ownedBy(owner.uid))
-        if (GRANTS.has(live.kind) && !live.metadata.deletionTimestamp) await this.#remove(live)
+        if (GRANTS.has(live.kind) && !live.metadata.deletionTimestamp) await this.#remove(live, changes)
     return obstacles
   }
 
@@ -186,13 +208,13 @@ export class Applier {
     }
   }
 
-  async #remove(live: KubernetesObject): Promise<void> {
-    const { api, namespaces, log, assertLeading } = this.#options
+  async #remove(live: KubernetesObject, changes: ChildChanges): Promise<void> {
+    const { api, namespaces, assertLeading } = this.#options
     const { namespace = '', name, uid } = live.metadata
     await namespaces.assertStays(namespace)
     assertLeading()
     await api.remove(childResource(live.kind), namespace, name, uid)
-    log.info({ kind: live.kind, namespace, name, change: 'deleted' }, 'applied')
+    noteChange(changes, 'deleted', live)
   }
 }
 

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
 import type { KubernetesObject } from '../../model/view.ts'
@@ -20,6 +19,18 @@ import {
 } from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
 
+/** Children that were written, as `kind/name`, by what became of them. */
+export type ChildChanges = Partial<Record<'created' | 'changed' | 'adopted' | 'replaced' | 'deleted', string[]>>
+
+export function noteChange(
+  changes: ChildChanges,
+  change: keyof ChildChanges,
+  { kind, metadata }: KubernetesObject,
+): void {
+  changes[change] ??= []
+  changes[change].push(`${kind}/${metadata.name}`)
+}
+
 /** A write to a child that was there before. */
 export interface ChildWrite {
   readonly rendered: KubernetesObject
@@ -37,7 +48,6 @@ export interface WriterOptions {
   readonly children: ChildCache
   readonly group: string
   readonly namespaces: Namespaces
-  readonly log: Logger
   /** Hears of each write to a child that was there before. */
   readonly onWritten: (write: ChildWrite) => void
   /** Throws when writes are not ours to make any more. */
@@ -51,6 +61,8 @@ export interface ChildState {
   /** The live object was left behind by its owner and is to be taken up. */
   readonly isAdopted: boolean
   readonly memory: ChildMemory
+  /** Gets the child where it is written. */
+  readonly changes: ChildChanges
 }
 
 /** Thrown where an object is on the name of a child that was taken to be absent: it was not touched. */
@@ -71,6 +83,8 @@ export class ChildWriter {
   readonly #options: WriterOptions
   /** Live objects that were found to be what was rendered, and the hash of that: such a one need not be compared again. */
   readonly #verified = new WeakMap<KubernetesObject, string>()
+  /** Hashes of rendered objects: after a write they are looked at once more. */
+  readonly #hashes = new WeakMap<KubernetesObject, string>()
 
   constructor(options: WriterOptions) {
     this.#options = options
@@ -78,13 +92,14 @@ export class ChildWriter {
 
   /** Gives what stands in the way. Throws what a retry may cure, a NameHeldError and a NamespaceGoingError. */
   async write(child: ChildState): Promise<ChildProblem | undefined> {
-    const hash = hashOf(child.rendered)
+    const hash = this.#hashes.get(child.rendered) ?? hashOf(child.rendered)
+    this.#hashes.set(child.rendered, hash)
     const isVerified = child.live && !child.isAdopted && this.#verified.get(child.live) === hash
     return isVerified ? undefined : this.#writeUnlessEqual(child, hash)
   }
 
   async #writeUnlessEqual(
-    { rendered, live, isAdopted, memory }: ChildState,
+    { rendered, live, isAdopted, memory, changes }: ChildState,
     hash: string,
   ): Promise<ChildProblem | undefined> {
     const { group, namespaces, assertLeading } = this.#options
@@ -104,7 +119,7 @@ export class ChildWriter {
     await namespaces.assertStays(rendered.metadata.namespace ?? '')
     assertLeading()
     try {
-      await this.#bring(desired, live, { isAdopted, hasForeignFields: others.length > 0, memory, hash })
+      await this.#bring(desired, live, { isAdopted, hasForeignFields: others.length > 0, memory, hash, changes })
       delete memory.refused
       delete memory.isHeld
       return undefined
@@ -137,9 +152,9 @@ export class ChildWriter {
   async #bring(
     desired: KubernetesObject,
     live: KubernetesObject | undefined,
-    how: { isAdopted: boolean; hasForeignFields: boolean; memory: ChildMemory; hash: string },
+    how: { isAdopted: boolean; hasForeignFields: boolean; memory: ChildMemory; hash: string; changes: ChildChanges },
   ): Promise<void> {
-    const { api, children, log, onWritten } = this.#options
+    const { api, children, onWritten } = this.#options
     const resource = childResource(desired.kind)
     const { namespace = '', name } = desired.metadata
     const isReplaced = live !== undefined && mustBeReplaced(desired, live)
@@ -157,7 +172,7 @@ export class ChildWriter {
     this.#noteWritten(desired, written, how)
     children.written(written)
     const change = live === undefined ? 'created' : isReplaced ? 'replaced' : how.isAdopted ? 'adopted' : 'changed'
-    log.info({ kind: desired.kind, namespace, name, change }, 'applied')
+    noteChange(how.changes, change, desired)
   }
 
   /** Prepares an apply to a live object: takes fields of others over, keeps the replicas that are not rendered any more. */

@@ -8,7 +8,7 @@ import type { Observers } from '../pods/observers.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import type { Lull } from '../queue/lull.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
-import type { Dependency, DependencyGraph } from '../watch/dependencies.ts'
+import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/dependencies.ts'
 
 interface DueKeysOptions {
   readonly queue: KeyedQueue
@@ -57,7 +57,7 @@ export class DueKeys {
   /** Something that a reconcile may have read is otherwise now. */
   wake(dependency: Dependency): void {
     const { queue, graph } = this.#options
-    for (const key of graph.dependents(dependency)) queue.add(key)
+    for (const key of graph.dependents(dependency)) queue.add(key, dependency === onOwnWorkload(key))
   }
 
   /** A Secret or ConfigMap has changed: whoever has read it is due, and pods that mount it get it now. */
@@ -93,6 +93,6 @@ export class DueKeys {
     if (OBSERVED.has(child.kind)) observers.observe(kind, namespace, name)
     const key = keyOf(kind, namespace, name)
     if (child.kind === 'ConfigMap') observers.delivery.check(key)
-    queue.add(key)
+    queue.add(key, true)
   }
 }

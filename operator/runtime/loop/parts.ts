@@ -1,12 +1,11 @@
 import type { Logger } from 'pino'
-import type { KindDeclaration } from '../../../crds/define.ts'
 import type { Backoff } from '../../../dataplane/retry/backoff.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { childKinds } from '../../cluster/kubernetes/child-kinds.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject, type World } from '../../model/index.ts'
-import { reconcile } from '../../reconcile/index.ts'
-import type { Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import { explainedPlan } from '../../reconcile/index.ts'
+import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { isOfInstallation } from '../../render/object/installation.ts'
 import { Applier } from '../children/applier.ts'
 import { keptChild } from '../children/kept-child.ts'
@@ -102,7 +101,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     ...surroundings,
     world,
     isLookedAfter,
-    reconcile: reconcile as Reconcile<KindDeclaration>,
+    explainedPlan,
     context,
     applier: new Applier({
       api,

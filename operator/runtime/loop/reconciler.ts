@@ -1,12 +1,14 @@
-import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import type { KubernetesObject } from '../../model/index.ts'
+import type { ClusterView, KubernetesObject } from '../../model/index.ts'
+import type { Explained } from '../../reconcile/index.ts'
 import { startConditions } from '../../reconcile/outcome/conditions.ts'
-import type { Plan, Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import type { Applied, Applier } from '../children/applier.ts'
+import type { ChildProblem } from '../children/child-problem.ts'
 import { finalizerName, partsOf } from '../queue/keys.ts'
+import type { KeyedQueue } from '../queue/queue.ts'
 import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
 import { type Contents, onCurrentContents } from '../watch/current-contents.ts'
-import { DependencyGraph } from '../watch/dependencies.ts'
+import { type Dependency, DependencyGraph } from '../watch/dependencies.ts'
 import { NamespaceGoingError } from '../watch/namespaces.ts'
 
 /** Thrown where a write is due that is not ours to make: the lease was lost meanwhile. */
@@ -17,7 +19,8 @@ export class NotLeadingError extends Error {
 export interface ReconcilerOptions extends StatusWriterOptions {
   /** Whether an object is ours to look after. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
-  readonly reconcile: Reconcile<KindDeclaration>
+  /** Plans one object, as the function of that name does. */
+  readonly explainedPlan: (object: KubernetesObject, view: ClusterView, context: ReconcileContext) => Explained
   readonly context: Omit<ReconcileContext, 'now'>
   readonly applier: Applier
   /** Contents that the view may ask for, by kind. */
@@ -31,6 +34,14 @@ export interface Outcome {
   readonly again: boolean
   /** It is not ours to look after. */
   readonly isOfAnother?: true
+}
+
+/** Hears of what a key is due for. */
+type Due = Pick<KeyedQueue, 'seen' | 'ownSeen'>
+
+/** A plan, and what was read for it. */
+interface Made extends Pick<Explained, 'plan' | 'retold'> {
+  readonly seen: ReadonlySet<Dependency>
 }
 
 /** How often a reconcile begins anew because what it stands on has changed meanwhile. */
@@ -52,21 +63,17 @@ export class Reconciler {
     this.#status = new StatusWriter(options)
   }
 
-  /**
-   * Throws what a later try may cure. `isSeen` hears each time that all changes which the key is due for are about to be
-   * read: no other reconcile is due for them.
-   */
-  async run(key: string, isSeen: () => void): Promise<Outcome> {
-    const { kind, namespace, name } = partsOf(key)
+  /** Throws what a later try may cure. `due` hears what is about to be read: no other reconcile is due for that. */
+  async run(key: string, due: Due): Promise<Outcome> {
     for (let round = 0; ; round++) {
-      isSeen()
-      const object = this.#options.world.objects.get(kind, namespace, name)
+      due.seen(key)
+      const object = this.#object(key)
       if (!object || !this.#options.isLookedAfter(object)) {
         this.graph.record(key, new Set())
-        this.#options.applier.forget({ kind, namespace, name })
+        this.#options.applier.forget(partsOf(key))
         return object ? { again: false, isOfAnother: true } : { again: false }
       }
-      const outcome = await this.#bring(key, object, round === ROUNDS)
+      const outcome = await this.#bring(key, object, due, round === ROUNDS)
       if (outcome) return outcome
     }
   }
@@ -74,21 +81,15 @@ export class Reconciler {
   /** Whether a change of an object is nothing but a write of ours to its status. */
   readonly isEcho = (object: KubernetesObject): boolean => this.#status.isEcho(object)
 
-  /**
-   * Brings one object to where its plan wants it. Gives nothing where its children have changed on the way, unless it is
-   * the last time: the status is written once, of children as they are.
-   */
-  async #bring(key: string, object: KubernetesObject, isLast: boolean): Promise<Outcome | undefined> {
-    const plan = await this.#plan(key, object)
+  /** Brings one object to where its plan wants it. Gives nothing where it is to begin anew, unless it is the last time. */
+  async #bring(key: string, object: KubernetesObject, due: Due, isLast: boolean): Promise<Outcome | undefined> {
+    const made = await this.#plan(key, object)
     this.#options.assertLeading()
-    await this.#options.finalize(object, plan.finalizer)
+    await this.#options.finalize(object, made.plan.finalizer)
     // Without our finalizer an object under deletion may be gone by now.
-    if (object.metadata.deletionTimestamp && !plan.finalizer) return { again: false }
+    if (object.metadata.deletionTimestamp && !made.plan.finalizer) return { again: false }
     try {
-      const { problems, isChanged } = plan.children === 'hold' ? HELD : await this.#applyChildren(object, plan.children)
-      if (isChanged && problems.length === 0 && !isLast) return undefined
-      const isWritten = await this.#status.write(object, plan, problems)
-      return { again: !isWritten || problems.some(({ waits }) => !waits) }
+      return await this.#settle(key, object, made, isLast ? undefined : due)
     } catch (error) {
       // The object goes with its namespace. One that is made anew in a namespace made anew is reconciled again.
       if (error instanceof NamespaceGoingError) return { again: true }
@@ -96,20 +97,53 @@ export class Reconciler {
     }
   }
 
-  #plan(key: string, object: KubernetesObject): Promise<Plan> {
-    const { world, context, reconcile, contents } = this.#options
+  /**
+   * Applies the children and writes the status, once, of children as they are: where these have changed on the way, they
+   * are looked at once more. Gives nothing where anything else has changed as well, unless nobody is to hear of it.
+   */
+  async #settle(key: string, object: KubernetesObject, made: Made, due: Due | undefined): Promise<Outcome | undefined> {
+    let current: Made | undefined = made
+    for (let look = 0; current; look++) {
+      const { plan } = current
+      const { problems, isChanged } = plan.children === 'hold' ? HELD : await this.#applyChildren(object, plan.children)
+      if (!isChanged || problems.length > 0 || !due) return this.#tell(object, plan, problems)
+      current = look < ROUNDS && due.ownSeen(key) ? this.#retell(key, current) : undefined
+    }
+    return undefined
+  }
+
+  async #tell(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<Outcome> {
+    const isWritten = await this.#status.write(object, plan, problems)
+    return { again: !isWritten || problems.some(({ waits }) => !waits) }
+  }
+
+  #plan(key: string, object: KubernetesObject): Promise<Made> {
+    const { world, context, explainedPlan, contents } = this.#options
     return onCurrentContents(world.view, contents, (view, seen) => {
-      let plan: Plan
+      let explained: Pick<Explained, 'plan' | 'retold'>
       try {
-        plan = reconcile(object as unknown as ObjectOf<KindDeclaration>, view, { ...context, now: seconds() })
+        explained = explainedPlan(object, view, { ...context, now: seconds() })
       } catch (error) {
         // What the schema lets through must not throw: whatever does is shown, and harms nobody else.
         this.#options.log.error({ key, err: error }, 'reconcile failed')
-        plan = failedPlan(object, error, finalizerName(context.group))
+        explained = { plan: failedPlan(object, error, finalizerName(context.group)) }
       }
       this.graph.record(key, seen)
-      return plan
+      return { ...explained, seen }
     })
+  }
+
+  /** The plan with the status of what is there now; nothing where that needs the whole plan made anew. */
+  #retell(key: string, { retold, seen }: Made): Made | undefined {
+    const { size } = seen
+    const plan = retold?.()
+    this.graph.record(key, seen)
+    return plan && seen.size === size ? { plan, retold, seen } : undefined
+  }
+
+  #object(key: string): KubernetesObject | undefined {
+    const { kind, namespace, name } = partsOf(key)
+    return this.#options.world.objects.get(kind, namespace, name)
   }
 
   #applyChildren(object: KubernetesObject, children: readonly KubernetesObject[]): Promise<Applied> {

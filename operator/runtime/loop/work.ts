@@ -21,7 +21,7 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
   // Gaining the lease puts every key back.
   if (!leading()) return 'skipped'
   try {
-    const { again, isOfAnother } = await reconciler.run(key, () => queue.seen(key))
+    const { again, isOfAnother } = await reconciler.run(key, queue)
     if (isOfAnother) return 'skipped'
     return again ? 'again' : 'ok'
   } catch (error) {

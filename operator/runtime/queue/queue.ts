@@ -9,7 +9,8 @@ export class KeyedQueue {
   readonly #backoff: Backoff
   readonly #waiting = new Set<string>()
   readonly #working = new Set<string>()
-  readonly #dirty = new Set<string>()
+  /** Keys that were added while they were worked on, and whether nothing but what is their own has changed. */
+  readonly #dirty = new Map<string, boolean>()
   readonly #failures = new Map<string, number>()
   readonly #timers = new Map<string, { timer: NodeJS.Timeout; due: number }>()
   readonly #takers: ((key: string | undefined) => void)[] = []
@@ -40,11 +41,12 @@ export class KeyedQueue {
     return this.#timers.size
   }
 
-  add(key: string): void {
+  /** Adds a key; with `isOwn` because of something that belongs to it alone, such as an object that it has written. */
+  add(key: string, isOwn = false): void {
     if (this.#closed) return
     this.#cancelTimer(key)
     if (this.#working.has(key)) {
-      this.#dirty.add(key)
+      this.#dirty.set(key, isOwn && (this.#dirty.get(key) ?? true))
       return
     }
     if (this.#waiting.has(key)) return
@@ -96,6 +98,16 @@ export class KeyedQueue {
   /** Whoever works on the key reads everything anew: what it was added for until now is dealt with. */
   seen(key: string): void {
     this.#dirty.delete(key)
+  }
+
+  /**
+   * Whoever works on the key reads anew what is its own: where it was added for nothing else until now, that is dealt with.
+   * Gives whether that is so.
+   */
+  ownSeen(key: string): boolean {
+    if (this.#dirty.get(key) === false) return false
+    this.#dirty.delete(key)
+    return true
   }
 
   done(key: string): void {

@@ -52,13 +52,14 @@ export class StatusWriter {
     const wanted = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
     const refused = this.#refused.get(object)
     if (refused && refused.text === timeless(wanted) && Date.now() < refused.until) return false
-    if (canonicalJson(wanted) === canonicalJson(object['status'])) return true
+    const text = canonicalJson(wanted)
+    if (text === canonicalJson(object['status'])) return true
     const due =
       problems.length === 0
         ? plan.events
         : problems.map(({ reason, message }) => ({ type: 'Warning' as const, reason, message }))
     try {
-      const written = await this.#replace(object, wanted)
+      const written = await this.#replace(object, wanted, text)
       if (written) await this.#recordEvents(object, due)
       return true
     } catch (error) {
@@ -90,14 +91,18 @@ export class StatusWriter {
       await this.#recordEvents(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
   }
 
-  /** The object as written; undefined where it is gone, or another one has its name. */
-  async #replace(object: KubernetesObject, status: Plan['status']): Promise<KubernetesObject | undefined> {
+  /** The object as written; undefined where it is gone, or another one has its name. `text` is the status as canonical JSON. */
+  async #replace(
+    object: KubernetesObject,
+    status: Plan['status'],
+    text = canonicalJson(status),
+  ): Promise<KubernetesObject | undefined> {
     const { api, world, resources, namespaces, assertLeading } = this.#options
     const { name, namespace = '', uid = '' } = object.metadata
     const resource = resources.get(object.kind) as Resource
     await namespaces.assertStays(namespace)
     assertLeading()
-    this.#underWay.set(uid, canonicalJson(status))
+    this.#underWay.set(uid, text)
     try {
       // As a whole: whatever somebody else has written into it is gone. The uid keeps it off another object that has
       // taken the name.

@@ -13,6 +13,8 @@ export const onList = (kind: string, namespace: string): Dependency => `${kind}/
 export const onReferrers = (kind: string, namespace: string, name: string): Dependency =>
   `<-${kind}/${namespace}/${name}`
 export const onWorkload = (kind: string, namespace: string, name: string): Dependency => `~${kind}/${namespace}/${name}`
+/** What is observed of the workload that a key names. */
+export const onOwnWorkload = (key: string): Dependency => `~${key}`
 export const onSources = (namespace: string, name: string): Dependency => `sources/${namespace}/${name}`
 
 /** A view that adds what is read through it to `seen`. */

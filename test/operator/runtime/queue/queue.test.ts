@@ -49,6 +49,23 @@ test('what a key was added for before its worker looks again is dealt with', asy
   assert.is(queue.depth, 1, 'what comes after it is due')
 })
 
+test('what is its own is dealt with by one that looks at that alone, all else is not', async () => {
+  const queue = new KeyedQueue(quick)
+  for (const [added, isSeen, depth] of [
+    [[], true, 0],
+    [[true, true], true, 0],
+    [[true, false], false, 1],
+    [[false, true], false, 1],
+  ] as const) {
+    queue.add('a')
+    await queue.take()
+    for (const isOwn of added) queue.add('a', isOwn)
+    assert.is(queue.ownSeen('a'), isSeen)
+    queue.done('a')
+    assert.is(queue.depth, depth)
+  }
+})
+
 test('a waiting taker gets a key that comes later, each key goes to one taker', async () => {
   const queue = new KeyedQueue(quick)
   const takers = [queue.take(), queue.take()]

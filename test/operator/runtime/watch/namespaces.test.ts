@@ -76,12 +76,11 @@ for (const [what, error] of Object.entries(refusals)) {
       children: new ChildCache(() => undefined),
       group: 'portico.dev',
       namespaces: new Namespaces(api),
-      log: keptLog().log,
       assertLeading: () => undefined,
       onWritten: () => undefined,
     })
     const rendered = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', namespace: 'team' } }
-    const child = { rendered, live: undefined, isAdopted: false, memory: {} }
+    const child = { rendered, live: undefined, isAdopted: false, memory: {}, changes: {} }
     const outcome = await writer.write(child).catch((thrown: unknown) => thrown)
     assert.instance(outcome, NamespaceGoingError)
   })

@@ -1,0 +1,152 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../../../operator/cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../../../operator/model/index.ts'
+import { clusterAddress } from '../../../../operator/reconcile/index.ts'
+import { createParts } from '../../../../operator/runtime/loop/parts.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { defaulted } from '../../../support/operator/plans.ts'
+
+const KEY = 'MCPRemoteProxy/team/a'
+
+const proxy = (remoteUrl: string, resourceVersion: string): KubernetesObject =>
+  defaulted({
+    apiVersion: 'portico.dev/v1beta1',
+    kind: 'MCPRemoteProxy',
+    metadata: { name: 'a', namespace: 'team', uid: 'of-a', generation: 1, resourceVersion },
+    spec: { remoteUrl },
+  })
+
+const configIn = (child: KubernetesObject | undefined) => JSON.stringify(child?.['data'])
+
+interface Write {
+  readonly what: string
+  readonly object: KubernetesObject
+}
+
+/** The parts of an operator with one proxy before an API server that takes everything; `onWrite` comes after each write. */
+function running(onWrite: (write: Write, parts: ReturnType<typeof createParts>) => void = () => undefined) {
+  const writes: Write[] = []
+  let plans = 0
+  let version = 100
+  const written = (what: string, object: KubernetesObject) => {
+    const { uid = `of-${what}`, ...metadata } = object.metadata
+    const managedFields = [{ manager: 'portico', operation: 'Apply', fieldsV1: {}, time: '2026-11-26T00:00:00Z' }]
+    const live = { ...object, metadata: { ...metadata, uid, resourceVersion: String(++version), managedFields } }
+    writes.push({ what, object: live })
+    onWrite({ what, object: live }, parts)
+    return structuredClone(live)
+  }
+  const api = {
+    apply: async (_: Resource, object: KubernetesObject) => written(object.kind, object),
+    jsonPatch: async (_: Resource, __: string, ___: string, { operations }: { operations: { value: unknown }[] }) => {
+      const status = operations.at(-1)?.value
+      const object = parts.world.objects.get('MCPRemoteProxy', 'team', 'a') as KubernetesObject
+      return written('status', { ...object, status })
+    },
+    request: async () => ({ metadata: { name: 'team' } }),
+    create: async () => ({}),
+  } as unknown as ApiServer
+  const resource: Resource = {
+    group: 'portico.dev',
+    version: 'v1beta1',
+    plural: 'mcpremoteproxies',
+    kind: 'MCPRemoteProxy',
+  }
+  const parts = createParts(
+    {
+      context: {
+        group: 'portico.dev',
+        image: 'portico:test',
+        // Asked once for each plan of a proxy.
+        addressOf(service) {
+          plans++
+          return clusterAddress(service)
+        },
+      },
+      namespaces: [],
+      identity: 'test',
+      log: keptLog().log,
+      readStatus: () => async () => ({}),
+    },
+    {
+      api,
+      resources: new Map([[resource.kind, resource]]),
+      leading: () => true,
+      assertLeading: () => undefined,
+      finalize: async () => undefined,
+    },
+  )
+  parts.world.objects.put(proxy('https://first.example/mcp', '1'))
+  parts.queue.add(KEY)
+  return {
+    parts,
+    writes,
+    plans: () => plans,
+    of: (what: string) => writes.filter((write) => write.what === what).map(({ object }) => object),
+    /** One reconcile, as a worker does it. */
+    async work() {
+      const key = (await parts.queue.take()) as string
+      const outcome = await parts.reconciler.run(key, parts.queue)
+      parts.queue.done(key)
+      return outcome
+    },
+  }
+}
+
+test('a new workload is planned once, and its one status tells of the children that were written', async () => {
+  const { parts, of, plans, work } = running()
+  assert.equal(await work(), { again: false })
+  assert.is(plans(), 1)
+  assert.is(of('status').length, 1)
+  const status = of('status')[0]?.['status']
+  assert.is((status as { phase: string } | undefined)?.phase, 'Pending')
+  assert.match(JSON.stringify(status), /0 of 1 pods are ready/)
+  assert.is(parts.queue.depth, 0, 'nothing is due again for its own writes')
+})
+
+test('it is so where the watch tells of a write before its answer comes', async () => {
+  const { parts, plans, of, work } = running(({ object }, { observers }) => {
+    if (object.kind !== 'MCPRemoteProxy') observers.children.store(object.kind).put(structuredClone(object))
+  })
+  await work()
+  assert.is(plans(), 1)
+  assert.is(of('status').length, 1)
+  assert.is(parts.queue.depth, 0)
+})
+
+test('an object that changes while its children are written is planned anew, and none of the old is told', async () => {
+  let isChanged = false
+  const { of, plans, parts, work } = running(({ what }, { world, due }) => {
+    if (what !== 'Deployment' || isChanged) return
+    isChanged = true
+    const next = proxy('https://second.example/mcp', '2')
+    world.objects.put(next)
+    due.objectChanged('MODIFIED' as never, next)
+  })
+  await work()
+  assert.is(plans(), 2)
+  assert.match(configIn(of('ConfigMap').at(-1)), /second\.example/)
+  assert.is(of('status').length, 1)
+  assert.is(parts.queue.depth, 0)
+})
+
+test('a child that somebody changes while others are written is put right before the status is', async () => {
+  let isEdited = false
+  const { of, plans, writes, work } = running(({ what, object }, { observers }) => {
+    if (what !== 'Deployment' || isEdited) return
+    isEdited = true
+    const { children } = observers
+    const config = children.get('ConfigMap', 'team', of('ConfigMap')[0]?.metadata.name ?? '') as KubernetesObject
+    const resourceVersion = String(Number(object.metadata.resourceVersion) + 1000)
+    children.store('ConfigMap').put({ ...config, data: {}, metadata: { ...config.metadata, resourceVersion } })
+  })
+  await work()
+  assert.is(of('ConfigMap').length, 2)
+  assert.match(configIn(of('ConfigMap').at(-1)), /first\.example/)
+  assert.is(plans(), 1)
+  assert.is(writes.at(-1)?.what, 'status')
+})
+
+test.run()
