@@ -113,13 +113,13 @@ test('wrong usage', async () => {
 })
 
 /** A provider of our own making: its metadata with changes, its keys, its headers. */
-async function broken(changes: object, keys: unknown = undefined, headers: Record<string, string> = {}) {
+async function broken(changes: object, keys: unknown = undefined, headers: () => Record<string, string> = () => ({})) {
   const metadata = async () =>
     (await (await fetch(`${provider.issuer}/.well-known/openid-configuration`)).json()) as object
   const own: { jwks: string; text: string } = { jwks: '', text: '' }
   const server = createServer((request, response) => {
     const text = request.url === '/jwks' ? own.jwks : own.text
-    response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(text)
+    response.writeHead(200, { 'content-type': 'application/json', ...headers() }).end(text)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -129,7 +129,7 @@ async function broken(changes: object, keys: unknown = undefined, headers: Recor
   return { issuer, [Symbol.dispose]: () => void server.close() }
 }
 
-const late = (seconds: number) => ({ date: new Date(Date.now() + seconds * 1000).toUTCString() })
+const late = (seconds: number) => () => ({ date: new Date(Date.now() + seconds * 1000).toUTCString() })
 const wrong: readonly (readonly [string, Parameters<typeof broken>, check: string, message: RegExp])[] = [
   ['another issuer', [{ issuer: 'https://other.example' }], 'issuer', /other\.example/],
   ['metadata whose issuer is no text', [{ issuer: { a: 1 } }], 'issuer', /\{"a":1\}/],
@@ -140,8 +140,8 @@ const wrong: readonly (readonly [string, Parameters<typeof broken>, check: strin
   ['no keys', [{}, { keys: [] }], 'keys', /has no keys/],
   ['keys that are no JSON', [{}, '<html>'], 'keys', /no set of keys/],
   ['symmetric keys alone', [{}, { keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }], 'keys', /can be used/],
-  ['a clock that is behind', [{}, undefined, late(-90)], 'clock', /[89]\d s behind/],
-  ['a clock that is ahead', [{}, undefined, late(90)], 'clock', /[89]\d s ahead/],
+  ['a clock that is behind', [{}, undefined, late(-900)], 'clock', /[89]\d\d s behind/],
+  ['a clock that is ahead', [{}, undefined, late(900)], 'clock', /[89]\d\d s ahead/],
   ['symmetric signatures', [{ id_token_signing_alg_values_supported: ['HS256'] }], 'algorithms', /HS256/],
   ['no code flow', [{ response_types_supported: ['id_token'] }], 'login', /id_token/],
 ]

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { freePort } from '../../operator/standalone/ports/listen-error.ts'
 import { eventually } from '../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
+import { freePort } from '../support/network/free-port.ts'
 import { object, server } from '../support/operator/standalone-run.ts'
 
 const repository = join(import.meta.dirname, '../..')
@@ -36,7 +36,7 @@ async function run(folder: TemporaryFolder, args: readonly string[], until: (out
   })
   const gone = new Promise((resolve) => child.once('close', resolve))
   try {
-    await eventually('it says what it should', () => until(out, err), 60_000).catch((error: Error) => {
+    await eventually('it says what it should', () => until(out, err)).catch((error: Error) => {
       throw new Error(`${error.message}\n${out}\n${err}`)
     })
   } finally {
@@ -47,7 +47,7 @@ async function run(folder: TemporaryFolder, args: readonly string[], until: (out
 }
 
 async function goodStart(args: readonly string[]) {
-  const port = String(await freePort('127.0.0.1'))
+  const port = String(await freePort())
   using folder = temporaryFolder({
     'm/a.yaml': [group, gateway.replace('PORT', port), server('clock', slow, '  groupRef: {name: all}\n')].join(
       '---\n',

@@ -166,7 +166,7 @@ test('what nobody can change is made anew', async () => {
 /** What the controllers do with a new Deployment is done, as far as it goes without a kubelet. */
 const isControlled = (name: string) => {
   const { metadata, status } = read('deployment', name)
-  return status?.observedGeneration === metadata.generation && status?.unavailableReplicas === 1
+  return status?.observedGeneration === metadata.generation && status?.updatedReplicas === 1
 }
 
 test('whatever somebody writes into a status goes', async () => {

@@ -119,7 +119,7 @@ test('a cut connection loses no deletion', async () => {
 })
 
 test('a connection that says nothing is given up', async () => {
-  const { reflector, objects } = watched({ idleLimit: 1000 })
+  const { reflector, objects } = watched({ idleLimit: 3000 })
   await reflector.synced
   proxy.freeze()
   create('unheard')

@@ -31,7 +31,7 @@ console.log(`a Kubernetes node is ready (${((performance.now() - started) / 1000
 const tests = {
   TEST_FILES: 'test/e2e/**/*.e2e.ts',
   TEST_JOBS: '1',
-  TEST_HANG_MS: process.env['TEST_HANG_MS'] ?? '600000',
+  TEST_HANG_MS: process.env['TEST_HANG_MS'] ?? '1200000',
 }
 const env = { KUBECONFIG: node.kubeconfig, PORTICO_E2E: directory }
 try {

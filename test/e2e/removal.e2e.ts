@@ -35,7 +35,7 @@ test('one `kubectl delete` of everything leaves nothing, be it Terminating', asy
   const uninstall = await installOperator('cluster')
   createNamespace(NAMESPACE)
   await applySamples(NAMESPACE, 'clusterrolebinding', 'portico-system')
-  // Fails where anything is still there after a minute.
+  // Fails where anything is still there after some minutes.
   uninstall('all')
   assert.equal(ours('crd,clusterroles,clusterrolebindings,namespaces'), [])
   assert.not(kubectl(['api-resources', '--output', 'name']).includes('portico.dev'))
@@ -43,14 +43,14 @@ test('one `kubectl delete` of everything leaves nothing, be it Terminating', asy
 
 test('one of an installation for a namespace leaves configs that nothing holds', async () => {
   kubectl(['apply', '--server-side', '--kustomize', 'crds'])
-  kubectl(['wait', '--for=condition=Established', '--timeout=60s', '--all', 'crd'])
+  kubectl(['wait', '--for=condition=Established', '--timeout=240s', '--all', 'crd'])
   const uninstall = await installOperator('namespaced', TEAM)
   await applySamples(TEAM, 'rolebinding', TEAM)
   uninstall('all')
   assert.equal(ours('roles,rolebindings,serviceaccounts,deployments', '--namespace', TEAM), [])
   assert.not(isHeld('mcpotel', 'shared', TEAM, 'portico.dev/in-use'))
-  kubectl(['delete', 'namespace', TEAM, '--timeout', '60s'])
-  kubectl(['delete', '--kustomize', 'crds', '--timeout', '60s'])
+  kubectl(['delete', 'namespace', TEAM, '--timeout', '240s'])
+  kubectl(['delete', '--kustomize', 'crds', '--timeout', '240s'])
 })
 
 test.run()

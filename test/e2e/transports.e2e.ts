@@ -107,7 +107,7 @@ test('a killed sidecar attaches anew: the server is started again and answers', 
 })
 
 test('what it made goes with its objects', () => {
-  kubectl(['delete', 'vmcp,mcpserver,mcpg', '--all', '--namespace', NAMESPACE, '--timeout', '60s'])
+  kubectl(['delete', 'vmcp,mcpserver,mcpg', '--all', '--namespace', NAMESPACE, '--timeout', '240s'])
   uninstall()
 })
 

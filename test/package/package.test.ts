@@ -166,7 +166,7 @@ test('its operator runs without the classes that its Kubernetes client has for e
   })
   const gone = new Promise<number | null>((resolve) => child.once('exit', resolve))
   try {
-    const end = Date.now() + 60_000
+    const end = Date.now() + 240_000
     while (!lists.has('/apis/portico.dev/v1beta1/mcpservers') || !lists.has('/api/v1/configmaps')) {
       assert.ok(Date.now() < end && child.exitCode === null, `it asks the API server: ${[...lists].join(' ')}`)
       await delay(50)

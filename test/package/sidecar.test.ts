@@ -39,16 +39,15 @@ async function startProxy(config: string) {
   const command = ['serve', 'gateway', '--config', join(folder.path, 'gateway.yaml'), ...listeners]
   const program = ['--import', join(folder.path, 'tells.mjs'), join(folder.path, 'dist/portico.js')]
   const child = spawn(process.execPath, [...program, ...command], { stdio: ['ignore', 'ignore', 'pipe'] })
-  const exited = once(child, 'exit')
+  let isClosed = false
+  const closed = once(child, 'close').finally(() => {
+    isClosed = true
+  })
   let output = ''
   child.stderr.on('data', (chunk) => {
     output += chunk
   })
-  await eventually(
-    'it serves or has ended',
-    () => child.exitCode !== null || output.includes('the gateway serves'),
-    60_000,
-  ).catch((error) => {
+  await eventually('it serves or has ended', () => isClosed || output.includes('the gateway serves')).catch((error) => {
     child.kill('SIGKILL')
     throw error
   })
@@ -65,7 +64,7 @@ async function startProxy(config: string) {
       ),
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL')
-      await exited
+      await closed
     },
   }
 }
@@ -110,7 +109,8 @@ test('a container is attached to: what opens a WebSocket is loaded then', async 
     const { client } = await connect(running.url, 'modern')
     assert.is(textOf(await client.callTool({ name: 'echo', arguments: { message: 'hi' } })), 'hi')
     await client.close()
-    assert.ok(running.sources().some((path) => path.endsWith('undici/lib/web/websocket/websocket.js')))
+    const opens = () => running.sources().some((path) => path.endsWith('undici/lib/web/websocket/websocket.js'))
+    await eventually('it tells that this is loaded', opens)
   } finally {
     await kubelet.close()
   }

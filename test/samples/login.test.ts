@@ -36,7 +36,8 @@ async function copyOfSample() {
 /** What a person does: allows the client, and logs in at each provider under the name given for it. Gives the code. */
 async function walkThrough(browser: Browser, url: string, names: readonly string[]): Promise<string> {
   const page = await browser.newPage()
-  const answered = page.waitForRequest((request) => request.url().startsWith(REDIRECT), { timeout: 60_000 })
+  page.setDefaultTimeout(120_000)
+  const answered = page.waitForRequest((request) => request.url().startsWith(REDIRECT), { timeout: 240_000 })
   /** Where the last click leads nobody listens. */
   const click = (button: string) =>
     Promise.all([page.waitForNavigation().catch(() => undefined), page.locator(button).click()])

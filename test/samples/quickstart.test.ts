@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { cpSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'
@@ -10,6 +9,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
+import { freePort } from '../support/network/free-port.ts'
 import { processesMarked, type Report, RunningPortico } from '../support/operator/running-portico.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
@@ -21,8 +21,9 @@ const occupied: Server[] = []
 async function holdPort(): Promise<{ server: Server; port: number }> {
   const server = createServer((_, response) => response.end('somebody else'))
   occupied.push(server)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { server, port: (server.address() as AddressInfo).port }
+  const port = await freePort()
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  return { server, port }
 }
 const release = (server: Server) => new Promise<unknown>((resolve) => server.close(resolve))
 
@@ -72,14 +73,13 @@ let first: Report
 let gateway: string
 
 run.before(async () => {
-  const [one, two] = await Promise.all([holdPort(), holdPort()])
-  await Promise.all([release(one.server), release(two.server)])
-  sample = copyOfSample({ gateway: one.port, registry: two.port })
+  const ports = { gateway: await freePort(), registry: await freePort() }
+  sample = copyOfSample(ports)
   portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
   first = await portico.ready()
   gateway = endpoint(first, 'VirtualMCPServer').url
-  assert.is(gateway, `http://127.0.0.1:${one.port}/mcp`)
-  assert.is(endpoint(first, 'MCPRegistry').url, `http://127.0.0.1:${two.port}`)
+  assert.is(gateway, `http://127.0.0.1:${ports.gateway}/mcp`)
+  assert.is(endpoint(first, 'MCPRegistry').url, `http://127.0.0.1:${ports.registry}`)
 })
 
 run.after(async () => {
@@ -231,12 +231,17 @@ for (const [title, change, message, reason] of broken) {
     const { client } = await connect(gateway, 'modern')
     const before = portico.reports.length
     const undo = sample.edit('gateway.yaml', change)
-    const { problems } = await portico.report('the problem is told', ({ problems }) => problems.length > 0, before)
+    const told = await portico.report('the problem is told', ({ problems }) => problems.length > 0, before)
+    const { problems } = told
     assert.is(problems[0]?.reason, reason)
     assert.match(problems[0]?.message ?? '', message)
     assert.ok((await toolNames(client)).includes('everything_echo'))
     undo()
-    await portico.report('the problem is solved', ({ problems }) => problems.length === 0, before + 1)
+    await portico.report(
+      'the problem is solved',
+      ({ problems }) => problems.length === 0,
+      portico.reports.indexOf(told),
+    )
     await client.close()
   })
 }
@@ -248,9 +253,8 @@ run('another run on the same state directory is refused', async () => {
 })
 
 run('a port that somebody else has is named; the rest serves, and so does this one when the port is free', async () => {
-  const [taken, free] = await Promise.all([holdPort(), holdPort()])
-  await release(free.server)
-  using copy = copyOfSample({ gateway: taken.port, registry: free.port })
+  const taken = await holdPort()
+  using copy = copyOfSample({ gateway: taken.port, registry: await freePort() })
   const other = new RunningPortico([copy.manifests, '--state', copy.state], env)
   try {
     const isTold = ({ problems }: Report) => problems.some(({ reason }) => reason === 'PortTaken')

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { keptCommand } from './keeper.ts'
 import { eachLine, lastWords, shortForm } from './lines.ts'
@@ -42,6 +43,8 @@ const START_TIMEOUT_MS = 30_000
 const GRACE_MS = 4_000
 /** Lines that a process wrote last, of which those that say why it ended are reported. */
 const KEPT_LINES = 50
+/** How long the output of one that has ended may stay open: whoever has left its group may hold it. */
+const LAST_WORDS_MS = 1_000
 
 const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
   signal ? `was ended by ${signal}` : `exited with code ${code}`
@@ -107,6 +110,8 @@ export class Child {
       child.once('error', (error) => resolve(`can't be started: ${error.message}`))
       child.once('exit', (code, signal) => resolve(describeExit(code, signal)))
     })
+    // Its last words may be read after its end.
+    const closed = once(child, 'close').catch(() => undefined)
     const asking = this.#probeUntilReady(over)
     const stopping = new Promise<void>((resolve) => {
       if (this.#stopped.signal.aborted) resolve()
@@ -118,6 +123,7 @@ export class Child {
     this.#signalGroup(child, 'SIGKILL')
     ended.abort()
     await asking
+    await Promise.race([closed, delay(LAST_WORDS_MS, undefined, { ref: false })])
     return end
   }
 

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect, textOf } from '../../support/gateway/clients.ts'
 
-const PATIENCE = { timeout: 5_000 }
+const PATIENCE = { timeout: 20_000 }
 /** Of the servers behind the gateway `front`, with a prefix; what no filter lets through is not among them. */
 const MAY_BE_SHOWN = ['echo', 'get-sum', 'get-structured-content', 'get-tiny-image'].map((name) => `everything_${name}`)
 

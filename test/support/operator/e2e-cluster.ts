@@ -10,7 +10,7 @@ import { PORTICO_IMAGE } from './e2e-images.ts'
 const root = join(import.meta.dirname, '..', '..', '..')
 const OPERATOR_NAMESPACE = 'portico-system'
 /** What a kubectl that waits is given, in milliseconds: images are there, but two cores start every pod. */
-const PATIENCE = 120_000
+const PATIENCE = 240_000
 /** Each look is a kubectl of its own: more of them would keep the pods from starting. */
 const POLL_MS = 250
 
@@ -205,7 +205,7 @@ export async function installOperator(
   })
   return (what) =>
     void kubectl([
-      ...['delete', '--kustomize', folder, '--ignore-not-found', '--timeout', '60s'],
+      ...['delete', '--kustomize', folder, '--ignore-not-found', '--timeout', '240s'],
       ...(what === 'all' ? [] : ['--selector', 'app.kubernetes.io/part-of=portico']),
     ])
 }

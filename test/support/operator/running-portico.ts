@@ -30,12 +30,16 @@ export class RunningPortico {
   readonly reports: Report[] = []
   errors = ''
   #rest = ''
+  #isClosed = false
 
   constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
     this.#child = spawn(join(repository, 'bin/portico'), ['run', '--output', 'json', ...args], {
       cwd: repository,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.#child.once('close', () => {
+      this.#isClosed = true
     })
     this.#child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
       const lines = (this.#rest + chunk).split('\n')
@@ -81,9 +85,9 @@ export class RunningPortico {
     this.#child.kill(signal)
   }
 
-  /** Waits for its end and returns how it ended. */
+  /** Waits for its end, and for the last of its output; returns how it ended. */
   async ended(): Promise<string> {
-    await eventually('it ends', () => this.#child.exitCode !== null || this.#child.signalCode !== null)
+    await eventually('it ends', () => this.#isClosed)
     return String(this.#child.exitCode ?? this.#child.signalCode)
   }
 

@@ -62,7 +62,7 @@ test('a watch on which nothing comes is begun anew from where it was, and that i
     turns: new Turns(1),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     store: { put: () => undefined, remove: () => undefined, replace: () => undefined },
-    idleLimit: 500,
+    idleLimit: 2_000,
   })
   try {
     reflector.start()

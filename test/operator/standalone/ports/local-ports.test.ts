@@ -1,8 +1,8 @@
 import { createServer } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { freePort } from '../../../../operator/standalone/ports/listen-error.ts'
 import { LocalPorts } from '../../../../operator/standalone/ports/local-ports.ts'
+import { freePort } from '../../../support/network/free-port.ts'
 
 const request = (kind: string, name: string, fixed?: string, isUp = false) => ({
   id: { kind, namespace: 'default', name },
@@ -64,7 +64,7 @@ test('a remembered port that somebody else has is replaced; one that is its own 
 
 test('what people connect to is on the chosen address, the rest on loopback', async () => {
   const ports = new LocalPorts('0.0.0.0', {})
-  const fixed = String(await freePort('127.0.0.1'))
+  const fixed = String(await freePort())
   const requests = [gateway('a'), request('MCPServer', 'x'), request('MCPServer', 'y', fixed)]
   await ports.assign(requests)
   assert.equal(

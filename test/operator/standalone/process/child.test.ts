@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { freePort } from '../../../../operator/standalone/ports/listen-error.ts'
 import { Child, type ProcessSpec } from '../../../../operator/standalone/process/child.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
+import { freePort } from '../../../support/network/free-port.ts'
 import { processesMarked } from '../../../support/operator/running-portico.ts'
 
 function start(spec: Omit<ProcessSpec, 'title' | 'cwd'> & { readonly cwd?: string }) {
@@ -32,7 +32,7 @@ const node = JSON.stringify(process.execPath)
 const listening = `require('http').createServer((q, r) => r.writeHead(405).end()).listen(process.env.PORT, '127.0.0.1')`
 
 test('a local command is ready when it answers, whatever it answers', async () => {
-  const port = await freePort('127.0.0.1')
+  const port = await freePort()
   const { child, lines } = start({
     run: { foreign: `echo "on $PORT"; exec ${node} -e "${listening}"` },
     env: { PORT: String(port) },
@@ -48,7 +48,7 @@ test('a local command is ready when it answers, whatever it answers', async () =
 test('one that ends is a problem with its last lines, without secrets, and is started again', async () => {
   using folder = temporaryFolder({ count: '' })
   const count = join(folder.path, 'count')
-  const port = await freePort('127.0.0.1')
+  const port = await freePort()
   const { child, lines, logged } = start({
     run: {
       foreign: `echo x >> count; if [ -f good ]; then exec ${node} -e "${listening}"; fi; echo "key hunter2 is bad" >&2; exit 3`,
@@ -81,7 +81,7 @@ test('a program that is not there is a problem', async () => {
 
 test('a stop takes the whole process group, one that ignores SIGTERM too', async () => {
   const mark = `mark-${process.pid}-${Date.now()}`
-  const port = await freePort('127.0.0.1')
+  const port = await freePort()
   const stubborn = `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)`
   const { child } = start({
     run: { foreign: `${node} -e "${stubborn}" & ${node} -e "${listening}" & wait` },
