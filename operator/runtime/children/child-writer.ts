@@ -226,12 +226,21 @@ const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined):
   metadata: { ...desired.metadata, ...(live ? { uid: live.metadata.uid } : { resourceVersion: OF_NO_OBJECT }) },
 })
 
+/**
+ * Whether the API server says that an object can't be as it is written. A field of the wrong type, or one that there is
+ * not, is 500 to a server-side apply: it is found before the object is decoded.
+ */
+const isRefusal = (error: unknown): error is ApiError =>
+  error instanceof ApiError &&
+  (REFUSED.has(error.status) ||
+    (error.status === 500 && error.message.startsWith('failed to create typed patch object')))
+
 /** The problem of a write that can't succeed as it is. Throws what a retry may cure, and a NamespaceGoingError. */
 function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
   const { wayOut } = childResource(rendered.kind)
   if (isNotFound(error) && wayOut !== undefined) return notServed(rendered, wayOut)
-  if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
+  if (!isRefusal(error)) throw error
   return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }
 }
 
