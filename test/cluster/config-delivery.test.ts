@@ -77,13 +77,14 @@ test('that pods can’t be asked is said once', async () => {
     .split('\n')
     .filter((line) => line.includes('can’t be asked') && /"level":("warn"|40)/.test(line))
   assert.is(lines.length, 1, lines.join('\n'))
-  const events = cluster
-    .list('events')
-    .filter(
-      ({ reason, regarding, involvedObject }) =>
-        reason === 'PodsNotAsked' && (regarding ?? involvedObject)?.name === 'front',
-    )
-  assert.is(events.length, 1)
+  const events = () =>
+    cluster
+      .list('events')
+      .filter(
+        ({ reason, regarding, involvedObject }) =>
+          reason === 'PodsNotAsked' && (regarding ?? involvedObject)?.name === 'front',
+      )
+  await eventually(() => events().length === 1, 'one event')
 })
 
 test('a new operator touches nobody for what they have', async () => {

@@ -26,6 +26,13 @@ function counting() {
       )
 }
 
+/** Events of the operator, of one reason where it is given. */
+const eventsOf = (reason?: string) =>
+  cluster
+    .list('events')
+    .filter((event) => (event.reportingComponent ?? event.reportingController) === 'portico.dev/operator')
+    .filter((event) => reason === undefined || event.reason === reason)
+
 const quiet = (since = counting()) => standsStill(() => since().length)
 
 test.before(async () => {
@@ -247,6 +254,7 @@ test('an object of somebody else on a childâ€™s name is left alone', async () =>
     return found?.reason === 'NameTaken' && found
   }, 'NameTaken')
   assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
+  await eventually(() => eventsOf('NameTaken').length > 0, 'it lasts, and is told')
   assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
   kubectl(['delete', 'configmap', 'taken-vmcp-config'])
   await eventually(
@@ -288,6 +296,7 @@ test('a missing Secret is a condition, and its arrival is noticed without anybod
     () => condition('mcprp', 'secretive', 'Ready')?.message.includes('no key "value"'),
     'the missing key is named',
   )
+  await eventually(() => eventsOf('SecretKeyNotFound').length > 0, 'it lasts, and is told')
   kubectl(['delete', 'secret', 'key'])
   kubectl(['create', 'secret', 'generic', 'key', '--from-literal=value=hidden-text'])
   await eventually(() => exists('deployment', 'secretive-mcprp'), 'it is rendered')
@@ -324,20 +333,14 @@ test('a manifest of the wrong shape is refused by the API server with the ruleâ€
 })
 
 test('events tell of transitions, once each', async () => {
-  const items = cluster.list('events')
-  const ours = items.filter(
-    (event) =>
-      event.reportingComponent === 'portico.dev/operator' || event.reportingController === 'portico.dev/operator',
-  )
-  assert.is(ours.filter((event) => event.reason === 'NameTaken').length, 1)
-  assert.is(ours.filter((event) => event.reason === 'SecretKeyNotFound').length, 1)
-  const progress = ours.filter((event) => event.reason === 'Progressing')
+  assert.is(eventsOf('NameTaken').length, 1)
+  assert.is(eventsOf('SecretKeyNotFound').length, 1)
   assert.ok(
-    progress.every((event) => event.type === 'Normal'),
+    eventsOf('Progressing').every((event) => event.type === 'Normal'),
     'pods on their way are no reason to warn',
   )
   const isNew = ({ regarding, involvedObject = regarding }: LiveObject) => involvedObject?.name === 'remote'
-  assert.equal(ours.filter(isNew), [], 'that a new workload is on its way is no event')
+  assert.equal(eventsOf().filter(isNew), [], 'that a new workload is on its way is no event')
 })
 
 test('health and metrics say what is the case', async () => {

@@ -17,8 +17,6 @@ export class NotLeadingError extends Error {
 }
 
 export interface ReconcilerOptions extends StatusWriterOptions {
-  /** Whether an object is ours to look after. */
-  readonly isLookedAfter: (object: KubernetesObject) => boolean
   /** Plans one object, as the function of that name does. */
   readonly explainedPlan: (object: KubernetesObject, view: ClusterView, context: ReconcileContext) => Explained
   readonly context: Omit<ReconcileContext, 'now'>

@@ -3,12 +3,13 @@ import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/a
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
 import { startConditions } from '../../reconcile/outcome/conditions.ts'
-import type { Condition, Plan } from '../../reconcile/outcome/plan.ts'
+import type { Plan, PlannedEvent } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
 import { keptObject } from '../watch/kept.ts'
-import type { Namespaces } from '../watch/namespaces.ts'
+import { NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
 import type { EventRecorder } from './event-recorder.ts'
+import { conditionOf, LastingWarnings } from './lasting-warnings.ts'
 
 export interface StatusWriterOptions {
   readonly api: ApiServer
@@ -18,6 +19,9 @@ export interface StatusWriterOptions {
   readonly events: EventRecorder
   readonly namespaces: Namespaces
   readonly assertLeading: () => void
+  readonly leading: () => boolean
+  /** Whether an object is ours to look after. */
+  readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
 
@@ -42,9 +46,14 @@ export class StatusWriter {
   readonly #refused = new WeakMap<object, Refused>()
   /** Statuses whose writes are under way, as text, by uid. */
   readonly #underWay = new Map<string, string>()
+  readonly #warnings: LastingWarnings
 
   constructor(options: StatusWriterOptions) {
     this.#options = options
+    this.#warnings = new LastingWarnings({
+      current: (object) => this.#current(object),
+      write: (object, event) => this.#recordLater(object, event),
+    })
   }
 
   /** Whether the object has the plan's status then. Throws what a retry may cure, and a NamespaceGoingError. */
@@ -124,15 +133,36 @@ export class StatusWriter {
     }
   }
 
+  /** Warnings follow once they have lasted, all else at once. */
   async #recordEvents(object: KubernetesObject, due: Plan['events']): Promise<void> {
-    const { events, namespaces } = this.#options
-    const reported = alreadyReported(object)
     // That a new object is on its way is what everybody expects: its first status is news where it warns.
     const isFirst = object['status'] === undefined
-    for (const event of due.filter(({ type, reason }) => !reported.has(reason) && !(isFirst && type === 'Normal'))) {
-      await namespaces.assertStays(object.metadata.namespace ?? '')
-      await events.record(object, event)
+    for (const event of due) {
+      // What the status tells already is no news.
+      if (conditionOf(object, event.reason)) continue
+      if (event.type === 'Warning') this.#warnings.tell(object, event)
+      else if (!isFirst) await this.#record(object, event)
     }
+  }
+
+  async #record(object: KubernetesObject, event: PlannedEvent): Promise<void> {
+    const { events, namespaces } = this.#options
+    await namespaces.assertStays(object.metadata.namespace ?? '')
+    await events.record(object, event)
+  }
+
+  #recordLater(object: KubernetesObject, event: PlannedEvent): void {
+    this.#record(object, event).catch((error) => {
+      if (!(error instanceof NamespaceGoingError))
+        this.#options.log.warn({ err: error, reason: event.reason }, 'event was not written')
+    })
+  }
+
+  /** The object as it is by now, while it is ours to write about. */
+  #current({ kind, metadata: { namespace = '', name, uid } }: KubernetesObject): KubernetesObject | undefined {
+    const { world, leading, isLookedAfter } = this.#options
+    const there = world.objects.get(kind, namespace, name)
+    return there && there.metadata.uid === uid && leading() && isLookedAfter(there) ? there : undefined
   }
 
   /** Whether a write failed because another object has the name now. */
@@ -151,17 +181,6 @@ export class StatusWriter {
 /** A status as text without its times: what was never written has another one at each reconcile. */
 const timeless = (status: unknown): string =>
   canonicalJson(status ?? null).replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
-
-const conditionsOf = (status: unknown) =>
-  (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
-
-/** Reasons in the status that is there: they are no news, and no event. */
-const alreadyReported = (object: KubernetesObject): ReadonlySet<string> =>
-  new Set(
-    conditionsOf(object['status']).flatMap(({ type, status, reason }) =>
-      status === 'True' ? [type, reason] : [reason],
-    ),
-  )
 
 /** The plan's status with what stood in the way of its children as the reason for not being ready. */
 function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
