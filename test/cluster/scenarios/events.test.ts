@@ -2,6 +2,7 @@
 
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { LiveObject } from '../../support/operator/live-object.ts'
 import { gateway, group, type Manifest, manifest, proxy, server, telemetry } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { type Stage, startStage } from '../support/stage.ts'
@@ -10,7 +11,7 @@ let stage: Stage
 
 const warnings = (name: string): readonly string[] =>
   JSON.parse(stage.plane.kubectl(['get', 'events', '-o', 'json']))
-    .items.filter(({ type, involvedObject }) => type === 'Warning' && involvedObject.name === name)
+    .items.filter(({ type, involvedObject }: LiveObject) => type === 'Warning' && involvedObject.name === name)
     .map(({ reason }: { reason: string }) => reason)
 
 test.before(async () => {
