@@ -27,9 +27,17 @@ const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
 
 const roleOf = (kind: string) => kinds[kind as keyof typeof kinds].role
 
-/** Whether an object has told nothing yet, and has no pods that wait for it: what it tells first is who names it. */
+/** Pods mount the credentials of all members of a group: made before those have come, they would be made anew for each. */
+const GATHERING = 'VirtualMCPServer'
+
+/**
+ * Whether an object has told nothing yet, and is about those that are applied along with it: what it tells first is who
+ * names it, or its pods stand on who is in its group. Pods of other workloads don't wait for anybody.
+ */
 const isFirstTold = ({ kind, metadata, ...object }: KubernetesObject) =>
-  roleOf(kind) !== 'workload' && object['status'] === undefined && metadata.deletionTimestamp === undefined
+  (roleOf(kind) !== 'workload' || kind === GATHERING) &&
+  object['status'] === undefined &&
+  metadata.deletionTimestamp === undefined
 
 /** From what has changed to the keys that are due for it, and to the pods that are to get it. */
 export class DueKeys {

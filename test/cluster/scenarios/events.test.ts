@@ -11,7 +11,7 @@ let stage: Stage
 
 const warnings = (name: string): readonly string[] =>
   JSON.parse(stage.plane.kubectl(['get', 'events', '-o', 'json']))
-    .items.filter(({ type, involvedObject }: LiveObject) => type === 'Warning' && involvedObject.name === name)
+    .items.filter(({ type, involvedObject }: LiveObject) => type === 'Warning' && involvedObject?.name === name)
     .map(({ reason }: { reason: string }) => reason)
 
 test.before(async () => {

@@ -29,14 +29,15 @@ function observed() {
   return { due, did, world }
 }
 
-test('what has no pods and has told nothing yet waits for those that name it; all else is due at once', () => {
+test('what is about others and has told nothing yet waits for them; all else is due at once', () => {
   const { due, did } = observed()
-  for (const kind of ['MCPGroup', 'MCPTelemetryConfig', 'MCPServerEntry', 'MCPServer'])
+  for (const kind of ['MCPGroup', 'MCPTelemetryConfig', 'MCPServerEntry', 'VirtualMCPServer', 'MCPServer'])
     due.objectChanged(Added, object(kind))
   assert.equal(did.splice(0), [
     ...['arrived', 'hold MCPGroup/team/a'],
     ...['arrived', 'hold MCPTelemetryConfig/team/a'],
     ...['arrived', 'hold MCPServerEntry/team/a'],
+    ...['arrived', 'hold VirtualMCPServer/team/a'],
     ...['arrived', 'add MCPServer/team/a'],
   ])
   due.objectChanged(Modified, object('MCPGroup'))
