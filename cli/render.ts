@@ -13,6 +13,7 @@ import {
   operatorNamespaceOption,
   podTemplateOf,
   podTemplateOption,
+  podUsersOption,
 } from './options/pod-options.ts'
 import { defaultImage } from './package-info.ts'
 
@@ -62,6 +63,7 @@ every object is shown with the status that the operator would write, whatever is
     status: { type: 'boolean', description: 'Add the status of every object.' },
     image: { type: 'string', value: 'IMAGE', default: defaultImage, description: 'Image of the data plane.' },
     'pod-template': podTemplateOption,
+    'pod-users': podUsersOption,
     'admin-from': adminFromOption,
     'operator-namespace': operatorNamespaceOption,
     'api-group': groupOption,

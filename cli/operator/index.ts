@@ -28,7 +28,13 @@ import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
 import { address } from '../options/address.ts'
 import { apiGroup } from '../options/api-group.ts'
 import { logLevel } from '../options/log-level.ts'
-import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from '../options/pod-options.ts'
+import {
+  adminFromOption,
+  adminPeersOf,
+  podTemplateOf,
+  podTemplateOption,
+  podUsersOption,
+} from '../options/pod-options.ts'
 import { defaultImage } from '../package-info.ts'
 import type { ServedAdmission } from './admission.ts'
 import { serve } from './listeners.ts'
@@ -164,6 +170,7 @@ one works, the others wait.`,
         'Only let go of the configs that finalizers hold, and end: for after a removal, when no operator runs any more.',
     },
     'pod-template': podTemplateOption,
+    'pod-users': podUsersOption,
     'admin-from': adminFromOption,
     'health-listen': {
       type: 'string',

@@ -14,7 +14,7 @@ interface OperatorDeployment {
   }
 }
 
-type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate'>
+type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate' | 'podUsers'>
 
 /** The settings of the cluster's operator, by its Deployment; ours where there is none that can be read. */
 export async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<Settings> {

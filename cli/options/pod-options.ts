@@ -11,6 +11,15 @@ export const podTemplateOption: Option = {
     'What a podTemplateSpec may ask for: what the Pod Security level baseline allows, or anything (host namespaces, privileged containers, hostPath): whoever may write a workload then has the node.',
 }
 
+/** Who pods run as. */
+export const podUsersOption: Option = {
+  type: 'string',
+  value: ['fixed', 'platform'],
+  default: 'fixed',
+  description:
+    'Users and groups of the pods: ours, or whatever the cluster allots (OpenShift, which refuses any other by default).',
+}
+
 /** Who may reach the admin listeners. */
 export const adminFromOption: Option = {
   type: 'string',
@@ -28,8 +37,9 @@ export const operatorNamespaceOption: Option = {
   description: 'Namespace in which the operator runs: it reaches the admin listeners.',
 }
 
-export const podTemplateOf = (given: Given): Pick<ReconcileContext, 'podTemplate'> => ({
+export const podTemplateOf = (given: Given): Pick<ReconcileContext, 'podTemplate' | 'podUsers'> => ({
   podTemplate: given.text('pod-template') === 'any' ? 'any' : 'baseline',
+  podUsers: given.text('pod-users') === 'platform' ? 'platform' : 'fixed',
 })
 
 /** The operator in its namespace, and the peers that are named. Throws a UsageError for what is none. */

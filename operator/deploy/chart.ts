@@ -36,6 +36,7 @@ const ARGUMENTS = [
   ['with $.Values.dataPlaneImage', '--image', '{{ . | quote }}'],
   ['with $.Values.workers', '--workers', '{{ . | quote }}'],
   ['if eq $.Values.podTemplate "any"', '--pod-template', 'any'],
+  ['if eq $.Values.podUsers "platform"', '--pod-users', 'platform'],
   ['range $.Values.adminFrom', '--admin-from', '{{ . | quote }}'],
   ['if $.Values.admission.enabled', '--admission', admissionConfiguration('{{ $.Release.Namespace }}')],
 ] as const

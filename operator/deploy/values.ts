@@ -104,6 +104,13 @@ export const values: Readonly<Record<string, Value>> = {
     enum: ['baseline', 'any'],
     default: 'baseline',
   },
+  podUsers: {
+    description:
+      'Users and groups of the pods of workloads: fixed, or whatever the platform allots (OpenShift); for the operator’s own pods there is runAsUser.',
+    type: 'string',
+    enum: ['fixed', 'platform'],
+    default: 'fixed',
+  },
   adminFrom: {
     description:
       'Who may reach the admin listeners of pods (/metrics, /status) besides the operator: a namespace, NAMESPACE/LABEL=VALUE or a CIDR each.',

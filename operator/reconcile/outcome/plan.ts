@@ -86,4 +86,6 @@ export interface ReconcileContext {
   readonly adminPeers?: readonly AdminPeer[]
   /** What a `podTemplateSpec` may ask for; absent: what the Pod Security level `baseline` allows. */
   readonly podTemplate?: 'baseline' | 'any'
+  /** Who pods run as; absent: users and groups of ours. `platform` names none, for clusters that allot them (OpenShift). */
+  readonly podUsers?: 'fixed' | 'platform'
 }

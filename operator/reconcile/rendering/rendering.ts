@@ -91,7 +91,7 @@ export function renderChildren(
   workload: Workload,
   options: ChildrenOptions,
   problems: Problems,
-  { group, adminPeers, podTemplate = 'baseline' }: ReconcileContext,
+  { group, adminPeers, podTemplate = 'baseline', podUsers = 'fixed' }: ReconcileContext,
 ): readonly KubernetesObject[] {
   const { settings, listeners } = options
   const { serviceAccount = settings.serviceAccount, account = [], grants = [] } = options.rights ?? {}
@@ -116,6 +116,7 @@ export function renderChildren(
       pod: { ...pod, ...options.pod, annotations: { ...pod.annotations, ...options.pod.annotations } },
       replicas: options.replicas,
       shape: options.shape,
+      users: podUsers,
     },
     broken,
   )

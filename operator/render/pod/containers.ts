@@ -25,6 +25,29 @@ const ownSecurityContext = { ...restricted, readOnlyRootFilesystem: true, runAsG
 /** Servers write where they like in their own file system: most images expect to. */
 export const serverSecurityContext = { ...restricted, runAsUser: SERVER_USER }
 
+type Secured = { readonly securityContext?: object }
+
+/**
+ * The spec of a pod without the users and groups that it and its containers have here: clusters that allot them from a
+ * range of each namespace (OpenShift) refuse any other.
+ */
+export function withoutUsers(spec: Record<string, unknown>): Record<string, unknown> {
+  const freed = <T extends Secured>(secured: T): T => {
+    const {
+      runAsUser: _,
+      runAsGroup: __,
+      fsGroup: ___,
+      ...rest
+    } = (secured.securityContext ?? {}) as Record<string, unknown>
+    return { ...secured, securityContext: rest }
+  }
+  const lists = ['initContainers', 'containers'].flatMap((list) => {
+    const containers = spec[list] as readonly Secured[] | undefined
+    return containers ? [[list, containers.map(freed)] as const] : []
+  })
+  return { ...freed(spec as Secured), ...Object.fromEntries(lists) }
+}
+
 /** Seconds between the news that a pod goes and its SIGTERM: load balancers and kube-proxies learn of it meanwhile. */
 const DRAIN_SECONDS = 5
 /** Seconds for the drain and what is still being answered. */

@@ -2,7 +2,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { hashOf } from '../object/canonical.ts'
 import { childName, labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
 import { child, stringMap } from '../object/object.ts'
-import { GRACE_SECONDS, podSecurityContext } from './containers.ts'
+import { GRACE_SECONDS, podSecurityContext, withoutUsers } from './containers.ts'
 import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
 
 export interface PodOptions {
@@ -25,6 +25,8 @@ export interface WorkloadOptions {
   readonly annotations?: Readonly<Record<string, string>> | undefined
   /** A StatefulSet gives its one pod a name that a Role can hold; `recreate` never runs two pods at once. */
   readonly shape: 'rolling' | 'recreate' | 'stateful'
+  /** `platform`: users and groups are the cluster's to choose, but for those of the user's own pod template. */
+  readonly users: 'fixed' | 'platform'
 }
 
 /** Spreads the pods of a workload over nodes where there is a choice. */
@@ -37,8 +39,13 @@ const spread = (workload: Workload) => [
   },
 ]
 
-function podTemplate(workload: Workload, group: string, pod: PodOptions, problems: string[]): PodTemplate {
-  const base: PodTemplate = {
+function podTemplate(
+  workload: Workload,
+  group: string,
+  { pod, users }: WorkloadOptions,
+  problems: string[],
+): PodTemplate {
+  const rendered: PodTemplate = {
     metadata: {
       ...stringMap('labels', { ...pod.labels, ...labelsOf(workload) }),
       ...stringMap('annotations', pod.annotations ?? {}),
@@ -56,6 +63,7 @@ function podTemplate(workload: Workload, group: string, pod: PodOptions, problem
       volumes: pod.volumes,
     },
   }
+  const base = users === 'platform' ? { ...rendered, spec: withoutUsers(rendered.spec) } : rendered
   const merged = mergePodTemplate(base, pod.patch, selectorOf(workload), problems)
   // What needs a restart, in one value: standalone and the roll-out report compare it. The configuration isn't in it.
   const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashOf(merged) }
@@ -88,7 +96,7 @@ export function renderWorkload(
           updateStrategy: { type: 'RollingUpdate' },
         }
       : strategies[shape]),
-    template: podTemplate(workload, group, options.pod, problems),
+    template: podTemplate(workload, group, options, problems),
   }
   return child(
     workload,
