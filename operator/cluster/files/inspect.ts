@@ -49,7 +49,9 @@ function withoutRepeats(findings: readonly ManifestFinding[], unsupported: reado
  */
 export function inspectManifests(
   paths: readonly string[],
-  options: Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate' | 'podUsers'> & { readonly group: string | undefined },
+  options: Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate' | 'podUsers'> & {
+    readonly group: string | undefined
+  },
 ): Inspection {
   const set = readManifests(paths, options.group)
   const { valid, findings } = checkManifests(set)
