@@ -4,12 +4,13 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { GatewayStatus } from '../../dataplane/config/status.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { ownHost } from '../support/gateway/own-host.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
 test('the second call of get-sum, and the fourth of all, have to wait', async () => {
   const folder = temporaryFolder()
-  const portico = new RunningPortico(['samples/rate-limits', '--state', `${folder.path}/state`])
+  const portico = new RunningPortico(['samples/rate-limits', '--host', ownHost, '--state', `${folder.path}/state`])
   try {
     const { endpoints } = await portico.ready()
     const { url, admin } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '', admin: '' }

@@ -5,6 +5,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { linkPackages, temporaryFolder } from '../support/folder.ts'
+import { ownHost } from '../support/gateway/own-host.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { startEmbeddingService } from '../support/network/embedding-service.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
@@ -16,7 +17,7 @@ const commands = [...readFileSync(join(root, 'samples/tool-search/README.md'), '
 
 test('the README’s three commands list two tools, find one and call it', async () => {
   const folder = temporaryFolder()
-  const portico = new RunningPortico(['samples/tool-search', '--state', `${folder.path}/state`])
+  const portico = new RunningPortico(['samples/tool-search', '--host', ownHost, '--state', `${folder.path}/state`])
   try {
     const { endpoints } = await portico.ready()
     const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
@@ -55,7 +56,13 @@ test('with an embedding service, tools are found by what is meant, and it is ask
   linkPackages(folder)
   try {
     for (const asked of [1, 0]) {
-      const portico = new RunningPortico([`${folder.path}/manifests`, '--state', `${folder.path}/state`])
+      const portico = new RunningPortico([
+        `${folder.path}/manifests`,
+        '--host',
+        ownHost,
+        '--state',
+        `${folder.path}/state`,
+      ])
       try {
         const { endpoints } = await portico.ready()
         const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''

@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert'
 import type { GatewayStatus } from '../../dataplane/config/status.ts'
 import { eventually } from '../support/eventually.ts'
 import { linkPackages, temporaryFolder } from '../support/folder.ts'
+import { ownHost } from '../support/gateway/own-host.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
@@ -15,7 +16,7 @@ test('the workflow is a tool whose steps are called, and what its definition say
   linkPackages(folder)
   const manifests = join(folder.path, 'manifests')
   cpSync(join(import.meta.dirname, '../../samples/workflows'), manifests, { recursive: true })
-  const portico = new RunningPortico([manifests, '--state', join(folder.path, 'state')])
+  const portico = new RunningPortico([manifests, '--host', ownHost, '--state', join(folder.path, 'state')])
   try {
     const { endpoints } = await portico.ready()
     const { url, admin } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '', admin: '' }
