@@ -4,6 +4,7 @@ import type { Dispatcher } from 'undici'
 import { isObject } from '../../../../crds/shared/json.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
+import { isModernRefusal } from '../../mcp/modern-errors.ts'
 import { MODERN } from '../../mcp/revisions.ts'
 import { notificationText, resultText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
@@ -146,7 +147,7 @@ export class ChannelDispatcher {
       return
     }
     if (memberText(answer, 'result') === undefined) {
-      this.#refusedSession(conversation)
+      this.#refusedSession(conversation, answer)
       exchange.answer(200, editObject(answer, { id }))
       return
     }
@@ -167,9 +168,9 @@ export class ChannelDispatcher {
     })
   }
 
-  /** A server that has the modern era alone goes on in it, however late it has answered the probe. */
-  #refusedSession(conversation: Conversation): void {
-    if (conversation.isModern) {
+  /** A server that has the modern era alone goes on in it, however late it has answered the probe, or is still to answer it. */
+  #refusedSession(conversation: Conversation, answer: string): void {
+    if (conversation.isModern || isModernRefusal(answer)) {
       conversation.initialized = undefined
       this.#probedLegacy = false
     } else conversation.close()

@@ -2,6 +2,7 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { CAPABILITIES_KEY, VERSION_KEY } from '../../mcp/classify.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { hasExtension } from '../../mcp/extension.ts'
+import { isModernError, supportedIn } from '../../mcp/modern-errors.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import { legacyRevisions, MODERN } from '../../mcp/revisions.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
@@ -19,9 +20,6 @@ export type Era =
       readonly instructions?: string | undefined
     }
   | { readonly era: 'legacy' }
-
-/** Codes that only a peer of the modern era gives (2026-07-28, errors). */
-const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
 
 /**
  * `_meta` of our own requests, which declares all capabilities: lists are read for clients of any kind, since whatever
@@ -43,7 +41,7 @@ export const discoverText = (client: { readonly name: string; readonly version: 
 export function eraOfAnswer({ status, text }: BackendAnswer): Era {
   const answer = parse(text)
   const error = isObject(answer?.['error']) ? answer['error'] : undefined
-  if (error !== undefined && MODERN_CODES.has(error['code'])) return eraOfModernError(error)
+  if (error !== undefined && isModernError(error)) return eraOfModernError(error)
   if (status === 200) {
     if (isObject(answer?.['result'])) return eraOfResult(answer['result'])
     if (error !== undefined) return { era: 'legacy' }
@@ -62,11 +60,9 @@ function eraOfResult(result: Readonly<Record<string, unknown>>): Era {
 }
 
 function eraOfModernError(error: Record<string, unknown>): Era {
-  const data = isObject(error['data']) ? error['data'] : {}
-  const supported = data['supported']
-  if (error['code'] !== -32022 || !Array.isArray(supported) || supported.includes(MODERN))
-    return { era: 'modern', capabilities: { tools: {} } }
-  if (supported.some((version) => legacyRevisions.includes(version))) return { era: 'legacy' }
+  const supported = supportedIn(error)
+  if (supported === undefined || supported.includes(MODERN)) return { era: 'modern', capabilities: { tools: {} } }
+  if (supported.some((version) => legacyRevisions.includes(version as string))) return { era: 'legacy' }
   throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
 }
 

@@ -12,6 +12,7 @@ import { postModern } from '../../../support/gateway/post.ts'
 const script = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const EVERYTHING = script('../../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js')
 const RAW = script('../../../support/servers/stdio-server.ts')
+const LATE = script('../../../support/servers/stdio-late-server.ts')
 const MODERN = script('../../../support/servers/stdio-modern-server.ts')
 const node = process.execPath
 
@@ -41,11 +42,12 @@ test.before(async () => {
         },
         raw('ends', { MODE: 'ends' }),
         raw('silent', { MODE: 'silent' }),
+        { name: 'late', transport: 'stdio', stdio: { command: [node, LATE] } },
       ],
     },
     (directory) => writeFile(join(directory, 'secret'), 'hush\n'),
   )
-  // Five Node processes at once: on a busy machine the slowest is left out of the first list.
+  // Six Node processes at once: on a busy machine the slowest is left out of the first list.
   await eventually('all have answered', async () => {
     const { client } = await connect(gateway.url, 'modern')
     await client.listTools()
@@ -64,10 +66,11 @@ for (const era of ['modern', 'legacy'] as const)
   test(`${era} client: servers on standard input and output, of both eras`, async () => {
     const { client } = await connect(gateway.url, era)
     const names = (await client.listTools()).tools.map(({ name }) => name)
-    for (const name of ['every_echo', 'modern_echo', 'raw_echo', 'ends_echo', 'silent_echo'])
+    for (const name of ['every_echo', 'modern_echo', 'raw_echo', 'ends_echo', 'silent_echo', 'late_echo'])
       assert.ok(names.includes(name), name)
     assert.is(await call(client, 'every_echo', { message: 'hi' }), 'Echo: hi')
     assert.is(await call(client, 'modern_echo', { message: 'hi' }), 'stdio: hi')
+    assert.is(await call(client, 'late_echo'), 'late')
     for (const name of ['raw', 'ends', 'silent']) assert.is(await call(client, `${name}_echo`, { message: 'hi' }), 'hi')
     await client.close()
   })
@@ -81,6 +84,7 @@ test('status tells the revision of each', async () => {
     raw: '2024-11-05',
     ends: '2024-11-05',
     silent: '2024-11-05',
+    late: '2026-07-28',
   })
 })
 

@@ -7,11 +7,9 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { run, worked } from './compare.ts'
 import { clientKinds } from './sdk-client.ts'
 
-async function inFront(shape: string): Promise<GatewayUnderTest> {
+function inFront(shape: string): Promise<GatewayUnderTest> {
   const command = [process.execPath, join(import.meta.dirname, 'stdio-server.ts'), shape]
-  const gateway = await startGateway({ backends: [{ name: 'b', transport: 'stdio', stdio: { command } }] })
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
-  return gateway
+  return startGateway({ backends: [{ name: 'b', transport: 'stdio', stdio: { command } }] })
 }
 
 const asked = ['elicitation by a request', 'elicitation of a URL', 'sampling', 'roots', 'inputs as a result']
@@ -24,6 +22,7 @@ for (const [shape, revision, names] of [
     test(`${shape}, client ${kind}: has all that the server has, whatever its era`, async () => {
       const gateway = await inFront(shape)
       try {
+        await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
         for (const name of names) {
           const outcome = await run(name, { kind, target: gateway.url, prefix: 'b_' })
           assert.ok(worked(outcome), `${name}: ${JSON.stringify(outcome)}`)
