@@ -127,9 +127,12 @@ test('an update that gets in the way of a replica of the version before comes th
   assert.is(error, undefined)
   await before.destroy()
 
-  // It reads what the update has yet to lock, then what that has locked: of the two the one that waited first is ended.
+  // It reads what the update has yet to lock, then what that has locked.
   const other = new pg.Client(url)
   await other.connect()
+  // Of the two the one is ended that looks for it while both wait: the update, and never the other one.
+  await other.query(`alter database rolling set deadlock_timeout = '5s'`)
+  await other.query(`set deadlock_timeout = '1h'`)
   await other.query('begin')
   await other.query('select from entry_version')
   const opened = openForWriting(place)

@@ -53,14 +53,17 @@ const CLAIMS_LOCK = 7_461_002
 const managed = (name: string, claims = {}) => ({ name, config: { managed: {} }, claims })
 
 test('settings that get in the way of a publication are written none the less', async () => {
+  const other = await client()
+  // Of two that wait for each other the one is ended that looks for it while both do: the store, and never the other one.
+  await other.query(`alter database settings${databases} set deadlock_timeout = '5s'`)
+  await other.query(`set deadlock_timeout = '1h'`)
   const store = await replica()
   await store.applySettings({ sources: [managed('a'), managed('b')], registries: [] })
-  const other = await client()
   await other.query('begin')
   await other.query(`select from source where name = 'b' for update`)
   const applied = store.applySettings({ sources: [managed('a', { x: 'y' }), managed('b', { x: 'y' })], registries: [] })
   await someoneWaits()
-  // As to write down new claims. Of the two the one that waited first is ended.
+  // As to write down new claims.
   await other.query('select pg_advisory_xact_lock($1)', [CLAIMS_LOCK])
   await other.query('commit')
   await other.end()

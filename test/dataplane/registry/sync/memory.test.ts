@@ -51,7 +51,12 @@ test('four API sources with pages of 95 MB, while others read and publish: withi
   await folder.configure({
     sources: [
       { name: 'own', managed: {} },
-      ...names.map((name) => ({ name, api: { endpoint: `${upstream.url}/${name}`, timeout: '200s' } })),
+      ...names.map((name) => ({
+        name,
+        api: { endpoint: `${upstream.url}/${name}`, timeout: '200s' },
+        // Each is read once, however long the others take.
+        syncPolicy: { interval: '1h' },
+      })),
     ],
     registries: [{ name: 'main', sources: ['own', ...names] }],
     auth: { mode: 'anonymous' },
