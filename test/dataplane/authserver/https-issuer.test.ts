@@ -63,6 +63,21 @@ test('a whole login over TLS, with the tokens that it ends in', async () => {
     if (name.endsWith('_endpoint') || name.endsWith('_uri')) assert.ok(url.startsWith(`${server.issuer}/`), name)
 })
 
+test('its own tokens are checked in the process: nobody asks at its address for keys', async () => {
+  const answer = await client.authorize()
+  const { access_token: token } = await tokensOf(await client.exchange(answer.get('code') as string))
+  const { port } = new URL(server.gateway.base)
+  const before = front.connections(Number(port))
+  const ask = async (bearer: string) =>
+    (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${bearer}` })).status
+  assert.is(await ask(token), 200)
+  const [head = '', ...rest] = token.split('.')
+  const header = { ...JSON.parse(Buffer.from(head, 'base64url').toString()), kid: 'unknown' }
+  const unknown = [Buffer.from(JSON.stringify(header)).toString('base64url'), ...rest].join('.')
+  for (const wrong of [unknown, `${token.slice(0, -8)}AAAAAAAA`]) assert.is(await ask(wrong), 401)
+  assert.is(front.connections(Number(port)), before)
+})
+
 test('Chromium takes the cookie, and brings it back from two providers', async () => {
   const { publicKey } = new X509Certificate(authority.cert)
   const pin = hash('sha256', publicKey.export({ type: 'spki', format: 'der' }), 'base64')
