@@ -1,0 +1,82 @@
+/** Tables of scenarios, each with the tests that stand for it. */
+
+/** One line of a table. */
+export interface Scenario {
+  /** In a few words; empty: another test of the scenario above. */
+  readonly scenario: string
+  /** Below `test/`; `none` where there is no test. */
+  readonly file: string
+  /** As it stands in the file, placeholders of templates included; without a test, why there is none. */
+  readonly title: string
+  /** Against what, or where, it runs. */
+  readonly counterpart: string
+}
+
+/** The last column is called as suits the table. */
+const COLUMNS = /^scenario \| test \| title \| [^|]+$/i
+const NONE = 'none'
+
+/** The lines of all tables of a text that have these columns. */
+export function scenariosOf(text: string): readonly Scenario[] {
+  const found: Scenario[] = []
+  let isInTable = false
+  for (const line of text.split('\n')) {
+    const cells = cellsOf(line)
+    if (cells === undefined) isInTable = false
+    else if (COLUMNS.test(cells.join(' | '))) isInTable = true
+    else if (isInTable && !cells.every((cell) => /^:?-+:?$/.test(cell))) {
+      const [scenario = '', file = '', title = '', counterpart = ''] = cells
+      found.push({ scenario, file, title, counterpart })
+    }
+  }
+  return found
+}
+
+/** The cells of a line of a table; undefined where it is none. `\|` is a bar within a cell. */
+function cellsOf(line: string): readonly string[] | undefined {
+  if (!/^\|.*\|$/.test(line.trim())) return undefined
+  return line
+    .trim()
+    .slice(1, -1)
+    .split(/(?<!\\)\|/)
+    .map((cell) => cell.trim().replaceAll('\\|', '|'))
+}
+
+/** What is wrong with the lines of a table. `read` gives the text of a file below `test/`, undefined where there is none. */
+export function wrongScenarios(
+  scenarios: readonly Scenario[],
+  read: (file: string) => string | undefined,
+): readonly string[] {
+  const texts = new Map<string, string | undefined>()
+  const textOf = (file: string) => {
+    if (!texts.has(file)) texts.set(file, read(file))
+    return texts.get(file)
+  }
+  return scenarios.flatMap((one, index) => {
+    const problem = index === 0 && one.scenario === '' ? 'the first line has no scenario' : problemOf(one, textOf)
+    return problem === undefined ? [] : [`line ${index + 1} (${one.scenario || one.title}): ${problem}`]
+  })
+}
+
+function problemOf(
+  { file, title, counterpart }: Scenario,
+  textOf: (file: string) => string | undefined,
+): string | undefined {
+  if (title === '') return 'no title'
+  if (file === NONE) return undefined
+  if (counterpart === '') return 'no counterpart'
+  const text = textOf(file)
+  if (text === undefined) return `there is no test/${file}`
+  return isTitleIn(text, title) ? undefined : `test/${file} has no test of the title ${JSON.stringify(title)}`
+}
+
+/** Whether a test has this title: as its first argument, or from the head of a line of a table where titles are variables. */
+function isTitleIn(text: string, title: string): boolean {
+  const before = /\btest\(\s*[a-z]\w*,/.test(text) ? /(?:\btest\(|\[)\s*$/ : /\btest\(\s*$/
+  for (const quote of ["'", '"', '`']) {
+    const quoted = quote + title + quote
+    for (let at = text.indexOf(quoted); at >= 0; at = text.indexOf(quoted, at + 1))
+      if (before.test(text.slice(Math.max(0, at - 40), at))) return true
+  }
+  return false
+}
