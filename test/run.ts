@@ -26,7 +26,10 @@ const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism())
 const root = new URL('..', import.meta.url).pathname
-const WATCH = new URL('secrets/watch.ts', import.meta.url).href
+const PRELOADED = ['secrets/watch.ts', 'setup/runner/hooks.ts'].flatMap((file) => [
+  '--import',
+  new URL(file, import.meta.url).href,
+])
 const LEAKED = { passed: 0, failed: 1, verdict: 'a secret is in its output, which is therefore not shown' }
 
 interface Result {
@@ -49,7 +52,7 @@ function judge(output: string, exit: string): { passed: number; failed: number; 
   const passed = count(output, 'Passed')
   const skipped = count(output, 'Skipped')
   if (total > 0 && passed === 0 && !output.includes(' FAIL '))
-    return { passed, failed: total, verdict: 'no test ran: a `before` hook threw, whose error uvu does not tell' }
+    return { passed, failed: total, verdict: 'no test ran: a `before` hook threw' }
   if (exit !== '0') return { passed, failed: Math.max(1, total - passed), verdict: `exit ${exit}` }
   if (total === 0) return { passed, failed: 1, verdict: 'no summary: a promise never settled, or there is no test' }
   if (passed + skipped < total) return { passed, failed: total - passed - skipped, verdict: 'failed' }
@@ -61,7 +64,7 @@ function runFile(file: string): Promise<Result> {
   const started = performance.now()
   const secrets = watchSecrets()
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '--import', WATCH, file], {
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...PRELOADED, file], {
       cwd: root,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],

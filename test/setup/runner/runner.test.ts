@@ -30,6 +30,7 @@ for (const [ending, passed, verdict] of [
     assert.is(status, 1, stdout)
     assert.match(stdout, verdict)
     assert.match(stdout, `${passed} passed, 1 failed`)
+    if (ending === 'before') assert.match(stdout, 'the hook before of the tests threw: Error: nothing can be tested')
   })
 
 test.run()

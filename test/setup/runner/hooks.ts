@@ -1,0 +1,23 @@
+/**
+ * Loaded before each test file (test/run.ts): tells the errors of hooks that uvu leaves out. Its runner returns in
+ * `finally`: what `before` throws is lost, and what `after.each` throws behind a test that has failed, with that test.
+ */
+import { test } from 'uvu'
+
+type Hook = Parameters<typeof test.before>[0]
+type AddHook = (hook: Hook) => void
+
+const telling =
+  (add: AddHook, name: string): AddHook =>
+  (hook) =>
+    add(async (context) => {
+      try {
+        await hook(context)
+      } catch (error) {
+        console.error(`the hook ${name} of the tests threw:`, error)
+        throw error
+      }
+    })
+
+test.before = Object.assign(telling(test.before, 'before'), { each: test.before.each })
+test.after.each = telling(test.after.each, 'after.each')
