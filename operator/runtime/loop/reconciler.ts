@@ -84,8 +84,7 @@ export class Reconciler {
     const made = await this.#plan(key, object)
     this.#options.assertLeading()
     await this.#options.finalize(object, made.plan.finalizer)
-    // Without our finalizer an object under deletion may be gone by now.
-    if (object.metadata.deletionTimestamp && !made.plan.finalizer) return { again: false }
+    if (isGoing(object, made.plan, finalizerName(this.#options.context.group))) return { again: false }
     try {
       return await this.#settle(key, object, made, isLast ? undefined : due)
     } catch (error) {
@@ -149,6 +148,10 @@ export class Reconciler {
     return this.#options.applier.apply({ kind: object.kind, uid, namespace, name }, children)
   }
 }
+
+/** Whether an object under deletion is held by nobody any more, us included: it may be gone by now. */
+const isGoing = ({ metadata }: KubernetesObject, { finalizer }: Plan, ours: string): boolean =>
+  metadata.deletionTimestamp !== undefined && !finalizer && (metadata.finalizers ?? []).every((one) => one === ours)
 
 function failedPlan(object: KubernetesObject, error: unknown, finalizer: string): Plan {
   const conditions = startConditions(object as never, seconds())

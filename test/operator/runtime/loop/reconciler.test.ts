@@ -149,4 +149,22 @@ test('a child that somebody changes while others are written is put right before
   assert.is(writes.at(-1)?.what, 'status')
 })
 
+test('what somebody else holds under deletion is told to go, and nothing of it is written any more', async () => {
+  for (const [finalizers, phases] of [
+    [['foregroundDeletion'], ['Terminating']],
+    [[], []],
+  ] as const) {
+    const { parts, of, writes, work } = running()
+    const object = proxy('https://first.example/mcp', '2')
+    const metadata = { ...object.metadata, deletionTimestamp: '2026-11-26T00:00:00Z', finalizers: [...finalizers] }
+    parts.world.objects.put({ ...object, metadata })
+    assert.equal(await work(), { again: false })
+    assert.equal(
+      of('status').map(({ status }) => (status as { phase: string }).phase),
+      phases,
+    )
+    assert.is(writes.length, phases.length)
+  }
+})
+
 test.run()
