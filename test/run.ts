@@ -18,7 +18,8 @@ import { needsOf } from './setup/needs.ts'
 import { testFiles } from './setup/test-files.ts'
 
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 1_200_000)
-const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 15_000)
+const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 60_000)
+const TELL_MS = 1_000
 /** The last line of uvu's summary: the hooks after the tests have run before it. */
 const SUMMARY = /^ {2}Duration: {2}/m
 /** Behind the dots of the tests that have ended. */
@@ -79,7 +80,9 @@ function runFile(file: string): Promise<Result> {
     const endIn = (ms: number, verdict: string) =>
       setTimeout(() => {
         late = verdict
-        endGroup()
+        // First it tells what it waits for (setup/runner/hooks.ts).
+        child.kill('SIGUSR2')
+        watchdog = setTimeout(endGroup, TELL_MS)
       }, ms)
     let watchdog = endIn(HANG_AFTER_MS, `none within ${HANG_AFTER_MS / 1000} s`)
     let output = ''

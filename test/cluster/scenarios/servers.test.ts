@@ -46,6 +46,7 @@ test('a pod template that is none keeps the pods from being made, once told; men
   assert.match(told, 'memory')
   assert.is((await stage.get('MCPServer', 'shaped')).status.phase, 'Failed')
   assert.is(await stage.find('Deployment', 'shaped-mcp'), undefined)
+  await stage.events('MCPServer', 'shaped', 'InvalidPodTemplateSpec', 1)
 
   const mcp = {
     name: 'mcp',

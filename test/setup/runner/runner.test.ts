@@ -29,6 +29,7 @@ for (const [ending, passed, verdict] of [
     const { status, stdout } = run(ending)
     assert.is(status, 1, stdout)
     assert.match(stdout, verdict)
+    assert.match(stdout, /open: .*TCPServerWrap/)
     assert.match(stdout, `${passed} passed, 1 failed`)
     if (ending === 'before') assert.match(stdout, 'the hook before of the tests threw: Error: nothing can be tested')
   })
