@@ -21,14 +21,21 @@ interface Conditioned {
 /** Generation of an object; one that comes from a file has none and counts as just created. */
 export const generationOf = (object: Conditioned): number => object.metadata.generation ?? 1
 
+/** The conditions that an object's status has. */
+export const conditionsOf = ({
+  status,
+}: {
+  readonly metadata: object
+  readonly status?: unknown
+}): readonly Condition[] => (status as { readonly conditions?: readonly Condition[] } | undefined)?.conditions ?? []
+
 /**
  * Starts the conditions of an object. `lastTransitionTime` is carried over from the object's own status while the
  * condition's status stays the same, and is `now` (RFC 3339) when it changes.
  */
 export function startConditions(object: Conditioned, now: string): Conditions {
   const before = new Map<string, Condition>()
-  for (const condition of (object.status?.conditions ?? []) as readonly Condition[])
-    before.set(condition.type, condition)
+  for (const condition of conditionsOf(object)) before.set(condition.type, condition)
   const observedGeneration = generationOf(object)
   const found = new Map<string, Condition>()
   return {

@@ -1,4 +1,5 @@
 import type { KubernetesObject } from '../../model/view.ts'
+import { conditionsOf } from '../../reconcile/outcome/conditions.ts'
 import type { Condition, PlannedEvent } from '../../reconcile/outcome/plan.ts'
 
 interface LastingWarningsOptions {
@@ -11,9 +12,6 @@ interface LastingWarningsOptions {
 
 /** Longer than `kubectl apply -f` of a folder takes as a rule. */
 const LASTS_MS = 5_000
-
-const conditionsOf = ({ status }: KubernetesObject): readonly Condition[] =>
-  (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
 /** The condition that says what an event of this reason tells: it has the reason, or is of that type and true. */
 export const conditionOf = (object: KubernetesObject, reason: string): Condition | undefined =>

@@ -5,7 +5,7 @@ import { type PrometheusText, prometheusText } from '../../../dataplane/telemetr
 import type { Labels } from '../../../dataplane/telemetry/metrics/series.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
-import type { Condition } from '../../reconcile/outcome/plan.ts'
+import { conditionsOf } from '../../reconcile/outcome/conditions.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { Watches } from '../watch/watches.ts'
 import { configChanges } from './config-changes.ts'
@@ -64,9 +64,6 @@ const memory: MetricDescription = {
   description: 'Resident memory, in bytes.',
   type: 'gauge',
 }
-
-const conditionsOf = ({ status }: KubernetesObject): readonly Condition[] =>
-  (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
 /** Objects by what is wrong with them: errors keep them from being served, warnings don't. */
 function byProblem(objects: readonly KubernetesObject[]): Reading[] {
