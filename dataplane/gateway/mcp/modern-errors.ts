@@ -1,5 +1,5 @@
 import { isObject } from '../../../crds/shared/json.ts'
-import { parseJson } from './parse.ts'
+import { parseObject } from './parse.ts'
 import { MODERN } from './revisions.ts'
 
 /** Codes that only a peer of the modern era gives (2026-07-28, errors). */
@@ -16,11 +16,6 @@ export function supportedIn({ code, data }: Readonly<Record<string, unknown>>): 
 
 /** Whether an answer to `initialize` (JSON text) is a refusal by a server of the modern era. */
 export function isModernRefusal(text: string): boolean {
-  try {
-    const { error } = parseJson(text) as { readonly error?: unknown }
-    return isObject(error) && isModernError(error) && (supportedIn(error)?.includes(MODERN) ?? true)
-  } catch {
-    // Nested too deep to be read.
-    return false
-  }
+  const error = parseObject(text)?.['error']
+  return isObject(error) && isModernError(error) && (supportedIn(error)?.includes(MODERN) ?? true)
 }

@@ -1,3 +1,4 @@
+import { isObject } from '../../../crds/shared/json.ts'
 import { skipString } from './json.ts'
 
 /** Deeper values overflow the stack of whoever walks them: V8 writes objects as JSON down to some thousand levels. */
@@ -12,6 +13,16 @@ const PLACE_BYTES = 16
 export function parseJson(text: string): unknown {
   if (text.length > SHALLOW) structureBytes(text)
   return JSON.parse(text)
+}
+
+/** JSON from outside as an object; undefined where it is none, is no JSON, or is nested too deep. */
+export function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseJson(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /**

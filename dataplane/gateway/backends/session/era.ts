@@ -3,7 +3,7 @@ import { CAPABILITIES_KEY, VERSION_KEY } from '../../mcp/classify.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { hasExtension } from '../../mcp/extension.ts'
 import { isModernError, supportedIn } from '../../mcp/modern-errors.ts'
-import { parseJson } from '../../mcp/parse.ts'
+import { parseObject } from '../../mcp/parse.ts'
 import { legacyRevisions, MODERN } from '../../mcp/revisions.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks/session-tasks.ts'
@@ -39,7 +39,7 @@ export const discoverText = (client: { readonly name: string; readonly version: 
  * What the answer to the probe proves. Throws a BackendFailure where it proves nothing: such an answer is not kept.
  */
 export function eraOfAnswer({ status, text }: BackendAnswer): Era {
-  const answer = parse(text)
+  const answer = parseObject(text)
   const error = isObject(answer?.['error']) ? answer['error'] : undefined
   if (error !== undefined && isModernError(error)) return eraOfModernError(error)
   if (status === 200) {
@@ -64,13 +64,4 @@ function eraOfModernError(error: Record<string, unknown>): Era {
   if (supported === undefined || supported.includes(MODERN)) return { era: 'modern', capabilities: { tools: {} } }
   if (supported.some((version) => legacyRevisions.includes(version as string))) return { era: 'legacy' }
   throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
-}
-
-function parse(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = parseJson(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }
