@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
 import { statusOf } from '../operator/reconcile/index.ts'
-import { canonicalYaml } from '../operator/render/object/canonical.ts'
+import { canonicalYaml } from '../operator/render/object/yaml.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup } from './options/api-group.ts'

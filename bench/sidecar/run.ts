@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
 import { startCodes } from '../../image/start-code.ts'
-import { canonicalYaml } from '../../operator/render/object/canonical.ts'
+import { canonicalYaml } from '../../operator/render/object/yaml.ts'
 import { median } from '../percentile.ts'
 
 const STARTS = Number(process.argv[2] ?? 5)

@@ -2,7 +2,8 @@ import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kub
 import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { canonicalYaml, sortedKeys } from '../../operator/render/object/canonical.ts'
+import { sortedKeys } from '../../operator/render/object/canonical.ts'
+import { canonicalYaml } from '../../operator/render/object/yaml.ts'
 import { MANAGER } from '../../operator/runtime/children/managed-fields.ts'
 import { unified } from './unified.ts'
 

@@ -1,5 +1,5 @@
 import { clusterAddress, reconcile, statusOf } from '../../operator/reconcile/index.ts'
-import { canonicalYaml } from '../../operator/render/object/canonical.ts'
+import { canonicalYaml } from '../../operator/render/object/yaml.ts'
 import type { Command } from '../command.ts'
 import { liveObjects, worldOf } from '../diff/live.ts'
 import { settingsOf } from '../operator/settings.ts'

@@ -1,5 +1,5 @@
 /** What people read of the chart, and its schema; all made of the list of values. */
-import { canonicalYaml } from '../render/object/canonical.ts'
+import { canonicalYaml } from '../render/object/yaml.ts'
 import { defaultOf, type Value, values } from './values.ts'
 
 /** `group` is the default of the files that are committed. */

@@ -6,7 +6,7 @@ import {
   OPERATOR_NAMESPACE,
   operatorName,
 } from '../render/network/admin-peers.ts'
-import { canonicalYaml } from '../render/object/canonical.ts'
+import { canonicalYaml } from '../render/object/yaml.ts'
 import { ADMISSION_PORT, admissionObjects, inNamespaces, ofNoInstallation } from './admission.ts'
 import {
   clusterRights,

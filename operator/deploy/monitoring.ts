@@ -1,5 +1,5 @@
 import { OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
-import { canonicalYaml } from '../render/object/canonical.ts'
+import { canonicalYaml } from '../render/object/yaml.ts'
 import { ruleGroups } from './alerts.ts'
 import { dashboardJson, dashboards } from './dashboards.ts'
 import { HEADER } from './kustomize.ts'

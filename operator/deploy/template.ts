@@ -1,4 +1,4 @@
-import { canonicalYaml } from '../render/object/canonical.ts'
+import { canonicalYaml } from '../render/object/yaml.ts'
 
 /** Puts a place into the template's text: gets the line on which it stands, gives what comes there instead. */
 type Fill = (line: string, mark: string) => string

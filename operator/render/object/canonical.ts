@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { stringify } from 'yaml'
 
 /** JSON with the keys of every object in order of their code units and without `undefined`: one text per value. */
 export function canonicalJson(value: unknown): string {
@@ -34,10 +33,3 @@ export const sha256 = (text: string): string => `sha256:${createHash('sha256').u
 
 /** The hash that stands for a value, whatever the order of its keys: `sha256:` over its canonical JSON. */
 export const hashOf = (value: unknown): string => sha256(canonicalJson(value))
-
-/**
- * YAML, the same bytes for the same value: no folding, no anchors, keys in the order in which the value has them. Text
- * that YAML 1.1 takes for something else is quoted (`no`, `12:30`): kubectl reads 1.1, our own loader 1.2.
- */
-export const canonicalYaml = (value: unknown): string =>
-  stringify(value, { aliasDuplicateObjects: false, compat: 'yaml-1.1', lineWidth: 0, minContentWidth: 0 })

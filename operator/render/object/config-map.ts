@@ -1,7 +1,8 @@
 import type { KubernetesObject } from '../../model/view.ts'
-import { canonicalYaml, sha256 } from './canonical.ts'
+import { sha256 } from './canonical.ts'
 import { childName, type Workload } from './names.ts'
 import { child } from './object.ts'
+import { canonicalYaml } from './yaml.ts'
 
 /** Largest configuration in bytes: a ConfigMap holds 1 MiB, of which metadata and what others add take their part. */
 export const CONFIG_BYTES = 900_000
@@ -42,22 +43,7 @@ export function renderConfig(
 
 /** YAML, which people read more easily; where there is much of it, JSON. */
 function configText(config: object): string {
-  const json = JSON.stringify(config)
-  return json.length > LONGEST_YAML ? jsonByEntry(config) : yamlOf(config, json)
-}
-
-/** The latest YAML by the JSON of the same value: a workload is rendered once more when its children have been written. */
-const latest = new Map<string, string>()
-const LATEST = 32
-
-function yamlOf(config: object, json: string): string {
-  const known = latest.get(json)
-  if (known !== undefined) return known
-  const text = canonicalYaml(config)
-  latest.set(json, text)
-  const [oldest] = latest.keys()
-  if (latest.size > LATEST && oldest !== undefined) latest.delete(oldest)
-  return text
+  return JSON.stringify(config).length > LONGEST_YAML ? jsonByEntry(config) : canonicalYaml(config)
 }
 
 /** JSON with a line for each field, and for each entry of its lists: what has changed is seen in a comparison. */
