@@ -4,12 +4,13 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { secret } from '../../secrets/watch.ts'
 import { freePort } from '../../support/network/free-port.ts'
+import { appendedLines } from './appended-lines.ts'
 import { type Component, kubernetes } from './binary.ts'
 
 export interface ControlPlane {
@@ -163,12 +164,12 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
 
   writeFileSync(join(directory, 'audit-policy.json'), JSON.stringify(auditPolicy(options.auditReadsOf ?? [])))
 
-  const requests = () =>
-    readFileSync(join(directory, 'audit.log'), 'utf8')
-      .split('\n')
-      // Behind the last end of a line may be a part of one.
-      .slice(0, -1)
-      .map((line) => auditedRequest(JSON.parse(line)))
+  const newLines = appendedLines(join(directory, 'audit.log'))
+  const audited: AuditedRequest[] = []
+  const requests = () => {
+    for (const line of newLines()) audited.push(auditedRequest(JSON.parse(line)))
+    return [...audited]
+  }
 
   const kubeconfigFor = (name: string, token: string, address = server) => {
     const file = join(directory, `${name}.kubeconfig`)
