@@ -24,5 +24,5 @@ COPY --from=build /image/portico /
 ENV PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp NODE_ENV=production
 WORKDIR /app
 USER 65532:65532
-ENTRYPOINT ["/usr/local/bin/node", "--disable-warning=ExperimentalWarning", "--max-semi-space-size=16", "--no-parallel-scavenge", "/usr/local/bin/portico"]
+ENTRYPOINT ["/usr/local/bin/node", "--disable-warning=ExperimentalWarning", "--min-semi-space-size=2", "--max-semi-space-size=16", "--no-parallel-scavenge", "/usr/local/bin/portico"]
 LABEL org.opencontainers.image.title="portico" org.opencontainers.image.licenses="Apache-2.0"
