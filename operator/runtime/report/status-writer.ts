@@ -8,6 +8,7 @@ import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
 import { keptObject } from '../watch/kept.ts'
 import { NamespaceGoingError, type Namespaces } from '../watch/namespaces.ts'
+import { isOwnAffair, sameFinalizers } from '../watch/own-affair.ts'
 import type { EventRecorder } from './event-recorder.ts'
 import { conditionOf, LastingWarnings } from './lasting-warnings.ts'
 
@@ -115,7 +116,7 @@ export class StatusWriter {
     try {
       // As a whole: whatever somebody else has written into it is gone. The uid keeps it off another object that has
       // taken the name.
-      const written = await api.jsonPatch(resource, namespace, name, {
+      const answer = await api.jsonPatch(resource, namespace, name, {
         fieldManager: STATUS_MANAGER,
         subresource: 'status',
         operations: [
@@ -123,7 +124,10 @@ export class StatusWriter {
           { op: 'add', path: '/status', value: status },
         ],
       })
-      if (world.objects.get(object.kind, namespace, name) === object) world.objects.put(keptObject(written))
+      const written = keptObject(answer)
+      // Whatever else has changed in it the watch is yet to tell of: known from here, it would be news to nobody.
+      const isStatusAlone = isOwnAffair(object, written) && sameFinalizers(object, written)
+      if (isStatusAlone && world.objects.get(object.kind, namespace, name) === object) world.objects.put(written)
       return written
     } catch (error) {
       if (isNotFound(error) || (await this.#isAnother(error, resource, object))) return undefined

@@ -1,8 +1,8 @@
 import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
-import { canonicalJson } from '../../render/object/canonical.ts'
 import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
+import { isOwnAffair, sameFinalizers } from './own-affair.ts'
 import type { ReflectedStore } from './reflector.ts'
 
 interface KindStoreOptions {
@@ -15,17 +15,6 @@ interface KindStoreOptions {
   readonly isEcho: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
-
-/** What others read of an object besides its spec, as text. */
-const metadataOf = ({ metadata: { resourceVersion: _, finalizers: __, ...metadata } }: KubernetesObject) =>
-  canonicalJson(metadata)
-
-/** Whether a change is of what nobody reads of another object: status and finalizers. A new spec has a new generation. */
-const isOwnAffair = (before: KubernetesObject, after: KubernetesObject) =>
-  after.metadata.generation !== undefined && metadataOf(before) === metadataOf(after)
-
-const sameFinalizers = (a: KubernetesObject, b: KubernetesObject) =>
-  canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])
 
 /** Feeds the watch of one kind into the world, and reports what it changed: the object, its lists, whom it refers to. */
 export function kindStore(options: KindStoreOptions): ReflectedStore {

@@ -101,7 +101,7 @@ export const containersOf = ({ status }: Pod): readonly ContainerStatus[] => [
 function explain(namespace: string): string {
   const pods = get<{ items: Pod[] }>('pods', '--namespace', namespace).items
   const logs = pods.map(({ metadata: { name } }) => {
-    const given = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '20']
+    const given = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '60']
     try {
       return kubectl(given)
     } catch (error) {

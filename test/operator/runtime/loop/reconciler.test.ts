@@ -5,6 +5,8 @@ import type { Resource } from '../../../../operator/cluster/kubernetes/resource.
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { clusterAddress } from '../../../../operator/reconcile/index.ts'
 import { createParts } from '../../../../operator/runtime/loop/parts.ts'
+import { keptObject } from '../../../../operator/runtime/watch/kept.ts'
+import { kindStore } from '../../../../operator/runtime/watch/kind-store.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { defaulted } from '../../../support/operator/plans.ts'
 
@@ -147,6 +149,48 @@ test('a child that somebody changes while others are written is put right before
   assert.match(configIn(of('ConfigMap').at(-1)), /first\.example/)
   assert.is(plans(), 1)
   assert.is(writes.at(-1)?.what, 'status')
+})
+
+test('what others have changed in an object is news once the watch tells of it, though a write of ours has come back with it', async () => {
+  const referring = (name: string, resourceVersion: string) => {
+    const { spec, ...object } = proxy('https://first.example/mcp', resourceVersion)
+    return { ...object, spec: { ...(spec as object), telemetryConfigRef: { name } } }
+  }
+  const { spec } = referring('second', '3')
+  const changes: Readonly<Record<string, object>> = {
+    'another reference': { generation: 2 },
+    'a label': { labels: { a: 'b' } },
+    'a finalizer': { finalizers: ['example.com/x'] },
+    nothing: {},
+  }
+  for (const [what, change] of Object.entries(changes)) {
+    const { parts, of, work } = running((write) => {
+      if (write.what !== 'status') return
+      Object.assign(write.object.metadata, change)
+      if ('generation' in change) Object.assign(write.object, { spec })
+    })
+    const told: string[] = []
+    const { put } = kindStore({
+      world: parts.world,
+      kind: 'MCPRemoteProxy',
+      log: keptLog().log,
+      isEcho: parts.reconciler.isEcho,
+      onChange: (dependency) => void told.push(dependency),
+      onObject: (type) => void told.push(type),
+    })
+    put(referring('first', '2'))
+    await work()
+    told.length = 0
+    put(keptObject(structuredClone(of('status')[0] as KubernetesObject)))
+    const references = ['first', 'second'].map((name) => `<-MCPTelemetryConfig/team/${name}`)
+    const both = told.filter((dependency) => references.includes(dependency))
+    assert.equal(
+      both,
+      what === 'another reference' ? references : what === 'a label' ? Array(2).fill(references[0]) : [],
+      what,
+    )
+    assert.is(told.includes('MODIFIED'), what !== 'nothing', what)
+  }
 })
 
 test('what somebody else holds under deletion is told to go, and nothing of it is written any more', async () => {
