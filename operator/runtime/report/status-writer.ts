@@ -126,8 +126,8 @@ export class StatusWriter {
       })
       const written = keptObject(answer)
       // Whatever else has changed in it the watch is yet to tell of: known from here, it would be news to nobody.
-      const isStatusAlone = isOwnAffair(object, written) && sameFinalizers(object, written)
-      if (isStatusAlone && world.objects.get(object.kind, namespace, name) === object) world.objects.put(written)
+      const isKnown = world.objects.get(object.kind, namespace, name) === object
+      if (isKnown && isOwnAffair(object, written) && sameFinalizers(object, written)) world.objects.put(written)
       return written
     } catch (error) {
       if (isNotFound(error) || (await this.#isAnother(error, resource, object))) return undefined
