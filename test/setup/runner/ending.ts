@@ -7,6 +7,7 @@ const ending = process.env['PORTICO_ENDING']
 
 test.before(() => {
   if (ending !== 'soon') createServer().listen(0, '127.0.0.1')
+  if (ending === 'deaf') process.removeAllListeners('SIGUSR2')
   if (ending === 'before') throw new Error('nothing can be tested')
 })
 

@@ -34,4 +34,14 @@ for (const [ending, passed, verdict] of [
     if (ending === 'before') assert.match(stdout, 'the hook before of the tests threw: Error: nothing can be tested')
   })
 
+test('a file that dies of being asked what it waits for has nothing left that could tell', () => {
+  const { status, stdout } = run('deaf')
+  assert.is(status, 1, stdout)
+  assert.match(
+    stdout,
+    'after its summary: it has left something open, and its JavaScript was over: Node itself did not end',
+  )
+  assert.match(stdout, '1 passed, 1 failed')
+})
+
 test.run()

@@ -13,11 +13,20 @@ export interface CutProxy {
   close(): Promise<void>
 }
 
+/**
+ * Resets a connection. One whose end is under way is destroyed instead: `resetAndDestroy` fails on it (EINVAL), Node takes
+ * the handle for closing all the same, and at its exit waits for that without end.
+ */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
+}
+
 export async function startCutProxy(target: { host: string; port: number }): Promise<CutProxy> {
   const pairs = new Set<readonly [Socket, Socket]>()
   let mode: 'relay' | 'frozen' | 'refusing' = 'relay'
   const server = createServer((inner) => {
-    if (mode === 'refusing') return void inner.resetAndDestroy()
+    if (mode === 'refusing') return reset(inner)
     const outer = connect(target)
     const pair = [inner, outer] as const
     pairs.add(pair)
@@ -35,7 +44,7 @@ export async function startCutProxy(target: { host: string; port: number }): Pro
   const address = server.address()
   const cut = () => {
     for (const [inner, outer] of pairs) {
-      inner.resetAndDestroy()
+      reset(inner)
       outer.destroy()
     }
     pairs.clear()
