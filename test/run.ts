@@ -25,7 +25,8 @@ const SUMMARY = /^ {2}Duration: {2}/m
 /** Behind the dots of the tests that have ended. */
 const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
-const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism())
+/** One more than there are cores: files wait for timers, disks and one another's processes a third of their time. */
+const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism() + 1)
 const root = new URL('..', import.meta.url).pathname
 const PRELOADED = ['secrets/watch.ts', 'setup/runner/hooks.ts'].flatMap((file) => [
   '--import',
