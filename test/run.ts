@@ -116,7 +116,7 @@ function runFile(file: string): Promise<Result> {
     child.on('close', (code, signal) => {
       clearTimeout(watchdog)
       // It would have told: its listener was gone already, with all of its handles.
-      if (signal === 'SIGUSR2') late += ', and its JavaScript was over: Node itself did not end'
+      if (late && signal === 'SIGUSR2') late += ', and its JavaScript was over: Node itself did not end'
       const leaks = leakLines(secrets.leaks(output))
       const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }
       const shown = leaks === '' ? output : leaks
