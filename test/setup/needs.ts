@@ -139,7 +139,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/dataplane/registry/api/openapi.test.ts': [python, pythonPackages('schemathesis')],
   'test/support/python.ts': [python, pythonPackages('sdk1'), pythonPackages('sdk2')],
   'test/support/network/redis-server.ts': [program('redis-server', 'redis-server', 'redis')],
-  'test/support/network/prometheus-server.ts': [program('prometheus'), program('promtool', 'prometheus')],
+  'test/support/telemetry/prometheus-server.ts': [program('prometheus'), program('promtool', 'prometheus')],
 }
 
 /** What these files, and those that they import, need; each once. */

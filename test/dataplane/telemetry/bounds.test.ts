@@ -6,7 +6,7 @@ import type { OpenTelemetrySettings } from '../../../dataplane/config/telemetry/
 import type { Operation } from '../../../dataplane/telemetry/observe.ts'
 import { Telemetry } from '../../../dataplane/telemetry/telemetry.ts'
 import { keptLog } from '../../support/kept-log.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
 const REQUEST: Operation = { kind: 'request', name: 'tools/call' }
 

@@ -3,9 +3,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchanging, startExchangingGateway } from '../../support/gateway/exchanging-gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { exchanged, respond } from '../../support/network/token-endpoint.ts'
 import { answer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
 test('an exchange is a span within that of the call; one that fails has its error', async () => {
   const receiver = await startOtlpReceiver()

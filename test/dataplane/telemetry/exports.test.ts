@@ -7,9 +7,9 @@ import type { TelemetrySettings } from '../../../dataplane/config/telemetry/tele
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { assertSecured, SECURED } from '../../support/network/secured-exports.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { assertSecured, SECURED } from '../../support/telemetry/secured-exports.ts'
 
 type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>
 

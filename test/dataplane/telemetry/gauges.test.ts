@@ -9,8 +9,6 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../supp
 import { GuardedGateway } from '../../support/gateway/guarded.ts'
 import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
 import { freePort } from '../../support/network/free-port.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { scrape } from '../../support/network/prometheus-text.ts'
 import {
   answer,
   OK_RESULT,
@@ -19,6 +17,8 @@ import {
   startRawServer,
   tool,
 } from '../../support/servers/raw-server.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { scrape } from '../../support/telemetry/prometheus-text.ts'
 
 let receiver: OtlpReceiver
 let backend: RawServer

@@ -4,9 +4,9 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { type Claims, GuardedGateway } from '../../support/gateway/guarded.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { spanTree } from '../../support/network/span-tree.ts'
 import { type ReferenceServer, startReference } from '../../support/servers/reference.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { spanTree } from '../../support/telemetry/span-tree.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const policies = [

@@ -8,9 +8,9 @@ import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import { startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { registryFile, server, startRegistry } from '../../support/registry/registry.ts'
 import { type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
 type Line = Readonly<Record<string, unknown>>
 

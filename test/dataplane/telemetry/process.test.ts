@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
-import { type Scraped, scrape } from '../../support/network/prometheus-text.ts'
+import { type Scraped, scrape } from '../../support/telemetry/prometheus-text.ts'
 
 const MIB = 1024 * 1024
 const MEMORY = 1024 * MIB

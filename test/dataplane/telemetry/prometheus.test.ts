@@ -7,10 +7,10 @@ import type { TelemetrySettings } from '../../../dataplane/config/telemetry/tele
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { type Scraped, scrape } from '../../support/network/prometheus-text.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { type Scraped, scrape } from '../../support/telemetry/prometheus-text.ts'
 
 const SLOW_MS = 120
 const OPEN_METRICS = 'application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3'

@@ -1,11 +1,11 @@
 /** What a registry reports: its syncs, and the requests to both of its halves. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { scrape } from '../../support/network/prometheus-text.ts'
-import { assertSecured } from '../../support/network/secured-exports.ts'
-import { spanTree } from '../../support/network/span-tree.ts'
 import { configOf, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { scrape } from '../../support/telemetry/prometheus-text.ts'
+import { assertSecured } from '../../support/telemetry/secured-exports.ts'
+import { spanTree } from '../../support/telemetry/span-tree.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 

@@ -15,10 +15,10 @@ import { injecting } from '../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
 import { refusal, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
-import { scrape } from '../../support/network/prometheus-text.ts'
 import { configOf, registryFile, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { scrape } from '../../support/telemetry/prometheus-text.ts'
 
 const AUDIENCE = 'https://registry.example'
 const made = () => secret(randomBytes(24).toString('base64url'))

@@ -6,7 +6,7 @@ import type { Family } from '../../../dataplane/telemetry/metrics/family.ts'
 import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
 import { prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
 import type { Operation } from '../../../dataplane/telemetry/observe.ts'
-import { scraped } from '../../support/network/prometheus-text.ts'
+import { scraped } from '../../support/telemetry/prometheus-text.ts'
 
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE

@@ -9,10 +9,10 @@ import { openDatabase } from '../../../dataplane/storage/sql.ts'
 import { observeStatements } from '../../../dataplane/storage/statements.ts'
 import { Telemetry } from '../../../dataplane/telemetry/telemetry.ts'
 import { keptLog } from '../../support/kept-log.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { startPostgres, type TestPostgres } from '../../support/network/postgres.ts'
-import { type Scraped, scrape, scraped } from '../../support/network/prometheus-text.ts'
 import { configOf, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { type Scraped, scrape, scraped } from '../../support/telemetry/prometheus-text.ts'
 
 interface Tables {
   readonly thing: { readonly id: number; readonly secret: string }

@@ -16,9 +16,9 @@ import { Rollouts } from '../../../operator/runtime/report/rollouts.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { type PrometheusServer, ruleProblems, startPrometheus } from '../../support/network/prometheus-server.ts'
 import { startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { type PrometheusServer, ruleProblems, startPrometheus } from '../../support/telemetry/prometheus-server.ts'
 
 const folder = new URL('../../../operator/deploy/monitoring/', import.meta.url).pathname
 const read = (name: string) => readFileSync(folder + name, 'utf8')

@@ -4,9 +4,9 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { postModern } from '../../support/gateway/post.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { object, StandaloneRun } from '../../support/operator/standalone-run.ts'
 import { startMcpServer } from '../../support/servers/dual-server.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 
 // Nobody waits 5 s for spans.
 process.env['OTEL_BSP_SCHEDULE_DELAY'] = '30'

@@ -12,10 +12,10 @@ import type { GatewayUnderTest } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
 import { given } from '../../../support/given.ts'
-import { type Point, startOtlpReceiver } from '../../../support/network/otlp-receiver.ts'
 import { startRedis } from '../../../support/network/redis-server.ts'
 import { MASTER_NAME, startCluster, startSentinelSet } from '../../../support/network/redis-sets.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { type Point, startOtlpReceiver } from '../../../support/telemetry/otlp-receiver.ts'
 
 const bucket = (maxTokens: number, refillPeriod = '24h') => ({ maxTokens, refillPeriod })
 

@@ -6,9 +6,9 @@ import { eventually } from '../../../support/eventually.ts'
 import type { TestConfig } from '../../../support/gateway/gateway.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
 import { postModern } from '../../../support/gateway/post.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../../support/network/otlp-receiver.ts'
-import { spanTree } from '../../../support/network/span-tree.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../../support/telemetry/otlp-receiver.ts'
+import { spanTree } from '../../../support/telemetry/span-tree.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const META = {

@@ -1,7 +1,7 @@
 import * as assert from 'uvu/assert'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
 import { eventually } from '../eventually.ts'
-import { createAuthority } from './certificates.ts'
+import { createAuthority } from '../network/certificates.ts'
 import { type OtlpReceiver, startOtlpReceiver } from './otlp-receiver.ts'
 
 type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '../eventually.ts'
-import { freePort } from './free-port.ts'
+import { freePort } from '../network/free-port.ts'
 
 interface Series {
   readonly metric: Readonly<Record<string, string>>
