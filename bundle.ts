@@ -20,6 +20,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import { slimClient } from './bundle-client.ts'
 import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './bundle-commonjs.ts'
+import { namedClasses } from './bundle-names.ts'
 import { STARTS, type Started, startFile, startText } from './bundle-start.ts'
 import { copyParsers, slimUndici, undiciDefines } from './bundle-undici.ts'
 import { compiledValidators } from './bundle-validators.ts'
@@ -76,14 +77,12 @@ const result = await build({
   splitting: true,
   format: 'esm',
   ...CHUNK_OPTIONS,
-  // oidc-provider stores its models by the names of their classes.
-  keepNames: true,
   sourcemap: 'external',
   metafile: true,
   write: false,
   logLevel: 'warning',
   define: { ...undiciDefines, ...importMetaDefines },
-  plugins: [compiledValidators, pointToBundles, slimClient, slimUndici],
+  plugins: [compiledValidators, pointToBundles, namedClasses, slimClient, slimUndici],
 })
 const chunks = await commonJs(result.outputFiles)
 mkdirSync(outdir, { recursive: true })
@@ -109,7 +108,8 @@ const required = await Promise.all(
       platform: 'node',
       target: 'node24',
       minifySyntax: true,
-      keepNames: true,
+      // Its errors name classes. The modules of ioredis are CommonJS: their names never meet.
+      keepNames: name !== 'ioredis',
       metafile: true,
       logLevel: 'warning',
     }),
