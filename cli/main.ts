@@ -1,4 +1,5 @@
 import { dispatch } from './dispatch.ts'
+import { keepTicksFast } from './memory.ts'
 
 const stop = new AbortController()
 
@@ -18,6 +19,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0)
   throw error
 })
+
+keepTicksFast()
 
 dispatch(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),

@@ -1,7 +1,6 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
-import { giveBackStartUp } from './memory.ts'
 import { address } from './options/address.ts'
 import { givenLogLevel } from './options/log-level.ts'
 import { version } from './package-info.ts'
@@ -115,9 +114,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       for (const finding of error.findings) io.err(findingLine({ file: options.configFile, ...finding }))
       return 1
     }
-    const settled = giveBackStartUp()
     await untilAborted(io.stop)
-    clearTimeout(settled)
     await served.close()
     process.off('SIGUSR2', onSignal)
     return 0

@@ -32,7 +32,7 @@ backends: [{name: b, url: "http://127.0.0.1:9/mcp"}]
 `,
     args: (file) => ['serve', 'gateway', '--config', file, '--listen', NOBODY, ...ADMIN],
     started: '"msg":"no list of tools"',
-    flagsBack: [NO_GC],
+    flagsBack: [],
   },
   // One whose API server is not there.
   operator: {

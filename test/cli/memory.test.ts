@@ -1,7 +1,11 @@
+import { createHook } from 'node:async_hooks'
 import { mock } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { giveBackAfterWork } from '../../cli/memory.ts'
+import { giveBackAfterWork, keepTicksFast } from '../../cli/memory.ts'
 
 test('what much work has left is given back once, when it is over; for a little nothing is collected', () => {
   mock.timers.enable({ apis: ['setInterval'] })
@@ -35,6 +39,29 @@ test('what much work has left is given back once, when it is over; for a little 
     clearInterval(timer)
     mock.timers.reset()
   }
+})
+
+test('one object of nextTick outlives full collections, and with it the hidden class of all of them', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const ticks: WeakRef<object>[] = []
+  const hook = createHook({
+    init(_id, type, _trigger, resource) {
+      if (type === 'TickObject') ticks.push(new WeakRef(resource))
+    },
+  }).enable()
+  keepTicksFast()
+  process.nextTick(() => undefined)
+  hook.disable()
+  // A WeakRef holds what it refers to until the end of its turn.
+  for (let round = 0; round < 3; round++) {
+    await setTimeout(10)
+    collect()
+  }
+  assert.equal(
+    ticks.map((tick) => tick.deref() !== undefined),
+    [true, false],
+  )
 })
 
 test.run()
