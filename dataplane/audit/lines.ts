@@ -1,43 +1,55 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { BlockList } from 'node:net'
+import { LRUCache } from 'lru-cache'
 import { type AuditSettings, DEFAULT_DATA_BYTES, DEFAULT_DELEGATION_DEPTH } from '../config/audit/audit.ts'
 import type { AuditEventType } from '../config/audit/event-types.ts'
 import { trustedNetworks } from '../config/audit/trusted-proxies.ts'
 import { withoutUrlSecrets } from '../config/url-secrets.ts'
+import type { Caller } from '../identity/caller.ts'
 import { withoutCredentials } from '../server/credential-text.ts'
-import type { AuditEvent, AuditLog, AuditTarget } from './event.ts'
+import { uniqueId } from '../server/unique-id.ts'
+import type { AuditEvent, AuditedRequest, AuditLog, AuditTarget } from './event.ts'
 import { maskedJson } from './masked-json.ts'
 import { sourceAddress } from './source-address.ts'
-import { cut, subjectOf } from './subject.ts'
+import { cut, LONGEST_TEXT, subjectOf } from './subject.ts'
 
 const TRACE_ID = /^[\da-f]{2}-([\da-f]{32})-/
 /** Characters of a digest that tell sessions apart. */
 const DIGEST = 22
+/** Texts of each kind that are kept: some hundred bytes each. */
+const MOST_KEPT = 1_000
 
 /** Makes a line of each event that the settings want, and hands it on. */
 export class AuditLines implements AuditLog {
   readonly requestBytes: number
   readonly responseBytes: number
   readonly tellsApplicationErrors: boolean
+  /** As a member of each line. */
   readonly #component: string
-  readonly #depth: number
   readonly #dataBytes: number
   readonly #only: ReadonlySet<string> | undefined
   readonly #without: ReadonlySet<string>
-  readonly #trusted: BlockList
+  readonly #trusted: BlockList | undefined
+  readonly #subjects: Subjects
+  readonly #agents = new KeptTexts(cleanedAgent)
+  readonly #values = new KeptTexts(cleanedText)
+  readonly #digests = new KeptTexts(digestOf)
+  #writtenAt = 0
+  #timeText = ''
   readonly #take: (line: string) => void
 
   constructor(settings: AuditSettings, component: string, take: (line: string) => void) {
     const { includeRequestData, includeResponseData, maxDataSize = DEFAULT_DATA_BYTES } = settings
-    this.#component = settings.component || component
-    this.#depth = settings.maxDelegationDepth ?? DEFAULT_DELEGATION_DEPTH
+    this.#component = `,"component":${JSON.stringify(settings.component || component)}`
+    this.#subjects = new Subjects(settings.maxDelegationDepth ?? DEFAULT_DELEGATION_DEPTH)
     this.#dataBytes = maxDataSize
     this.requestBytes = includeRequestData === true ? maxDataSize : 0
     this.responseBytes = includeResponseData === true ? maxDataSize : 0
     this.tellsApplicationErrors = settings.detectApplicationErrors ?? true
     this.#only = settings.eventTypes && new Set(settings.eventTypes)
     this.#without = new Set(settings.excludeEventTypes)
-    this.#trusted = trustedNetworks(settings.trustedProxies ?? [])
+    const proxies = settings.trustedProxies ?? []
+    this.#trusted = proxies.length === 0 ? undefined : trustedNetworks(proxies)
     this.#take = take
   }
 
@@ -46,33 +58,56 @@ export class AuditLines implements AuditLog {
   }
 
   write(event: AuditEvent): void {
-    if (this.wants(event.type)) this.#take(`${JSON.stringify(this.#lineOf(event))}\n`)
+    if (this.wants(event.type)) this.#take(this.#lineOf(event))
   }
 
-  #lineOf(event: AuditEvent): object {
-    const { type, outcome, error, request, requestId, caller, client, session, durationMs } = event
-    const agent = cut(request?.headers['user-agent'])
-    return {
-      level: 'audit',
-      time: new Date().toISOString(),
-      audit_id: randomUUID(),
-      type,
-      outcome,
-      error,
-      component: this.#component,
-      source: request && {
-        address: sourceAddress(request, this.#trusted),
-        user_agent: agent && withoutCredentials(agent),
-      },
-      subject: caller && subjectOf(caller, this.#depth),
-      client: client && { id: cut(client.id), name: cut(client.name) },
-      session: session === undefined ? undefined : digestOf(session),
-      target: event.target && targetOf(event.target),
-      request_id: requestId,
-      trace_id: TRACE_ID.exec(typeof event.traceparent === 'string' ? event.traceparent : '')?.[1],
-      duration_ms: durationMs === undefined ? undefined : Math.round(durationMs * 1000) / 1000,
-      data: event.data && this.#dataOf(event.data),
+  /** The event as JSON and a line feed. It is put together from texts that are kept: most of it comes again and again. */
+  #lineOf(event: AuditEvent): string {
+    const { type, outcome, error, request, requestId, caller, client, session, durationMs, target, data } = event
+    const subject = caller && this.#subjects.textOf(caller)
+    const traceId = traceIdOf(event.traceparent)
+    let line = `{"level":"audit","time":"${this.#time()}","audit_id":"${uniqueId()}","type":"${type}","outcome":"${outcome}"`
+    if (error !== undefined) line += `,"error":${JSON.stringify(error)}`
+    line += this.#component
+    if (request !== undefined) line += `,"source":${this.#sourceOf(request)}`
+    if (subject !== undefined) line += `,"subject":${subject}`
+    if (client !== undefined) line += `,"client":${JSON.stringify({ id: cut(client.id), name: cut(client.name) })}`
+    if (session !== undefined) line += `,"session":"${this.#digests.get(session)}"`
+    if (target !== undefined) line += `,"target":${this.#targetOf(target)}`
+    if (requestId !== undefined) line += `,"request_id":${JSON.stringify(requestId)}`
+    if (traceId !== undefined) line += `,"trace_id":"${traceId}"`
+    if (durationMs !== undefined) line += `,"duration_ms":${Math.round(durationMs * 1000) / 1000}`
+    if (data !== undefined) line += `,"data":${JSON.stringify(this.#dataOf(data))}`
+    return `${line}}\n`
+  }
+
+  /** The time of day (ISO 8601, milliseconds), written out once a millisecond. */
+  #time(): string {
+    const now = Date.now()
+    if (now !== this.#writtenAt) {
+      this.#writtenAt = now
+      this.#timeText = new Date(now).toISOString()
     }
+    return this.#timeText
+  }
+
+  #sourceOf(request: AuditedRequest): string {
+    const address = sourceAddress(request, this.#trusted)
+    const agent = cut(request.headers['user-agent'])
+    const quoted = address === undefined ? '' : `"address":"${address}"`
+    if (agent === undefined) return `{${quoted}}`
+    return `{${quoted}${quoted === '' ? '' : ','}"user_agent":${this.#agents.get(agent)}}`
+  }
+
+  #targetOf(target: AuditTarget): string {
+    let text = ''
+    for (const name in target) {
+      const value = target[name]
+      if (value === undefined) continue
+      const shown = typeof value === 'string' ? this.#values.get(value.slice(0, LONGEST_TEXT)) : value
+      text += `${text === '' ? '' : ','}"${name}":${shown}`
+    }
+    return `{${text}}`
   }
 
   #dataOf({ request, response }: NonNullable<AuditEvent['data']>): object {
@@ -88,13 +123,45 @@ export class AuditLines implements AuditLog {
 }
 
 /** Tells sessions apart and lets nobody in. */
-const digestOf = (session: string): string => createHash('sha256').update(session).digest('base64url').slice(0, DIGEST)
+const digestOf = (session: string): string => hash('sha256', session, 'base64url').slice(0, DIGEST)
 
-function targetOf(target: AuditTarget): object {
-  return Object.fromEntries(
-    Object.entries(target).map(([name, value]) => [
-      name,
-      typeof value === 'string' ? withoutUrlSecrets(withoutCredentials(cut(value) ?? '')) : value,
-    ]),
-  )
+const cleanedAgent = (text: string): string => JSON.stringify(withoutCredentials(text))
+
+const cleanedText = (text: string): string => JSON.stringify(withoutUrlSecrets(withoutCredentials(text)))
+
+const traceIdOf = (traceparent: unknown): string | undefined =>
+  typeof traceparent === 'string' ? TRACE_ID.exec(traceparent)?.[1] : undefined
+
+/** Texts that are made of others, the last ones of which are kept. The keys have a longest length. */
+class KeptTexts {
+  readonly #make: (key: string) => string
+  readonly #texts = new LRUCache<string, string>({ max: MOST_KEPT })
+
+  constructor(make: (key: string) => string) {
+    this.#make = make
+  }
+
+  get(key: string): string {
+    let text = this.#texts.get(key)
+    if (text === undefined) this.#texts.set(key, (text = this.#make(key)))
+    return text
+  }
+}
+
+/** Callers as JSON. A caller is one object for as long as its token is known. */
+class Subjects {
+  readonly #depth: number
+  readonly #texts = new WeakMap<Caller, string>()
+
+  constructor(depth: number) {
+    this.#depth = depth
+  }
+
+  /** Undefined for an anonymous caller. */
+  textOf(caller: Caller): string | undefined {
+    if (caller.kind === 'anonymous') return undefined
+    let text = this.#texts.get(caller)
+    if (text === undefined) this.#texts.set(caller, (text = JSON.stringify(subjectOf(caller, this.#depth))))
+    return text
+  }
 }

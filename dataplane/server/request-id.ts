@@ -1,7 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import type { MiddlewareHandler } from 'hono'
 import type { Logger } from 'pino'
 import { traceIdOf } from './log.ts'
+import { uniqueId } from './unique-id.ts'
 
 /** What handlers find in `c.var`. */
 export interface RequestVariables {
@@ -19,7 +19,7 @@ const FOREIGN_ID = /^[\w.:-]{1,64}$/
 
 /** The id that a proxy in front has given, where it is short and plain; else a new one. */
 export function requestIdOf(given: unknown): string {
-  return typeof given === 'string' && FOREIGN_ID.test(given) ? given : randomUUID()
+  return typeof given === 'string' && FOREIGN_ID.test(given) ? given : uniqueId()
 }
 
 /** Gives each request an id, in the log and in the answer's `X-Request-Id`. */
