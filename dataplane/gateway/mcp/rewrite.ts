@@ -28,13 +28,17 @@ export function rewriteCall(message: Message, rewrite: Rewrite): string {
   const isPutIn =
     trace !== undefined && rewrite.meta === undefined && message.meta !== undefined && goesFirst(message, trace)
   const meta = trace === undefined || isPutIn ? rewrite.meta : metaWithTrace(message, rewrite.meta, trace)
-  if (meta === null || (meta !== undefined && message.metaStart === -1))
-    return rewriteParams(message, { id, name, meta })
+  const isNew = meta !== undefined && message.metaStart === -1
+  if (meta === null || (isNew && message.paramsStart === -1)) return rewriteParams(message, { id, name, meta })
   // The members come in any order; a message has at most these three.
   const cuts: Cut[] = []
   if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
   if (name !== undefined) cuts.push([message.nameStart, message.nameEnd, name])
-  if (meta !== undefined) cuts.push([message.metaStart, message.metaEnd, meta])
+  if (isNew) {
+    const isFirst = text[skipSpace(text, message.paramsStart + 1)] === '}'
+    const end = message.paramsEnd - 1
+    cuts.push([end, end, `${isFirst ? '' : ','}"_meta":${meta}`])
+  } else if (meta !== undefined) cuts.push([message.metaStart, message.metaEnd, meta])
   if (isPutIn) {
     const inside = message.metaStart + 1
     cuts.push([inside, inside, firstMember(trace, text[skipSpace(text, inside)])])
