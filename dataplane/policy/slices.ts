@@ -57,6 +57,8 @@ export class Slices {
   readonly #resources: ReadonlySet<string> | undefined
   readonly #hasEntities: boolean
   readonly #made = new Map<string, Slice>()
+  /** By subject: a catalog asks about the same objects again and again. */
+  readonly #found = new WeakMap<Subject, Slice>()
 
   constructor({ policies, entities }: Compiled) {
     this.#policies = policies
@@ -67,7 +69,13 @@ export class Slices {
     this.#resources = isWorthIt ? resources : undefined
   }
 
-  of({ action, type, id }: Subject): Slice {
+  of(subject: Subject): Slice {
+    let slice = this.#found.get(subject)
+    if (slice === undefined) this.#found.set(subject, (slice = this.#find(subject)))
+    return slice
+  }
+
+  #find({ action, type, id }: Subject): Slice {
     if (this.#resources === undefined) return this.#slice('', () => true)
     const resource = this.#resources.size === 0 ? '' : entityKey(type, id.toWellFormed())
     const own = this.#resources.has(resource) ? resource : ''
