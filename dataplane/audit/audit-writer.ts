@@ -5,7 +5,7 @@ import type { Target } from './file-target.ts'
 /** Most bytes of lines that wait. Whoever makes events never waits: lines beyond it are lost, and counted. */
 const MOST_WAITING = 8 * 1024 * 1024
 /** Lines are gathered for so long before they are written: a write of its own for each took 30 µs of processor time. */
-const GATHER_MS = 5
+const GATHER_MS = 10
 /** Before it is tried again where it failed. */
 const RETRY_MS = 1_000
 /** Before it is tried again where the reader of a pipe has not kept up. */

@@ -10,6 +10,9 @@ const LETTER_T = 0x74
 /** Longer names are none that is looked for. */
 const LONGEST_NAME = 16
 
+/** The member's name and the quote behind it. */
+export const MEMBER = 'isError"'
+
 /** Finds out whether an answer to `tools/call`, which comes in parts, says `isError: true` in its result. Linear, and it keeps nothing. */
 export class ErrorResult {
   isError = false
@@ -58,7 +61,7 @@ export class ErrorResult {
       this.#depth++
     } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) this.#skipper.depth = 1
     else if (byte === CLOSE_OBJECT) this.#depth--
-    else if (byte === LETTER_T && this.#depth === 2 && this.#isName && this.#name === 'isError"') this.isError = true
+    else if (byte === LETTER_T && this.#depth === 2 && this.#isName && this.#name === MEMBER) this.isError = true
     if (byte === COMMA || byte === CLOSE_OBJECT || byte === OPEN_OBJECT) this.#isName = false
   }
 }

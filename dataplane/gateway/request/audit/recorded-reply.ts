@@ -1,6 +1,6 @@
 import type { AuditLog } from '../../../audit/event.ts'
 import type { Reply } from '../reply.ts'
-import { ErrorResult } from './error-result.ts'
+import { ErrorResult, MEMBER } from './error-result.ts'
 
 /** Whether the audit log is told anything of answers. */
 export const recordsAnswers = ({ responseBytes, tellsApplicationErrors }: AuditLog): boolean =>
@@ -49,7 +49,8 @@ export class RecordedReply implements Reply {
   }
 
   json(status: number, body: string | Buffer, extra?: readonly string[]): void {
-    this.#record(typeof body === 'string' ? Buffer.from(body) : body)
+    // Most whole answers have no such member: native code finds that out in a tenth of the time.
+    if (this.#most > 0 || body.includes(MEMBER)) this.#record(typeof body === 'string' ? Buffer.from(body) : body)
     this.#reply.json(status, body, extra)
   }
 
