@@ -15,6 +15,7 @@ import { relative } from 'node:path'
 import { leakLines, removeAbandoned, watchSecrets } from './secrets/scan.ts'
 import { setUp } from './setup/index.ts'
 import { needsOf } from './setup/needs.ts'
+import { compileCache } from './setup/runner/compile-cache.ts'
 import { testFiles } from './setup/test-files.ts'
 
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 1_200_000)
@@ -32,6 +33,7 @@ const PRELOADED = ['secrets/watch.ts', 'setup/runner/hooks.ts'].flatMap((file) =
   '--import',
   new URL(file, import.meta.url).href,
 ])
+const COMPILED = compileCache()
 const LEAKED = { passed: 0, failed: 1, verdict: 'a secret is in its output, which is therefore not shown' }
 
 interface Result {
@@ -70,7 +72,7 @@ function runFile(file: string): Promise<Result> {
       cwd: root,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...secrets.env, NO_COLOR: '1', FORCE_COLOR: '0' },
+      env: { ...process.env, ...COMPILED, ...secrets.env, NO_COLOR: '1', FORCE_COLOR: '0' },
     })
     const endGroup = () => {
       try {
