@@ -18,7 +18,7 @@ $(INSTALLED): package.json package-lock.json
 run: $(INSTALLED) ## Serve samples/quickstart on this machine, no cluster needed (ARGS="DIR --host ...")
 	@exec bin/portico run $(ARGS)
 
-test: $(INSTALLED) ## All tests, after installing what they need and the machine lacks (ARGS="gateway registry" for some)
+test: $(INSTALLED) ## All tests, bringing what they need and the machine lacks beside them (ARGS="gateway registry" for some)
 	@node test/run.ts $(ARGS)
 
 check: $(INSTALLED) ## Types, lint, import arrows, generated files fresh

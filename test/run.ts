@@ -2,130 +2,28 @@
  * Runs the tests, one process a file. `npm test`, or `npm test -- registry gateway` for files whose path holds one of
  * the words.
  *
- * Set-up comes first, so that the watchdog counts none of it.
- *
- * A file has passed only if uvu's summary came and passed equals total with nothing skipped: uvu ends with exit code 0
- * when a promise never settles. A watchdog ends the process group of a file that hangs, or that has left something open
- * and lives on after its summary. No secret that a file uses may be in its output or in that of the processes that it
- * starts. Lines that begin with `progress: ` are shown as they come, the rest when a file has failed.
+ * Set-up runs beside them: a file waits for what it needs and for nothing else. Where only the user can bring a thing,
+ * the files that need it don't run, and a line says so at the end; in CI (`CI=true`) that is a failure. Files that failed
+ * last time come first (setup/runner/order.ts); a failure is told at once.
  */
-import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
-import { leakLines, removeAbandoned, watchSecrets } from './secrets/scan.ts'
-import { setUp } from './setup/index.ts'
-import { needsOf } from './setup/needs.ts'
-import { compileCache } from './setup/runner/compile-cache.ts'
+import { removeAbandoned } from './secrets/scan.ts'
+import { bring, OutOfReach } from './setup/index.ts'
+import { E2E_FILES, needsOf } from './setup/needs.ts'
+import { remedy, thisMachine } from './setup/plan.ts'
+import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
+import { inOrder, type Passed, secondsLeft, shownRest, type Turn, takeNext } from './setup/runner/order.ts'
+import { endAll, type Result, runFile } from './setup/runner/run-file.ts'
+import { slowestLines } from './setup/runner/slowest.ts'
 import { testFiles } from './setup/test-files.ts'
 
-const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 1_200_000)
-const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 60_000)
-const TELL_MS = 1_000
-/** The last line of uvu's summary: the hooks after the tests have run before it. */
-const SUMMARY = /^ {2}Duration: {2}/m
-/** Behind the dots of the tests that have ended. */
-const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 /** One more than there are cores: files wait for timers, disks and one another's processes a third of their time. */
 const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism() + 1)
-const root = new URL('..', import.meta.url).pathname
-const PRELOADED = ['secrets/watch.ts', 'setup/runner/hooks.ts'].flatMap((file) => [
-  '--import',
-  new URL(file, import.meta.url).href,
-])
-const COMPILED = compileCache()
-const LEAKED = { passed: 0, failed: 1, verdict: 'a secret is in its output, which is therefore not shown' }
-
-interface Result {
-  readonly file: string
-  readonly passed: number
-  readonly failed: number
-  readonly seconds: number
-  readonly output: string
-  readonly verdict: string
-}
-
-function count(output: string, label: string): number {
-  let sum = 0
-  for (const match of output.matchAll(new RegExp(`^\\s+${label}:\\s+(\\d+)`, 'gm'))) sum += Number(match[1])
-  return sum
-}
-
-function judge(output: string, exit: string): { passed: number; failed: number; verdict: string } {
-  const total = count(output, 'Total')
-  const passed = count(output, 'Passed')
-  const skipped = count(output, 'Skipped')
-  if (total > 0 && passed === 0 && !output.includes(' FAIL '))
-    return { passed, failed: total, verdict: 'no test ran: a `before` hook threw' }
-  if (exit !== '0') return { passed, failed: Math.max(1, total - passed), verdict: `exit ${exit}` }
-  if (total === 0) return { passed, failed: 1, verdict: 'no summary: a promise never settled, or there is no test' }
-  if (passed + skipped < total) return { passed, failed: total - passed - skipped, verdict: 'failed' }
-  if (skipped > 0) return { passed, failed: skipped, verdict: 'skipped tests count as failed' }
-  return { passed, failed: 0, verdict: 'ok' }
-}
-
-function runFile(file: string): Promise<Result> {
-  const started = performance.now()
-  const secrets = watchSecrets()
-  return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...PRELOADED, file], {
-      cwd: root,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...COMPILED, ...secrets.env, NO_COLOR: '1', FORCE_COLOR: '0' },
-    })
-    const endGroup = () => {
-      try {
-        process.kill(-(child.pid as number), 'SIGKILL')
-      } catch {}
-    }
-    let late = ''
-    const endIn = (ms: number, verdict: string) =>
-      setTimeout(() => {
-        late = verdict
-        // First it tells what it waits for (setup/runner/hooks.ts).
-        child.kill('SIGUSR2')
-        watchdog = setTimeout(endGroup, TELL_MS)
-      }, ms)
-    let watchdog = endIn(HANG_AFTER_MS, `none within ${HANG_AFTER_MS / 1000} s`)
-    let output = ''
-    let isOver = false
-    let lines = 0
-    const collect = (chunk: Buffer) => {
-      output += chunk.toString()
-      const whole = output.lastIndexOf('\n') + 1
-      const added = output.slice(lines, whole)
-      lines = whole
-      for (const [line] of added.matchAll(PROGRESS)) if (!secrets.isIn(line)) console.log(line)
-      if (isOver || !SUMMARY.test(added)) return
-      isOver = true
-      clearTimeout(watchdog)
-      watchdog = endIn(LINGER_MS, `none ${LINGER_MS / 1000} s after its summary: it has left something open`)
-    }
-    child.stdout.on('data', collect)
-    child.stderr.on('data', collect)
-    child.on('exit', () => {
-      isOver = true
-      clearTimeout(watchdog)
-      endGroup()
-      // One that has left the group holds the output open.
-      watchdog = setTimeout(() => {
-        child.stdout.destroy()
-        child.stderr.destroy()
-      }, LINGER_MS)
-    })
-    // Behind the last of the output, which may be read after the exit.
-    child.on('close', (code, signal) => {
-      clearTimeout(watchdog)
-      // It would have told: its listener was gone already, with all of its handles.
-      if (late && signal === 'SIGUSR2') late += ', and its JavaScript was over: Node itself did not end'
-      const leaks = leakLines(secrets.leaks(output))
-      const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }
-      const shown = leaks === '' ? output : leaks
-      resolve({ file, ...judged, seconds: (performance.now() - started) / 1000, output: shown })
-    })
-  })
-}
+const IS_CI = process.env['CI'] === 'true'
+/** Between two lines of progress. */
+const TELL_MS = 30_000
 
 const words = process.argv.slice(2)
 const files = testFiles(words, FILES)
@@ -134,30 +32,145 @@ if (files.length === 0) {
   process.exit(1)
 }
 
-try {
-  await setUp(needsOf(files))
-} catch (error) {
-  console.error(`Set-up: ${(error as Error).message}`)
-  console.log('0 passed, 1 failed')
-  process.exit(1)
+const started = performance.now()
+const secondsSince = (since: number) => (performance.now() - since) / 1000
+removeAbandoned()
+
+const needs = new Map(files.map((file) => [file, needsOf([file])]))
+const machine = thisMachine()
+// `.ci/run` goes on with `make e2e`: its set-up comes behind that of the tests, beside them.
+const later = process.env['TEST_E2E_NEXT'] === 'true' ? needsOf(E2E_FILES) : []
+// A test of this runner starts another one.
+delete process.env['TEST_E2E_NEXT']
+const arrivals = bring(
+  [...new Map([...needs.values(), later].flat().map((need) => [need.name, need])).values()],
+  machine,
+)
+
+/** By the names of needs: whether they are there, or why not; what is still to come has no entry. */
+const come = new Map<string, true | Error>()
+const allCame = Promise.all(
+  arrivals.entries().map(([name, arrival]) =>
+    arrival.then(
+      () => come.set(name, true),
+      (error: Error) => come.set(name, error),
+    ),
+  ),
+)
+const whatCame = (file: string) => (needs.get(file) ?? []).map(({ name }) => come.get(name))
+
+function isReady({ file }: Turn): boolean {
+  const outcomes = whatCame(file)
+  return outcomes.some((outcome) => outcome instanceof Error) || outcomes.every((outcome) => outcome === true)
 }
 
-removeAbandoned()
-const waiting = [...files]
+/** Waits until one more thing that a waiting file needs is there, or is known not to come. */
+async function nextArrival(): Promise<void> {
+  const awaited = new Set(waiting.flatMap(({ file }) => needs.get(file) ?? []).map(({ name }) => name))
+  const open = [...awaited].filter((name) => !come.has(name))
+  await Promise.race(open.map((name) => arrivals.get(name)?.catch(() => {})))
+  // `come` has it a turn later.
+  await new Promise(setImmediate)
+}
+
+const lastRuns = readLastRuns()
+const waiting = inOrder(
+  files.map((file) => ({
+    file,
+    seconds: lastRuns[file]?.seconds ?? guessSeconds(file, needs.get(file) ?? []),
+    hasFailed: lastRuns[file]?.hasFailed ?? false,
+  })),
+)
+const running = new Map<Turn, number>()
 const results: Result[] = []
-async function work(): Promise<void> {
-  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-    const result = await runFile(file)
-    results.push(result)
-    const name = relative('test', file)
-    const line = `${result.failed ? 'FAIL' : 'ok  '} ${name} (${result.passed} passed, ${result.seconds.toFixed(1)} s)`
-    console.log(result.failed ? `${line}: ${result.verdict}\n${result.output.trimEnd()}\n` : line)
+const ended: Passed[] = []
+/** By what the user would have to bring: files that did not run. */
+const notRun = new Map<string, { readonly remedy: string; readonly files: string[] }>()
+
+const lanes = Math.min(JOBS, files.length)
+
+function tell(result: Result): void {
+  results.push(result)
+  const name = relative('test', result.file)
+  const line = `${result.failed ? 'FAIL' : 'ok  '} ${name} (${result.passed} passed, ${result.seconds.toFixed(1)} s)`
+  console.log(result.failed ? `${line}: ${result.verdict}\n${result.output.trimEnd()}\n` : line)
+}
+
+async function take(turn: Turn): Promise<void> {
+  const missing = whatCame(turn.file).filter((outcome) => outcome instanceof Error)
+  if (missing.length > 0) return leaveOut(turn.file, missing)
+  const since = performance.now()
+  running.set(turn, since)
+  const result = await runFile(turn.file)
+  running.delete(turn)
+  ended.push({ expected: turn.seconds, passed: secondsSince(since) })
+  tell(result)
+}
+
+/** A file that can't run has failed, but where nobody but the user can bring what it needs, outside CI. */
+function leaveOut(file: string, missing: readonly Error[]): void {
+  const outOfReach = missing.filter((error) => error instanceof OutOfReach)
+  if (IS_CI || outOfReach.length < missing.length) {
+    const why = missing.map(({ message }) => message)
+    const verdict = `set-up: ${why.map((text) => text.split('\n')[0]).join('; ')}`
+    tell({ file, passed: 0, failed: 1, seconds: 0, cpu: 0, output: why.join('\n'), verdict })
+    return
+  }
+  for (const need of new Set(outOfReach.flatMap(({ lacking }) => lacking))) {
+    const others = notRun.get(need.name)?.files ?? []
+    notRun.set(need.name, { remedy: remedy(need, machine), files: [...others, file] })
   }
 }
-await Promise.all(Array.from({ length: Math.min(JOBS, files.length) }, work))
 
-const passed = results.reduce((sum, result) => sum + result.passed, 0)
-const failed = results.reduce((sum, result) => sum + result.failed, 0)
+async function work(isLongLane: boolean): Promise<void> {
+  while (waiting.length > 0) {
+    const turn = takeNext(waiting, isReady, isLongLane)
+    await (turn ? take(turn) : nextArrival())
+  }
+}
+
+const keep = () =>
+  keepLastRuns(
+    Object.fromEntries(
+      results
+        .filter(({ verdict }) => !verdict.startsWith('set-up: '))
+        .map(({ file, seconds, failed }): [string, LastRun] => [file, { seconds, hasFailed: failed > 0 }]),
+    ),
+  )
+process.on('exit', () => {
+  endAll()
+  keep()
+})
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
+
+const telling = setInterval(() => {
+  const atWork = [...running].map(([{ seconds }, since]) => ({ expected: seconds, passed: secondsSince(since) }))
+  const failures = results.filter(({ failed }) => failed > 0).length
+  const rest = shownRest(secondsLeft(waiting, atWork, ended, lanes))
+  const setUp = come.size < arrivals.size ? ', set-up is at work' : ''
+  console.log(
+    `${files.length - waiting.length - running.size} of ${files.length} files, ${failures} of them failed, ${rest}${setUp}`,
+  )
+}, TELL_MS)
+
+await Promise.all(Array.from({ length: lanes }, (_, lane) => work(lane === 0 && lanes > 1)))
+clearInterval(telling)
+await allCame
+
+const sum = (by: (result: Result) => number) => results.reduce((all, result) => all + by(result), 0)
+const passed = sum((result) => result.passed)
+const failed = sum((result) => result.failed)
+for (const line of slowestLines(results)) console.log(line)
+console.log(`${results.length} files in ${shownTime(secondsSince(started))}, ${lanes} at a time`)
 for (const result of results) if (result.failed) console.log(`failed: ${result.file} (${result.verdict})`)
+for (const [name, { remedy: command, files: left }] of notRun) {
+  const named = left.length > 3 ? `${left.length} files` : left.join(', ')
+  console.log(`not run: ${named}, for want of ${name}: ${command}`)
+}
+if (results.length === 0) console.log('nothing could be tested')
 console.log(`${passed} passed, ${failed} failed`)
-process.exit(failed === 0 ? 0 : 1)
+process.exit(failed === 0 && results.length > 0 ? 0 : 1)
+
+function shownTime(seconds: number): string {
+  return `${Math.floor(seconds / 60)}:${String(Math.round(seconds % 60)).padStart(2, '0')}`
+}

@@ -5,14 +5,13 @@
 
 import { join } from 'node:path'
 import { setUp } from '../setup/index.ts'
-import { needsOf } from '../setup/needs.ts'
+import { E2E_FILES, needsOf } from '../setup/needs.ts'
 import { checkMachine, runInSandbox } from './sandbox.ts'
 
 try {
   checkMachine()
   // In the sandbox there is no way out by which anything could be fetched.
-  const files = ['test/e2e/inside.ts', 'test/support/operator/e2e-cluster.ts', 'test/support/identity/keycloak.ts']
-  await setUp(needsOf(files))
+  await setUp(needsOf(E2E_FILES))
   process.exitCode = await runInSandbox(join(import.meta.dirname, 'inside.ts'), process.argv.slice(2))
 } catch (error) {
   console.error(`e2e: ${error instanceof Error ? error.message : String(error)}`)

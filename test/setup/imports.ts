@@ -1,19 +1,44 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 
-const root = join(import.meta.dirname, '../..')
+/** Imports of our files, static and dynamic. */
+const IMPORTS = /\b(?:from|import)\s*\(?\s*['"](\.[^'"]+\.ts)['"]/g
 
-/** Paths, from the repository's root, of these files and of all of ours that they import, directly or not. */
-export function withImports(files: readonly string[]): Set<string> {
-  const found = new Set<string>()
-  const waiting = files.map((file) => resolve(root, file))
-  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
-    const file = relative(root, path)
-    if (found.has(file) || !existsSync(path)) continue
-    found.add(file)
-    const text = readFileSync(path, 'utf8')
-    for (const [, target] of text.matchAll(/\b(?:from|import)\s*\(?\s*['"](\.[^'"]+\.ts)['"]/g))
-      waiting.push(join(dirname(path), target as string))
+/** Paths, from the root, of these files and of all of ours that they reach, directly or not; the nearest first. */
+export type Reach = (files: readonly string[]) => Set<string>
+
+/**
+ * Reads each file below `root` once, for any number of questions.
+ *
+ * @param more further files, from the root, that a file reaches, by its text
+ */
+export function importReader(
+  root: string,
+  pattern = IMPORTS,
+  more: (text: string) => readonly string[] = () => [],
+): Reach {
+  const read = new Map<string, readonly string[]>()
+  const targetsOf = (file: string): readonly string[] => {
+    const known = read.get(file)
+    if (known) return known
+    const path = join(root, file)
+    const text = existsSync(path) ? readFileSync(path, 'utf8') : ''
+    const imported = [...text.matchAll(pattern)].map(([, target]) =>
+      relative(root, join(dirname(path), target as string)),
+    )
+    const targets = [...imported, ...more(text)].filter((target) => existsSync(join(root, target)))
+    read.set(file, targets)
+    return targets
   }
-  return found
+  return (files) => {
+    const found = new Set(
+      files.map((file) => relative(root, resolve(root, file))).filter((file) => existsSync(join(root, file))),
+    )
+    // A set's iteration comes to what is added meanwhile.
+    for (const file of found) for (const target of targetsOf(file)) found.add(target)
+    return found
+  }
 }
+
+/** What files of this checkout reach by their imports. */
+export const withImports: Reach = importReader(join(import.meta.dirname, '../..'))

@@ -1,62 +1,144 @@
 /**
- * Set-up of the tests: looks what the machine lacks of what they need, says what it is about to do, and does it, all
- * before the first test. It is done once on a machine; afterwards it costs the look alone.
+ * Set-up of the tests: looks what the machine lacks of what they need, says what it is about to do, and does it, one
+ * thing after the other, the quick ones first. Whoever needs a thing waits for that thing alone. It is done once on a
+ * machine; afterwards it costs the look alone.
  */
 import { join } from 'node:path'
 import { cacheFolder, removeUnfinished } from './cache.ts'
 import { locked } from './lock.ts'
 import type { Need } from './need.ts'
-import { announcement, type Machine, type Plan, packageNames, planFor, refusal, thisMachine } from './plan.ts'
+import {
+  announcement,
+  lackingByHand,
+  type Machine,
+  type Plan,
+  packageNames,
+  planFor,
+  refusal,
+  thisMachine,
+} from './plan.ts'
 import { run } from './program.ts'
 
 /** Between two lines of progress. */
 const TELL_MS = 15_000
+/** Between two looks for what another set-up makes. */
+const LOOK_MS = 2_000
 
-const nothing = ({ installed, made, byHand }: Plan) => installed.length + made.length + byHand.length === 0
+/** Says by which things a need can't come here; only the user can bring them. */
+export class OutOfReach extends Error {
+  readonly lacking: readonly Need[]
+
+  constructor(need: Need, lacking: readonly Need[]) {
+    const names = lacking.map(({ name }) => name).join(' and ')
+    super(lacking.includes(need) ? `there is no ${names}` : `${need.name} takes ${names}, and there is none`)
+    this.lacking = lacking
+  }
+}
+
+/** By the names of needs: settles when the thing is there, or with an Error that says why it won't be. */
+export type Arrivals = ReadonlyMap<string, Promise<void>>
 
 /** Brings what is missing of these needs. Throws an Error that says what to do where it can't. */
 export async function setUp(needs: readonly Need[], machine: Machine = thisMachine()): Promise<void> {
-  const first = planFor(needs, machine)
-  if (nothing(first)) return
-  const refused = refusal(first, machine)
+  const refused = refusal(planFor(needs, machine), machine)
   if (refused) throw new Error(refused)
-  const waiting = () => console.log('Set-up: another one is at work; waiting for its end')
+  const outcomes = await Promise.allSettled(bring(needs, machine).values())
+  const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
+  if (failed.length > 0) throw new Error([...new Set(failed.map(({ reason }) => (reason as Error).message))].join('\n'))
+}
+
+/** Begins to bring what is missing of these needs; what one of them fails of keeps no other from coming. */
+export function bring(needs: readonly Need[], machine: Machine = thisMachine()): Arrivals {
+  const arrivals = new Map<string, Promise<void>>()
+  const waited = new Map<Need, PromiseWithResolvers<void>>()
+  for (const need of needs) {
+    const byHand = lackingByHand(need, machine)
+    const arrival = Promise.withResolvers<void>()
+    arrivals.set(need.name, arrival.promise)
+    // It is nobody's fault where nobody asks.
+    arrival.promise.catch(() => {})
+    if (need.present()) arrival.resolve()
+    else if (byHand.length > 0) arrival.reject(new OutOfReach(need, byHand))
+    else waited.set(need, arrival)
+  }
+  if (waited.size > 0)
+    void bringAll(waited, machine).catch((error: unknown) => {
+      for (const { reject } of waited.values()) reject(error)
+    })
+  return arrivals
+}
+
+/** Settles all of them, or throws. */
+async function bringAll(waited: ReadonlyMap<Need, PromiseWithResolvers<void>>, machine: Machine): Promise<void> {
+  const needs = [...waited.keys()]
+  const settle = (need: Need, error?: Error) => (error ? waited.get(need)?.reject(error) : waited.get(need)?.resolve())
+  let looks: NodeJS.Timeout | undefined
+  const waiting = () => {
+    console.log('Set-up: another one is at work; waiting for its end')
+    looks = setInterval(() => {
+      for (const need of needs) if (need.make && need.present()) settle(need)
+    }, LOOK_MS)
+  }
   await locked(join(cacheFolder(), 'setup.lock'), waiting, async () => {
+    clearInterval(looks)
     // Whoever held the lock before may have done some or all of it.
     const plan = planFor(needs, machine)
-    if (nothing(plan)) return
+    for (const need of needs) if (![...plan.made, ...plan.installed].includes(need)) settle(need)
+    if (plan.made.length + plan.installed.length === 0) return
     console.log(announcement(plan, machine))
     const started = performance.now()
     removeUnfinished()
-    await install(plan, machine)
-    for (const { name, make } of plan.made) await told(name, (progress) => make?.(progress))
+    const isWhole = await doPlan(plan, machine, settle)
     removeUnfinished()
-    console.log(`Set-up is done (${elapsed(started)})`)
-  })
+    console.log(`Set-up is ${isWhole ? 'done' : 'over, and something is missing'} (${elapsed(started)})`)
+  }).finally(() => clearInterval(looks))
 }
+
+/** Says whether all has come. */
+async function doPlan(plan: Plan, machine: Machine, settle: (need: Need, error?: Error) => void): Promise<boolean> {
+  const failed = new Map<Need, Error>()
+  const fail = (need: Need, error: Error) => {
+    failed.set(need, error)
+    settle(need, error)
+  }
+  const installing = await install(plan, machine).then(() => undefined, asError)
+  for (const need of plan.installed) {
+    if (need.present()) settle(need)
+    else fail(need, installing ?? new Error(`the packages are installed, and still there is no ${need.name}`))
+  }
+  for (const need of plan.made.toSorted((one, other) => (one.minutes ?? 0) - (other.minutes ?? 0))) {
+    const missing = need.by?.find((tool) => failed.has(tool))
+    const error = missing ? failed.get(missing) : await told(need.name, need.make).then(() => undefined, asError)
+    if (error) fail(need, error)
+    else settle(need)
+  }
+  return failed.size === 0
+}
+
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)))
 
 const elapsed = (since: number) => {
   const seconds = Math.round((performance.now() - since) / 1000)
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
 }
 
-/** Does one thing, and says now and then what it is at. */
-async function told(
-  name: string,
-  work: (progress: (state: string) => void) => Promise<void> | undefined,
-): Promise<void> {
+/** Does one thing, says now and then what it is at, and how it ended. */
+async function told(name: string, work: Need['make']): Promise<void> {
   const started = performance.now()
   console.log(`→ ${name}`)
   let state = ''
-  const timer = setInterval(() => console.log(`    ${elapsed(started)}  ${state}`), TELL_MS)
+  const timer = setInterval(() => console.log(`    ${elapsed(started)}  ${name}: ${state}`), TELL_MS)
   try {
-    await work((now) => {
+    await work?.((now) => {
       state = now
     })
+    console.log(`    ${elapsed(started)}  there is ${name}`)
+  } catch (error) {
+    console.log(`    ${elapsed(started)}  failed: ${name}: ${asError(error).message}`)
+    throw error
   } finally {
     clearInterval(timer)
   }
-  console.log(`    ${elapsed(started)}  there`)
 }
 
 async function install(plan: Plan, machine: Machine): Promise<void> {
@@ -77,7 +159,4 @@ async function install(plan: Plan, machine: Machine): Promise<void> {
     await apt(progress, 'update')
     await apt(progress, 'install', '--yes', '--no-install-recommends', ...packages)
   })
-  const absent = plan.installed.filter((need) => !need.present())
-  if (absent.length > 0)
-    throw new Error(`the packages are installed, and still there is no ${absent.map(({ name }) => name).join(', ')}`)
 }

@@ -142,6 +142,13 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/support/telemetry/prometheus-server.ts': [program('prometheus'), program('promtool', 'prometheus')],
 }
 
+/** By what these import, the needs of `make e2e`. */
+export const E2E_FILES = [
+  'test/e2e/inside.ts',
+  'test/support/operator/e2e-cluster.ts',
+  'test/support/identity/keycloak.ts',
+] as const
+
 /** What these files, and those that they import, need; each once. */
 export function needsOf(files: readonly string[]): Need[] {
   const found = new Map<string, Need>()

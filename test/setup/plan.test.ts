@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Need } from './need.ts'
-import { announcement, type Machine, planFor, refusal } from './plan.ts'
+import { announcement, lackingByHand, type Machine, planFor, refusal, remedy } from './plan.ts'
 
 const absent = (name: string, more: Partial<Need> = {}): Need => ({ name, present: () => false, debian: [], ...more })
 const go = absent('Go', { hint: 'from its site', brew: ['go'] })
@@ -41,6 +41,21 @@ Then run this again: it does the rest by itself.`,
 test('a builder is asked for only where there is something to build', () => {
   const machine = { isRoot: true, packages: 'apt' } as const
   assert.is(told(machine, [{ ...built, present: () => true }]), undefined)
+})
+
+test('each thing that only the user can bring has its command', () => {
+  const root = { isRoot: true, packages: 'apt' } as const
+  const user = { isRoot: false, packages: 'apt' } as const
+  assert.equal(lackingByHand(redis, root), [])
+  assert.equal(lackingByHand(built, root), [go])
+  assert.equal(lackingByHand(redis, user), [redis])
+  assert.equal(lackingByHand({ ...redis, present: () => true }, user), [])
+  assert.is(
+    remedy(redis, user),
+    "sudo sh -c 'apt-get update && apt-get install --yes --no-install-recommends redis-server'",
+  )
+  assert.is(remedy(go, { isRoot: false, packages: 'brew' }), 'brew install go')
+  assert.is(remedy(go, user), 'from its site')
 })
 
 test('it says what it is about to do, and how long that takes', () => {

@@ -43,6 +43,20 @@ export function planFor(needs: readonly Need[], machine: Machine): Plan {
   return { installed: lacking.filter(brought), made, byHand: lacking.filter((need) => !brought(need)) }
 }
 
+const installsItself = ({ isRoot, packages }: Machine) => isRoot && packages === 'apt'
+
+/** What the user has to bring before a need can come here; empty where set-up does it all, or where it is there. */
+export function lackingByHand(need: Need, machine: Machine): readonly Need[] {
+  const { installed, byHand } = planFor([need], machine)
+  return installsItself(machine) ? byHand : [...installed, ...byHand]
+}
+
+/** The command that brings one thing, or where to get it. */
+export function remedy(need: Need, machine: Machine): string {
+  const packages = packagesOf(need, machine)
+  return packages.length > 0 ? installation(packages, machine) : (need.hint ?? 'put it into a folder of the PATH')
+}
+
 const MINUTES_OF_PACKAGES = 1
 
 /** Says what set-up is about to do and how long it takes. */
@@ -60,10 +74,9 @@ export function announcement(plan: Plan, machine: Machine): string {
 
 /** Says what to do where set-up can't go on by itself; undefined where it can. */
 export function refusal(plan: Plan, machine: Machine): string | undefined {
-  const installs = machine.isRoot && machine.packages === 'apt'
   const packages = packageNames(plan, machine)
   const lines: string[] = []
-  if (packages.length > 0 && !installs)
+  if (packages.length > 0 && !installsItself(machine))
     lines.push('Install what the tests need:', `  ${installation(packages, machine)}`)
   if (plan.byHand.length > 0) {
     lines.push(machine.packages ? 'What no package brings:' : 'Install what the tests need:')

@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
+import { setPriority } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { takeEnded } from './runner/cpu.ts'
 
 /** Path of a program, as the shell finds it; undefined where the machine has none of that name. */
 export function programPath(name: string): string | undefined {
@@ -21,6 +23,8 @@ export interface Command {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** Tests run beside it and have deadlines: a process of theirs gets three times its share of a core. */
+const NICENESS = 5
 /** The last of a program's output that an error shows. */
 const SHOWN = 4000
 
@@ -33,6 +37,11 @@ export async function run(
   line: (text: string) => void = () => {},
 ): Promise<string> {
   const child = spawn(program, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  try {
+    if (child.pid !== undefined) setPriority(child.pid, NICENESS)
+  } catch {
+    // It is over already.
+  }
   let output = ''
   let end = ''
   const collect = () => {
@@ -61,6 +70,8 @@ export async function run(
       child.once('error', reject)
       child.once('close', (exit, signal) => resolve(exit ?? signal))
     })
+    // No test file's seconds are these.
+    takeEnded()
     if (code !== 0) throw new Error(`\`${[program, ...args].join(' ')}\` ended with ${code}:\n${end.trimEnd()}`)
     return output
   } finally {

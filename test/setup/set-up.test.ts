@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs'
 import { delimiter, join, relative } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
-import { temporaryFolder } from '../support/folder.ts'
+import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
 import { setUp } from './index.ts'
+import { locked } from './lock.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -39,7 +40,7 @@ function bareMachine(programs: Readonly<Record<string, string>>, path = process.
     new Script(script, args, { ...env, ...more })
   const kept = () => {
     const cache = join(folder.path, 'cache', 'portico')
-    return existsSync(cache) ? readdirSync(cache).filter((name) => !name.startsWith('setup.lock')) : []
+    return existsSync(cache) ? readdirSync(cache).filter((name) => !/^(setup\.lock|durations)/.test(name)) : []
   }
   const builds = () => {
     const file = join(folder.path, 'builds')
@@ -132,33 +133,119 @@ test('Ctrl-C and a supervisor’s SIGTERM end the build with the set-up', async 
   await eventually('no build is left', () => !machine.builds().some(isAlive))
 })
 
-test('set-up is over before the first test starts', async () => {
-  using machine = bareMachine({ go: GO })
-  machine.write('gate', '')
-  const file = machine.write(
-    'own.test.ts',
-    `import { test } from ${JSON.stringify(join(root, 'node_modules/uvu/dist/index.mjs'))}
-import { kubernetes } from '${relative(machine.path, join(root, 'test/cluster/support/binary.ts'))}'
-kubernetes()
+const uvu = join(root, 'node_modules/uvu/dist/index.mjs')
+
+/** A file that needs nothing. */
+const FREE = `import { test } from ${JSON.stringify(uvu)}
 test('one', () => {})
 test.run()
-`,
-  )
-  const all = machine.run('test/run.ts', [], { TEST_FILES: file })
+`
+
+/** A file of a machine's folder that needs Kubernetes. */
+const onCluster = ({ path }: TemporaryFolder) => `import { test } from ${JSON.stringify(uvu)}
+import { kubernetes } from '${relative(path, join(root, 'test/cluster/support/binary.ts'))}'
+test('one', () => void kubernetes())
+test.run()
+`
+
+test('what needs nothing is tested while set-up is at work; what needs something waits for it', async () => {
+  using machine = bareMachine({ go: GO })
+  machine.write('free.test.ts', FREE)
+  machine.write('on-cluster.test.ts', onCluster(machine))
+  const all = machine.run('test/run.ts', [], { TEST_FILES: join(machine.path, '*.test.ts') })
+  await all.says('free.test.ts (1 passed')
+  await eventually('it builds', () => machine.builds().length === 1)
+  assert.not.match(all.output, 'Set-up is done')
+  machine.write('gate', '')
   assert.is(await all.end(), '0', all.output)
-  assert.match(all.output, /Set-up is done \(.*\)\nok .*own\.test\.ts/)
-  assert.match(all.output, /1 passed, 0 failed\n$/)
+  assert.match(all.output, /Set-up is done \(.*\)\nok .*on-cluster\.test\.ts/)
+  assert.match(all.output, /2 passed, 0 failed\n$/)
 })
 
-test('where nobody can bring what is missing, it says so and ends before it makes anything', async () => {
+test('what another set-up makes is used as soon as it is there', async () => {
+  using machine = bareMachine({ go: GO })
+  machine.write('on-cluster.test.ts', onCluster(machine))
+  machine.write('gate', '')
+  const built = machine.run(SET_UP, ['cluster/crds'])
+  assert.is(await built.end(), '0', built.output)
+  const [program] = machine.kept() as [string]
+  const place = (name: string) => join(machine.path, 'cache/portico', name)
+  renameSync(place(program), place('elsewhere'))
+  const held = locked(place('setup.lock'), assert.unreachable, async () => {
+    const all = machine.run('test/run.ts', [], { TEST_FILES: join(machine.path, '*.test.ts') })
+    await all.says('waiting for its end')
+    renameSync(place('elsewhere'), place(program))
+    await all.says('1 passed, 0 failed')
+    return all
+  })
+  assert.is(await (await held).end(), '0')
+})
+
+test('what nobody can bring here is told in a line with its command, and the rest is tested', async () => {
   using machine = bareMachine({}, '')
   symlinkSync('/bin/sh', join(machine.path, 'bin/sh'))
-  const all = machine.run('test/run.ts', ['cluster/crds'])
-  assert.is(await all.end(), '1')
-  assert.match(all.output, 'Go 1.21 or newer')
-  assert.match(all.output, 'Then run this again')
-  assert.match(all.output, /0 passed, 1 failed\n$/)
+  machine.write('on-cluster.test.ts', onCluster(machine))
+  const env = { TEST_FILES: join(machine.path, '*.test.ts'), CI: '' }
+  const none = machine.run('test/run.ts', [], env)
+  assert.is(await none.end(), '1', none.output)
+  assert.match(none.output, /nothing could be tested\n0 passed, 0 failed\n$/)
+  machine.write('free.test.ts', FREE)
+  const some = machine.run('test/run.ts', [], env)
+  assert.is(await some.end(), '0', some.output)
+  assert.match(
+    some.output,
+    /^not run: \S*on-cluster\.test\.ts, for want of Go 1\.21 or newer: (from https:\/\/go\.dev\/dl|brew install go)/m,
+  )
+  assert.match(some.output, /1 passed, 0 failed\n$/)
+  const inCi = machine.run('test/run.ts', [], { ...env, CI: 'true' })
+  assert.is(await inCi.end(), '1')
+  assert.match(inCi.output, /^failed: \S*on-cluster\.test\.ts \(set-up: Kubernetes .* takes Go 1\.21 or newer, /m)
+  assert.match(inCi.output, /1 passed, 1 failed\n$/)
   assert.equal(machine.kept(), [])
+})
+
+test('where a build fails, the files that need it fail for that reason, and the others run', async () => {
+  using machine = bareMachine({ go: GO.replace('echo one', 'echo no space left on device >&2; exit 1; echo one') })
+  machine.write('free.test.ts', FREE)
+  machine.write('on-cluster.test.ts', onCluster(machine))
+  const all = machine.run('test/run.ts', [], { TEST_FILES: join(machine.path, '*.test.ts') })
+  assert.is(await all.end(), '1')
+  assert.match(
+    all.output,
+    /^FAIL .*on-cluster\.test\.ts .*: set-up: `go list -deps \.` ended with 1:\n.*\n?no space left/m,
+  )
+  assert.match(all.output, /^ok .*free\.test\.ts/m)
+  assert.match(all.output, /1 passed, 1 failed\n$/)
+})
+
+test('what failed last time comes first', async () => {
+  using machine = bareMachine({})
+  machine.write('free.test.ts', FREE)
+  machine.write('wrong.test.ts', FREE.replace('=> {}', "=> { throw new Error('it is wrong') }"))
+  const env = { TEST_FILES: join(machine.path, '*.test.ts'), TEST_JOBS: '1' }
+  const first = machine.run('test/run.ts', [], env)
+  assert.is(await first.end(), '1')
+  assert.match(first.output, /^ok [\s\S]*^FAIL .*wrong\.test\.ts/m)
+  const second = machine.run('test/run.ts', [], env)
+  assert.is(await second.end(), '1')
+  assert.match(second.output, /^FAIL .*wrong\.test\.ts[\s\S]*it is wrong[\s\S]*^ok /m)
+})
+
+test('a run that is stopped ends the files that are at work', async () => {
+  using machine = bareMachine({})
+  const file = machine.write(
+    'hanging.test.ts',
+    `import { writeFileSync } from 'node:fs'
+setInterval(() => {}, 1000)
+writeFileSync('${join(machine.path, 'pid')}', String(process.pid))
+`,
+  )
+  const stopped = machine.run('test/run.ts', [], { TEST_FILES: file })
+  const pid = () => (existsSync(join(machine.path, 'pid')) ? readFileSync(join(machine.path, 'pid'), 'utf8') : '')
+  await eventually('the file is at work', () => pid() !== '')
+  stopped.child.kill('SIGTERM')
+  assert.is(await stopped.end(), '1')
+  await eventually('the file has ended', () => !isAlive(Number(pid())))
 })
 
 test('a build that fails is told with its output', async () => {

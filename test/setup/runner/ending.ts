@@ -1,19 +1,38 @@
-/** Not a test of its own: a test file that doesn't end, as PORTICO_ENDING says (runner.test.ts). */
+/** Not a test of its own: a test file that doesn't end, or has others compute, as PORTICO_ENDING says (runner.test.ts). */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
+import type { Socket } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
 const ending = process.env['PORTICO_ENDING']
 
+/** Computes for 0.7 CPU seconds, then ends, or a second after whoever started it. */
+const compute = (end: string) => [
+  '-e',
+  `const used = () => process.cpuUsage().user + process.cpuUsage().system; while (used() < 700_000); console.log('computed'); process.stdin.on('end', () => setTimeout(() => {}, 1000)).${end}()`,
+]
+
+/** By a process that is waited for, and by one in a group of its own that is there until this one ends. */
+async function haveComputed(): Promise<void> {
+  spawnSync(process.execPath, compute('unref'), { input: '' })
+  const away = spawn(process.execPath, compute('resume'), { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
+  await once(away.stdout, 'data')
+  away.unref()
+  for (const stream of [away.stdin, away.stdout]) (stream as unknown as Socket).unref()
+}
+
 test.before(() => {
-  if (ending !== 'soon') createServer().listen(0, '127.0.0.1')
+  if (ending !== 'soon' && ending !== 'busy') createServer().listen(0, '127.0.0.1')
   if (ending === 'deaf') process.removeAllListeners('SIGUSR2')
   if (ending === 'before') throw new Error('nothing can be tested')
 })
 
-test('something', () => {
+test('something', async () => {
   console.log('progress: half of it is done')
   console.log('what else is told')
+  if (ending === 'busy') await haveComputed()
   assert.is(ending === 'failed', false)
 })
 

@@ -44,4 +44,13 @@ test('a file that dies of being asked what it waits for has nothing left that co
   assert.match(stdout, '1 passed, 1 failed')
 })
 
+// Other systems show no CPU seconds.
+if (process.platform === 'linux')
+  test('CPU seconds of a file are those of all processes that it starts, also of one that has left its group', () => {
+    const { status, stdout } = run('busy', 30_000)
+    assert.is(status, 0, stdout)
+    const [, cpu] = /^ +([\d.]+) s +[\d.]+ s {2}test\/setup\/runner\/ending\.ts$/m.exec(stdout) ?? []
+    assert.ok(Number(cpu) >= 1.4 && Number(cpu) < 3, stdout)
+  })
+
 test.run()

@@ -1,0 +1,58 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { inOrder, secondsLeft, shownRest, type Turn, takeNext } from './order.ts'
+
+const turn = (file: string, seconds: number, hasFailed = false): Turn => ({ file, seconds, hasFailed })
+const turns = [
+  turn('long', 90),
+  turn('b', 2),
+  turn('a', 2),
+  turn('failed', 30, true),
+  turn('middle', 10),
+  turn('short', 1),
+]
+const ready = () => true
+
+/** Files in the order in which lanes take them that are free by turns. */
+function taken(given: readonly Turn[], isReady: (turn: Turn) => boolean = ready): string[] {
+  const waiting = inOrder(given)
+  const order: string[] = []
+  for (let count = 0; ; count += 1) {
+    const next = takeNext(waiting, isReady, count % 2 === 0)
+    if (next === undefined) return order
+    order.push(next.file)
+  }
+}
+
+test('what failed last time comes first; then one lane takes the longest and the others the shortest', () => {
+  assert.equal(taken(turns), ['failed', 'short', 'long', 'a', 'middle', 'b'])
+})
+
+test('what is not ready is passed over, and stays', () => {
+  const waiting = inOrder(turns)
+  assert.is(takeNext(waiting, ({ file }) => file === 'middle', false)?.file, 'middle')
+  assert.is(
+    takeNext(waiting, ({ file }) => file === 'nothing', true),
+    undefined,
+  )
+  assert.is(waiting.length, 5)
+  assert.equal(
+    taken(turns, ({ hasFailed, file }) => !hasFailed && file !== 'long'),
+    ['middle', 'short', 'b', 'a'],
+  )
+})
+
+test('the rest takes as long as its work on all lanes, and no less than what is at work', () => {
+  assert.is(secondsLeft([turn('a', 60), turn('b', 30)], [{ expected: 20, passed: 10 }], [], 2), 50)
+  assert.is(secondsLeft([turn('a', 10)], [{ expected: 100, passed: 10 }], [], 2), 90)
+  assert.is(secondsLeft([], [{ expected: 10, passed: 20 }], [], 2), 0)
+})
+
+test('a machine on which files take twice as long takes twice as long for the rest', () => {
+  const ended = Array.from({ length: 10 }, () => ({ expected: 1, passed: 2 }))
+  assert.is(secondsLeft([turn('a', 60)], [], ended, 2), 60)
+  assert.is(shownRest(61), 'about a minute left')
+  assert.is(shownRest(600), 'about 10 minutes left')
+})
+
+test.run()
