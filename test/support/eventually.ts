@@ -1,8 +1,13 @@
 /** The machine's own, also where a test stops the clock. */
 const now = performance.now.bind(performance)
 
+/** Between two tries, for the first time and at most. */
+const FIRST_MS = 5
+const LONGEST_MS = 50
+
 /**
- * Waits until `condition` holds, trying it every few milliseconds. Throws what it was waiting for after `ms`: enough for a busy
+ * Waits until `condition` holds, trying it every few milliseconds, and less often the longer it takes: most conditions ask a
+ * server, which shares the processor with what is waited for. Throws what it was waiting for after `ms`: enough for a busy
  * machine by default; given where it is waited for in vain.
  */
 export async function eventually(
@@ -10,9 +15,10 @@ export async function eventually(
   condition: () => boolean | Promise<boolean>,
   ms = 60_000,
 ): Promise<void> {
-  const deadline = now() + ms
+  const begun = now()
   while (!(await condition())) {
-    if (now() > deadline) throw new Error(`waited ${ms} ms in vain: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    const waited = now() - begun
+    if (waited > ms) throw new Error(`waited ${ms} ms in vain: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, Math.min(FIRST_MS + waited / 50, LONGEST_MS)))
   }
 }
