@@ -8,44 +8,98 @@ import { keptLog } from '../kept-log.ts'
 import { startPostgres, type TestPostgres } from '../network/postgres.ts'
 
 export interface TestStore {
-  readonly kind: 'SQLite' | 'PostgreSQL'
+  readonly kind: Kind
+  /** Empty when a test begins. */
   readonly store: Store
   /** Opens the same store once more, as another replica or after a restart. */
   again(): Promise<Store>
 }
 
+type Kind = 'SQLite' | 'PostgreSQL'
+
+/** A store that the tests of a file use one after another. */
+interface SharedStore {
+  readonly store: Store
+  open(): Promise<Store>
+  close(): Promise<void>
+}
+
 let postgres: TestPostgres | undefined
 let databases = 0
+const shared = new Map<Kind, SharedStore>()
 
-/** Registers a test of the whole store, with its thread that writes, once for each database (or for some). */
+async function openShared(kind: Kind): Promise<SharedStore> {
+  const stateDirectory = await mkdtemp(join(tmpdir(), 'portico-store-'))
+  if (kind === 'PostgreSQL') postgres ??= await startPostgres()
+  const url = await postgres?.database(`whole${++databases}`)
+  const place = kind === 'SQLite' ? undefined : ({ url, sslMode: 'disable' } as const)
+  const open = () => openStore({ stateDirectory, postgres: place }, keptLog().log)
+  const store = await open()
+  return {
+    store,
+    open,
+    async close() {
+      await store.close()
+      await rm(stateDirectory, { recursive: true })
+    },
+  }
+}
+
+async function closeShared(kind: Kind): Promise<void> {
+  const closing = shared.get(kind)
+  shared.delete(kind)
+  await closing?.close()
+}
+
+/** Takes everything out of a store. */
+async function empty({ applySettings, reader, writer }: Store): Promise<void> {
+  await applySettings({ sources: [], registries: [] })
+  for (const { name } of await reader.registries()) await writer.removeRegistry({ name })
+  for (const { name } of await reader.sources()) await writer.removeSource({ name })
+}
+
+interface StoreTestOptions {
+  readonly kinds?: readonly Kind[]
+  /** In a database that holds nothing of the tests before, what was removed neither. */
+  readonly fresh?: boolean
+}
+
+/**
+ * Registers a test of the whole store, with its thread that writes, once for each database (or for some). The tests of a
+ * file share one store of each kind: to start the thread costs more than most of them.
+ */
 export function onBothStores(
   name: string,
   run: (its: TestStore) => Promise<void>,
-  kinds: readonly TestStore['kind'][] = ['SQLite', 'PostgreSQL'],
+  { kinds = ['SQLite', 'PostgreSQL'], fresh = false }: StoreTestOptions = {},
 ): void {
   for (const kind of kinds)
     test(`${kind}: ${name}`, async () => {
-      const stateDirectory = await mkdtemp(join(tmpdir(), 'portico-store-'))
-      if (kind === 'PostgreSQL') postgres ??= await startPostgres()
-      const url = await postgres?.database(`whole${++databases}`)
-      const place = kind === 'SQLite' ? undefined : ({ url, sslMode: 'disable' } as const)
+      if (fresh) await closeShared(kind)
+      const its = shared.get(kind) ?? (await openShared(kind))
+      shared.set(kind, its)
       const opened: Store[] = []
       const again = async () => {
-        const store = await openStore({ stateDirectory, postgres: place }, keptLog().log)
+        const store = await its.open()
         opened.push(store)
         return store
       }
       try {
-        await run({ kind, store: await again(), again })
+        await run({ kind, store: its.store, again })
+        await empty(its.store)
+      } catch (error) {
+        // The next test is not to meet what this one has left.
+        await closeShared(kind)
+        throw error
       } finally {
         for (const store of opened) await store.close()
-        await rm(stateDirectory, { recursive: true })
       }
     })
 }
 
 /** To be called after all tests of a file. */
 export async function endStores(): Promise<void> {
+  for (const kind of shared.keys()) await closeShared(kind)
   await postgres?.close()
 }
 

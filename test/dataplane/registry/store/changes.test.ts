@@ -286,7 +286,7 @@ onBothStores(
     assert.instance(await lost, Error)
     assert.is.not(await other.reader.revision('main'), before)
   },
-  ['SQLite'],
+  { kinds: ['SQLite'] },
 )
 
 onBothStores(
@@ -299,7 +299,7 @@ onBothStores(
     await eventually('the other replica shows it', async () => (await other.reader.revision('main')) !== revision)
     assert.equal(await list(other, seeing(other, b)), ['x/one@1.0.0'])
   },
-  ['PostgreSQL'],
+  { kinds: ['PostgreSQL'] },
 )
 
 test.run()
