@@ -124,7 +124,13 @@ export interface TestRegistry {
   close(): Promise<void>
 }
 
-export async function runRegistry(folder: RegistryFolder, observe?: Observe): Promise<TestRegistry> {
+export interface RunOptions {
+  readonly observe?: Observe
+  /** By this the times between the syncs of a source are divided. */
+  readonly syncsHastenedBy?: number
+}
+
+export async function runRegistry(folder: RegistryFolder, options: RunOptions = {}): Promise<TestRegistry> {
   const log = keptLog()
   const { configFile, stateDirectory } = folder
   const { url, adminUrl, close } = await serveRegistry({
@@ -135,7 +141,7 @@ export async function runRegistry(folder: RegistryFolder, observe?: Observe): Pr
     log: log.log,
     // Telemetry is sent sooner than usual, so that nobody waits for it.
     exports: { spansAfterMs: 30, metricsEveryMs: 60 },
-    ...(observe && { observe }),
+    ...options,
   })
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(`${url}/registry/main/v0.1${path}`, { headers })

@@ -171,7 +171,7 @@ test('requests and syncs are told to the seam of telemetry, by names that are ou
       },
     }
   }
-  const registry = await runRegistry(folder, observe)
+  const registry = await runRegistry(folder, { observe })
   await registry.ready()
   await registry.get('/servers')
   await registry.get('/servers?limit=0')

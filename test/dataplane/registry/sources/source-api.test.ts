@@ -16,7 +16,7 @@ import {
   startRegistry,
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
-import { registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, ownRegistryOf, registryOf } from '../../../support/registry/source-registry.ts'
 
 let upstream: Upstream
 let registry: TestRegistry | undefined
@@ -34,6 +34,7 @@ test.after.each(async () => {
   registry = undefined
   await upstream.close()
 })
+test.after(endRegistry)
 
 const start = (rest: object = {}, options: Parameters<typeof registryOf>[1] = {}) =>
   registryOf({ api: { endpoint: `${upstream.url}/`, ...rest } }, options)
@@ -419,13 +420,12 @@ test('an upstream of several pages without times is read whole each time, and wr
 
 test('a stop ends a pass that waits', async () => {
   upstream.answer = () => undefined
-  registry = await start({ timeout: '5m' })
+  const stopped = await ownRegistryOf({ api: { endpoint: upstream.url, timeout: '5m' } })
   await eventually('it asks', () => upstream.requests.length > 0)
   const begun = performance.now()
-  await registry.stop()
+  await stopped.stop()
   assert.ok(performance.now() - begun < 60_000)
-  await registry.folder.remove()
-  registry = undefined
+  await stopped.folder.remove()
 })
 
 test.run()

@@ -13,7 +13,7 @@ import { type GitServer, startGitServer } from '../../../support/network/git-ser
 import { startUpstream } from '../../../support/network/upstream.ts'
 import { orFail } from '../../../support/or-fail.ts'
 import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
-import { registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, ownRegistryOf, registryOf } from '../../../support/registry/source-registry.ts'
 
 const a1 = registryFile([server('com.example/a')])
 const ab = registryFile([server('com.example/a'), server('com.example/b')])
@@ -28,6 +28,7 @@ test.after.each(async () => {
   registry = undefined
   await git.close()
 })
+test.after(endRegistry)
 
 const shows = (wanted: readonly string[]) =>
   eventually(
@@ -288,7 +289,7 @@ test('a repository on this machine is read where the configuration names it, and
 for (const repository of ['/etc', 'ssh://git@example.com/x.git', 'git@example.com:x.git', 'ext::sh -c id'])
   test(`${repository} is no repository`, async () => {
     try {
-      registry = await registryOf({ git: { repository } })
+      registry = await ownRegistryOf({ git: { repository } })
       assert.unreachable()
     } catch (error) {
       assert.match((error as Error).message, 'http')

@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { startUpstream, type Upstream } from '../../../support/network/upstream.ts'
 import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
-import { registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, registryOf } from '../../../support/registry/source-registry.ts'
 
 const file = (...names: string[]) => registryFile(names.map((name) => server(`com.example/${name}`)))
 
@@ -17,6 +17,7 @@ test.after.each(async () => {
   registry = undefined
   await upstream?.close()
 })
+test.after(endRegistry)
 
 const shows = (wanted: readonly string[]) =>
   eventually(

@@ -6,7 +6,7 @@ import type { SourceError } from '../../../../dataplane/registry/sources/format/
 import { eventually } from '../../../support/eventually.ts'
 import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
 import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
-import { registryOf } from '../../../support/registry/source-registry.ts'
+import { endRegistry, registryOf } from '../../../support/registry/source-registry.ts'
 
 const MOST = 4096
 const rest = { limits: { sourceBytes: MOST } }
@@ -23,6 +23,7 @@ test.after.each(async () => {
   registry = undefined
   await upstream.close()
 })
+test.after(endRegistry)
 
 const padded = (name: string, length = 0) => server(`com.example/${name}`, '1.0.0', { title: 'x'.repeat(length) })
 /** With a time of change where `day` is given. */
