@@ -1,5 +1,15 @@
 import { type IdentityProvider, startIdentityProvider } from '../network/identity-provider.ts'
-import { configOf, registryFile, registryFolder, runRegistry, server, type TestRegistry } from './registry.ts'
+import {
+  allTried,
+  configOf,
+  NOTHING,
+  reconfigure,
+  registryFile,
+  registryFolder,
+  runRegistry,
+  server,
+  type TestRegistry,
+} from './registry.ts'
 
 /** Catalogs, claims and callers of two organizations, as in research/registry.md section 6. */
 
@@ -41,6 +51,11 @@ export interface AuthzRegistry {
   /** A request of a caller; undefined: without a token; `Bearer …`: with this header. */
   as(caller: CallerName | string | undefined, method: string, path: string, body?: unknown): Promise<Reply>
   tokenOf(caller: CallerName): Promise<string>
+  /**
+   * Takes out all that was made, while anybody may, and configures it anew. Gives a function that tells what is logged
+   * from its call on: of a mode when it becomes another.
+   */
+  restart(options: AuthzOptions): Promise<() => Record<string, unknown>[]>
   close(): Promise<void>
 }
 
@@ -51,9 +66,12 @@ export interface AuthzOptions {
   readonly config?: object
 }
 
+interface Named {
+  readonly name: string
+}
+
 /** Runs a registry over the fixture and waits until its sources are synced. */
 export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<AuthzRegistry> {
-  const { mode = 'full' } = options
   const idp = await startIdentityProvider()
   const folder = await registryFolder()
   await folder.write('shared.json', registryFile([server('com.acme/shared'), server('com.acme/covered', '1.0.0')]))
@@ -62,33 +80,7 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
     'data.json',
     registryFile([server('com.acme/data-tool', '1.0.0'), server('com.acme/covered', '9.0.0')]),
   )
-  const { sources, ...rest } = configOf({ shared: 'shared.json', platform: 'platform.json', data: 'data.json' })
-  const claims: Record<string, object> = { shared: acme, platform, data }
-  await folder.configure({
-    ...rest,
-    sources: [
-      ...sources.map((source) => ({ ...source, claims: claims[source.name] })),
-      { name: 'internal', managed: {}, claims: acme },
-    ],
-    registries: [
-      { name: 'main', sources: ['shared', 'platform', 'data', 'internal'] },
-      { name: 'acme-all', sources: ['shared', 'platform', 'data', 'internal'], claims: acme },
-      { name: 'acme-platform', sources: ['platform', 'shared'], claims: platform },
-      { name: 'acme-data', sources: ['data', 'shared'], claims: data },
-    ],
-    auth: {
-      mode: mode === 'anonymous' ? 'anonymous' : 'oauth',
-      ...(mode !== 'anonymous' && {
-        oauth: {
-          resourceUrl: AUDIENCE,
-          providers: [{ name: 'idp', issuerUrl: idp.issuer, audience: AUDIENCE }],
-        },
-      }),
-      ...(mode === 'full' && { authz: { roles, ...options.authz } }),
-      ...options.auth,
-    },
-    ...options.config,
-  })
+  await folder.configure(configWith(idp, options))
   const registry = await runRegistry(folder)
   await registry.ready()
 
@@ -116,10 +108,53 @@ export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<Au
       const text = await response.text()
       return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
     },
+    async restart(options) {
+      const first = registry.log.lines.length
+      await reconfigure(registry, NOTHING)
+      for (const kind of ['registries', 'sources']) {
+        const { [kind]: made } = (await (await fetch(`${registry.url}/v1/${kind}`)).json()) as Record<string, Named[]>
+        for (const { name } of made ?? []) await fetch(`${registry.url}/v1/${kind}/${name}`, { method: 'DELETE' })
+      }
+      await reconfigure(registry, configWith(idp, options))
+      await allTried(registry)
+      return () => registry.log.lines.slice(first)
+    },
     async close() {
       await registry.close()
       await idp.close()
     },
+  }
+}
+
+/** A configuration over the fixture. */
+function configWith(idp: IdentityProvider, options: AuthzOptions): object {
+  const { mode = 'full' } = options
+  const { sources, ...rest } = configOf({ shared: 'shared.json', platform: 'platform.json', data: 'data.json' })
+  const claims: Record<string, object> = { shared: acme, platform, data }
+  return {
+    ...rest,
+    sources: [
+      ...sources.map((source) => ({ ...source, claims: claims[source.name] })),
+      { name: 'internal', managed: {}, claims: acme },
+    ],
+    registries: [
+      { name: 'main', sources: ['shared', 'platform', 'data', 'internal'] },
+      { name: 'acme-all', sources: ['shared', 'platform', 'data', 'internal'], claims: acme },
+      { name: 'acme-platform', sources: ['platform', 'shared'], claims: platform },
+      { name: 'acme-data', sources: ['data', 'shared'], claims: data },
+    ],
+    auth: {
+      mode: mode === 'anonymous' ? 'anonymous' : 'oauth',
+      ...(mode !== 'anonymous' && {
+        oauth: {
+          resourceUrl: AUDIENCE,
+          providers: [{ name: 'idp', issuerUrl: idp.issuer, audience: AUDIENCE }],
+        },
+      }),
+      ...(mode === 'full' && { authz: { roles, ...options.authz } }),
+      ...options.auth,
+    },
+    ...options.config,
   }
 }
 

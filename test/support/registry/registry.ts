@@ -175,6 +175,25 @@ export async function runRegistry(folder: RegistryFolder, options: RunOptions = 
   }
 }
 
+/** Configures a registry otherwise, and waits until that is in force. Throws where it is refused. */
+export async function reconfigure({ folder, status }: TestRegistry, config: object): Promise<void> {
+  const before = await status()
+  await folder.configure(config)
+  await eventually('the configuration is in force', async () => {
+    const { config: now, refused } = await status()
+    if (refused.length > 0 && JSON.stringify(refused) !== JSON.stringify(before.refused))
+      throw new Error(`the configuration is refused: ${JSON.stringify(refused)}`)
+    return now !== before.config
+  })
+}
+
+/** Waits until each source has been synced once, well or not. */
+export const allTried = ({ status }: TestRegistry): Promise<void> =>
+  eventually('each source was tried', async () => (await status()).sources.every(({ tried }) => tried))
+
+/** A configuration without sources and registries. */
+export const NOTHING = { sources: [], registries: [], auth: { mode: 'anonymous' } }
+
 /**
  * Runs a registry over these catalogs (source name: text of its file) and waits until it is ready. `files` are written
  * beside the catalogs.

@@ -1,9 +1,7 @@
-import { eventually } from '../eventually.ts'
-import { registryFolder, runRegistry, type TestRegistry } from './registry.ts'
+import { allTried, configOf, NOTHING, reconfigure, registryFolder, runRegistry, type TestRegistry } from './registry.ts'
 
 /** A test would wait for whole seconds: no source may be set to be synced more often. */
 const HASTENED_BY = 8
-const NOTHING = { sources: [], registries: [], auth: { mode: 'anonymous' } }
 
 interface SourceOptions {
   readonly interval?: string
@@ -18,13 +16,26 @@ let shared: TestRegistry | undefined
  * file share one, which `close` empties: to start one costs more than most of them. An interval of a second is an eighth of
  * one.
  */
-export async function registryOf(source: object, options: SourceOptions = {}): Promise<TestRegistry> {
+export const registryOf = (source: object, options: SourceOptions = {}): Promise<TestRegistry> =>
+  share(options.files ?? {}, configWith(source, options))
+
+/** The same over these catalogs (source name: text of its file), in a registry `main`; each source has been synced. */
+export async function registryOver(catalogs: Readonly<Record<string, string>>): Promise<TestRegistry> {
+  const paths = Object.fromEntries(Object.keys(catalogs).map((name) => [name, `${name}.json`]))
+  const files = Object.fromEntries(Object.entries(catalogs).map(([name, text]) => [`${name}.json`, text]))
+  const registry = await share(files, configOf(paths))
+  await allTried(registry)
+  await registry.ready()
+  return registry
+}
+
+async function share(files: Readonly<Record<string, string>>, config: object): Promise<TestRegistry> {
   shared ??= await startEmpty()
   const registry = shared
-  for (const [name, text] of Object.entries(options.files ?? {})) await registry.folder.write(name, text)
-  await configure(registry, configOf(source, options))
+  for (const [name, text] of Object.entries(files)) await registry.folder.write(name, text)
   const first = registry.log.lines.length
-  const empty = () => configure(registry, NOTHING)
+  await reconfigure(registry, config)
+  const empty = () => reconfigure(registry, NOTHING)
   return {
     ...registry,
     log: {
@@ -41,7 +52,7 @@ export async function registryOf(source: object, options: SourceOptions = {}): P
 /** The same as a registry of its own, which is started with it. Throws where the configuration won't do. */
 export async function ownRegistryOf(source: object, options: SourceOptions = {}): Promise<TestRegistry> {
   const folder = await registryFolder()
-  await folder.configure(configOf(source, options))
+  await folder.configure(configWith(source, options))
   return runRegistry(folder)
 }
 
@@ -56,20 +67,9 @@ async function startEmpty(): Promise<TestRegistry> {
   return runRegistry(folder, { syncsHastenedBy: HASTENED_BY })
 }
 
-const configOf = (source: object, { interval = '1s', rest }: SourceOptions) => ({
+const configWith = (source: object, { interval = '1s', rest }: SourceOptions) => ({
   sources: [{ name: 'own', ...source, syncPolicy: { interval } }],
   registries: [{ name: 'main', sources: ['own'] }],
   auth: { mode: 'anonymous' },
   ...rest,
 })
-
-/** Configures a registry otherwise, and waits until that is in force. */
-async function configure({ folder, status }: TestRegistry, config: object): Promise<void> {
-  const { config: before } = await status()
-  await folder.configure(config)
-  await eventually('the configuration is in force', async () => {
-    const { config: now, refused } = await status()
-    if (refused.length > 0) throw new Error(`the configuration is refused: ${JSON.stringify(refused)}`)
-    return now !== before
-  })
-}

@@ -3,20 +3,33 @@ import { gunzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { BodyCache, type ResponseBody } from '../../../../dataplane/registry/api/catalog/body-cache.ts'
-import { type CallerName, entryPath, listed, type Reply, startAuthzRegistry } from '../../../support/registry/authz.ts'
+import {
+  type AuthzRegistry,
+  type CallerName,
+  entryPath,
+  listed,
+  type Reply,
+  startAuthzRegistry,
+} from '../../../support/registry/authz.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
 
 /** The consumer API on the wire: what is written beside the bodies, and what is kept of them. */
 
 const ORIGIN = 'https://page.example'
 let registry: TestRegistry
+/** One that tells callers apart. */
+let it: AuthzRegistry
 test.before(async () => {
+  it = await startAuthzRegistry()
   registry = await startRegistry(
     { own: registryFile(Array.from({ length: 50 }, (_, at) => server(`a/b${at}`))) },
     { cors: { origins: [ORIGIN] } },
   )
 })
-test.after(() => registry.close())
+test.after(async () => {
+  await registry.close()
+  await it.close()
+})
 
 interface Answer {
   readonly status: number | undefined
@@ -111,108 +124,88 @@ test('several who ask for the same at once all get it', async () => {
 })
 
 test('what one caller was sent is never sent to another, and a change is seen by who made it', async () => {
-  const it = await startAuthzRegistry()
-  try {
-    const padding = { description: 'x'.repeat(100), _meta: { pad: 'y'.repeat(2_000) } }
-    const schema = { $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json' }
-    const get = async (caller: CallerName, encoding: string) => {
-      const headers = { authorization: `Bearer ${await it.tokenOf(caller)}`, 'accept-encoding': encoding }
-      const { status, headers: told, bytes } = await ask(LIST, headers, 'GET', it.registry.url)
-      assert.is(status, 200)
-      const text = told['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes
-      return JSON.parse(text.toString()).servers.map((one: { server: { name: string } }) => one.server.name) as string[]
-    }
-    const publish = async (name: string) => {
-      const claims = { org: 'acme', team: 'platform' }
-      const { status } = await it.as('platform-writer', 'POST', '/v1/entries', {
-        server: { ...server(name), ...schema, ...padding },
-        claims,
-      })
-      assert.is(status, 201)
-    }
-    for (const name of ['com.acme/one', 'com.acme/two', 'com.acme/three']) {
-      await publish(name)
-      for (const encoding of ['gzip', 'identity', 'gzip']) {
-        assert.ok((await get('platform-writer', encoding)).includes(name), name)
-        assert.not.ok((await get('data-writer', encoding)).includes(name), name)
-        assert.equal(await get('outsider', encoding), [])
-      }
-    }
-    const token = await it.tokenOf('platform-writer')
-    const whole = await it.as(`Bearer ${token}`, 'GET', LIST)
-    assert.equal(listed(whole), await get('platform-writer', 'gzip'))
-  } finally {
-    await it.close()
+  const padding = { description: 'x'.repeat(100), _meta: { pad: 'y'.repeat(2_000) } }
+  const schema = { $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json' }
+  const get = async (caller: CallerName, encoding: string) => {
+    const headers = { authorization: `Bearer ${await it.tokenOf(caller)}`, 'accept-encoding': encoding }
+    const { status, headers: told, bytes } = await ask(LIST, headers, 'GET', it.registry.url)
+    assert.is(status, 200)
+    const text = told['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes
+    return JSON.parse(text.toString()).servers.map((one: { server: { name: string } }) => one.server.name) as string[]
   }
+  const publish = async (name: string) => {
+    const claims = { org: 'acme', team: 'platform' }
+    const { status } = await it.as('platform-writer', 'POST', '/v1/entries', {
+      server: { ...server(name), ...schema, ...padding },
+      claims,
+    })
+    assert.is(status, 201)
+  }
+  for (const name of ['com.acme/one', 'com.acme/two', 'com.acme/three']) {
+    await publish(name)
+    for (const encoding of ['gzip', 'identity', 'gzip']) {
+      assert.ok((await get('platform-writer', encoding)).includes(name), name)
+      assert.not.ok((await get('data-writer', encoding)).includes(name), name)
+      assert.equal(await get('outsider', encoding), [])
+    }
+  }
+  const token = await it.tokenOf('platform-writer')
+  const whole = await it.as(`Bearer ${token}`, 'GET', LIST)
+  assert.equal(listed(whole), await get('platform-writer', 'gzip'))
 })
 
 test('claims that change and registries that go while they are read: nothing is hidden from who sees it all along', async () => {
-  const it = await startAuthzRegistry()
-  try {
-    const rounds = 40
-    const team = Array.from({ length: rounds }, (_, round) => `t${round}`)
-    const claims = { aud: 'https://registry.example', sub: 'own', role: ['writer', 'admin'], org: 'acme', team }
-    const own = `Bearer ${await it.idp.mint(claims)}`
-    const $schema = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'
-    const published = { server: { ...server('com.acme/own'), $schema }, claims: { team: 't0' } }
-    assert.is((await it.as(own, 'POST', '/v1/entries', published)).status, 201)
-    const brief = { name: 'brief', sources: ['internal'], claims: { org: 'acme' } }
+  const rounds = 40
+  const team = Array.from({ length: rounds }, (_, round) => `t${round}`)
+  const claims = { aud: 'https://registry.example', sub: 'own', role: ['writer', 'admin'], org: 'acme', team }
+  const own = `Bearer ${await it.idp.mint(claims)}`
+  const $schema = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'
+  const published = { server: { ...server('com.acme/own'), $schema }, claims: { team: 't0' } }
+  assert.is((await it.as(own, 'POST', '/v1/entries', published)).status, 201)
+  const brief = { name: 'brief', sources: ['internal'], claims: { org: 'acme' } }
 
-    const answers = new Map<string, number>()
-    let done = false
-    let asked = 0
-    const keepAsking = async (registry: string, rest: () => string) => {
-      while (!done) {
-        const { status, body } = await it.as(own, 'GET', `/registry/${registry}/v0.1/servers${rest()}`)
-        const what = `${registry} ${status}${body.servers === undefined ? '' : ` ${listed({ body } as Reply)}`}`
-        answers.set(what, (answers.get(what) ?? 0) + 1)
-      }
+  const answers = new Map<string, number>()
+  let done = false
+  let asked = 0
+  const keepAsking = async (registry: string, rest: () => string) => {
+    while (!done) {
+      const { status, body } = await it.as(own, 'GET', `/registry/${registry}/v0.1/servers${rest()}`)
+      const what = `${registry} ${status}${body.servers === undefined ? '' : ` ${listed({ body } as Reply)}`}`
+      answers.set(what, (answers.get(what) ?? 0) + 1)
     }
-    // Never the same question, so that the store is asked each time.
-    const search = () =>
-      `?search=com.acme/own&updated_since=${new Date(Date.UTC(2020, 0, 1) + 1_000 * asked++).toISOString()}`
-    const asking = Array.from({ length: 3 }, () => [
-      keepAsking('main', search),
-      keepAsking('main', () => '/com.acme%2Fown/versions/latest'),
-      keepAsking('brief', search),
-    ]).flat()
-    for (let round = 1; round < rounds; round++) {
-      const changed = { claims: { team: `t${round}` } }
-      assert.is((await it.as(own, 'PUT', `${entryPath('com.acme/own')}/claims`, changed)).status, 204)
-      assert.is((await it.as(own, 'POST', '/v1/registries', brief)).status, 201)
-      assert.is((await it.as(own, 'DELETE', '/v1/registries/brief')).status, 204)
-    }
-    done = true
-    await Promise.all(asking)
-    assert.equal([...answers.keys()].sort(), [
-      'brief 200 com.acme/own',
-      'brief 404',
-      'main 200',
-      'main 200 com.acme/own',
-    ])
-  } finally {
-    await it.close()
   }
+  // Never the same question, so that the store is asked each time.
+  const search = () =>
+    `?search=com.acme/own&updated_since=${new Date(Date.UTC(2020, 0, 1) + 1_000 * asked++).toISOString()}`
+  const asking = Array.from({ length: 3 }, () => [
+    keepAsking('main', search),
+    keepAsking('main', () => '/com.acme%2Fown/versions/latest'),
+    keepAsking('brief', search),
+  ]).flat()
+  for (let round = 1; round < rounds; round++) {
+    const changed = { claims: { team: `t${round}` } }
+    assert.is((await it.as(own, 'PUT', `${entryPath('com.acme/own')}/claims`, changed)).status, 204)
+    assert.is((await it.as(own, 'POST', '/v1/registries', brief)).status, 201)
+    assert.is((await it.as(own, 'DELETE', '/v1/registries/brief')).status, 204)
+  }
+  done = true
+  await Promise.all(asking)
+  assert.equal([...answers.keys()].sort(), ['brief 200 com.acme/own', 'brief 404', 'main 200', 'main 200 com.acme/own'])
 })
 
 test('of two Authorization headers none is believed', async () => {
-  const it = await startAuthzRegistry()
-  try {
-    const token = await it.tokenOf('super-admin')
-    const twice: Answer = await new Promise((resolve, reject) => {
-      const { hostname, port } = new URL(it.registry.url)
-      const sent = request({ hostname, port, path: LIST }, (response) => {
-        const { statusCode: status, headers } = response
-        response.toArray().then((chunks) => resolve({ status, headers, bytes: Buffer.concat(chunks) }), reject)
-      })
-      sent.setHeader('authorization', [`Bearer ${token}`, `Bearer ${token}`] as unknown as string)
-      sent.on('error', reject).end()
+  const token = await it.tokenOf('super-admin')
+  const twice: Answer = await new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(it.registry.url)
+    const sent = request({ hostname, port, path: LIST }, (response) => {
+      const { statusCode: status, headers } = response
+      response.toArray().then((chunks) => resolve({ status, headers, bytes: Buffer.concat(chunks) }), reject)
     })
-    assert.is(twice.status, 401)
-    assert.match(String(twice.headers['www-authenticate']), /error="invalid_token"/)
-  } finally {
-    await it.close()
-  }
+    sent.setHeader('authorization', [`Bearer ${token}`, `Bearer ${token}`] as unknown as string)
+    sent.on('error', reject).end()
+  })
+  assert.is(twice.status, 401)
+  assert.match(String(twice.headers['www-authenticate']), /error="invalid_token"/)
 })
 
 test('bodies are kept up to a size; what was not asked for the longest goes', () => {

@@ -22,21 +22,24 @@ const MAIN = '/registry/main/v0.1/servers'
 const ALL = ['com.acme/covered', 'com.acme/data-tool', 'com.acme/platform-tool', 'com.acme/shared']
 const refused = ({ status, body }: Reply) => `${status} ${body.error}`
 
-const running: AuthzRegistry[] = []
-const start = async (options: AuthzOptions) => {
-  const it = await startAuthzRegistry(options)
-  running.push(it)
-  return it
-}
-test.after.each(async () => {
-  for (const it of running.splice(0)) await it.close()
+/** One for all tests, which configure it anew. */
+let it: AuthzRegistry
+let logged: Awaited<ReturnType<AuthzRegistry['restart']>>
+test.before(async () => {
+  it = await startAuthzRegistry()
 })
+test.after(() => it.close())
 
-const warnings = ({ registry }: AuthzRegistry) =>
-  registry.log.lines.filter(({ level }) => level === 'warn' || level === 40).map(({ msg }) => String(msg))
+const start = async (options: AuthzOptions) => {
+  logged = await it.restart(options)
+}
+const warnings = () =>
+  logged()
+    .filter(({ level }) => level === 'warn' || level === 40)
+    .map(({ msg }) => String(msg))
 
 test('anonymous: nothing is checked, and there is nobody to tell about', async () => {
-  const it = await start({ mode: 'anonymous' })
+  await start({ mode: 'anonymous' })
   const as = (method: string, path: string, body?: unknown) => it.as(undefined, method, path, body)
   assert.equal(listed(await as('GET', '/registry/acme-data/v0.1/servers')).length > 0, true)
   assert.equal(listed(await as('GET', MAIN)), ALL)
@@ -57,11 +60,11 @@ test('anonymous: nothing is checked, and there is nobody to tell about', async (
   )
   assert.is((await as('PUT', '/v1/registries/new', { sources: ['data'], claims: data })).status, 201)
   assert.is(refused(await as('DELETE', '/v1/sources/shared')), '403 read_only')
-  assert.ok(warnings(it).some((line) => line.includes('anonymous')))
+  assert.ok(warnings().some((line) => line.includes('anonymous')))
 })
 
 test('auth-only: a valid token is needed and is enough; claims filter nothing, and a warning says so', async () => {
-  const it = await start({ mode: 'auth-only' })
+  await start({ mode: 'auth-only' })
   for (const path of [MAIN, '/v1/sources', '/v1/registries', '/v1/me'])
     assert.is(refused(await it.as(undefined, 'GET', path)), '401 unauthenticated')
   for (const path of ['/registry/acme-data/v0.1/servers', '/v1/sources/data', '/v1/registries/acme-data'])
@@ -72,7 +75,7 @@ test('auth-only: a valid token is needed and is enough; claims filter nothing, a
     roles: ['superAdmin', 'manageSources', 'manageRegistries', 'manageEntries'],
   })
   assert.ok(
-    warnings(it).some((line) => /authorization is not configured.*per-entry claims filtering is disabled/.test(line)),
+    warnings().some((line) => /authorization is not configured.*per-entry claims filtering is disabled/.test(line)),
   )
 
   const publish = async (claims: object | undefined, version = '1.0.0') =>
@@ -87,7 +90,7 @@ test('auth-only: a valid token is needed and is enough; claims filter nothing, a
 })
 
 test('unlabelled: deny closes registries and sources without claims', async () => {
-  const it = await start({ authz: { unlabelled: 'deny' } })
+  await start({ authz: { unlabelled: 'deny' } })
   assert.is(refused(await it.as('platform-writer', 'GET', MAIN)), '403 forbidden_claims')
   assert.is((await it.as('platform-writer', 'GET', '/registry/acme-all/v0.1/servers')).status, 200)
   assert.is((await it.as('super-admin', 'GET', MAIN)).status, 200)
@@ -95,7 +98,7 @@ test('unlabelled: deny closes registries and sources without claims', async () =
 })
 
 /** By node:http: `fetch` would tidy up the path. */
-const statusOf = (it: AuthzRegistry, path: string): Promise<number | undefined> =>
+const statusOf = (path: string): Promise<number | undefined> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(it.registry.url)
     request({ hostname, port, path }, (response) => {
@@ -107,9 +110,9 @@ const statusOf = (it: AuthzRegistry, path: string): Promise<number | undefined> 
   })
 
 test('public paths let callers without a token in, and no further', async () => {
-  const it = await start({ mode: 'auth-only', auth: { publicPaths: ['/registry/main', '/v1/sources'] } })
+  await start({ mode: 'auth-only', auth: { publicPaths: ['/registry/main', '/v1/sources'] } })
   assert.equal(listed(await it.as(undefined, 'GET', MAIN)), ALL)
-  assert.is(await statusOf(it, `${MAIN}/com.acme%2Fshared/versions/latest`), 200)
+  assert.is(await statusOf(`${MAIN}/com.acme%2Fshared/versions/latest`), 200)
   for (const path of [
     '/registry/acme-all/v0.1/servers',
     '/registry/main/../acme-all/v0.1/servers',
@@ -122,14 +125,14 @@ test('public paths let callers without a token in, and no further', async () => 
     '/v1/registries',
     '/v1/me',
   ])
-    assert.is(await statusOf(it, path), 401, path)
+    assert.is(await statusOf(path), 401, path)
   // Roles are for callers who say who they are.
   assert.is(refused(await it.as(undefined, 'GET', '/v1/sources')), '401 unauthenticated')
   assert.is(refused(await it.as('Bearer garbage', 'GET', MAIN)), '401 unauthenticated')
 })
 
 test('a public path shows nothing that carries claims, and nothing without, under full authorization', async () => {
-  const it = await start({ auth: { publicPaths: ['/registry'] } })
+  await start({ auth: { publicPaths: ['/registry'] } })
   assert.equal(listed(await it.as(undefined, 'GET', MAIN)), [])
   assert.is(refused(await it.as(undefined, 'GET', '/registry/acme-all/v0.1/servers')), '403 forbidden_claims')
   assert.equal(listed(await it.as('super-admin', 'GET', MAIN)), ALL)
@@ -137,7 +140,7 @@ test('a public path shows nothing that carries claims, and nothing without, unde
 
 test('tokens of several issuers, opaque ones among them; new rules act on reload', async () => {
   const other = await startIdentityProvider()
-  const it = await start({})
+  await start({})
   const { folder } = it.registry
   await writeFile(join(folder.directory, 'secret'), introspectionClient.secret)
   const opaque = other.grant({ aud: 'https://other.example', sub: 'carol', ...platform })
@@ -174,7 +177,7 @@ test('tokens of several issuers, opaque ones among them; new rules act on reload
 })
 
 test('bad bodies: limits, types, depth, and all findings at once', async () => {
-  const it = await start({ mode: 'anonymous', config: { limits: { bodyBytes: 2048 } } })
+  await start({ mode: 'anonymous', config: { limits: { bodyBytes: 2048 } } })
   const post = (body: unknown) => it.as(undefined, 'POST', '/v1/entries', body)
   assert.is(refused(await post({ server: server('a/b', '1.0.0', { description: 'x'.repeat(3000) }) })), '413 too_large')
   assert.is(refused(await post('{"server":')), '400 parse_error')
@@ -219,7 +222,7 @@ test('bad bodies: limits, types, depth, and all findings at once', async () => {
 
 for (const date of ['2025-12-11', '2025-10-17', '2025-10-11', '2025-09-29', '2025-09-16'])
   test(`a document under the schema of ${date} is published as it is`, async () => {
-    const it = await start({ mode: 'anonymous' })
+    await start({ mode: 'anonymous' })
     const document = {
       $schema: `https://static.modelcontextprotocol.io/schemas/${date}/server.schema.json`,
       ...server('com.acme/dated'),

@@ -7,20 +7,21 @@ import {
   labels,
   registryFile,
   server,
-  startRegistry,
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
+import { endRegistry, registryOver } from '../../../support/registry/source-registry.ts'
 
 let registry: TestRegistry
 
 const names = ['com.example/a', 'com.example/b', 'io.other/c']
 test.before.each(async () => {
-  registry = await startRegistry({
+  registry = await registryOver({
     own: registryFile(names.map((name) => server(name))),
     more: registryFile([server('com.example/a', '9.0.0'), server('io.more/d')]),
   })
 })
 test.after.each(() => registry.close())
+test.after(endRegistry)
 
 const files = { own: 'own.json', more: 'more.json' }
 const filtered = (filter: object) => {

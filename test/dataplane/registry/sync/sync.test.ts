@@ -17,6 +17,9 @@ import {
   startRegistry,
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
+import { endRegistry, registryOver } from '../../../support/registry/source-registry.ts'
+
+test.after(endRegistry)
 
 const a1 = server('com.example/a', '1.0.0')
 const a2 = server('com.example/a', '2.0.0')
@@ -54,7 +57,7 @@ const shows = (registry: TestRegistry, wanted: readonly string[], query = '') =>
 
 withRegistry(
   'an edited file is served at once: added, changed, removed',
-  () => startRegistry({ own: registryFile([a1]) }),
+  () => registryOver({ own: registryFile([a1]) }),
   async (registry) => {
     await registry.folder.write('own.json', registryFile([a1, a2, b1]))
     await shows(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
@@ -74,7 +77,7 @@ withRegistry(
 
 withRegistry(
   'who follows changes learns of them by updated_since, of removals too',
-  () => startRegistry({ own: registryFile([a1, a2, b1]) }),
+  () => registryOver({ own: registryFile([a1, a2, b1]) }),
   async (registry) => {
     const since = official(await registry.one('/servers/com.example%2Fa/versions/1.0.0')).updatedAt
     await registry.folder.write('own.json', registryFile([a1, { ...b1, title: 'B' }]))
@@ -99,7 +102,7 @@ withRegistry(
 
 withRegistry(
   'a name that leaves the first source comes from the next one',
-  () => startRegistry({ first: registryFile([a1, b1]), second: registryFile([a2]) }),
+  () => registryOver({ first: registryFile([a1, b1]), second: registryFile([a2]) }),
   async (registry) => {
     await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
     await registry.folder.write('first.json', registryFile([b1]))
@@ -114,7 +117,7 @@ withRegistry(
 
 withRegistry(
   'bad entries are left out and told of; the rest is served',
-  () => startRegistry({ own: registryFile([a1, { name: 'bad' }, b1]) }),
+  () => registryOver({ own: registryFile([a1, { name: 'bad' }, b1]) }),
   async (registry) => {
     await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
     const { state, servers, leftOut, problems, error } = await registry.source('own')
@@ -131,7 +134,7 @@ const broken: [string, string, string][] = [
 for (const [what, text, code] of broken)
   withRegistry(
     `a file that is broken as a whole keeps the last good state: ${what}`,
-    () => startRegistry({ own: registryFile([a1]), other: registryFile([]) }),
+    () => registryOver({ own: registryFile([a1]), other: registryFile([]) }),
     async (registry) => {
       const good = await registry.source('own')
       await registry.folder.write('own.json', text)
@@ -209,7 +212,7 @@ withRegistry(
 
 withRegistry(
   'the same bytes again write nothing and are not parsed; other bytes with the same entries write none of them',
-  () => startRegistry({ own: registryFile([a1, { name: 'bad' }]) }),
+  () => registryOver({ own: registryFile([a1, { name: 'bad' }]) }),
   async (registry) => {
     const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
     const commits = () => database.prepare('pragma data_version').get()?.['data_version']
