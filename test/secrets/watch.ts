@@ -60,8 +60,8 @@ const nameOf = (file = 'process'): string => file.split('/').at(-1) ?? file
 
 /** Commands that tell a secret to whoever started them; what becomes of that is output, and is looked at. */
 function tellsItsStarter(name: string, args: readonly string[]): boolean {
-  // git repeats the URL that it was given, kubectl gives a token to who asks for one, a browser the page with its fields.
-  return name === 'git' || / create token /.test(args.join(' ')) || args.includes('--dump-dom')
+  // git repeats the URL that it was given, kubectl gives a token to who asks for one.
+  return name === 'git' || / create token /.test(args.join(' '))
 }
 
 function watchProcess({ spawnfile, spawnargs, stdout, stderr }: ChildProcess): void {

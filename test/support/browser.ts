@@ -1,18 +1,12 @@
-import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { writeFile } from 'node:fs/promises'
 import { type Browser, launch } from 'puppeteer-core'
 import { BROWSERS } from '../setup/needs.ts'
 import { programPath } from '../setup/program.ts'
 
-const run = promisify(execFile)
-
 export interface Look {
   /** The document as the browser has it, after it was laid out. */
   readonly dom: string
-  /** What the browser says in its console: refused content among it. */
+  /** What the browser says in its console: refused content and errors of scripts among it. */
   readonly console: string
   /** PNG. */
   readonly picture: Buffer
@@ -24,44 +18,42 @@ export interface LookOptions {
   readonly dark?: boolean
   /** Where the picture is kept for people to look at. */
   readonly keep?: string
+  /** The browser of the file; absent: one is started for this look alone. */
+  readonly browser?: Browser
 }
 
 /** Opens a page in Chromium. */
-export async function look(
-  url: string,
-  { width = 1200, height = 900, dark = false, keep }: LookOptions = {},
-): Promise<Look> {
-  const folder = await mkdtemp(join(tmpdir(), 'portico-browser-'))
-  const picture = keep ?? join(folder, 'page.png')
-  const options = (profile: string, more: string) => [
-    '--headless',
-    '--no-sandbox',
-    '--disable-gpu',
-    '--no-first-run',
-    '--disable-background-networking',
-    '--hide-scrollbars',
-    '--enable-logging=stderr',
-    `--user-data-dir=${join(folder, profile)}`,
-    `--window-size=${width},${height}`,
-    `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`,
-    more,
-    url,
-  ]
-  const browser = browserPath()
-  const limits = { timeout: 60_000, maxBuffer: 1 << 26 }
+export async function look(url: string, { browser, ...options }: LookOptions = {}): Promise<Look> {
+  if (browser !== undefined) return lookIn(browser, url, options)
+  const own = await startBrowser()
   try {
-    const dom = await run(browser, options('first', '--dump-dom'), limits)
-    await run(browser, options('second', `--screenshot=${picture}`), limits)
-    return {
-      dom: dom.stdout,
-      console: dom.stderr
-        .split('\n')
-        .filter((line) => line.includes('CONSOLE'))
-        .join('\n'),
-      picture: await readFile(picture),
-    }
+    return await lookIn(own, url, options)
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    await own.close()
+  }
+}
+
+async function lookIn(
+  browser: Browser,
+  url: string,
+  { width = 1200, height = 900, dark = false, keep }: LookOptions,
+): Promise<Look> {
+  const page = await browser.newPage()
+  try {
+    const said: string[] = []
+    page.on('console', (message) => {
+      // The status of the page itself is no news.
+      if (message.location().url !== url || !message.text().startsWith('Failed to load')) said.push(message.text())
+    })
+    page.on('pageerror', (error) => said.push(String(error)))
+    await page.setViewport({ width, height })
+    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }])
+    await page.goto(url)
+    const picture = Buffer.from(await page.screenshot())
+    if (keep !== undefined) await writeFile(keep, picture)
+    return { dom: await page.content(), console: said.join('\n'), picture }
+  } finally {
+    await page.close()
   }
 }
 

@@ -173,7 +173,7 @@ test('looks as it should at every size; a failure is a page of the same make', a
     ['/consent', { width: 380, dark: true }],
     ['/failed', {}],
   ] as const) {
-    const { console: said, dom } = await look(site.origin + path, options)
+    const { console: said, dom } = await look(site.origin + path, { ...options, browser })
     assert.is(said, '')
     assert.match(dom, '<h1>')
   }

@@ -85,7 +85,7 @@ test('what providers say of people stays text, and what they don’t say is not 
 
 test('looks as it should at every size', async () => {
   for (const options of [{}, { width: 380, dark: true }]) {
-    const { console: said, dom } = await look(`${origin}/oauth/link`, options)
+    const { console: said, dom } = await look(`${origin}/oauth/link`, { ...options, browser })
     assert.is(said, '')
     assert.match(dom, '<h1>')
   }

@@ -219,7 +219,7 @@ test('looks as it should at every size', async () => {
     ['/signed-out', {}],
     ['/signed-out', { width: 380, dark: true }],
   ] as const) {
-    const { console: said, dom } = await look(origin + path, options)
+    const { console: said, dom } = await look(origin + path, { ...options, browser })
     assert.is(said, '')
     assert.match(dom, '<h1>')
   }

@@ -4,11 +4,12 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import type { Browser } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { gatewaySetups } from '../../../../dataplane/gateway/page/gateway-setups.ts'
 import { toolSummaries } from '../../../../dataplane/gateway/page/tool-summaries.ts'
-import { look } from '../../../support/browser.ts'
+import { look, startBrowser } from '../../../support/browser.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
@@ -27,6 +28,7 @@ const login = {
 let good: McpTestServer
 let hostile: RawServer
 let gateway: GatewayUnderTest
+let browser: Browser
 
 /** A gateway whose backends have all been asked. */
 async function started(config: TestConfig): Promise<GatewayUnderTest> {
@@ -37,6 +39,7 @@ async function started(config: TestConfig): Promise<GatewayUnderTest> {
 }
 
 test.before(async () => {
+  browser = await startBrowser()
   good = await startMcpServer({ name: 'good' })
   hostile = await startRawServer({
     era: 'legacy',
@@ -53,8 +56,9 @@ test.before(async () => {
   })
 })
 test.after(async () => {
-  await gateway.close()
-  await Promise.all([good.close(), hostile.close()])
+  await browser?.close()
+  await gateway?.close()
+  await Promise.all([good?.close(), hostile?.close()])
 })
 
 const ask = async (base: string, accept: string, path = '/', method = 'GET') => {
@@ -244,8 +248,8 @@ test('what is shown to type works as it stands', async () => {
 })
 
 test('in a browser: laid out, nothing refused, light and dark', async () => {
-  const light = await look(gateway.base)
-  const dark = await look(gateway.base, { dark: true })
+  const light = await look(gateway.base, { browser })
+  const dark = await look(gateway.base, { browser, dark: true })
   assert.equal([light.console, dark.console], ['', ''])
   assert.not.equal(light.picture, dark.picture)
   assert.match(light.dom, 'good_echo')
@@ -257,7 +261,7 @@ test('words without an end stay within a narrow window', async () => {
   using folder = temporaryFolder()
   const measure = '<script>document.title = document.documentElement.scrollWidth</script></body>'
   const file = folder.write('page.html', (await ask(gateway.base, BROWSER)).text.replace('</body>', measure))
-  const { dom } = await look(pathToFileURL(file).href, { width: 500 })
+  const { dom } = await look(pathToFileURL(file).href, { browser, width: 500 })
   assert.is(/<title>(.*)<\/title>/.exec(dom)?.[1], '500')
 })
 
