@@ -1,26 +1,10 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { startGateway } from './gateway.ts'
 
-/**
- * What the conformance suite takes for a client: a gateway with the suite's server as its only backend, and a client
- * that does through it whatever there is to do. Usage: conformance-driver.ts <url of the suite's server>
- */
-
-interface Context {
+/** What the suite tells a client of a scenario. */
+export interface ClientContext {
   readonly toolCalls?: readonly { readonly name: string; readonly arguments: Record<string, unknown> }[]
 }
-
-const url = process.argv.at(-1) as string
-const context = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}') as Context
-const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'suite', url }] })
-const client = new Client(
-  { name: 'driver', version: '1.0.0' },
-  {
-    capabilities: { elicitation: { form: { applyDefaults: true } }, sampling: {}, roots: {} },
-    versionNegotiation: { mode: 'auto' },
-  },
-)
-client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: {} }))
 
 const values: Readonly<Record<string, unknown>> = { number: 5, integer: 5, boolean: true, object: {}, array: [] }
 
@@ -29,24 +13,38 @@ function argumentsFor(schema: unknown): Record<string, unknown> {
   return Object.fromEntries(Object.entries(properties).map(([name, { type = '' }]) => [name, values[type] ?? 'text']))
 }
 
-try {
-  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
-  const { tools } = await client.listTools()
-  for (const { name, inputSchema } of tools) {
-    const asked = (context.toolCalls ?? []).filter((call) => call.name === name).map((call) => call.arguments)
-    const schema = tools.find((tool) => tool.name !== name)?.inputSchema
-    const own = { ...argumentsFor(inputSchema), ...(name === 'json_schema_echo' ? { schema } : {}) }
-    // The suite judges by what its server sees: some of its tools are there to fail.
-    for (const args of asked.length > 0 ? asked : [own])
-      await client.callTool({ name, arguments: args }).catch(() => {})
+/**
+ * Does what the conformance suite wants of a client: starts a gateway with the suite's server as its only backend, and
+ * does through it whatever there is to do.
+ */
+export async function driveGateway(url: string, context: ClientContext): Promise<void> {
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'suite', url }] })
+  const client = new Client(
+    { name: 'driver', version: '1.0.0' },
+    {
+      capabilities: { elicitation: { form: { applyDefaults: true } }, sampling: {}, roots: {} },
+      versionNegotiation: { mode: 'auto' },
+    },
+  )
+  client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: {} }))
+  try {
+    await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+    const { tools } = await client.listTools()
+    for (const { name, inputSchema } of tools) {
+      const asked = (context.toolCalls ?? []).filter((call) => call.name === name).map((call) => call.arguments)
+      const schema = tools.find((tool) => tool.name !== name)?.inputSchema
+      const own = { ...argumentsFor(inputSchema), ...(name === 'json_schema_echo' ? { schema } : {}) }
+      // The suite judges by what its server sees: some of its tools are there to fail.
+      for (const args of asked.length > 0 ? asked : [own])
+        await client.callTool({ name, arguments: args }).catch(() => {})
+    }
+    const capabilities = client.getServerCapabilities()
+    if (capabilities?.prompts !== undefined)
+      for (const { name } of (await client.listPrompts()).prompts) await client.getPrompt({ name }).catch(() => {})
+    if (capabilities?.resources !== undefined)
+      for (const { uri } of (await client.listResources()).resources) await client.readResource({ uri }).catch(() => {})
+  } finally {
+    await client.close()
+    await gateway.close()
   }
-  const capabilities = client.getServerCapabilities()
-  if (capabilities?.prompts !== undefined)
-    for (const { name } of (await client.listPrompts()).prompts) await client.getPrompt({ name }).catch(() => {})
-  if (capabilities?.resources !== undefined)
-    for (const { uri } of (await client.listResources()).resources) await client.readResource({ uri }).catch(() => {})
-} finally {
-  await client.close()
-  await gateway.close()
 }
-process.exit(0)

@@ -1,9 +1,14 @@
 import { spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { orFail } from '../or-fail.ts'
+import type { ClientContext } from './conformance-driver.ts'
 
 /** One check of a scenario, as the suite has written it. */
 export interface Check {
@@ -23,17 +28,41 @@ const SUITE = fileURLToPath(
   new URL('../../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
 )
 
+const COMMAND = fileURLToPath(new URL('conformance-command.ts', import.meta.url))
+
 /** Runs the conformance suite's frozen set of server scenarios for a revision against an MCP endpoint. */
 export async function runConformance(url: string, requirements: string): Promise<ConformanceResult> {
   return runSuite(['server', '--url', url, '--requirements', requirements])
 }
 
-/** Runs one of the suite's client scenarios against a program that gets the URL of the suite's server. */
-export async function runClientScenario(script: URL, scenario: string): Promise<readonly string[]> {
-  const command = `${process.execPath} ${fileURLToPath(script)}`
-  const results = await runSuite(['client', '--command', command, '--scenario', scenario])
-  const [checks] = results.values()
-  return checks === undefined ? ['did not run'] : failuresOf(checks)
+/**
+ * Runs client scenarios of the suite, all at once. `drive` is the client: it gets the URL of the suite's server of one
+ * scenario, and what the suite tells a client of it.
+ */
+export async function runClientScenarios(
+  scenarios: readonly string[],
+  drive: (url: string, context: ClientContext) => Promise<void>,
+): Promise<ConformanceResult> {
+  const server = createServer(
+    orFail(async (request: IncomingMessage, response: ServerResponse) => {
+      const { url, context } = (await json(request)) as { url: string; context: ClientContext }
+      await drive(url, context).catch((error: unknown) => {
+        console.error(error)
+        response.statusCode = 500
+      })
+      response.end()
+    }),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  // The suite has no list to choose from: for all other scenarios the shell does nothing.
+  const command = `exec ${process.execPath} ${COMMAND} http://127.0.0.1:${port} "$0"`
+  const chosen = `sh -c 'case $MCP_CONFORMANCE_SCENARIO in ${scenarios.join('|')}) ${command} ;; esac'`
+  try {
+    return await runSuite(['client', '--suite', 'all', '--command', chosen])
+  } finally {
+    server.close()
+  }
 }
 
 /**
