@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { postPlainly } from '../../../support/gateway/plain-post.ts'
 import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { digest, sampleOf, variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
 import { ANSWERS, RESULTS, UNASKED } from '../../../support/servers/backend-messages.ts'
@@ -98,13 +99,11 @@ class Hostile {
       [asked, headers],
       [inSession, await this.session()],
     ] as const) {
-      const leaving = AbortSignal.timeout(250)
-      const init = { method: 'POST', headers: { ...BASE_HEADERS, ...head }, body: text, signal: leaving }
       // A client that is asked something does not answer here: it goes.
-      const response = await fetch(this.gateway.url, init).catch(() => undefined)
-      const given = await response?.text().catch(() => '')
-      assert.ok(response === undefined || [200, 400, 404].includes(response.status), `${response?.status} for ${what}`)
-      assert.not.match(given ?? '', /node:internal|\.ts:\d/, what)
+      const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...head }, body: text, leaveAfterMs: 250 }
+      const given = await postPlainly(sent)
+      assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
+      assert.not.match(given?.text ?? '', /node:internal|\.ts:\d/, what)
     }
   }
 
@@ -194,7 +193,7 @@ for (const era of ['legacy', 'modern'] as const) {
         for (const stream of hostile.streams)
           stream.write(events('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'))
         if (hostile.streams.size > 0)
-          await eventually(`a look (${what})`, () => hostile.backend.calls('tools/list').length > before, 1_000).catch(
+          await eventually(`a look (${what})`, () => hostile.backend.calls('tools/list').length > before, 100).catch(
             () => {},
           )
         await hostile.call(what)

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { postPlainly } from '../../../support/gateway/plain-post.ts'
 import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { sampleOf, type Variant, variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
 import { ANSWERS, RESULTS, UNASKED } from '../../../support/servers/backend-messages.ts'
@@ -81,12 +82,11 @@ class Hostile {
   }
 
   async #orderly(body: string, headers: Headers, what: string): Promise<void> {
-    const init = { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body, signal: AbortSignal.timeout(300) }
     // A client that is asked something, or whose answer never comes, goes.
-    const response = await fetch(this.gateway.url, init).catch(() => undefined)
-    const given = await response?.text().catch(() => '')
-    assert.ok(response === undefined || [200, 400, 404].includes(response.status), `${response?.status} for ${what}`)
-    assert.not.match(given ?? '', /node:internal|\.ts:\d/, what)
+    const sent = { url: this.gateway.url, headers: { ...BASE_HEADERS, ...headers }, body, leaveAfterMs: 300 }
+    const given = await postPlainly(sent)
+    assert.ok(given === undefined || [200, 400, 404].includes(given.status), `${given?.status} for ${what}`)
+    assert.not.match(given?.text ?? '', /node:internal|\.ts:\d/, what)
   }
 
   async isServedAsBefore(what: string): Promise<void> {
