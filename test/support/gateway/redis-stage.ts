@@ -51,17 +51,16 @@ export class RedisStage {
     return replicas
   }
 
-  /** The same as processes of their own, which may be killed. */
-  async twoProcesses(more: Partial<TestConfig> = {}): Promise<[GatewayReplica, GatewayReplica]> {
+  /** The same, of which the first is a process of its own: it may be killed. */
+  async oneToKill(more: Partial<TestConfig> = {}): Promise<[GatewayReplica, GatewayUnderTest]> {
+    const config = this.config(more)
     const standard = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } }
-    const folder = temporaryFolder({ 'gateway.yaml': JSON.stringify({ ...standard, ...this.config(more) }) })
+    const folder = temporaryFolder({ 'gateway.yaml': JSON.stringify({ ...standard, ...config }) })
     this.cleanups.push(() => folder[Symbol.dispose]())
-    const start = async () => {
-      const replica = await GatewayReplica.start(join(folder.path, 'gateway.yaml'))
-      this.cleanups.push(() => replica.end())
-      return replica
-    }
-    // One after the other: where the second does not start, the first is cleaned up.
-    return [await start(), await start()]
+    const other = await startGateway(config)
+    this.cleanups.push(() => other.close())
+    const replica = await GatewayReplica.start(join(folder.path, 'gateway.yaml'))
+    this.cleanups.push(() => replica.end())
+    return [replica, other]
   }
 }

@@ -41,7 +41,9 @@ export class GatewayReplica {
   /** HTTP status of the readiness probe; 0 where nobody answers. */
   async readiness(): Promise<number> {
     try {
-      return (await fetch(`http://127.0.0.1:${this.adminPort}/readyz`)).status
+      // Before it listens its port may be somebody's who does not answer.
+      const signal = AbortSignal.timeout(5_000)
+      return (await fetch(`http://127.0.0.1:${this.adminPort}/readyz`, { signal })).status
     } catch {
       return 0
     }

@@ -87,22 +87,42 @@ const outcomeOf = (answer: Promise<Response>) =>
 const lettingIn = (token: string) =>
   postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })
 
-test('a code that it has issued is redeemed at the other one, once', async () => {
-  const client = person('alice')
-  const first = await toCallback(client, there(client.authorizeUrl()))
-  const second = await toCallback(client, there(first))
-  const { url } = await client.agent.follow(there(second), isRedirect)
-  const code = secret(new URL(url).searchParams.get('code') ?? '')
+test('whoever has a code of it, or is between two steps, goes on at the other one', async () => {
+  const [issued, asked, atFirst, atSecond] = [person('alice'), person('ann'), person('ben'), person('cid')]
+  const { url: answered } = await issued.agent.follow(
+    there(await toCallback(issued, there(await toCallback(issued, there(issued.authorizeUrl()))))),
+    isRedirect,
+  )
+  const code = secret(new URL(answered).searchParams.get('code') ?? '')
+  const url = there(asked.authorizeUrl())
+  const question = consentOf(await (await asked.agent.get(url)).text(), url)
+  const first = await toCallback(atFirst, there(atFirst.authorizeUrl()))
+  const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))
   await replica.end()
-  const answers = await Promise.all(Array.from({ length: 4 }, () => client.exchange(code)))
+
+  // The code is redeemed once.
+  const answers = await Promise.all(Array.from({ length: 4 }, () => issued.exchange(code)))
   const given = answers.filter(({ ok }) => ok)
   assert.is(given.length, 1)
   for (const answer of given) await tokensOf(answer)
   for (const answer of answers) if (!answer.ok) assert.is(await refusal(answer), '400 invalid_grant')
-  assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  assert.is(await refusal(issued.exchange(code)), '400 invalid_grant')
   // Somebody else may have had the code (RFC 6749 section 4.1.2): the next login counts.
-  const { access_token: token } = await client.login()
-  assert.is((await lettingIn(token)).status, 200)
+  const { access_token: next } = await issued.login()
+  assert.is((await lettingIn(next)).status, 200)
+
+  const { action = '', token = '' } = question ?? {}
+  const here = action.replace(new URL(replica.url).origin, server.issuer)
+  const allowed = await asked.agent.post(here, { token, decision: 'allow' })
+  for (const [client, at] of [
+    [asked, allowed.headers.get('location') ?? ''],
+    [atFirst, first],
+    [atSecond, second],
+  ] as const) {
+    const end = await client.agent.follow(at, isRedirect)
+    const code = secret(new URL(end.url).searchParams.get('code') ?? '')
+    assert.is((await lettingIn((await tokensOf(await client.exchange(code))).access_token)).status, 200)
+  }
 })
 
 test('a code is redeemed at most once where it is killed while it redeems it', async () => {
@@ -125,27 +145,6 @@ test('a code is redeemed at most once where it is killed while it redeems it', a
   else assert.is(await refusal(answer), '400 invalid_grant')
   assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
   assert.is((await lettingIn((await client.login()).access_token)).status, 200)
-})
-
-test('whoever is between two steps goes on at the other one', async () => {
-  const [asked, atFirst, atSecond] = [person('ann'), person('ben'), person('cid')]
-  const url = there(asked.authorizeUrl())
-  const question = consentOf(await (await asked.agent.get(url)).text(), url)
-  const first = await toCallback(atFirst, there(atFirst.authorizeUrl()))
-  const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))
-  await replica.end()
-  const { action = '', token = '' } = question ?? {}
-  const here = action.replace(new URL(replica.url).origin, server.issuer)
-  const allowed = await asked.agent.post(here, { token, decision: 'allow' })
-  for (const [client, at] of [
-    [asked, allowed.headers.get('location') ?? ''],
-    [atFirst, first],
-    [atSecond, second],
-  ] as const) {
-    const end = await client.agent.follow(at, isRedirect)
-    const code = secret(new URL(end.url).searchParams.get('code') ?? '')
-    assert.is((await lettingIn((await tokensOf(await client.exchange(code))).access_token)).status, 200)
-  }
 })
 
 test('whoever it was just asking a provider for begins anew, and nothing of the half login is of use', async () => {

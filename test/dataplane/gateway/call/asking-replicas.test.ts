@@ -183,8 +183,7 @@ test('a replica that stops waits for calls whose clients have come back elsewher
 })
 
 test('when the replica that has the call is killed, its client is told soon, before and during the retry', async () => {
-  const [one, two] = await stage.twoProcesses()
-
+  const [one, two] = await stage.oneToKill()
   const [before, during] = [await asked(one.url), await asked(one.url)]
   let answered = false
   onAnswer = () => {
@@ -201,7 +200,7 @@ test('when the replica that has the call is killed, its client is told soon, bef
 })
 
 test('when the replica that has the client is killed, the call is cancelled soon', async () => {
-  const [one, two] = await stage.twoProcesses()
+  const [two, one] = await stage.oneToKill()
   onAnswer = () => {}
   const waiting = call(two.url, retry(await asked(one.url))).catch(() => {})
   await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)

@@ -24,16 +24,15 @@ const call = async (url: string, session: SessionHeaders): Promise<EventReader> 
 const listen = async (url: string, session: SessionHeaders, after?: string): Promise<EventReader> =>
   (await EventReader.listen(url, session, after)).leftBy(cleanups)
 
-/** A call at one of two processes whose client has come back to its answer at the other. */
-async function resumedElsewhere() {
-  const [one, two] = await replicas.twoProcesses({ role: 'proxy' })
+/** A call at one of two replicas whose client has come back to its answer at the other. */
+async function resumedElsewhere(one: { readonly url: string }, two: { readonly url: string }) {
   const session = await openSession(one.url)
   const broken = await call(one.url, session)
   await broken.leave()
   const back = await listen(two.url, session, broken.lastId)
   stage.log('live')
   await eventually('what comes', () => back.texts.includes('live'))
-  return { one, two, session, back }
+  return { session, back }
 }
 
 test('another replica gives what was missed of an answer, and what still comes', async () => {
@@ -121,7 +120,8 @@ test('the answer that went with its replica is an error', async () => {
 })
 
 test('when the replica that has an answer is killed, the client that resumed it elsewhere learns that soon', async () => {
-  const { one, two, session, back } = await resumedElsewhere()
+  const [one, two] = await replicas.oneToKill({ role: 'proxy' })
+  const { session, back } = await resumedElsewhere(one, two)
   await one.end('SIGKILL')
   await eventually('the end', () => back.ended)
   assert.equal(
@@ -135,7 +135,8 @@ test('when the replica that has an answer is killed, the client that resumed it 
 })
 
 test('when the replica that has the client is killed, the answer waits for that where it is made', async () => {
-  const { one, two, session, back } = await resumedElsewhere()
+  const [two, one] = await replicas.oneToKill({ role: 'proxy' })
+  const { session, back } = await resumedElsewhere(one, two)
   await two.end('SIGKILL')
   stage.answer()
   const home = await listen(one.url, session, back.lastId)

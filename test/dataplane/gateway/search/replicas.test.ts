@@ -271,7 +271,7 @@ test('a tool that is called by call_tool and asks is answered at the other repli
 })
 
 test('a replica that has ended is missed by nobody: the other finds and calls in the same session', async () => {
-  const [one, two] = await stage.twoProcesses({ backends: backends(), optimizer: {} })
+  const [one, two] = await stage.oneToKill({ backends: backends(), optimizer: {} })
   const call = await clientOf('legacy', one.url)
   for (const { url } of [one, two])
     await eventually('its tools', async () => (await find(call, url, 'echo')).length === 2)

@@ -381,7 +381,7 @@ test('a cancellation reaches the replica that runs the request', async () => {
 })
 
 test('a replica killed in mid-session costs its clients nothing but their streams', async () => {
-  const [one, two] = await stage.twoProcesses()
+  const [one, two] = await stage.oneToKill()
   const front = await startTcpFront(one.port)
   cleanups.push(() => front.close())
   const url = `http://127.0.0.1:${front.port}/mcp`
@@ -396,7 +396,7 @@ test('a replica killed in mid-session costs its clients nothing but their stream
   for (const client of clients)
     assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '1' } })), 'b: 1')
   backend.seen.length = 0
-  front.choose(two.port)
+  front.choose(Number(new URL(two.url).port))
   await one.end('SIGKILL')
   // A request that is written to a connection before its end is read is lost with it.
   await eventually('their connections have ended', () => front.open(one.port) === 0)

@@ -6,7 +6,6 @@ import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { RedisStage } from '../../../support/gateway/redis-stage.ts'
-import type { GatewayReplica } from '../../../support/gateway/replica.ts'
 import { logged } from '../../../support/gateway/stage.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -44,7 +43,7 @@ async function startSpeaker(): Promise<{ say(text: string): boolean; streams(): 
   return { say, streams: () => streams }
 }
 
-const twoProcesses = (): Promise<[GatewayReplica, GatewayReplica]> => replicas.twoProcesses({ role: 'proxy' })
+const oneToKill = () => replicas.oneToKill({ role: 'proxy' })
 
 const call = (number: number) => rpc('tools/call', { name: 't', arguments: { number } })
 
@@ -57,7 +56,7 @@ async function listen(url: string, session: Record<string, string>, after?: stri
 
 test('a session with a backend that one replica opens is heard at the other, and outlives its replica', async () => {
   const { say, streams } = await startSpeaker()
-  const [one, two] = await twoProcesses()
+  const [two, one] = await oneToKill()
   const session = await openSession(one.url)
   const stream = await listen(one.url, session)
   assert.is(streams(), 0)
@@ -75,7 +74,7 @@ test('a session with a backend that one replica opens is heard at the other, and
 
 test('a client that listens elsewhere takes its backends’ streams along', async () => {
   const { say, streams } = await startSpeaker()
-  const [one, two] = await twoProcesses()
+  const [one, two] = await oneToKill()
   const session = await openSession(one.url)
   const first = await listen(one.url, session)
   await eventually('what it says', async () => {
