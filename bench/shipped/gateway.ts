@@ -1,0 +1,32 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Shipped } from './image.ts'
+import { type Process, startProcess } from './process.ts'
+
+/** A gateway under measurement. */
+export interface Gateway extends Process {
+  readonly origin: string
+  readonly adminOrigin: string
+}
+
+const READY = /^\{.*"msg":"the gateway serves".*\}$/m
+const ANYWHERE = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
+let started = 0
+
+/**
+ * Starts the gateway of a checkout by the command line of its image, with a configuration and environment variables of its
+ * own. Rejects with its findings where it does not take them.
+ */
+export async function startGateway(
+  { command }: Shipped,
+  directory: string,
+  config: object,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Gateway> {
+  const file = join(directory, `gateway-${started++}.json`)
+  await writeFile(file, JSON.stringify(config))
+  const line = [...command, 'serve', 'gateway', '--config', file, ...ANYWHERE]
+  const process = await startProcess(line, { NODE_ENV: 'production', ...env }, READY)
+  const { url, adminUrl } = JSON.parse(READY.exec(process.output)?.[0] as string)
+  return { ...process, origin: new URL(url).origin, adminOrigin: new URL(adminUrl).origin }
+}

@@ -1,0 +1,47 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+/** A checkout as its image has it: the command line, on the bundle. */
+export interface Shipped {
+  /** Program and arguments; what `portico` is to do comes after them. */
+  readonly command: readonly string[]
+  remove(): Promise<void>
+}
+
+const WRITE_CODE = `
+const [, script, dist] = process.argv
+const { startCodes } = await import(script)
+const { writeFileSync } = await import('node:fs')
+for (const [name, code] of await startCodes(dist)) writeFileSync(dist + '/' + name, code)`
+
+/**
+ * Bundles a checkout, with the code for its start where it has that, and takes the command line from its Dockerfile. Older
+ * checkouts do as well. Node is the one that runs this.
+ */
+export async function buildShipped(root: string): Promise<Shipped> {
+  const folder = await mkdtemp(join(tmpdir(), 'portico-shipped-'))
+  const dist = join(folder, 'dist')
+  run([join(root, 'bundle.ts'), dist])
+  const startCode = join(root, 'image/start-code.ts')
+  if (existsSync(startCode)) run(['--input-type=module', '-e', WRITE_CODE, pathToFileURL(startCode).href, dist])
+  const launcher = join(folder, 'portico')
+  const text = await readFile(join(root, 'image/portico'), 'utf8')
+  await writeFile(launcher, text.replaceAll('/app/dist', dist))
+  const entrypoint = /^ENTRYPOINT (\[.*\])$/m.exec(await readFile(join(root, 'Dockerfile'), 'utf8'))
+  if (entrypoint === null) throw new Error(`${root}/Dockerfile has no ENTRYPOINT`)
+  const [, ...flags] = JSON.parse(entrypoint[1] as string) as string[]
+  const command = [process.execPath, ...flags.slice(0, -1), launcher]
+  return { command, remove: () => rm(folder, { recursive: true }) }
+}
+
+function run(args: readonly string[]): void {
+  const { status, stderr } = spawnSync(process.execPath, args, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    encoding: 'utf8',
+  })
+  if (status !== 0) throw new Error(`the bundle could not be made: ${stderr}`)
+}

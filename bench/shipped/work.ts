@@ -1,0 +1,101 @@
+import { Client } from 'undici'
+import { type LoadRequest, send } from '../gateway/load.ts'
+import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.ts'
+
+/** The work that is measured: calls of tools, lists of tools, sessions from their first to their last request. */
+export const KINDS = ['call', 'list', 'session'] as const
+export type Kind = (typeof KINDS)[number]
+
+interface Endpoint {
+  readonly origin: string
+  readonly era: Era
+  /** The names that a worker calls, by the worker and the count of its requests. */
+  name(worker: number, count: number): string
+  /** The callers' tokens; none where callers are anonymous. */
+  readonly tokens: readonly string[]
+  /** Whether it knows sessions; one that passes everything on does not. */
+  readonly hasSessions: boolean
+}
+
+/** Ends after so many seconds, or when each worker has done it so often. */
+interface Extent {
+  readonly seconds: number
+  readonly each?: number
+}
+
+/** The clients of one endpoint, each with a connection, and a session where the era has them. */
+export interface Work {
+  /** Does it on all connections at a time, checks every answer, and gives how often it was done. */
+  run(kind: Kind, extent: Extent): Promise<number>
+  close(): Promise<void>
+}
+
+export async function openWork(endpoint: Endpoint, workers: number): Promise<Work> {
+  const { origin, era, tokens } = endpoint
+  const clients = Array.from({ length: workers }, () => new Client(origin, { pipelining: 1, keepAliveTimeout: 60_000 }))
+  const hasSessions = era === 'legacy' && endpoint.hasSessions
+  const sessions = hasSessions
+    ? await Promise.all(clients.map((_, worker) => openSession(`${origin}/mcp`, tokens[worker % tokens.length])))
+    : []
+
+  const withToken = (request: LoadRequest, worker: number, count: number): LoadRequest => {
+    // A session is its caller's: there a worker is one caller.
+    const token = tokens[(worker + (hasSessions ? 0 : count * workers)) % tokens.length]
+    return token === undefined
+      ? request
+      : { ...request, headers: [...request.headers, 'authorization', `Bearer ${token}`] }
+  }
+  const callOf = (worker: number, count: number, session = sessions[worker]) =>
+    withToken(toolCall(era, session, endpoint.name(worker, count), worker, count), worker, count)
+  const kinds: Readonly<Record<Kind, (client: Client, worker: number, count: number) => Promise<unknown>>> = {
+    call: (client, worker, count) => send(client, callOf(worker, count)),
+    list: (client, worker, count) => send(client, withToken(toolsList(era, sessions[worker]), worker, count)),
+    session: (client, worker, count) =>
+      doSession(client, tokens[worker % tokens.length], (session) => callOf(worker, count, session)),
+  }
+
+  return {
+    async run(kind, { seconds, each = Number.POSITIVE_INFINITY }) {
+      const until = performance.now() + seconds * 1000
+      const done = await Promise.all(
+        clients.map(async (client, worker) => {
+          let count = 0
+          for (; performance.now() < until && count < each; count++) await kinds[kind](client, worker, count)
+          return count
+        }),
+      )
+      return done.reduce((sum, one) => sum + one, 0)
+    },
+    close: async () => void (await Promise.all(clients.map((client) => client.close()))),
+  }
+}
+
+const INITIALIZE = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bench', version: '1' } },
+})
+
+/** Opens a session as clients do, calls a tool in it, and ends it. */
+async function doSession(client: Client, token: string | undefined, call: (session: string) => LoadRequest) {
+  const post = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream']
+  const authorization = token === undefined ? [] : ['authorization', `Bearer ${token}`]
+  const ask = async (method: 'POST' | 'DELETE', headers: readonly string[], body: string | undefined) => {
+    const answer = await client.request({
+      ...{ path: '/mcp', method },
+      headers: [...headers, ...authorization],
+      ...(body !== undefined && { body }),
+    })
+    const text = await answer.body.text()
+    if (answer.statusCode >= 300) throw new Error(`wrong answer ${answer.statusCode}: ${text.slice(0, 300)}`)
+    return { headers: answer.headers, text }
+  }
+  const opened = await ask('POST', post, INITIALIZE)
+  const session = opened.headers['mcp-session-id']
+  if (typeof session !== 'string' || !opened.text.includes('protocolVersion')) throw new Error('no session')
+  const its = ['mcp-session-id', session, 'mcp-protocol-version', '2025-11-25']
+  await ask('POST', [...post, ...its], '{"jsonrpc":"2.0","method":"notifications/initialized"}')
+  await send(client, call(session))
+  await ask('DELETE', its, undefined)
+}
