@@ -30,7 +30,7 @@ generate: $(INSTALLED) ## Rewrite generated files (CRDs)
 bench: $(INSTALLED) ## Benchmarks, each a ratio in one run (ARGS="gateway")
 	@node bench/run.ts $(ARGS)
 
-pair: $(INSTALLED) ## Costs of this checkout beside another one's, in turn (BEFORE=DIR ARGS="gateway registry render")
+pair: $(INSTALLED) ## Costs of this checkout beside another one and bench/reference.json (BEFORE=DIR ARGS="gateway registry render")
 	@node bench/pair/run.ts $(BEFORE) $(ARGS)
 
 bundle: $(INSTALLED) ## dist/: what the npm package and the image ship

@@ -1,7 +1,7 @@
 /**
  * The fastest MCP server that can be written on node:http, in one process: its cost must not hide the gateway's. It
  * checks nothing; it answers `tools/list` with 20 tools and every call with the arguments it got.
- * Usage: bare-backend.ts modern|legacy
+ * Usage: bare-backend.ts modern|legacy [PORT]
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -59,6 +59,8 @@ const server = createServer((req, res) => {
   })
 })
 server.keepAliveTimeout = 60_000
-server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }))
+server.listen(Number(process.argv[3] ?? 0), '127.0.0.1', () =>
+  process.send?.({ port: (server.address() as AddressInfo).port }),
+)
 process.on('message', () => process.send?.({ calls, cpu: process.cpuUsage() }))
 process.on('disconnect', () => process.exit())

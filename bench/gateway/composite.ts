@@ -4,12 +4,12 @@
  * runs made one after another, in milliseconds, have the client and the backend in them.
  * Usage: composite.ts [seconds a measurement]
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { median } from '../percentile.ts'
+import { type Bench, runBench } from '../shipped/bench.ts'
+import type { Gateway } from '../shipped/gateway.ts'
+import { cpuSeconds } from '../shipped/process.ts'
 import { type LoadRequest, load } from './load.ts'
-import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
+import { type Part, start } from './parts.ts'
 import { toolCall } from './requests.ts'
 
 const TURNS = Number(process.argv[2] ?? 5)
@@ -34,8 +34,7 @@ const way = (name: string, requests: number, request: Way['request']): Way => ({
   ...{ name, requests, request, runs: 0, cpu: 0, alone: [] },
 })
 
-async function startGateway(directory: string, backend: Part): Promise<Part> {
-  const configFile = join(directory, 'gateway.json')
+function startGateway(bench: Bench, backend: Part): Promise<Gateway> {
   const steps = Array.from({ length: STEPS }, (_, index) => ({
     id: `step${index}`,
     type: 'tool',
@@ -43,30 +42,27 @@ async function startGateway(directory: string, backend: Part): Promise<Part> {
     arguments: { message: index === 0 ? '{{.params.message}}' : `{{.steps.step${index - 1}.output.text}}` },
     ...(index === 0 ? {} : { dependsOn: [`step${index - 1}`] }),
   }))
-  const config = {
-    ...{ name: 'bench', namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } },
+  return bench.gateway({
     backends: [{ name: 'b', url: `${backend.origin}/mcp` }],
     compositeTools: [
       { name: 'five', parameters: { type: 'object', properties: { message: { type: 'string' } } }, steps },
     ],
-  }
-  await writeFile(configFile, JSON.stringify(config))
-  return start(local('gateway-process.ts'), configFile)
+  })
 }
 
-async function turn(gateway: Part, one: Way): Promise<void> {
+async function turn(gateway: Gateway, one: Way): Promise<void> {
   const { origin } = gateway
   const { request } = one
-  const before = await tell(gateway)
+  const before = cpuSeconds(gateway)
   const { requests } = await load({ origin, workers: 8, seconds: 1, request })
-  one.cpu += cpuSeconds(await tell(gateway)) - cpuSeconds(before)
+  one.cpu += cpuSeconds(gateway) - before
   one.runs += requests / one.requests
   one.alone.push(...(await load({ origin, workers: 1, seconds: 0.5, request })).latencies)
 }
 
-async function measure(directory: string): Promise<void> {
+async function measure(bench: Bench): Promise<void> {
   const backend = await start(local('bare-backend.ts'), 'modern')
-  const gateway = await startGateway(directory, backend)
+  const gateway = await startGateway(bench, backend)
   const direct = way('five calls', STEPS, (worker, count) =>
     toolCall('modern', undefined, `b_tool_${count % STEPS}`, worker, count),
   )
@@ -89,10 +85,4 @@ async function measure(directory: string): Promise<void> {
   console.log(`${share.toFixed(2)} times the CPU (goal: at most ${MOST}${missed}), ${times.toFixed(2)} times as long`)
 }
 
-const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
-try {
-  await measure(directory)
-} finally {
-  endParts()
-  await rm(directory, { recursive: true })
-}
+await runBench(measure)

@@ -20,9 +20,3 @@ export function estimate(samples: readonly number[]): Estimate {
   const error = MEDIAN_BY_MEAN * Math.sqrt(variance / length)
   return { median: median(samples), error, least: Math.min(...samples), most: Math.max(...samples) }
 }
-
-/** Whether a figure reaches a goal: two standard errors on either side nothing is said. */
-export function verdict({ median: found, error }: Estimate, goal: number): 'met' | 'missed' | 'undecided' {
-  if (Math.abs(found - goal) > 2 * error) return found > goal ? 'met' : 'missed'
-  return 'undecided'
-}

@@ -1,16 +1,16 @@
 /**
- * The gateway in a process of its own, which tells its CPU time and memory. Usage: gateway-process.ts CONFIG [LOGINS
- * [EXPORTS]]; LOGINS: a file as `readLogins` reads it, or empty; EXPORTS: milliseconds between two exports of telemetry.
+ * The gateway from its sources in a process that tells its CPU time and memory: for what `portico serve` has no setting
+ * for, and for tests that watch its heap. Benchmarks start what is shipped (bench/shipped). Usage: gateway-process.ts
+ * CONFIG [LOGINS]; LOGINS: a file as `readLogins` reads it.
  */
 import { serveGateway } from '../../dataplane/gateway/index.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { readLogins } from './logins.ts'
 
-const [, , configFile, loginsFile = '', exportMs] = process.argv
+const [, , configFile, loginsFile] = process.argv
 const served = await serveGateway({
   configFile: configFile as string,
-  ...(loginsFile !== '' && { upstreamTokens: await readLogins(loginsFile) }),
-  ...(exportMs !== undefined && { exports: { metricsEveryMs: Number(exportMs), spansAfterMs: Number(exportMs) } }),
+  ...(loginsFile !== undefined && { upstreamTokens: await readLogins(loginsFile) }),
   listen: '127.0.0.1:0',
   adminListen: '127.0.0.1:0',
   log: createLog({ name: 'bench', level: 'warn' }),

@@ -73,7 +73,7 @@ async function evenly(options: LoadOptions, clients: readonly Client[], rate: nu
 }
 
 /** Milliseconds until the whole answer is there. Rejects where it is not the one that was expected. */
-export function send(client: Client, { headers, body, expects }: LoadRequest): Promise<number> {
+export function send(client: Client, { headers, body, expects }: LoadRequest, path = '/mcp'): Promise<number> {
   return new Promise((resolve, reject) => {
     const start = performance.now()
     const chunks: Buffer[] = []
@@ -97,6 +97,6 @@ export function send(client: Client, { headers, body, expects }: LoadRequest): P
         reject(error)
       },
     }
-    client.dispatch({ path: '/mcp', method: 'POST', headers: [...headers], body }, handler)
+    client.dispatch({ path, method: 'POST', headers: [...headers], body }, handler)
   })
 }

@@ -5,9 +5,6 @@
  * that adds to a call is told beside how long the command itself takes.
  * Usage: rate-limits.ts [seconds a measurement]
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import pino from 'pino'
 import { Limits } from '../../dataplane/gateway/rate-limits/limits.ts'
@@ -16,8 +13,11 @@ import { PromptRedis } from '../../dataplane/storage/prompt-redis.ts'
 import { connectRedis, redisKeyPrefix } from '../../dataplane/storage/redis.ts'
 import { type RedisServer, startRedis } from '../../test/support/network/redis-server.ts'
 import { median } from '../percentile.ts'
+import { type Bench, runBench } from '../shipped/bench.ts'
+import type { Gateway } from '../shipped/gateway.ts'
+import { cpuSeconds } from '../shipped/process.ts'
 import { load } from './load.ts'
-import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
+import { type Part, start } from './parts.ts'
 import { toolCall } from './requests.ts'
 
 const TURNS = Number(process.argv[2] ?? 5)
@@ -32,27 +32,25 @@ const rateLimiting = {
 
 interface Measured {
   readonly name: string
-  readonly part: Part
+  readonly gateway: Gateway
   requests: number
   cpu: number
   /** Of calls made one after another, in milliseconds. */
   readonly alone: number[]
 }
 
-async function startGateway(directory: string, backend: Part, name: string, more: object): Promise<Measured> {
-  const configFile = join(directory, `${name.replaceAll(' ', '-')}.json`)
-  const config = { name: 'bench', namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...more }
-  await writeFile(configFile, JSON.stringify({ ...config, backends: [{ name: 'b', url: `${backend.origin}/mcp` }] }))
-  return { name, part: await start(local('gateway-process.ts'), configFile), requests: 0, cpu: 0, alone: [] }
+async function startGateway(bench: Bench, backend: Part, name: string, more: object): Promise<Measured> {
+  const gateway = await bench.gateway({ ...more, backends: [{ name: 'b', url: `${backend.origin}/mcp` }] })
+  return { name, gateway, requests: 0, cpu: 0, alone: [] }
 }
 
 const request = (worker: number, count: number) => toolCall('modern', undefined, `b_tool_${count % 20}`, worker, count)
 
 async function turn(one: Measured): Promise<void> {
-  const { origin } = one.part
-  const before = await tell(one.part)
+  const { origin } = one.gateway
+  const before = cpuSeconds(one.gateway)
   const { requests } = await load({ origin, workers: 8, seconds: 1, request })
-  one.cpu += cpuSeconds(await tell(one.part)) - cpuSeconds(before)
+  one.cpu += cpuSeconds(one.gateway) - before
   one.requests += requests
   one.alone.push(...(await load({ origin, workers: 1, seconds: 0.5, request })).latencies)
 }
@@ -77,16 +75,16 @@ async function roundTrip(server: RedisServer): Promise<number> {
   return median(took)
 }
 
-async function measure(directory: string, server: RedisServer): Promise<void> {
+async function measure(bench: Bench, server: RedisServer): Promise<void> {
   const redis = new Redis(server.port)
   try {
     const backend = await start(local('bare-backend.ts'), 'modern')
-    const without = await startGateway(directory, backend, 'without limits', {})
-    const inMemory = await startGateway(directory, backend, 'four buckets in memory', { rateLimiting })
+    const without = await startGateway(bench, backend, 'without limits', {})
+    const inMemory = await startGateway(bench, backend, 'four buckets in memory', { rateLimiting })
     const sessionStorage = { redis: { addresses: [server.address] } }
-    const inRedis = await startGateway(directory, backend, 'four buckets in Redis', { rateLimiting, sessionStorage })
+    const inRedis = await startGateway(bench, backend, 'four buckets in Redis', { rateLimiting, sessionStorage })
     const all = [without, inMemory, inRedis]
-    for (const { part } of all) await load({ origin: part.origin, ...WARM_UP, request })
+    for (const { gateway } of all) await load({ origin: gateway.origin, ...WARM_UP, request })
     const before = await scripts(redis)
     for (let left = TURNS; left > 0; left--) for (const one of all) await turn(one)
     const rate = ({ requests, cpu }: Measured) => requests / cpu
@@ -105,12 +103,9 @@ async function measure(directory: string, server: RedisServer): Promise<void> {
   }
 }
 
-const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
 const server = await startRedis()
 try {
-  await measure(directory, server)
+  await runBench((bench) => measure(bench, server))
 } finally {
-  endParts()
   await server.stop()
-  await rm(directory, { recursive: true })
 }

@@ -3,16 +3,16 @@
  * do, on Hono and without it, in one run and in turn: a machine is faster at one time than at another. Two backends of 20
  * tools each, distinct arguments, every answer checked. Processor time is the process's own, so that other load on the
  * machine changes little; what is measured in milliseconds is worth something on an idle machine alone.
+ * The gateway runs as it is shipped: the command line of the image, on the bundle.
  * Usage: run.ts [seconds a measurement]
  */
 import { spawnSync } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { percentile } from '../percentile.ts'
+import { type Bench, runBench } from '../shipped/bench.ts'
+import { cpuSeconds } from '../shipped/process.ts'
 import { type LoadRequest, type LoadResult, load } from './load.ts'
-import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
+import { start, tell } from './parts.ts'
 import { type Era, openSession, toolCall, toolsList } from './requests.ts'
 
 /** Each in turn, for a second at a time. */
@@ -25,7 +25,7 @@ const eras: readonly Era[] = ['modern', 'legacy']
 /** What is measured beside the others. */
 interface Measured {
   readonly through: string
-  readonly part: Part
+  readonly part: { readonly pid: number; readonly origin: string }
   readonly build: Build
 }
 
@@ -62,24 +62,16 @@ function lineOf(name: string, turns: readonly Turn[]): string {
 }
 
 /** Everything of one era: its backends, the gateway over them, bare proxies before the first. */
-async function startEra(era: Era, directory: string) {
-  const backends = [await start(local('bare-backend.ts'), era), await start(local('bare-backend.ts'), era)]
-  const configFile = join(directory, `${era}.yaml`)
-  const config = {
-    name: 'bench',
-    namespace: 'default',
-    role: 'gateway',
-    incomingAuth: { type: 'anonymous' },
-    backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })),
-  }
-  await writeFile(configFile, JSON.stringify(config))
-  const { port } = new URL(backends[0]?.origin as string)
+async function startEra(era: Era, bench: Bench) {
+  const backends = [await start(local('bare-backend.ts'), era), await start(local('bare-backend.ts'), era)] as const
+  const named = backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` }))
+  const { port } = new URL(backends[0].origin)
   const proxies = { hono: await start(local('bare-proxy.ts'), port), node: await start(local('bare-node.ts'), port) }
-  return { backends, proxies, gateway: await start(local('gateway-process.ts'), configFile) }
+  return { backends, proxies, gateway: await bench.gateway({ backends: named }) }
 }
 
-async function measureEra(era: Era, directory: string): Promise<void> {
-  const { backends, proxies, gateway } = await startEra(era, directory)
+async function measureEra(bench: Bench, era: Era): Promise<void> {
+  const { backends, proxies, gateway } = await startEra(era, bench)
   const direct: Build = (session, worker, count) => toolCall(era, session, `tool_${count % 20}`, worker, count)
   const relayed: Build = (session, worker, count) =>
     toolCall(era, session, `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
@@ -94,11 +86,13 @@ async function measureEra(era: Era, directory: string): Promise<void> {
     // The bare proxies know no sessions; neither does the bare backend behind them.
     const sessions = await Promise.all(
       Array.from({ length: workers }, () =>
-        era === 'legacy' && !Object.values(proxies).includes(part) ? openSession(`${part.origin}/mcp`) : undefined,
+        era === 'legacy' && part !== proxies.hono && part !== proxies.node
+          ? openSession(`${part.origin}/mcp`)
+          : undefined,
       ),
     )
     const request = (worker: number, count: number) => build(sessions[worker], worker, count)
-    const [before, callsBefore] = [await tell(part), await calls()]
+    const [before, callsBefore] = [cpuSeconds(part), await calls()]
     const result = await load({
       origin: part.origin,
       workers,
@@ -106,8 +100,8 @@ async function measureEra(era: Era, directory: string): Promise<void> {
       request,
       ...(rate === undefined ? {} : { rate }),
     })
-    const [after, callsAfter] = [await tell(part), await calls()]
-    return { ...result, cpu: cpuSeconds(after) - cpuSeconds(before), calls: callsAfter - callsBefore }
+    const [after, callsAfter] = [cpuSeconds(part), await calls()]
+    return { ...result, cpu: after - before, calls: callsAfter - callsBefore }
   }
 
   async function measure(name: string, shape: Shape, measured: readonly Measured[]): Promise<void> {
@@ -116,7 +110,7 @@ async function measureEra(era: Era, directory: string): Promise<void> {
     for (const [one, its] of turns) console.log(lineOf(`${era}: ${name}, ${one.through}`, its))
   }
 
-  const backend = backends[0] as Part
+  const [backend] = backends
   const session = era === 'legacy' ? await openSession(`${gateway.origin}/mcp`) : undefined
   for (const { origin } of Object.values(proxies))
     await load({ origin, ...WARM_UP, request: (worker, count) => direct(undefined, worker, count) })
@@ -132,16 +126,13 @@ async function measureEra(era: Era, directory: string): Promise<void> {
     ])
   await measure('tools/call 2000/s', { workers: 8, rate: 2000 }, [directly, gatewayCalls])
   await measure('tools/list ×8', { workers: 8 }, [{ through: 'gateway', part: gateway, build: list }])
-  for (const { child } of [...backends, proxies.hono, proxies.node, gateway]) child.disconnect()
+  gateway.end()
+  for (const { child } of [...backends, proxies.hono, proxies.node]) child.disconnect()
 }
 
-const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
-try {
-  for (const era of eras) await measureEra(era, directory)
-} finally {
-  endParts()
-  await rm(directory, { recursive: true })
-}
+await runBench(async (bench) => {
+  for (const era of eras) await measureEra(bench, era)
+})
 
 for (const script of ['jwt.ts', 'policies.ts', 'rate-limits.ts', 'telemetry.ts', 'composite.ts'])
   spawnSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url)), ...process.argv.slice(2, 3)], {

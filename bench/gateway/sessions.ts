@@ -1,15 +1,15 @@
 /**
  * What a session of the legacy era costs: memory of 10,000 idle ones, fresh and after calls to two backends; CPU to
  * open one, with and without the backends' part; memory after many were opened and closed.
+ * It runs as it is shipped; beside it is loaded what tells its heap after a collection.
  * Usage: sessions.ts [sessions that are opened and closed, default 100000]
  */
-import { type ChildProcess, fork } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { Client } from 'undici'
-import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { type Bench, runBench } from '../shipped/bench.ts'
+import { HEAP_TELLER, tellHeap } from '../shipped/heap-teller.ts'
+import { cpuSeconds, readUsage } from '../shipped/process.ts'
 import { send } from './load.ts'
+import { start } from './parts.ts'
 import { toolCall } from './requests.ts'
 
 const TURNOVER = Number(process.argv[2] ?? 100_000)
@@ -19,7 +19,8 @@ const KIB = 1024
 const MIB = KIB * KIB
 
 interface Told {
-  readonly cpu: { readonly user: number; readonly system: number }
+  /** Processor time in seconds. */
+  readonly cpu: number
   readonly rss: number
   readonly heap: number
 }
@@ -31,22 +32,6 @@ const INITIALIZE = JSON.stringify({
   method: 'initialize',
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bench', version: '1' } },
 })
-
-async function start(script: string, ...args: string[]): Promise<{ child: ChildProcess; port: number }> {
-  const execArgv = ['--expose-gc', ...NODE_FLAGS]
-  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit', execArgv })
-  const { port } = await new Promise<{ port: number }>((resolve, reject) => {
-    child.once('message', (message) => resolve(message as { port: number }))
-    child.once('exit', () => reject(new Error(`${script} did not start`)))
-  })
-  return { child, port }
-}
-
-const tell = (child: ChildProcess): Promise<Told> =>
-  new Promise((resolve) => {
-    child.once('message', (message) => resolve(message as Told))
-    child.send('tell')
-  })
 
 /** Opens a session as clients do, with both messages, and gives its id. */
 async function open(client: Client): Promise<string> {
@@ -79,90 +64,88 @@ async function close(client: Client, id: string): Promise<void> {
   if (statusCode !== 204) throw new Error(`not closed: ${statusCode}`)
 }
 
-const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
-const backends = [await start('bare-backend.ts', 'legacy'), await start('bare-backend.ts', 'legacy')]
-const configFile = join(directory, 'gateway.yaml')
-await writeFile(
-  configFile,
-  JSON.stringify({
-    name: 'bench',
-    namespace: 'default',
-    role: 'gateway',
-    incomingAuth: { type: 'anonymous' },
-    backends: backends.map(({ port }, index) => ({ name: `b${index}`, url: `http://127.0.0.1:${port}/mcp` })),
-  }),
-)
-const gateway = await start('gateway-process.ts', configFile)
-const origin = `http://127.0.0.1:${gateway.port}`
-const clients = Array.from({ length: CONNECTIONS }, () => new Client(origin))
+await runBench(measureSessions)
 
-/** Does something so many times, spread over the connections. */
-async function times(count: number, run: (client: Client, index: number) => Promise<void>): Promise<void> {
-  let next = 0
-  await Promise.all(
-    clients.map(async (client) => {
-      while (next < count) await run(client, next++)
-    }),
+async function measureSessions(bench: Bench): Promise<void> {
+  const backend = new URL('bare-backend.ts', import.meta.url)
+  const backends = [await start(backend, 'legacy'), await start(backend, 'legacy')]
+  const gateway = await bench.gateway(
+    { backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })) },
+    HEAP_TELLER,
   )
-}
+  const clients = Array.from({ length: CONNECTIONS }, () => new Client(gateway.origin))
 
-/** Does it and tells what it took. */
-async function measure(run: () => Promise<void>): Promise<{ cpuMs: number; before: Told; after: Told }> {
-  const before = await tell(gateway.child)
-  await run()
-  const after = await tell(gateway.child)
-  const cpu = ({ cpu: { user, system } }: Told) => (user + system) / 1e3
-  return { cpuMs: cpu(after) - cpu(before), before, after }
-}
-
-const line = (name: string, text: string) => console.log(`${name.padEnd(44)} ${text}`)
-const memory = ({ heap, rss }: Told) => `heap ${(heap / MIB).toFixed(1)} MiB   rss ${(rss / MIB).toFixed(0)} MiB`
-
-try {
-  const ids: string[] = []
-  const opening = async (client: Client) => void ids.push(await open(client))
-  const closing = (client: Client, index: number) => close(client, ids[index] as string)
-  const calling = async (client: Client, index: number) => {
-    for (const backend of [0, 1])
-      await send(client, toolCall('legacy', ids[index], `b${backend}_tool_1`, index, backend))
+  async function tell(): Promise<Told> {
+    const heap = await tellHeap(gateway)
+    return { cpu: cpuSeconds(gateway), rss: readUsage(gateway.pid).resident, heap }
   }
 
-  // Warm: what the first thousands cost is the compiler's.
-  await times(5_000, opening)
-  await times(5_000, closing)
-  ids.length = 0
-
-  const opened = await measure(() => times(IDLE, opening))
-  const heapOf = ({ before, after }: typeof opened) => (after.heap - before.heap) / IDLE / KIB
-  line('opening a session', `${(opened.cpuMs / IDLE).toFixed(3)} ms CPU`)
-  line(`idle session, of ${IDLE}`, `${heapOf(opened).toFixed(2)} KiB   ${memory(opened.after)}`)
-
-  const called = await measure(() => times(IDLE, calling))
-  line('first calls to two backends, opening both', `${(called.cpuMs / IDLE).toFixed(3)} ms CPU`)
-  const both = (called.after.heap - opened.before.heap) / IDLE / KIB
-  line('idle session with both backends open', `${both.toFixed(2)} KiB   ${memory(called.after)}`)
-  const again = await measure(() => times(IDLE, calling))
-  line('later calls to both', `${(again.cpuMs / IDLE).toFixed(3)} ms CPU`)
-
-  const ended = await measure(() => times(IDLE, closing))
-  line(
-    'ending a session and both of its backends',
-    `${(ended.cpuMs / IDLE).toFixed(3)} ms CPU   ${memory(ended.after)}`,
-  )
-
-  const rounds = 4
-  for (let round = 1; round <= rounds; round++) {
-    const { after } = await measure(() =>
-      times(TURNOVER / rounds, async (client, index) => {
-        const id = await open(client)
-        await send(client, toolCall('legacy', id, `b${index % 2}_tool_1`, index, round))
-        await close(client, id)
+  /** Does something so many times, spread over the connections. */
+  async function times(count: number, run: (client: Client, index: number) => Promise<void>): Promise<void> {
+    let next = 0
+    await Promise.all(
+      clients.map(async (client) => {
+        while (next < count) await run(client, next++)
       }),
     )
-    line(`after ${(TURNOVER / rounds) * round} sessions opened and closed`, memory(after))
   }
-} finally {
-  await Promise.all(clients.map((client) => client.close()))
-  for (const { child } of [...backends, gateway]) child.disconnect()
-  await rm(directory, { recursive: true })
+
+  /** Does it and tells what it took. */
+  async function measure(run: () => Promise<void>): Promise<{ cpuMs: number; before: Told; after: Told }> {
+    const before = await tell()
+    await run()
+    // The collection that the next look at the heap begins with is none of it.
+    const used = cpuSeconds(gateway)
+    return { cpuMs: (used - before.cpu) * 1e3, before, after: await tell() }
+  }
+
+  const line = (name: string, text: string) => console.log(`${name.padEnd(44)} ${text}`)
+  const memory = ({ heap, rss }: Told) => `heap ${(heap / MIB).toFixed(1)} MiB   rss ${(rss / MIB).toFixed(0)} MiB`
+
+  try {
+    const ids: string[] = []
+    const opening = async (client: Client) => void ids.push(await open(client))
+    const closing = (client: Client, index: number) => close(client, ids[index] as string)
+    const calling = async (client: Client, index: number) => {
+      for (const backend of [0, 1])
+        await send(client, toolCall('legacy', ids[index], `b${backend}_tool_1`, index, backend))
+    }
+
+    // Warm: what the first thousands cost is the compiler's.
+    await times(5_000, opening)
+    await times(5_000, closing)
+    ids.length = 0
+
+    const opened = await measure(() => times(IDLE, opening))
+    const heapOf = ({ before, after }: typeof opened) => (after.heap - before.heap) / IDLE / KIB
+    line('opening a session', `${(opened.cpuMs / IDLE).toFixed(3)} ms CPU`)
+    line(`idle session, of ${IDLE}`, `${heapOf(opened).toFixed(2)} KiB   ${memory(opened.after)}`)
+
+    const called = await measure(() => times(IDLE, calling))
+    line('first calls to two backends, opening both', `${(called.cpuMs / IDLE).toFixed(3)} ms CPU`)
+    const both = (called.after.heap - opened.before.heap) / IDLE / KIB
+    line('idle session with both backends open', `${both.toFixed(2)} KiB   ${memory(called.after)}`)
+    const again = await measure(() => times(IDLE, calling))
+    line('later calls to both', `${(again.cpuMs / IDLE).toFixed(3)} ms CPU`)
+
+    const ended = await measure(() => times(IDLE, closing))
+    line(
+      'ending a session and both of its backends',
+      `${(ended.cpuMs / IDLE).toFixed(3)} ms CPU   ${memory(ended.after)}`,
+    )
+
+    const rounds = 4
+    for (let round = 1; round <= rounds; round++) {
+      const { after } = await measure(() =>
+        times(TURNOVER / rounds, async (client, index) => {
+          const id = await open(client)
+          await send(client, toolCall('legacy', id, `b${index % 2}_tool_1`, index, round))
+          await close(client, id)
+        }),
+      )
+      line(`after ${(TURNOVER / rounds) * round} sessions opened and closed`, memory(after))
+    }
+  } finally {
+    await Promise.all(clients.map((client) => client.close()))
+  }
 }

@@ -1,10 +1,10 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeCatalogs } from '../registry/catalogs.ts'
-import { bundleProduct } from '../registry/product.ts'
 import { pathsOf, walk } from '../registry/reads.ts'
 import { type Client, createClient } from '../registry/requests.ts'
 import { type MeasuredRegistry, startRegistry } from '../registry/server.ts'
+import { buildShipped } from '../shipped/image.ts'
 import { Comparison, type Measure, openBoth } from './turns.ts'
 
 const ROWS = 20_000
@@ -20,13 +20,13 @@ const REQUESTS = { 'first page': 1_500, 'later page': 150, 'versions/latest': 1_
 export async function compareRegistries(roots: { readonly before: string; readonly after: string }): Promise<void> {
   const catalogs = await writeCatalogs(ROWS, VERSIONS)
   const configFile = await catalogs.configure({ auth: { mode: 'anonymous' } })
-  const products = { before: await bundleProduct(roots.before), after: await bundleProduct(roots.after) }
+  const products = { before: await buildShipped(roots.before), after: await buildShipped(roots.after) }
   for (const side of ['before', 'after']) await mkdir(join(catalogs.directory, side))
   const comparison = new Comparison('µs CPU')
   let paths: ReturnType<typeof pathsOf> | undefined
   for (let round = 0; round < ROUNDS; round++) {
     const both = await openBoth(round, async (side) => {
-      const registry = await startRegistry(products[side].entry, configFile, join(catalogs.directory, side))
+      const registry = await startRegistry(products[side], configFile, join(catalogs.directory, side))
       return { registry, client: createClient(registry.url, undefined) }
     })
     paths ??= pathsOf(await walk(both.after.client, ROWS))
@@ -58,8 +58,8 @@ function measured(
 ): Measure {
   let asked = 0
   return async () => {
-    const used = await registry.usage()
+    const used = registry.usage()
     for (let count = 0; count < requests; count++) await client.get(path(asked++))
-    return { total: (((await registry.usage()).cpuMs - used.cpuMs) / requests) * 1e3 }
+    return { total: ((registry.usage().cpuMs - used.cpuMs) / requests) * 1e3 }
   }
 }

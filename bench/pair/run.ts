@@ -1,23 +1,51 @@
 /**
- * What this checkout costs beside another one, such as a worktree of the commit before: the same work in turn, in the
- * same minutes, as ratios. `node bench/pair/run.ts DIR [gateway|registry|render …]`; DIR has its own node_modules.
+ * What this checkout costs beside another one, such as a worktree of the commit before, and beside bench/reference.json:
+ * the same work in turn, in the same minutes, as ratios. Fails where a gateway has become dearer than the reference.
+ * `node bench/pair/run.ts DIR [gateway|registry|render …] [--starts 9] [--set-reference NAME --reason TEXT]`; DIR has its
+ * own node_modules. NAME is whoever writes the ratios of this run to the reference.
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { compareGateways } from './gateway.ts'
 import { compareRegistries } from './registry.ts'
 import { compareRender } from './render.ts'
 
-const [given, ...words] = process.argv.slice(2)
-if (given === undefined || !existsSync(join(given, 'bench/gateway/gateway-process.ts'))) {
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    starts: { type: 'string', default: '9' },
+    'set-reference': { type: 'string' },
+    reason: { type: 'string' },
+  },
+})
+const [given, ...words] = positionals
+if (given === undefined || !existsSync(join(given, 'bundle.ts'))) {
   console.error('usage: run.ts DIR [gateway|registry|render …], where DIR is another checkout of Portico')
   process.exit(2)
 }
-const parts = { gateway: compareGateways, registry: compareRegistries, render: compareRender }
+const by = values['set-reference']
+if ((by === undefined) !== (values.reason === undefined)) {
+  console.error('--set-reference NAME and --reason TEXT belong together')
+  process.exit(2)
+}
+const command = `make pair BEFORE=DIR ARGS="${words.join(' ')}"`
+const setting =
+  by === undefined
+    ? undefined
+    : { by, command, reason: values.reason as string, date: new Date().toISOString().slice(0, 10) }
+const parts = {
+  gateway: (roots: { before: string; after: string }) => compareGateways(roots, Number(values.starts), setting),
+  registry: compareRegistries,
+  render: compareRender,
+}
 const unknown = words.filter((word) => !(word in parts))
 if (unknown.length > 0) {
   console.error(`no such part: ${unknown.join(', ')}; there are ${Object.keys(parts).join(', ')}`)
   process.exit(2)
 }
 const roots = { before: resolve(given), after: resolve(import.meta.dirname, '../..') }
-for (const [name, part] of Object.entries(parts)) if (words.length === 0 || words.includes(name)) await part(roots)
+let isDearer = false
+for (const [name, part] of Object.entries(parts))
+  if (words.length === 0 || words.includes(name)) isDearer = (await part(roots)) === true || isDearer
+process.exit(isDearer ? 1 : 0)

@@ -106,9 +106,9 @@ export async function measure(kind: string, readings: readonly Reading[]): Promi
   }
   for (let turn = 0; turn < TURNS; turn++)
     for (const one of measured) {
-      const before = await one.registry.usage()
+      const before = one.registry.usage()
       await ask(one, requests / TURNS)
-      one.cpuMs += (await one.registry.usage()).cpuMs - before.cpuMs
+      one.cpuMs += one.registry.usage().cpuMs - before.cpuMs
     }
   return measured.map(({ times, cpuMs }) => {
     times.sort((one, other) => one - other)

@@ -6,9 +6,10 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { THIS_CHECKOUT } from '../shipped/bench.ts'
+import { buildShipped } from '../shipped/image.ts'
 import { type Caller, callers, shareOf, startCallers } from './callers.ts'
 import { type Catalogs, writeCatalogs } from './catalogs.ts'
-import { bundleProduct } from './product.ts'
 import { publishAtOnce } from './publish.ts'
 import { type Measured, measure, pathsOf, type Walked, walk } from './reads.ts'
 import { type At, createReport } from './report.ts'
@@ -34,7 +35,7 @@ const report = createReport(sizes)
 /** By what is seen: callers that see as much see the same. */
 const walks = new Map<string, Walked>()
 
-const product = await bundleProduct()
+const product = await buildShipped(THIS_CHECKOUT)
 const people = await startCallers()
 for (const makeStores of [sqliteStores, postgresStores]) {
   const stores = await makeStores()
@@ -86,21 +87,21 @@ async function firstSync(stores: Stores, rows: number): Promise<Served> {
 
   progress(`${catalogs.megabytes.toFixed(0)} MB, ${catalogs.names} names in sources: first sync`)
   const open = await catalogs.configure({ ...store.settings, auth: { mode: 'anonymous' } })
-  const registry = await startRegistry(product.entry, open, state)
-  return { at: { store: stores.name, rows }, catalogs, store, state, registry, synced: await registry.usage() }
+  const registry = await startRegistry(product, open, state)
+  return { at: { store: stores.name, rows }, catalogs, store, state, registry, synced: registry.usage() }
 }
 
 /** Starts it again over what it has, and at the end for callers who are told apart. */
 async function measureUnchanged(served: Served): Promise<void> {
   const { at, catalogs, store, state, registry: first, synced } = served
-  const { peakBytes, residentBytes } = await first.usage()
+  const { peakBytes, residentBytes } = first.usage()
   await first.close()
 
   progress(`the same again: nothing has changed, ${at.rows} versions`)
   const writes = await store.writes()
   const open = await catalogs.configure({ ...store.settings, auth: { mode: 'anonymous' } })
-  const again = await startRegistry(product.entry, open, state)
-  const { cpuMs: cpuAgain } = await again.usage()
+  const again = await startRegistry(product, open, state)
+  const { cpuMs: cpuAgain } = again.usage()
   await again.close()
   const written = (await store.writes()) - writes
   report.sync(at, {
@@ -115,7 +116,7 @@ async function measureUnchanged(served: Served): Promise<void> {
     'its writes': written,
   })
   const closed = await catalogs.configure({ ...store.settings, auth: people.auth })
-  served.registry = await startRegistry(product.entry, closed, state)
+  served.registry = await startRegistry(product, closed, state)
 }
 
 /** Who asks for what of which catalog. */
@@ -159,7 +160,7 @@ async function measureStart(stores: Stores, names: number): Promise<void> {
   await mkdir(state)
   const store = await stores.make(state)
   const registry = await startRegistry(
-    product.entry,
+    product,
     await catalogs.configure({ ...store.settings, auth: people.auth }),
     state,
   )

@@ -8,13 +8,10 @@
  * Usage: run.ts [CATALOG.json …]: catalogs in the registry's format, of which the first 500 entries count.
  */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { RpcMessage, RpcResult } from '../../test/support/gateway/rpc-message.ts'
-import { endParts, start } from '../gateway/parts.ts'
+import { type Bench, runBench } from '../shipped/bench.ts'
 import { type CatalogTool, catalogTools } from './catalog.ts'
 import { tasks } from './tasks.ts'
 
@@ -61,11 +58,8 @@ async function startBackend() {
   return server
 }
 
-async function startGateway(directory: string, name: string, backend: string, more: object): Promise<string> {
-  const file = join(directory, `${name}.json`)
-  const config = { name, namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...more }
-  await writeFile(file, JSON.stringify({ ...config, backends: [{ name: 'b', url: backend }] }))
-  return (await start(new URL('../gateway/gateway-process.ts', import.meta.url), file)).origin
+async function startGateway(bench: Bench, name: string, backend: string, more: object): Promise<string> {
+  return (await bench.gateway({ name, ...more, backends: [{ name: 'b', url: backend }] })).origin
 }
 
 /** Five words of a description that are not in the name; undefined where there are not so many. */
@@ -117,12 +111,12 @@ const tell = (what: string, { first, among, all, ms }: Found) =>
     `${what.padEnd(34)} ${percent(among, all).padStart(6)} among ${MOST_FOUND}, ${percent(first, all).padStart(6)} first, of ${all}; ${(ms / all).toFixed(1)} ms each`,
   )
 
-async function compare(directory: string): Promise<void> {
+async function compare(bench: Bench): Promise<void> {
   const backend = await startBackend()
   try {
     const url = `http://127.0.0.1:${(backend.address() as AddressInfo).port}/mcp`
-    const listing = await startGateway(directory, 'listing', url, {})
-    const searching = await startGateway(directory, 'searching', url, { optimizer: { maxToolsToReturn: MOST_FOUND } })
+    const listing = await startGateway(bench, 'listing', url, {})
+    const searching = await startGateway(bench, 'searching', url, { optimizer: { maxToolsToReturn: MOST_FOUND } })
     const listed = tokens(JSON.stringify((await ask(listing, 'tools/list')).tools))
     const meta = tokens(JSON.stringify((await ask(searching, 'tools/list')).tools))
     const known = tools.flatMap((tool, number) => {
@@ -148,10 +142,4 @@ async function compare(directory: string): Promise<void> {
   }
 }
 
-const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
-try {
-  await compare(directory)
-} finally {
-  endParts()
-  await rm(directory, { recursive: true })
-}
+await runBench(compare)

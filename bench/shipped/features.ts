@@ -10,7 +10,9 @@ export type Feature = (typeof FEATURES)[number]
 
 /** Who stands around the gateways: an identity provider with a token of each caller, and a receiver of telemetry. */
 export interface Surroundings {
+  /** It gives tokens in exchange, too, at `/token`. */
   readonly issuer: string
+  readonly subjects: readonly string[]
   readonly tokens: readonly string[]
   readonly receiver: string
   /** Bytes of telemetry so far. */
@@ -20,15 +22,16 @@ export interface Surroundings {
 
 const CALLERS = 64
 const AUDIENCE = 'https://bench.example'
-/** Both eras' exports of metrics and traces fall into each turn that way. */
-const EXPORT_MS = 1_000
 
 export async function startSurroundings(): Promise<Surroundings> {
   const { publicKey, privateKey } = await generateKeyPair('RS256')
   const keys = [{ ...(await exportJWK(publicKey)), kid: 'bench', alg: 'RS256', use: 'sig' }]
   const provider = await serve((request, response) => {
-    const answer = request.url === '/keys' ? { keys } : { issuer: provider.origin, jwks_uri: `${provider.origin}/keys` }
-    response.end(JSON.stringify(answer))
+    const metadata = { issuer: provider.origin, jwks_uri: `${provider.origin}/keys` }
+    const issued_token_type = 'urn:ietf:params:oauth:token-type:access_token'
+    const exchanged = { access_token: 'x'.repeat(900), token_type: 'Bearer', issued_token_type, expires_in: 7200 }
+    const answers: Record<string, object> = { '/keys': { keys }, '/token': exchanged }
+    response.end(JSON.stringify(answers[request.url ?? ''] ?? metadata))
   })
   let bytes = 0
   const receiver = await serve((request, response) => {
@@ -37,18 +40,20 @@ export async function startSurroundings(): Promise<Surroundings> {
     })
     request.on('end', () => response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end())
   })
-  const mint = (_: unknown, index: number) =>
-    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'], level: 5 })
+  const mint = (subject: string) =>
+    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'], level: 5, tsid: subject })
       .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
       .setIssuer(provider.origin)
       .setAudience(AUDIENCE)
-      .setSubject(`caller-${index}`)
+      .setSubject(subject)
       .setIssuedAt()
       .setExpirationTime('12h')
       .sign(privateKey)
+  const subjects = Array.from({ length: CALLERS }, (_, index) => `caller-${index}`)
   return {
     issuer: provider.origin,
-    tokens: await Promise.all(Array.from({ length: CALLERS }, mint)),
+    subjects,
+    tokens: await Promise.all(subjects.map(mint)),
     receiver: receiver.origin,
     received: () => bytes,
     close() {
@@ -85,32 +90,30 @@ const has = (feature: Feature, wanted: Feature) => feature === wanted || feature
 /** Whether callers of a gateway with it need a token. */
 export const needsTokens = (feature: Feature): boolean => has(feature, 'jwt')
 
-/** The configuration of a gateway before two backends, b0 and b1, and its environment variables. */
-export function configure(
-  feature: Feature,
-  backends: readonly { readonly origin: string }[],
-  { issuer, receiver }: Surroundings,
-  directory: string,
-): { readonly config: object; readonly env: Readonly<Record<string, string>> } {
-  const openTelemetry = {
-    enabled: true,
-    endpoint: receiver,
-    insecure: true,
-    tracing: { enabled: true, samplingRate: '0.05' },
-    metrics: { enabled: true },
-  }
-  const oidc = { issuer, audience: AUDIENCE, scopes: ['tools:call'] }
-  const config = {
-    ...{ name: 'bench', namespace: 'default', role: 'gateway' },
-    incomingAuth: needsTokens(feature) ? { type: 'oidc', oidc } : { type: 'anonymous' },
-    backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })),
-    ...(has(feature, 'policies') && { authz: { policies } }),
-    ...(has(feature, 'telemetry') && { telemetry: { openTelemetry, prometheus: { enabled: true } } }),
-    ...(has(feature, 'audit') && { audit: { enabled: true, logFile: join(directory, 'audit.log') } }),
-  }
-  const every = String(EXPORT_MS)
-  return {
-    config,
-    env: has(feature, 'telemetry') ? { OTEL_METRIC_EXPORT_INTERVAL: every, OTEL_BSP_SCHEDULE_DELAY: every } : {},
-  }
-}
+/** Authentication by the tokens of an issuer. */
+export const oidcOf = ({ issuer }: Surroundings): object => ({
+  type: 'oidc',
+  oidc: { issuer, audience: AUDIENCE, scopes: ['tools:call'] },
+})
+
+/** Metrics and a share of the traces, sent to the receiver. */
+export const openTelemetryOf = ({ receiver }: Surroundings, samplingRate = '0.05'): object => ({
+  enabled: true,
+  endpoint: receiver,
+  insecure: true,
+  tracing: { enabled: true, samplingRate },
+  metrics: { enabled: true },
+})
+
+/** Environment variables of a gateway that exports each second, so that exports fall into turns. */
+export const EXPORTS_EACH_SECOND = { OTEL_METRIC_EXPORT_INTERVAL: '1000', OTEL_BSP_SCHEDULE_DELAY: '1000' }
+
+/** What the configuration of a gateway has beside its backends, b0 and b1. */
+export const settingsOf = (feature: Feature, surroundings: Surroundings, directory: string): object => ({
+  ...(needsTokens(feature) && { incomingAuth: oidcOf(surroundings) }),
+  ...(has(feature, 'policies') && { authz: { policies } }),
+  ...(has(feature, 'telemetry') && {
+    telemetry: { openTelemetry: openTelemetryOf(surroundings), prometheus: { enabled: true } },
+  }),
+  ...(has(feature, 'audit') && { audit: { enabled: true, logFile: join(directory, 'audit.log') } }),
+})

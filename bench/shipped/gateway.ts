@@ -11,11 +11,13 @@ export interface Gateway extends Process {
 
 const READY = /^\{.*"msg":"the gateway serves".*\}$/m
 const ANYWHERE = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
+const FILLED = { name: 'bench', namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } }
 let started = 0
 
 /**
  * Starts the gateway of a checkout by the command line of its image, with a configuration and environment variables of its
- * own. Rejects with its findings where it does not take them.
+ * own. What the configuration lacks of name, namespace, role and authentication (none) is filled in. Rejects with its
+ * findings where it does not take them.
  */
 export async function startGateway(
   { command }: Shipped,
@@ -24,7 +26,7 @@ export async function startGateway(
   env: Readonly<Record<string, string>> = {},
 ): Promise<Gateway> {
   const file = join(directory, `gateway-${started++}.json`)
-  await writeFile(file, JSON.stringify(config))
+  await writeFile(file, JSON.stringify({ ...FILLED, ...config }))
   const line = [...command, 'serve', 'gateway', '--config', file, ...ANYWHERE]
   const process = await startProcess(line, { NODE_ENV: 'production', ...env }, READY)
   const { url, adminUrl } = JSON.parse(READY.exec(process.output)?.[0] as string)

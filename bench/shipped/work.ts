@@ -6,8 +6,11 @@ import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.
 export const KINDS = ['call', 'list', 'session'] as const
 export type Kind = (typeof KINDS)[number]
 
-interface Endpoint {
+/** Where the work goes, and as whose. */
+export interface Endpoint {
   readonly origin: string
+  /** Absent: /mcp. */
+  readonly path?: string | undefined
   readonly era: Era
   /** The names that a worker calls, by the worker and the count of its requests. */
   name(worker: number, count: number): string
@@ -23,19 +26,30 @@ interface Extent {
   readonly each?: number
 }
 
+/** What was done, in how long. */
+export interface Done {
+  readonly requests: number
+  readonly seconds: number
+  /** Milliseconds of each. */
+  readonly latencies: readonly number[]
+}
+
 /** The clients of one endpoint, each with a connection, and a session where the era has them. */
 export interface Work {
-  /** Does it on all connections at a time, checks every answer, and gives how often it was done. */
-  run(kind: Kind, extent: Extent): Promise<number>
+  /** Does it on all connections at a time, and checks every answer. */
+  run(kind: Kind, extent: Extent): Promise<Done>
+  /** Opens so many sessions that nobody ends. */
+  openSessions(count: number): Promise<void>
   close(): Promise<void>
 }
 
 export async function openWork(endpoint: Endpoint, workers: number): Promise<Work> {
-  const { origin, era, tokens } = endpoint
+  const { origin, era, tokens, path = '/mcp' } = endpoint
+  const url = origin + path
   const clients = Array.from({ length: workers }, () => new Client(origin, { pipelining: 1, keepAliveTimeout: 60_000 }))
   const hasSessions = era === 'legacy' && endpoint.hasSessions
   const sessions = hasSessions
-    ? await Promise.all(clients.map((_, worker) => openSession(`${origin}/mcp`, tokens[worker % tokens.length])))
+    ? await Promise.all(clients.map((_, worker) => openSession(url, tokens[worker % tokens.length])))
     : []
 
   const withToken = (request: LoadRequest, worker: number, count: number): LoadRequest => {
@@ -48,23 +62,36 @@ export async function openWork(endpoint: Endpoint, workers: number): Promise<Wor
   const callOf = (worker: number, count: number, session = sessions[worker]) =>
     withToken(toolCall(era, session, endpoint.name(worker, count), worker, count), worker, count)
   const kinds: Readonly<Record<Kind, (client: Client, worker: number, count: number) => Promise<unknown>>> = {
-    call: (client, worker, count) => send(client, callOf(worker, count)),
-    list: (client, worker, count) => send(client, withToken(toolsList(era, sessions[worker]), worker, count)),
+    call: (client, worker, count) => send(client, callOf(worker, count), path),
+    list: (client, worker, count) => send(client, withToken(toolsList(era, sessions[worker]), worker, count), path),
     session: (client, worker, count) =>
-      doSession(client, tokens[worker % tokens.length], (session) => callOf(worker, count, session)),
+      doSession(client, path, tokens[worker % tokens.length], (session) => callOf(worker, count, session)),
   }
 
   return {
     async run(kind, { seconds, each = Number.POSITIVE_INFINITY }) {
-      const until = performance.now() + seconds * 1000
-      const done = await Promise.all(
+      const began = performance.now()
+      const latencies: number[] = []
+      await Promise.all(
         clients.map(async (client, worker) => {
-          let count = 0
-          for (; performance.now() < until && count < each; count++) await kinds[kind](client, worker, count)
-          return count
+          let last = began
+          for (let count = 0; last - began < seconds * 1000 && count < each; count++) {
+            const sent = last
+            await kinds[kind](client, worker, count)
+            last = performance.now()
+            latencies.push(last - sent)
+          }
         }),
       )
-      return done.reduce((sum, one) => sum + one, 0)
+      return { requests: latencies.length, seconds: (performance.now() - began) / 1000, latencies }
+    },
+    async openSessions(count) {
+      let next = 0
+      await Promise.all(
+        clients.map(async (_, worker) => {
+          while (next++ < count) await openSession(url, tokens[worker % tokens.length])
+        }),
+      )
     },
     close: async () => void (await Promise.all(clients.map((client) => client.close()))),
   }
@@ -78,12 +105,17 @@ const INITIALIZE = JSON.stringify({
 })
 
 /** Opens a session as clients do, calls a tool in it, and ends it. */
-async function doSession(client: Client, token: string | undefined, call: (session: string) => LoadRequest) {
+async function doSession(
+  client: Client,
+  path: string,
+  token: string | undefined,
+  call: (session: string) => LoadRequest,
+) {
   const post = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream']
   const authorization = token === undefined ? [] : ['authorization', `Bearer ${token}`]
   const ask = async (method: 'POST' | 'DELETE', headers: readonly string[], body: string | undefined) => {
     const answer = await client.request({
-      ...{ path: '/mcp', method },
+      ...{ path, method },
       headers: [...headers, ...authorization],
       ...(body !== undefined && { body }),
     })
@@ -96,6 +128,6 @@ async function doSession(client: Client, token: string | undefined, call: (sessi
   if (typeof session !== 'string' || !opened.text.includes('protocolVersion')) throw new Error('no session')
   const its = ['mcp-session-id', session, 'mcp-protocol-version', '2025-11-25']
   await ask('POST', [...post, ...its], '{"jsonrpc":"2.0","method":"notifications/initialized"}')
-  await send(client, call(session))
+  await send(client, call(session), path)
   await ask('DELETE', its, undefined)
 }

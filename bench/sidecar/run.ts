@@ -2,25 +2,22 @@
  * What one idle proxy costs, from the bundle as the image starts it, beside a Node that does nothing: until it is ready, and in
  * memory of its own once it has settled. Goals: ready within 150 ms, 30 MiB. Milliseconds are worth something on an idle
  * machine alone; processor time and memory always.
- * Usage: run.ts [starts]
+ * Usage: run.ts [starts] [--json FILE]
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { startCodes } from '../../image/start-code.ts'
+import { parseArgs } from 'node:util'
 import { canonicalYaml } from '../../operator/render/object/yaml.ts'
-import { median } from '../percentile.ts'
+import { estimate } from '../gateway/estimate.ts'
+import { runBench } from '../shipped/bench.ts'
+import { readUsage, startProcess } from '../shipped/process.ts'
 
-const STARTS = Number(process.argv[2] ?? 5)
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' } } })
+const STARTS = Number(positionals[0] ?? 9)
 const GOALS = { readyMs: 150, mebibytes: 30 }
 /** After so long an idle process has given back what its start needed. */
 const SETTLED_MS = 3_500
-const root = join(import.meta.dirname, '..', '..')
-const directory = mkdtempSync(join(tmpdir(), 'portico-bench-'))
-const running = new Set<ChildProcess>()
 
 interface Measured {
   readonly ms: number
@@ -28,65 +25,60 @@ interface Measured {
   readonly mebibytes: number
 }
 
-/** Runs Node until it has written `ready`, and looks at it when it has settled. */
-async function measure(args: readonly string[], ready: string): Promise<Measured> {
+/** Runs a program until it has written `ready`, and looks at it when it has settled. */
+async function measure(command: readonly string[], ready: RegExp): Promise<Measured> {
   const started = performance.now()
-  const child = spawn(process.execPath, [...NODE_FLAGS, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  running.add(child)
-  await new Promise<void>((resolve, reject) => {
-    let output = ''
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (chunk) => {
-        output += chunk
-        if (output.includes(ready)) resolve()
-      })
-    child.once('exit', () => reject(new Error(`it ended before it was ready: ${output}`)))
-  })
+  const { pid, end } = await startProcess(command, { NODE_ENV: 'production' }, ready)
   const ms = performance.now() - started
-  const cpuMs = cpuOf(child)
+  const cpuMs = readUsage(pid).cpu / 1e3
   await sleep(SETTLED_MS)
-  const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
-  const mebibytes = Number(/RssAnon:\s+(\d+)/.exec(status)?.[1]) / 1024
-  child.removeAllListeners('exit').kill('SIGKILL')
-  running.delete(child)
+  const mebibytes = readUsage(pid).own / 2 ** 20
+  end()
   return { ms, cpuMs, mebibytes }
 }
 
-/** Processor time so far; the kernel counts it in hundredths of a second. */
-function cpuOf({ pid }: ChildProcess): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) * 10
+/** A program of each in turn, so often; gives what all starts of each told. */
+async function inTurn(programs: readonly { readonly command: readonly string[]; readonly ready: RegExp }[]) {
+  const all = programs.map((): Measured[] => [])
+  for (let left = STARTS; left > 0; left--)
+    for (const [index, { command, ready }] of programs.entries()) all[index]?.push(await measure(command, ready))
+  return all
 }
 
-async function several(name: string, args: readonly string[], ready: string): Promise<Measured> {
-  const all: Measured[] = []
-  for (let left = STARTS; left > 0; left--) all.push(await measure(args, ready))
-  const of = (what: keyof Measured) => median(all.map((one) => one[what]))
+function tell(name: string, all: readonly Measured[]) {
+  const of = (what: keyof Measured) => estimate(all.map((one) => one[what]))
   const [ms, cpuMs, mebibytes] = [of('ms'), of('cpuMs'), of('mebibytes')]
+  const spread = `${mebibytes.least.toFixed(1)} to ${mebibytes.most.toFixed(1)}`
   console.log(
-    `${name.padEnd(12)} ready after ${ms.toFixed(0)} ms, ${cpuMs} ms of CPU; ${mebibytes.toFixed(1)} MiB of its own`,
+    `${name.padEnd(12)} ready after ${ms.median.toFixed(0)} ± ${ms.error.toFixed(0)} ms, ` +
+      `${cpuMs.median.toFixed(0)} ± ${cpuMs.error.toFixed(0)} ms of CPU; ` +
+      `${mebibytes.median.toFixed(1)} ± ${mebibytes.error.toFixed(1)} MiB of its own (${spread})`,
   )
-  return { ms, cpuMs, mebibytes }
+  return { name, ms, cpuMs, mebibytes }
 }
 
-try {
-  const dist = join(directory, 'dist')
-  execFileSync(process.execPath, [join(root, 'bundle.ts'), dist])
-  for (const [name, code] of await startCodes(dist)) writeFileSync(join(dist, name), code)
+await runBench(async ({ shipped, directory }) => {
   const config = join(directory, 'gateway.yaml')
   const backends = [{ name: 'b', url: 'http://127.0.0.1:9/mcp' }]
   const incomingAuth = { type: 'anonymous' }
   writeFileSync(config, canonicalYaml({ name: 'p', namespace: 'default', role: 'proxy', incomingAuth, backends }))
-  await several('bare Node', ['-e', 'console.log("ready"); setInterval(() => {}, 1000)'], 'ready')
+  const bare = shipped.command.slice(0, -1)
   const listeners = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
-  const args = [join(dist, 'start.cjs'), 'serve', 'gateway', '--config', config, ...listeners]
-  const { ms, mebibytes } = await several('a proxy', args, 'the gateway serves')
-  const missed = (value: number, goal: number) => (value > goal ? '; missed' : '')
+  const [ofBare = [], ofProxy = []] = await inTurn([
+    { command: [...bare, '-e', 'console.log("ready"); setInterval(() => {}, 1000)'], ready: /ready/ },
+    {
+      command: [...shipped.command, 'serve', 'gateway', '--config', config, ...listeners],
+      ready: /the gateway serves/,
+    },
+  ])
+  const told = [tell('bare Node', ofBare), tell('a proxy', ofProxy)]
+  const { ms, mebibytes } = told[1] as ReturnType<typeof tell>
+  // Within the standard error a goal is met.
+  const missed = ({ median, error }: { median: number; error: number }, goal: number) =>
+    median - (Number.isNaN(error) ? 0 : error) > goal ? '; missed' : ''
   console.log(
     `goals: ${GOALS.readyMs} ms${missed(ms, GOALS.readyMs)}, ` +
       `${GOALS.mebibytes} MiB${missed(mebibytes, GOALS.mebibytes)}`,
   )
-} finally {
-  for (const child of running) child.kill('SIGKILL')
-  rmSync(directory, { recursive: true })
-}
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(told)}\n`)
+})

@@ -1,0 +1,31 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { endParts } from '../gateway/parts.ts'
+import { type Gateway, startGateway } from './gateway.ts'
+import { buildShipped, type Shipped } from './image.ts'
+import { endProcesses } from './process.ts'
+
+export const THIS_CHECKOUT = resolve(import.meta.dirname, '../..')
+
+/** The ground of a benchmark: a folder that goes when it ends, and this checkout as it is shipped. */
+export interface Bench {
+  readonly directory: string
+  readonly shipped: Shipped
+  gateway(config: object, env?: Readonly<Record<string, string>>): Promise<Gateway>
+}
+
+/** Runs a benchmark, and ends all that it has started. */
+export async function runBench(measure: (bench: Bench) => Promise<void>): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
+  let shipped: Shipped | undefined
+  try {
+    const built = (shipped = await buildShipped(THIS_CHECKOUT))
+    await measure({ directory, shipped: built, gateway: (config, env) => startGateway(built, directory, config, env) })
+  } finally {
+    endProcesses()
+    endParts()
+    await shipped?.remove()
+    await rm(directory, { recursive: true, force: true })
+  }
+}

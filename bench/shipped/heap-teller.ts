@@ -1,0 +1,23 @@
+import { once } from 'node:events'
+import type { Process } from './process.ts'
+
+const TELLER = `
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+process.on('message', () => {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  process.send(process.memoryUsage().heapUsed)
+})
+process.channel?.unref()`
+
+/** Environment variables of a Node that tells its heap: the command line stays the one of the image. */
+export const HEAP_TELLER = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(TELLER)}` }
+
+/** Bytes of the heap that are in use, after a collection. */
+export async function tellHeap({ child }: Process): Promise<number> {
+  const told = once(child, 'message')
+  child.send('tell')
+  const [heap] = await told
+  return heap
+}

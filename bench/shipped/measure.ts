@@ -1,0 +1,278 @@
+import { type Estimate, estimate } from '../gateway/estimate.ts'
+import { endParts, type Part, start as startPart } from '../gateway/parts.ts'
+import type { Era } from '../gateway/requests.ts'
+import { median, percentile } from '../percentile.ts'
+import { readUsage } from './process.ts'
+import { type Endpoint, type Kind, openWork, type Work } from './work.ts'
+
+/** All work of one turn; they share a machine, so the load is the same for all. */
+const WORKERS = 32
+/** In seconds. Short enough that all see the same machine. */
+const TURN = 0.5
+/** All kinds in several rounds: what V8 learns from one makes it compile anew what it has compiled for another. */
+const WARM_ROUNDS = 2
+const MIB = 1024 * 1024
+/** By name and era: what everything is compared with. */
+export const BARE = 'bare node:http'
+
+/** A process that is measured, and its endpoint. */
+export interface Started extends Omit<Endpoint, 'era'> {
+  readonly pid: number
+  /** What Prometheus fetches each second. */
+  readonly metrics?: string | undefined
+  /** What of the work it can do; absent: all. */
+  readonly kinds?: readonly Kind[]
+  end(): void
+}
+
+/** What is measured beside the others, in each era and at each start anew. */
+export interface Target {
+  readonly name: string
+  /** Gives undefined where it can't be measured in this era, and has said why. */
+  start(era: Era, backends: readonly Part[]): Promise<Started | undefined>
+}
+
+export interface Extent {
+  readonly eras: readonly Era[]
+  readonly kinds: readonly Kind[]
+  readonly starts: number
+  /** Measured of each process and kind. */
+  readonly seconds: number
+  /** Requests of each kind before that, the same number for all. */
+  readonly warm: number
+  /** Sessions that are opened at the end and left idle. */
+  readonly idle?: number
+  /** Port of the first backend of the legacy era; the others follow. Absent: any. */
+  readonly firstPort?: number | undefined
+}
+
+/** What was measured of a target, a value of each start. */
+export interface Row {
+  readonly era: Era
+  readonly kind: Kind
+  readonly name: string
+  /** Microseconds of processor time each. */
+  readonly micros: readonly number[]
+  readonly perSecond: readonly number[]
+  /** Milliseconds. */
+  readonly p50: readonly number[]
+  readonly p99: readonly number[]
+  /** Memory of its own after the work, and KiB more for each idle session. */
+  readonly ownMiB: readonly number[]
+  readonly idleKiB: readonly number[]
+}
+
+interface Spent {
+  cpu: number
+  requests: number
+  seconds: number
+  readonly latencies: number[]
+}
+
+/** One process of a round. */
+interface Measured {
+  readonly name: string
+  readonly started: Started
+  readonly work: Work
+  readonly spent: Map<Kind, Spent>
+}
+
+/** Of an era and a start: the samples of all rows, by kind and name. */
+type Samples = Map<string, Omit<Row, 'era' | 'kind' | 'name'>>
+
+/**
+ * Measures all targets. A start is a new process of each target; all of them run at a time and do the work in turn, to and
+ * fro. Rejects at a wrong answer. `told` is given the rows of an era when they are there.
+ */
+export async function measureCosts(
+  targets: readonly Target[],
+  extent: Extent,
+  told: (rows: readonly Row[]) => void,
+): Promise<Row[]> {
+  const rows: Row[] = []
+  for (const era of extent.eras) {
+    const first = extent.firstPort === undefined ? undefined : extent.firstPort + (era === 'legacy' ? 0 : 2)
+    const backend = (index: number) => startPart(BACKEND, era, ...(first === undefined ? [] : [String(first + index)]))
+    const backends = [await backend(0), await backend(1)]
+    const starts: Samples[] = []
+    for (let round = 0; round < extent.starts; round++)
+      starts.push(await measureStart(targets, extent, era, backends, round))
+    const found = [...new Set(starts.flatMap((start) => [...start.keys()]))].map((key) => {
+      const [kind, ...name] = key.split(' ')
+      const samples = starts.flatMap((start) => start.get(key) ?? [])
+      const all = (of: keyof (typeof samples)[number]) => samples.flatMap((sample) => sample[of])
+      return {
+        ...({ era, kind, name: name.join(' ') } as Pick<Row, 'era' | 'kind' | 'name'>),
+        ...{ micros: all('micros'), perSecond: all('perSecond'), p50: all('p50'), p99: all('p99') },
+        ...{ ownMiB: all('ownMiB'), idleKiB: all('idleKiB') },
+      }
+    })
+    const sorted = extent.kinds.flatMap((kind) => found.filter((row) => row.kind === kind))
+    told(sorted)
+    rows.push(...sorted)
+    endParts()
+  }
+  return rows
+}
+
+const BACKEND = new URL('../gateway/bare-backend.ts', import.meta.url)
+
+async function measureStart(
+  targets: readonly Target[],
+  { kinds, seconds, warm, idle = 0 }: Extent,
+  era: Era,
+  backends: readonly Part[],
+  round: number,
+): Promise<Samples> {
+  const all: Measured[] = []
+  for (const { name, start } of targets) {
+    const started = await start(era, backends)
+    if (started !== undefined)
+      all.push({ name, started, work: await openWork({ ...started, era }, WORKERS), spent: new Map() })
+  }
+  const kindsOf = ({ started }: Measured) =>
+    kinds.filter((kind) => (kind !== 'session' || era === 'legacy') && (started.kinds ?? kinds).includes(kind))
+  const each = Math.ceil(warm / WORKERS / WARM_ROUNDS)
+  for (let warmUp = 0; warmUp < WARM_ROUNDS; warmUp++)
+    // A session is four requests.
+    for (const one of all)
+      for (const kind of kindsOf(one))
+        await one.work.run(kind, { seconds: 120, each: kind === 'session' ? Math.ceil(each / 4) : each })
+  for (const kind of kinds)
+    for (let turn = 0; turn < seconds / TURN; turn++) {
+      // Beginning with another one each time: none is always measured behind the same other one.
+      const from = (round + (turn >> 1)) % all.length
+      const order = [...all.slice(from), ...all.slice(0, from)]
+      for (const one of turn % 2 === 0 ? order : order.toReversed())
+        if (kindsOf(one).includes(kind)) await takeTurn(one, kind, turn)
+    }
+  const samples: Samples = new Map()
+  for (const one of all) {
+    const { name, started, work, spent } = one
+    const before = readUsage(started.pid).own
+    const hasIdle = idle > 0 && era === 'legacy' && started.hasSessions
+    if (hasIdle) await work.openSessions(idle)
+    const idleKiB = hasIdle ? [(readUsage(started.pid).own - before) / idle / 1024] : []
+    for (const [kind, { cpu, requests, seconds, latencies }] of spent) {
+      const sorted = Float64Array.from(latencies).sort()
+      samples.set(`${kind} ${name}`, {
+        ...{ micros: [cpu / requests], perSecond: [requests / seconds] },
+        ...{ p50: [percentile(sorted, 0.5)], p99: [percentile(sorted, 0.99)] },
+        ...{ ownMiB: [before / MIB], idleKiB },
+      })
+    }
+  }
+  for (const { work, started } of all) {
+    await work.close()
+    started.end()
+  }
+  return samples
+}
+
+async function takeTurn({ started, work, spent }: Measured, kind: Kind, turn: number): Promise<void> {
+  const { cpu } = readUsage(started.pid)
+  // Once a second.
+  const fetched = turn % 2 === 0 && started.metrics !== undefined ? fetch(started.metrics) : undefined
+  const done = await work.run(kind, { seconds: TURN })
+  if (fetched !== undefined && !(await (await fetched).text()).includes('mcp_server_operation'))
+    throw new Error('no metrics')
+  const its = spent.get(kind) ?? { cpu: 0, requests: 0, seconds: 0, latencies: [] }
+  its.cpu += readUsage(started.pid).cpu - cpu
+  its.requests += done.requests
+  its.seconds += done.seconds
+  for (const latency of done.latencies) its.latencies.push(latency)
+  spent.set(kind, its)
+}
+
+/** The least that any proxy on node:http does: it knows no sessions, and gives the list of one backend. */
+export const bareProxy: Target = {
+  name: BARE,
+  async start(_era, backends) {
+    const part = await startPart(new URL('../gateway/bare-node.ts', import.meta.url), new URL(origin(backends)).port)
+    const end = () => part.child.disconnect()
+    return { ...{ pid: part.pid, origin: part.origin, name: directName, tokens: [], end }, ...NO_SESSIONS }
+  },
+}
+
+/** A backend itself. */
+export const direct: Target = {
+  name: 'direct',
+  async start(_era, [backend]) {
+    const { pid, origin } = backend as Part
+    return { ...{ pid, origin, name: directName, tokens: [], end: () => undefined }, ...NO_SESSIONS }
+  },
+}
+
+const NO_SESSIONS = { hasSessions: false, kinds: ['call'] } as const
+const origin = (backends: readonly Part[]) => backends[0]?.origin as string
+const directName = (_: number, count: number) => `tool_${count % 20}`
+
+/** A tool of one of two backends behind a gateway that names tools after them. */
+export const gatewayName =
+  (separator = '_') =>
+  (worker: number, count: number) =>
+    `b${(worker + count) % 2}${separator}tool_${count % 20}`
+
+/** A ratio of two rows: of the medians, with the standard error by the ratios of the starts. */
+export interface Ratio {
+  readonly ratio: number
+  readonly error: number
+}
+
+export function ratioOf(ours: readonly number[], theirs: readonly number[]): Ratio {
+  const { error } = estimate(ours.map((value, start) => value / (theirs[start] ?? Number.NaN)))
+  return { ratio: median(ours) / median(theirs), error }
+}
+
+/** Starts whose value lies within a tenth of the median. */
+export const countWithin = ({ median }: Estimate, values: readonly number[]): number =>
+  values.filter((value) => Math.abs(value / median - 1) <= 0.1).length
+
+export const findRow = (rows: readonly Row[], era: Era, kind: Kind, name: string): Row | undefined =>
+  rows.find((row) => row.era === era && row.kind === kind && row.name === name)
+
+interface Goal {
+  readonly name: string
+  /** What it is compared with; absent: its microseconds count. */
+  readonly of?: string
+  readonly most: number
+}
+
+/** Tells of the calls of each era whether a bar is met: within the standard error it is. */
+export function printGoal(rows: readonly Row[], { name, of, most }: Goal): void {
+  for (const { era, micros } of rows.filter((row) => row.name === name && row.kind === 'call')) {
+    const base = of === undefined ? undefined : findRow(rows, era, 'call', of)
+    const { ratio, error } = ratioOf(micros, base?.micros ?? micros.map(() => 1))
+    const unit = of === undefined ? 'µs' : `of ${of}`
+    const verdict = ratio - (Number.isNaN(error) ? 0 : error) <= most ? 'met' : 'missed'
+    console.log(
+      `${era} ${name}: ${ratio.toFixed(3)} ± ${error.toFixed(3)} ${unit}, at most ${most.toFixed(3)}: ${verdict}`,
+    )
+  }
+}
+
+/** Prints rows as lines; `others` names what a row is compared with beside the bare proxy. */
+export function printRows(
+  rows: readonly Row[],
+  others: (name: string) => readonly { name: string; as: string }[],
+): void {
+  const shown = ({ ratio, error }: Ratio) => `${ratio.toFixed(3)} ± ${error.toFixed(3)}`
+  for (const { era, kind, name, micros, ownMiB } of rows) {
+    const found = estimate(micros)
+    const bare = name === BARE ? undefined : findRow(rows, era, kind, BARE)
+    console.log(
+      [
+        `${era} ${kind}`.padEnd(15),
+        name.padEnd(18),
+        `${found.median.toFixed(1).padStart(7)} ± ${found.error.toFixed(1)} µs`,
+        `${found.least.toFixed(1)} to ${found.most.toFixed(1)}, ${countWithin(found, micros)} of ${micros.length} within 10 %`,
+        `${median(ownMiB).toFixed(0)} MiB`,
+        ...(bare === undefined ? [] : [`${shown(ratioOf(bare.micros, micros))} of bare a CPU-second`]),
+        ...others(name).flatMap((other) => {
+          const its = findRow(rows, era, kind, other.name)
+          return its === undefined ? [] : [`${shown(ratioOf(micros, its.micros))} of ${other.as}`]
+        }),
+      ].join('  '),
+    )
+  }
+}

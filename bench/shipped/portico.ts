@@ -1,0 +1,60 @@
+import type { Part } from '../gateway/parts.ts'
+import { EXPORTS_EACH_SECOND, type Feature, needsTokens, type Surroundings, settingsOf } from './features.ts'
+import { startGateway } from './gateway.ts'
+import type { Shipped } from './image.ts'
+import { gatewayName, type Target } from './measure.ts'
+
+/** The backends of a configuration: b0, b1. */
+export const namedBackends = (backends: readonly Part[], more: object = {}) =>
+  backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp`, ...more }))
+
+interface Settings {
+  readonly name: string
+  readonly shipped: Shipped
+  readonly directory: string
+  /** What its configuration has beside the backends. */
+  readonly settings: object
+  /** What each backend has beside its name and address. */
+  readonly ofBackends?: object
+  /** The callers' tokens; absent where they are anonymous. */
+  readonly tokens?: readonly string[]
+  /** The tools that are called; absent: all of both backends. */
+  readonly tool?: (worker: number, count: number) => string
+  /** Left out with a line where the checkout does not take the settings. */
+  readonly isOptional?: boolean
+}
+
+/** A gateway of a checkout, before both backends. */
+export function gatewayTarget(given: Settings): Target {
+  const { name, shipped, directory, settings, ofBackends, tokens = [], tool = gatewayName(), isOptional } = given
+  let isLeftOut = false
+  return {
+    name,
+    async start(_era, backends) {
+      if (isLeftOut) return undefined
+      const config = { ...settings, backends: namedBackends(backends, ofBackends) }
+      try {
+        const { pid, origin, adminOrigin, end } = await startGateway(shipped, directory, config, EXPORTS_EACH_SECOND)
+        const metrics = JSON.stringify(settings).includes('"prometheus"') ? `${adminOrigin}/metrics` : undefined
+        return { pid, origin, name: tool, hasSessions: true, tokens, metrics, end }
+      } catch (error) {
+        if (isOptional !== true) throw error
+        isLeftOut = true
+        console.log(`${name} is left out: ${String(error).slice(0, 300)}`)
+        return undefined
+      }
+    },
+  }
+}
+
+/** A gateway of a checkout with a feature on. */
+export const featureTarget = (
+  given: Pick<Settings, 'name' | 'shipped' | 'directory' | 'isOptional'>,
+  feature: Feature,
+  surroundings: Surroundings,
+): Target =>
+  gatewayTarget({
+    ...given,
+    settings: settingsOf(feature, surroundings, given.directory),
+    ...(needsTokens(feature) && { tokens: surroundings.tokens }),
+  })
