@@ -34,11 +34,8 @@ export function rewriteCall(message: Message, rewrite: Rewrite): string {
   const cuts: Cut[] = []
   if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
   if (name !== undefined) cuts.push([message.nameStart, message.nameEnd, name])
-  if (isNew) {
-    const isFirst = text[skipSpace(text, message.paramsStart + 1)] === '}'
-    const end = message.paramsEnd - 1
-    cuts.push([end, end, `${isFirst ? '' : ','}"_meta":${meta}`])
-  } else if (meta !== undefined) cuts.push([message.metaStart, message.metaEnd, meta])
+  if (isNew) cuts.push(newMeta(message, meta))
+  else if (meta !== undefined) cuts.push([message.metaStart, message.metaEnd, meta])
   if (isPutIn) {
     const inside = message.metaStart + 1
     cuts.push([inside, inside, firstMember(trace, text[skipSpace(text, inside)])])
@@ -54,6 +51,14 @@ export function rewriteCall(message: Message, rewrite: Rewrite): string {
 }
 
 type Cut = readonly [start: number, end: number, value: string]
+
+/** Adds `_meta` (JSON text) as the last member of params that have none. */
+function newMeta({ text, paramsStart, paramsEnd }: Message, meta: string): Cut {
+  const isFirst = text[skipSpace(text, paramsStart + 1)] === '}'
+  const end = paramsEnd - 1
+  return [end, end, `${isFirst ? '' : ','}"_meta":${meta}`]
+}
+
 const byStart = (a: Cut, b: Cut) => a[0] - b[0]
 
 /** Most clients send id, name and `_meta` in this order. */
