@@ -42,6 +42,8 @@ interface ServeRegistryOptions {
   readonly exports?: ExportTimes | undefined
   /** By this the times between the syncs of a source are divided; for tests, which would wait for whole seconds. */
   readonly syncsHastenedBy?: number | undefined
+  /** How often the thread that writes is checked for standing still, in milliseconds; for tests, again. */
+  readonly checkMs?: number | undefined
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
   /** What `/version` answers. */
@@ -77,8 +79,8 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const observe = options.observe ?? telemetry.observe
     const audit = ends.adopt(new Audit(log))
     configuration.onReload = (hash) => audit.reloaded(hash)
-    const { stateDirectory, syncsHastenedBy = 1 } = options
-    const given = { configuration, stateDirectory, syncsHastenedBy }
+    const { stateDirectory, syncsHastenedBy = 1, checkMs } = options
+    const given = { configuration, stateDirectory, syncsHastenedBy, checkMs }
     parts = await startParts({ ...given, ends, log, level, observe, telemetry, audit })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
@@ -123,6 +125,7 @@ interface PartsOptions {
   readonly configuration: Configuration
   readonly stateDirectory: string
   readonly syncsHastenedBy: number
+  readonly checkMs: number | undefined
   readonly ends: Ends
   readonly log: Logger
   readonly level: LogLevel
@@ -139,7 +142,8 @@ interface Parts extends PartsOptions {
 
 /** Opens the store, and puts the configuration in force. */
 async function startParts(options: PartsOptions): Promise<Parts> {
-  const { configuration, stateDirectory, syncsHastenedBy, ends, log, level, observe, telemetry, audit } = options
+  const { configuration, stateDirectory, syncsHastenedBy, checkMs, ends, log, level, observe, telemetry, audit } =
+    options
   const { postgres } = configuration.current()
   // Sources made through another replica are scheduled here too.
   const onSettings = () => {
@@ -147,7 +151,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
       log.warn({ err: error }, 'the sources of other replicas can’t be read'),
     )
   }
-  const store = ends.adopt(await openStore({ stateDirectory, postgres, onSettings, observe }, log))
+  const store = ends.adopt(await openStore({ stateDirectory, postgres, onSettings, observe, checkMs }, log))
   const identity = ends.adopt(createIdentity({ log, observe }))
   const record = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
   const scheduler = createScheduler({ sync: store.syncSource, record, log, observe, audit })

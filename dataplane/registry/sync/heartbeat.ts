@@ -1,7 +1,7 @@
 /** A thread beats so often while its event loop turns. */
 const BEAT_MS = 500
-/** How often the beats are checked. */
-const CHECK_MS = 1_000
+/** How often the beats are checked, if nothing else is handed in. */
+export const CHECK_MS = 1_000
 /** After so many checks in a row without a beat the thread counts as stalled. */
 const MOST_MISSES = 20
 
@@ -42,7 +42,7 @@ export function inDatabase<T>(pulse: Pulse, call: () => T): T {
  * Calls `stalled` once the thread has stood still for too long, outside of the database. Checks are counted, not time: of a
  * machine that slept, or that has not let either thread run, the watched one is not to blame. Gives the function that ends the watching.
  */
-export function watchPulse(pulse: Pulse, stalled: () => void): () => void {
+export function watchPulse(pulse: Pulse, checkMs: number, stalled: () => void): () => void {
   let last = 0
   let misses = 0
   const timer = setInterval(() => {
@@ -51,10 +51,10 @@ export function watchPulse(pulse: Pulse, stalled: () => void): () => void {
     last = beats
     misses = lives ? 0 : misses + 1
     if (misses === MOST_MISSES) stalled()
-  }, CHECK_MS)
+  }, checkMs)
   timer.unref()
   return () => clearInterval(timer)
 }
 
 /** For the log and for people. */
-export const STALL_SECONDS = (MOST_MISSES * CHECK_MS) / 1000
+export const stallSeconds = (checkMs: number): number => (MOST_MISSES * checkMs) / 1000

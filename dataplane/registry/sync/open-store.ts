@@ -30,18 +30,20 @@ interface StoreOptions {
   /** Called when sources or registries have become others, by whichever replica. */
   readonly onSettings?: () => void
   readonly observe?: Observe
+  /** How often the thread that writes is checked for standing still, in milliseconds. */
+  readonly checkMs?: number | undefined
 }
 
 /** Opens the store. Throws an Error that names what can't be had. */
 export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
-  const { stateDirectory, postgres, onSettings, observe } = options
+  const { stateDirectory, postgres, onSettings, observe, checkMs } = options
   const file = await storeFile(stateDirectory)
   const location = postgres ?? file
   const replica = randomUUID()
   const quarantine = openQuarantine(stateDirectory, log)
   const observeStatement = observe && observeStatements(observe)
   const onEnd = quarantine.threadEnded
-  const jobs = startWriter({ location, stateDirectory, replica, onEnd, observeStatement }, log)
+  const jobs = startWriter({ location, stateDirectory, replica, onEnd, observeStatement, checkMs }, log)
   try {
     await jobs.open()
   } catch (error) {

@@ -5,7 +5,7 @@ import type { ObserveStatement, RunStatement } from '../../storage/statements.ts
 import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError, type SourceErrorCode } from '../sources/format/source-error.ts'
 import type { StoreLocation } from '../store/database/open.ts'
-import { lastBegun, newPulse, type Pulse, STALL_SECONDS, watchPulse } from './heartbeat.ts'
+import { CHECK_MS, lastBegun, newPulse, type Pulse, stallSeconds, watchPulse } from './heartbeat.ts'
 import type { Jobs } from './jobs.ts'
 
 export type Call =
@@ -41,6 +41,8 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
   /** Told of each statement of the thread: before the answer to the job that it was run for. */
   readonly observeStatement?: ObserveStatement | undefined
+  /** How often the thread is checked for standing still, in milliseconds. */
+  readonly checkMs?: number | undefined
 }
 
 /** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
@@ -113,12 +115,12 @@ class WriterThread {
   }
 
   #start(): Worker {
-    const { onEnd: _, observeStatement: __, ...data } = this.#options
+    const { onEnd: _, observeStatement: __, checkMs = CHECK_MS, ...data } = this.#options
     const pulse = newPulse()
     const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
     let reason: string | undefined
-    const unwatch = watchPulse(pulse, () => {
-      reason = `the writing thread stood still for ${STALL_SECONDS} s`
+    const unwatch = watchPulse(pulse, checkMs, () => {
+      reason = `the writing thread stood still for ${stallSeconds(checkMs)} s`
       worker.terminate().catch(() => {
         // The `exit` listener handles the end of the thread, however it ends.
       })

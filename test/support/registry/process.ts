@@ -1,14 +1,18 @@
-/** A registry as a process of its own, for tests that kill it. Prints its URLs as one line of JSON; SIGTERM ends it. */
+/**
+ * A registry as a process of its own, for tests that kill it. Prints its URLs as one line of JSON; SIGTERM ends it. Its
+ * last argument, if there is one, are more options in JSON.
+ */
 import { serveRegistry } from '../../../dataplane/registry/index.ts'
 import { createLog } from '../../../dataplane/server/log.ts'
 
-const [configFile = '', stateDirectory = ''] = process.argv.slice(2)
+const [configFile = '', stateDirectory = '', more = '{}'] = process.argv.slice(2)
 const { url, adminUrl, close } = await serveRegistry({
   configFile,
   stateDirectory,
   listen: '127.0.0.1:0',
   adminListen: '127.0.0.1:0',
   log: createLog({ name: 'registry', level: 'error' }),
+  ...JSON.parse(more),
 })
 process.once('SIGTERM', () => {
   close().catch((error: Error) => {
