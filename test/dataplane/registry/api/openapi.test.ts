@@ -50,12 +50,8 @@ test('schemathesis finds nothing', async () => {
 })
 
 test('schemathesis finds nothing where anybody may publish: each document that fits the description is taken', async () => {
-  const open = await startAuthzRegistry({ mode: 'anonymous' })
-  try {
-    await findsNothing(open, [], ['--include-operation-id', 'publish'])
-  } finally {
-    await open.close()
-  }
+  await it.restart({ mode: 'anonymous' })
+  await findsNothing(it, [], ['--include-operation-id', 'publish'])
 })
 
 /** Runs schemathesis on a registry; `options` are of the program, `more` of the run. */
