@@ -124,12 +124,19 @@ test('in a browser: laid out, nothing refused, light and dark', async () => {
 
 test('words without an end stay within a narrow window', async () => {
   using folder = temporaryFolder()
-  const measure = '<script>document.title = document.documentElement.scrollWidth</script></body>'
-  for (const path of ['/', `/?search=${'x'.repeat(200)}`, `/registry/main/servers/com.example/${'l'.repeat(150)}`]) {
-    const file = folder.write('page.html', (await page(path)).text.replace('</body>', measure))
-    const { dom } = await look(pathToFileURL(file).href, { width: 500 })
-    assert.is(/<title>(.*)<\/title>/.exec(dom)?.[1], '500', path.slice(0, 60))
-  }
+  const paths = ['/', `/?search=${'x'.repeat(200)}`, `/registry/main/servers/com.example/${'l'.repeat(150)}`]
+  const texts = await Promise.all(paths.map(async (path) => (await page(path)).text))
+  // Each in a frame as wide as such a window.
+  const frames = texts.map((text) => {
+    const quoted = text.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+    return `<iframe style="width: 500px; border: 0" srcdoc="${quoted}"></iframe>`
+  })
+  const measure = `<script>onload = () => {
+    document.title = Array.from(frames, ({ document }) => document.documentElement.scrollWidth)
+  }</script>`
+  const file = folder.write('page.html', `<!doctype html>${frames.join('')}${measure}`)
+  const { dom } = await look(pathToFileURL(file).href, { width: 1_000 })
+  assert.equal(/<title>(.*)<\/title>/.exec(dom)?.[1], '500,500,500')
 })
 
 test('packages are started by the runner of their registry; shell words are quoted', () => {
