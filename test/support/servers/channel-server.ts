@@ -1,7 +1,6 @@
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { orFail } from '../or-fail.ts'
 
@@ -28,6 +27,15 @@ export interface ChannelServer {
 /** Takes a message; `say` writes on the channel that it came on. */
 export type Take = (message: Heard, say: (text: string) => void) => void
 
+/** A program that passes both of its channels on to a port of loopback. It has no types: to strip them takes as long again. */
+const PASS_ON = `
+const socket = require('node:net').connect(Number(process.argv[1]), '127.0.0.1')
+process.stdin.pipe(socket)
+socket.pipe(process.stdout)
+socket.on('error', () => process.exit(1))
+socket.on('close', () => process.exit(0))
+`
+
 /** A server on standard input and output: a child that passes both on to this process. */
 export async function startStdioServer(take: Take): Promise<ChannelServer> {
   const heard: Heard[] = []
@@ -44,10 +52,9 @@ export async function startStdioServer(take: Take): Promise<ChannelServer> {
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  const child = fileURLToPath(new URL('./stdio-to-socket.ts', import.meta.url))
   return {
     transport: 'stdio',
-    config: { transport: 'stdio', stdio: { command: [process.execPath, child, String(port)] } },
+    config: { transport: 'stdio', stdio: { command: [process.execPath, '--eval', PASS_ON, String(port)] } },
     heard,
     say: (text) => {
       for (const socket of sockets) socket.write(`${text}\n`)
