@@ -197,7 +197,9 @@ for (const start of [startStdioServer, startSseChannel])
   for (const method of ['initialize', 'server/discover'])
     test(`${start === startStdioServer ? 'stdio' : 'sse'}: many servers whose ${method} is wrong, and one that is right`, async () => {
       const result = RESULTS[method] as object
-      const variants = sampleOf(variantsOf({ jsonrpc: '2.0', id: 'ID', result })).slice(0, 24)
+      // Both channels read messages alike; on one of them each server is a process.
+      const most = start === startStdioServer ? 8 : 24
+      const variants = sampleOf(variantsOf({ jsonrpc: '2.0', id: 'ID', result })).slice(0, most)
       const wrong = variants.map(
         ({ text }) => new Map([[method, (request: Heard, say: (text: string) => void) => say(withId(text, request))]]),
       )
