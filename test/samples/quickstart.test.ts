@@ -255,6 +255,8 @@ run('another run on the same state directory is refused', async () => {
 run('a port that somebody else has is named; the rest serves, and so does this one when the port is free', async () => {
   const taken = await holdPort()
   using copy = copyOfSample({ gateway: taken.port, registry: await freePort() })
+  // The gateway does without its servers here: each is two processes more.
+  for (const server of ['everything.yaml', 'clock.yaml']) rmSync(join(copy.manifests, server))
   const other = new RunningPortico([copy.manifests, '--state', copy.state], env)
   try {
     const isTold = ({ problems }: Report) => problems.some(({ reason }) => reason === 'PortTaken')
@@ -271,23 +273,19 @@ run('a port that somebody else has is named; the rest serves, and so does this o
   }
 })
 
-run('SIGINT stops everything within seconds', async () => {
-  assert.ok(processesMarked(mark).length >= 7)
-  await portico.stop()
-  assert.is(portico.exitCode, 0)
-  await noneLeft()
-})
-
-run('SIGKILL leaves nothing behind either, and the next run takes over', async () => {
-  portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
-  await portico.ready()
+run('SIGKILL leaves nothing behind, and the next run takes over', async () => {
   portico.signal('SIGKILL')
   await portico.ended()
   await noneLeft()
   portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
   const again = await portico.ready()
   assert.equal(again.endpoints, first.endpoints)
+})
+
+run('SIGINT stops everything within seconds', async () => {
+  assert.ok(processesMarked(mark).length >= 7)
   await portico.stop()
+  assert.is(portico.exitCode, 0)
   await noneLeft()
 })
 
