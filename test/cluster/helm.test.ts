@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { CHART, helm } from './support/helm.ts'
-import { gateway, group, type Manifest, telemetry, yaml } from './support/manifests.ts'
+import { gateway, group, type Manifest, telemetry } from './support/manifests.ts'
 import {
   type OperatorProcess,
   operatorKubeconfig,
@@ -29,10 +29,8 @@ const called = (...args: string[]): string => {
   return stdout
 }
 const install = (...args: string[]) => called('install', 'portico', CHART, '--create-namespace', ...args)
-const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const finalizers = (namespace: string): string[] =>
-  JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-n', namespace, '-o', 'json'])).metadata.finalizers ?? []
+const podNames = () => plane.list('pods', { namespace: SYSTEM }).map(({ metadata }) => metadata.name)
+const finalizers = (namespace: string): string[] => plane.read('mcpotel', 'main', namespace).metadata.finalizers ?? []
 function inNamespace(namespace: string, manifest: Manifest, labels: object): Manifest {
   const metadata = { ...manifest.metadata, namespace, labels }
   return { ...manifest, metadata }
@@ -41,14 +39,15 @@ function inNamespace(namespace: string, manifest: Manifest, labels: object): Man
 /** An operator in place of the first pod, which no kubelet runs, and a gateway whose config it holds. */
 async function work(namespace: string, args: readonly string[] = [], labels = {}): Promise<void> {
   plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
-  const pod = await eventually(() => names('pods', '-n', SYSTEM).split('\n')[0]?.replace('pod/', ''), 'a pod')
+  const pod = await eventually(() => podNames()[0], 'a pod')
   operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   await operator.ready()
   const manifests = [group(), telemetry('main'), gateway('front', 'main')]
   const objects = manifests.map((one) => inNamespace(namespace, one, labels))
-  await eventually(() => apply(...objects), 'the kinds are served')
+  plane.apply(...objects)
   await eventually(() => finalizers(namespace).includes('portico.dev/in-use'), 'the config is held')
-  await eventually(() => names('configmap', '-n', namespace, '-l', 'app.kubernetes.io/instance=front'), 'children')
+  const children = { namespace, labels: 'app.kubernetes.io/instance=front' }
+  await eventually(() => plane.list('configmaps', children).length > 0, 'children')
 }
 
 async function uninstalled(namespace: string): Promise<void> {
@@ -56,13 +55,17 @@ async function uninstalled(namespace: string): Promise<void> {
   await eventually(() => operator?.exited, 'the operator has ended')
   await eventually(
     () =>
-      names('sa,role,rolebinding,clusterrole,clusterrolebinding,deploy', '-A').includes('portico-operator') === false,
+      !plane
+        .list('serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,deployments', {
+          allNamespaces: true,
+        })
+        .some(({ metadata }) => metadata.name.includes('portico-operator')),
     'all of the release is gone',
   )
   // The next release would take one of them for its own.
-  await eventually(() => names('pods', '-n', SYSTEM) === '', 'its pods are collected')
+  await eventually(() => podNames().length === 0, 'its pods are collected')
   assert.equal(finalizers(namespace), [], 'the config is let go')
-  assert.is(names('mcpotel,vmcp,mcpg', '-n', namespace).split('\n').length, 3, 'the objects are still there')
+  assert.is(plane.list('mcpotel,vmcp,mcpg', { namespace }).length, 3, 'the objects are still there')
 }
 
 test.before(async () => {
@@ -78,7 +81,7 @@ test('a release is installed and upgraded; uninstalled, it leaves the kinds, the
   assert.match(notes, /It looks after all namespaces; the kinds are of the API group portico\.dev/)
   await work('default')
   called('upgrade', 'portico', CHART, '--set', 'replicas=2,adminFrom={monitoring}')
-  const { spec } = JSON.parse(plane.kubectl(['get', 'deploy', 'portico-operator', '-n', SYSTEM, '-o', 'json']))
+  const { spec } = plane.read('deployment', 'portico-operator', SYSTEM)
   assert.is(spec.replicas, 2)
   assert.ok(spec.template.spec.containers[0].args.includes('monitoring'))
   await uninstalled('default')
@@ -88,7 +91,7 @@ test('a new release takes up what was left, for one other namespace, with no rig
   plane.kubectl(['create', 'namespace', 'team-a'])
   const notes = install('--set', 'namespaces={team-a}')
   assert.match(notes, /It looks after the namespaces team-a;/)
-  assert.is(names('clusterrole', 'portico-operator'), '')
+  assert.not(plane.exists('clusterrole', 'portico-operator'))
   await work('team-a', ['--namespace', 'team-a'])
   await uninstalled('team-a')
 })
@@ -101,8 +104,7 @@ test('one with a name keeps its own rights until it has let go of what is its ow
   const held = JSON.stringify({ metadata: { finalizers: ['portico.dev/in-use'] } })
   plane.kubectl(['patch', 'mcpotel', 'main', '-n', 'default', '--type=merge', '--patch', held])
   await work('team-b', ['--installation=blue'], { 'portico.dev/installation': 'blue' })
-  const kept = () =>
-    plane.kubectl(['get', 'clusterrole', 'portico-operator-for-blue', '-o', 'jsonpath={.metadata.finalizers}'])
+  const kept = () => plane.read('clusterrole', 'portico-operator-for-blue').metadata.finalizers ?? []
   await eventually(() => kept().includes('portico.dev/release-first'), 'it keeps its rights')
   await uninstalled('team-b')
   assert.equal(finalizers('default'), ['portico.dev/in-use'])

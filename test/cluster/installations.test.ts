@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert'
 import type { LiveObject } from '../support/operator/live-object.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { CHART, helm } from './support/helm.ts'
-import { gateway, group, type Manifest, server, telemetry, yaml } from './support/manifests.ts'
+import { gateway, group, type Manifest, server, telemetry } from './support/manifests.ts'
 import { type OperatorProcess, startOperator, eventually as within } from './support/operator-process.ts'
 import { standsStill } from './support/stands-still.ts'
 
@@ -25,10 +25,9 @@ let main: OperatorProcess
 let blue: OperatorProcess
 
 const eventually: typeof within = (check, what) => within(check, what, 180_000)
-const read = (kind: string, name: string): LiveObject => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
-const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
-const change = (kind: string, name: string, spec: object) =>
-  plane.kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
+const read = (kind: string, name: string): LiveObject => plane.read(kind, name)
+const names = (kinds: string) => plane.list(kinds).map(({ kind, metadata }) => `${kind}/${metadata.name}`)
+const change = (kind: string, name: string, spec: object) => plane.mergePatch(kind, name, { spec })
 function of(installation: string, object: Manifest): Manifest {
   const metadata = { ...object.metadata, labels: { [LABEL]: installation } }
   return { ...object, metadata }
@@ -87,9 +86,9 @@ test('each object is looked after by the installation that its label names, whoe
     server('four', 'free'),
     of('blue', gateway('front', 'azure')),
   ]
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+  plane.apply(...objects)
   const made = ['one-mcp', 'two-mcp', 'four-mcp', 'front-vmcp']
-  await eventually(() => made.every((name) => names('deployment').includes(`/${name}`)), 'children')
+  await eventually(() => made.every((name) => names('deployments').includes(`Deployment/${name}`)), 'children')
   for (const name of ['plain', 'azure']) await eventually(() => isReady('mcpotel', name), name)
   await standsStill(() => plane.writes().filter(({ resource }) => resource !== 'leases').length)
   const whose: Record<string, readonly string[]> = {
@@ -106,7 +105,7 @@ test('each object is looked after by the installation that its label names, whoe
     free: [],
   }
   for (const [name, users] of Object.entries(whose)) assert.equal(writers(name), users, name)
-  assert.equal(names('deployment').split('\n').length, made.length, 'nothing is made for what nobody looks after')
+  assert.equal(names('deployments').length, made.length, 'nothing is made for what nobody looks after')
   const referrers = (name: string) =>
     read('mcpotel', name).status.referencingWorkloads.map(({ kind, name: its }) => `${kind}/${its}`)
   assert.equal(referrers('plain'), ['MCPServer/three', 'MCPServer/two'])
@@ -142,8 +141,8 @@ test('each counts the objects that it looks after', async () => {
 
 test('an object is handed over by its label, without its pods being touched', async () => {
   const pods = () => {
-    const { items } = JSON.parse(plane.kubectl(['get', 'pods', '-l', 'app.kubernetes.io/instance=one', '-o', 'json']))
-    return (items as LiveObject[]).map(({ metadata }) => `${metadata.uid} ${metadata.resourceVersion}`)
+    const found = plane.list('pods', { labels: 'app.kubernetes.io/instance=one' })
+    return found.map(({ metadata }) => `${metadata.uid} ${metadata.resourceVersion}`)
   }
   const generation = () => read('deployment', 'one-mcp').metadata.generation
   await eventually(() => pods().length === 1, 'a pod')
@@ -171,7 +170,7 @@ test('an object is handed over by its label, without its pods being touched', as
   plane.kubectl(['label', 'mcpserver', 'one', `${LABEL}=nobody`])
   const left = plane.writes().length
   change('mcpserver', 'one', { args: ['--louder'] })
-  plane.kubectl(['delete', 'networkpolicy', 'one-mcp'])
+  plane.remove('networkpolicy', 'one-mcp')
   change('mcpserver', 'four', { args: ['--loud'] })
   change('mcpserver', 'two', { args: ['--loud'] })
   await eventually(() => writers('four', left).length > 0 && writers('two', left).length > 0, 'the others are rolled')
@@ -182,7 +181,7 @@ test('an object is handed over by its label, without its pods being touched', as
 test('each holds its own configs, whoever refers to them, and lets go of its own alone', async () => {
   const finalizers = (name: string): readonly string[] => read('mcpotel', name).metadata.finalizers ?? []
   await eventually(() => finalizers('plain').includes(HELD) && finalizers('azure').includes(HELD), 'both are held')
-  plane.kubectl(['delete', 'mcpotel', 'plain', '--wait=false'])
+  plane.remove('mcpotel', 'plain')
   const blocked = () => read('mcpotel', 'plain').status.conditions.find(({ type }) => type === 'DeletionBlocked')
   await eventually(() => blocked()?.status === 'True', 'it is blocked')
   assert.match(blocked()?.message ?? '', 'MCPServer "two"')
@@ -197,15 +196,15 @@ test('each holds its own configs, whoever refers to them, and lets go of its own
   assert.match(release('--installation=blue'), 'MCPTelemetryConfig default/azure is let go\n')
   assert.equal([finalizers('azure'), finalizers('plain')], [[], [HELD]])
   assert.match(release(), 'MCPTelemetryConfig default/plain is let go\n')
-  await eventually(() => !names('mcpotel').includes('/plain'), 'it is gone')
+  await eventually(() => !plane.exists('mcpotel', 'plain'), 'it is gone')
 })
 
 test('a release is uninstalled without the other one’s rights', () => {
   called('uninstall', 'blue', '--namespace', BLUE)
-  const left = names('clusterrole,clusterrolebinding,validatingwebhookconfiguration')
-  assert.not.match(left, 'blue')
-  assert.match(left, 'clusterrole.rbac.authorization.k8s.io/portico-operator')
-  assert.match(left, 'validatingwebhookconfiguration.admissionregistration.k8s.io/portico-operator.portico-system')
+  const left = names('clusterroles,clusterrolebindings,validatingwebhookconfigurations')
+  assert.not(left.some((name) => name.includes('blue')))
+  assert.ok(left.includes('ClusterRole/portico-operator'))
+  assert.ok(left.includes('ValidatingWebhookConfiguration/portico-operator.portico-system'))
 })
 
 test.run()

@@ -40,7 +40,7 @@ test('without the CRD of one kind a new operator looks after the others', async 
   kubectl(['wait', '--for=condition=Established', 'crd', CRD, '--timeout=180s'])
   apply(telemetry('main'), gateway('front', 'main'))
   await eventually(
-    () => kubectl(['get', 'mcpotel', 'main', '-o', 'jsonpath={.status.referencingWorkloads}']).includes('front'),
+    () => cluster.read('mcpotel', 'main').status?.referencingWorkloads?.some(({ name }) => name === 'front'),
     'the kind is looked after once its CRD is there',
   )
   await eventually(async () => (await status()).absent.length === 0, 'nothing is absent')

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { kinds, writeCrds } from '../../crds/index.ts'
 import { deployFiles } from '../../operator/deploy/manifests.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { gateway, group, type Manifest, telemetry, yaml } from './support/manifests.ts'
+import { gateway, group, type Manifest, telemetry } from './support/manifests.ts'
 import { eventually, type OperatorProcess, operatorKubeconfig, startOperator } from './support/operator-process.ts'
 import { standsStill } from './support/stands-still.ts'
 
@@ -20,11 +20,9 @@ let plane: ControlPlane
 let deploy: string
 const running: OperatorProcess[] = []
 
-const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
-const finalizers = (name: string): string[] =>
-  JSON.parse(plane.kubectl(['get', 'mcpotel', name, '-o', 'json'])).metadata.finalizers ?? []
+const apply = (...manifests: Manifest[]) => plane.apply(...manifests)
+const finalizers = (name: string): string[] => plane.read('mcpotel', name).metadata.finalizers ?? []
 const isHeld = (name: string) => finalizers(name).includes(FINALIZER)
-const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
 
 /** The files as a checkout has them: kubectl follows the kustomization to ../../crds. */
 async function writeInstallation(): Promise<string> {
@@ -43,16 +41,12 @@ async function writeInstallation(): Promise<string> {
 const RIGHTS = ['clusterrole', 'clusterrolebinding', 'serviceaccount']
 const NAMESPACED_RIGHTS = ['role', 'rolebinding', 'serviceaccount']
 const keptOf = (kinds: readonly string[]): string[] =>
-  kinds.filter((kind) =>
-    plane
-      .kubectl(['get', kind, 'portico-operator', '-n', SYSTEM, '--ignore-not-found', '-o', 'json'])
-      .includes(JSON.stringify(KEPT)),
-  )
+  kinds.filter((kind) => plane.find(kind, 'portico-operator', SYSTEM)?.metadata.finalizers?.includes(KEPT))
 const isKept = (kinds = RIGHTS) => keptOf(kinds).length === kinds.length
 
 /** Starts a process in place of the first pod of the Deployment, which no kubelet runs. */
 async function launch(args: readonly string[] = []): Promise<OperatorProcess> {
-  const pod = await eventually(() => names('pods', '-n', SYSTEM).split('\n')[0]?.replace('pod/', ''), 'a pod')
+  const pod = await eventually(() => plane.list('pods', { namespace: SYSTEM })[0]?.metadata.name, 'a pod')
   const operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
   running.push(operator)
   return operator
@@ -69,7 +63,7 @@ async function install(): Promise<OperatorProcess> {
   plane.kubectl(['apply', '--server-side', '-k', deploy])
   plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
   const operator = await start()
-  await eventually(() => apply(group(), telemetry('main'), gateway('front', 'main')), 'the kinds are served')
+  apply(group(), telemetry('main'), gateway('front', 'main'))
   await eventually(() => isHeld('main') && isKept(), 'the config is held, and the rights are kept')
   return operator
 }
@@ -84,12 +78,10 @@ const release = () =>
 /** What is left of an installation, be it Terminating. */
 const left = () =>
   [
-    names('crd'),
-    names('ns', SYSTEM),
-    ...['clusterrole', 'clusterrolebinding'].map((kind) => names(kind, 'portico-operator')),
-  ]
-    .filter(Boolean)
-    .join(' ')
+    ...plane.list('crd').map(({ metadata }) => metadata.name),
+    ...(plane.exists('namespace', SYSTEM) ? [SYSTEM] : []),
+    ...['clusterrole', 'clusterrolebinding'].filter((kind) => plane.exists(kind, 'portico-operator')),
+  ].join(' ')
 
 const isGone = () =>
   eventually(
@@ -139,7 +131,7 @@ test('an operator that was killed first holds nothing for longer than until `--r
 
 /** As a kubelet does once the pod is being deleted. */
 async function stopWithPod(operator: OperatorProcess): Promise<void> {
-  await eventually(() => names('deployment', 'portico-operator', '-n', SYSTEM) === '', 'the Deployment is gone')
+  await eventually(() => !plane.exists('deployment', 'portico-operator', SYSTEM), 'the Deployment is gone')
   await operator.stop()
 }
 
@@ -175,13 +167,14 @@ test('of one namespace, all at once: the configs stay, and nothing holds them', 
   const operator = await start([`--namespace=${SYSTEM}`])
   const inSystem = (object: Manifest) => ({ ...object, metadata: { ...object.metadata, namespace: SYSTEM } })
   const objects = [group(), telemetry('main'), gateway('front', 'main')].map(inSystem)
-  await eventually(() => apply(...objects), 'the kinds are served')
-  const config = () => plane.kubectl(['get', 'mcpotel', 'main', '-n', SYSTEM, '-o', 'json'])
+  apply(...objects)
+  const config = () => plane.read('mcpotel', 'main', SYSTEM).metadata.finalizers ?? []
   await eventually(() => config().includes(FINALIZER) && isKept(NAMESPACED_RIGHTS), 'the config is held')
   plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--timeout=180s'])
   await stopWithPod(operator)
   assert.not(config().includes(FINALIZER), operator.log())
-  assert.is(names('serviceaccount,role,rolebinding', '-n', SYSTEM, '-l', 'app.kubernetes.io/part-of=portico'), '')
+  const ours = { namespace: SYSTEM, labels: 'app.kubernetes.io/part-of=portico' }
+  assert.equal(plane.list('serviceaccounts,roles,rolebindings', ours), [])
   plane.kubectl(['delete', 'ns', SYSTEM, '--timeout=180s'])
   plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=180s'])
   await isGone()
@@ -208,11 +201,11 @@ test('rights are kept while a config is held, and not for longer; a steady opera
 test('rights that may not be kept are told once, and none of them is held', async () => {
   plane.kubectl(['apply', '--server-side', '-k', deploy])
   plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
-  const { rules } = JSON.parse(plane.kubectl(['get', 'clusterrole', 'portico-operator', '-o', 'json']))
-  const fewer = JSON.stringify({ rules: rules.filter((rule: object) => !('resourceNames' in rule)) })
-  plane.kubectl(['patch', 'clusterrole', 'portico-operator', '--type=merge', '-p', fewer])
+  const { rules } = plane.read('clusterrole', 'portico-operator')
+  const fewer = { rules: rules.filter((rule: object) => !('resourceNames' in rule)) }
+  plane.mergePatch('clusterrole', 'portico-operator', fewer)
   const operator = await start()
-  await eventually(() => apply(group(), telemetry('main'), gateway('front', 'main')), 'the kinds are served')
+  apply(group(), telemetry('main'), gateway('front', 'main'))
   await eventually(() => isHeld('main') && operator.log().includes('rights are not kept'), 'it is told')
   assert.equal(keptOf(RIGHTS), [])
   await operator.stop()
@@ -225,11 +218,11 @@ test('rights that may not be kept are told once, and none of them is held', asyn
 test('an installation over what a killed operator has left Terminating', async () => {
   const killed = await install()
   await killed.stop('SIGKILL')
-  plane.kubectl(['delete', 'clusterrolebinding', 'portico-operator', '--wait=false'])
+  plane.remove('clusterrolebinding', 'portico-operator')
   // It may end before anybody sees that it is ready.
   const second = await launch()
   await eventually(() => second.exited, 'it lets go of what the first one has left, and ends')
-  assert.is(names('clusterrolebinding', 'portico-operator'), '')
+  assert.not(plane.exists('clusterrolebinding', 'portico-operator'))
   assert.not(isHeld('main'), second.log())
   const third = await install()
   plane.kubectl(['delete', '-k', deploy, '--wait=false'])
@@ -246,13 +239,13 @@ test('CRDs first, while the operator runs: it lets go as the workloads go', asyn
 
 test('a config that was written out and applied again, with its finalizer, is let go all the same', async () => {
   await install()
-  const written = JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-o', 'json']))
+  const written = plane.read('mcpotel', 'main')
   const { name, namespace, finalizers: ours } = written.metadata
   const copy = { ...written, metadata: { name, namespace, finalizers: ours }, status: undefined }
   plane.kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], { input: JSON.stringify(copy) })
-  plane.kubectl(['delete', 'mcpotel', 'main', '--wait=false'])
+  plane.remove('mcpotel', 'main')
   plane.kubectl(['delete', 'vmcp', 'front'])
-  await eventually(() => names('mcpotel', 'main') === '', 'it goes')
+  await eventually(() => !plane.exists('mcpotel', 'main'), 'it goes')
 })
 
 test.run()

@@ -13,7 +13,7 @@ import {
 } from './support/operator-process.ts'
 
 const cluster = newCluster()
-const { apply, condition, exists, kubectl, read } = cluster
+const { apply, condition, exists, kubectl, list, mergePatch, read, remove } = cluster
 let relay: Awaited<ReturnType<typeof startCutProxy>>
 let kubeconfig: string
 const running: OperatorProcess[] = []
@@ -25,15 +25,10 @@ async function start(args: readonly string[] = [], file = kubeconfig): Promise<O
   return operator
 }
 
-const remove = (kind: string, name: string) => kubectl(['delete', kind, name, '--wait=false'])
 const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
 const referrers = (name: string) =>
   (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one) => `${one.kind}/${one.name}`)
-const names = (kind: string) =>
-  kubectl(['get', kind, '-o', 'name'])
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => line.slice(line.indexOf('/') + 1))
+const names = (kind: string) => list(kind).map(({ metadata }) => metadata.name)
 
 test.before(async () => {
   await cluster.install()
@@ -167,7 +162,7 @@ test('deletions while it was down', async () => {
   await eventually(() => referrers('main').length === 20, 'in order')
   await first.stop()
   for (let index = 5; index < 20; index++) remove('vmcp', `many-${index}`)
-  kubectl(['delete', 'deployment', 'many-0-vmcp', '--wait=false'])
+  remove('deployment', 'many-0-vmcp')
   apply(telemetry('unused'))
   await start()
   await eventually(() => referrers('main').length === 5, 'gone ones are gone from the list')
@@ -234,13 +229,13 @@ test('finalizers and statuses of others survive conflicts', async () => {
     JSON.stringify([{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]),
   ])
   for (let edit = 0; edit < 10; edit++)
-    kubectl(['annotate', 'mcpotel', 'shared', `example.com/edit=${edit}`, '--overwrite'])
+    mergePatch('mcpotel', 'shared', { metadata: { annotations: { 'example.com/edit': `${edit}` } } })
   remove('vmcp', 'sharer')
   await eventually(
     () => read('mcpotel', 'shared').metadata.finalizers?.join() === 'example.com/theirs',
     'ours goes, theirs stays',
   )
-  kubectl(['patch', 'mcpotel', 'shared', '--type=merge', '-p', '{"metadata":{"finalizers":null}}'])
+  mergePatch('mcpotel', 'shared', { metadata: { finalizers: null } })
   kubectl([
     'patch',
     'mcpotel',

@@ -1,6 +1,6 @@
 /**
  * The manifests of docs/authentication.md as gateways serve them: what the operator makes of each is run, with servers of
- * this machine in the place of those that it names. Tokens of ServiceAccounts are in test/cluster/cluster-issuer.test.ts.
+ * this machine in the place of those that it names. Tokens of ServiceAccounts are in test/cluster/api-server/cluster-issuer.ts.
  */
 import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'

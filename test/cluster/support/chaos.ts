@@ -5,14 +5,17 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
 import type { CutProxy } from '../../support/network/cut-proxy.ts'
-import type { LiveObject } from '../../support/operator/live-object.ts'
 import type { ControlPlane } from './control-plane.ts'
-import { gateway, group, type Manifest, telemetry, yaml } from './manifests.ts'
+import { gateway, group, type Manifest, telemetry } from './manifests.ts'
 import { eventually } from './operator-process.ts'
+import { resourceNamed } from './resources.ts'
 
 const NAMES = Array.from({ length: 12 }, (_, index) => `chaos-${index}`)
 const CONFIGS = ['left', 'right']
+const GATEWAYS = resourceNamed('vmcp')
 
 const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)] as T
 
@@ -33,16 +36,16 @@ export interface Disturbed {
 }
 
 /** Makes one change, and again until the API server has taken it: that may be down, and have taken it all the same. */
-async function change({ plane }: Disturbed, wanted: Wanted, step: number): Promise<void> {
+async function change(api: ApiServer, wanted: Wanted, step: number): Promise<void> {
   const name = pick(NAMES)
   const isDeleted = wanted.has(name) && Math.random() < 0.3
   const state = { config: pick(CONFIGS), tool: `tool-${step}` }
   if (isDeleted) wanted.delete(name)
   else wanted.set(name, state)
   await eventually(
-    () => {
-      if (isDeleted) plane.kubectl(['delete', 'vmcp', name, '--wait=false', '--ignore-not-found'])
-      else plane.kubectl(['apply', '-f', '-'], { input: yaml(manifestOf(name, state)) })
+    async () => {
+      if (isDeleted) await api.remove(GATEWAYS, 'default', name)
+      else await api.apply(GATEWAYS, { apiVersion: 'portico.dev/v1beta1', ...manifestOf(name, state) }, 'kubectl')
       return true
     },
     `the API server takes a change of ${name}`,
@@ -83,8 +86,11 @@ export async function chaos(
   { seconds, leastChanges }: { readonly seconds: number; readonly leastChanges: number },
 ): Promise<{ changes: number; disturbances: ReadonlyMap<Disturbance, number> }> {
   const { plane, relay } = disturbed
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(group(), ...CONFIGS.map(telemetry)) })
+  plane.apply(group(), ...CONFIGS.map(telemetry))
   const wanted: Wanted = new Map()
+  const config = loadKubeConfig(plane.kubeconfig)
+  // Without keeping this process: it starts what was killed, and what an API server waits for before it answers.
+  const api = new ApiServer(config, 'test')
   const end = Date.now() + seconds * 1000
   const disturbances = new Map<Disturbance, number>()
   let changes = 0
@@ -102,34 +108,35 @@ export async function chaos(
     failed = true
   })
   while (!isOver() && !failed) {
-    await change(disturbed, wanted, changes)
+    await change(api, wanted, changes)
     changes += 1
     await delay(Math.random() * 600)
   }
   await disturbing
+  await config.closePool()
   relay.thaw()
   await converged(plane, wanted)
   return { changes, disturbances }
 }
 
 async function converged(plane: ControlPlane, wanted: Wanted): Promise<void> {
-  const read = (kind: string) => JSON.parse(plane.kubectl(['get', kind, '-o', 'json'])).items as LiveObject[]
   const names = [...wanted.keys()].sort()
   const childNames = (kind: string, suffix: string) =>
-    read(kind)
-      .map((item) => item.metadata.name as string)
+    plane
+      .list(kind)
+      .map(({ metadata }) => metadata.name)
       .filter((name) => name.startsWith('chaos-') && name.endsWith(suffix))
       .map((name) => name.slice(0, -suffix.length))
       .sort()
   await eventually(
     () => {
-      const configMaps = read('configmaps')
+      const configMaps = plane.list('configmaps')
       for (const [name, { tool }] of wanted) {
         const config = configMaps.find(({ metadata }) => metadata.name === `${name}-vmcp-config`)
         if (!config?.data['gateway.yaml']?.includes(`- ${tool}\n`))
           throw new Error(`${name}: its configuration lacks ${tool}`)
       }
-      for (const config of read('mcpotel')) {
+      for (const config of plane.list('mcpotel')) {
         const users = names.filter((name) => wanted.get(name)?.config === config.metadata.name)
         const told = (config.status?.referencingWorkloads ?? []).map((one) => one.name).sort()
         if (told.join() !== users.join()) throw new Error(`${config.metadata.name}: ${told} instead of ${users}`)

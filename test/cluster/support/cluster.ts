@@ -1,21 +1,28 @@
 /** A control plane with the operator at work under its own rights: what most test files here set up, and say of it. */
-import type { Condition, LiveObject } from '../../support/operator/live-object.ts'
+import type { Condition } from '../../support/operator/live-object.ts'
+import type { Admin } from './admin.ts'
+import { cleared } from './cleared.ts'
 import { type AuditedRequest, type ControlPlane, type ControlPlaneOptions, startControlPlane } from './control-plane.ts'
-import { yaml } from './manifests.ts'
 import {
   installOperator,
   OPERATOR_USER,
   type OperatorProcess,
   operatorKubeconfig,
+  SYSTEM,
   startOperator,
 } from './operator-process.ts'
 
+/** The environment of an operator that asks pods at their own addresses, as it does in a cluster. */
+export const IN_CLUSTER = { KUBERNETES_SERVICE_HOST: '127.0.0.1' } as const
+
 /** Its functions stand alone: a test file takes those that it needs out of the object before anything is started. */
-export interface Cluster {
-  /** Throws before `install`. */
+export interface Cluster extends Admin {
+  /** With the writes since `install`. Throws before that. */
   readonly plane: ControlPlane
   /** The operator that was started last; throws before there was one. */
   readonly operator: OperatorProcess
+  /** Starts a control plane, without CRDs. */
+  bare(options?: ControlPlaneOptions): Promise<ControlPlane>
   /** Starts a control plane and installs CRDs and the operator's rights. */
   install(options?: ControlPlaneOptions): Promise<void>
   /** Starts an operator with its own token, and waits until each of its watches has its first list. */
@@ -25,21 +32,32 @@ export interface Cluster {
   /** Ends operators and control plane, as far as they run. */
   stop(): Promise<void>
   kubectl: ControlPlane['kubectl']
-  /** `kubectl apply`; gives what it prints. */
-  apply(...objects: readonly object[]): string
-  /** An object of the namespace `default`, unless options of `kubectl get` say otherwise; throws where there is none. */
-  read(kind: string, name: string, ...options: readonly string[]): LiveObject
-  /** Objects of a kind, as `read` has one. */
-  list(kind: string, ...options: readonly string[]): LiveObject[]
-  exists(kind: string, name: string): boolean
   /** A condition of an object, which has to be there. */
   condition(kind: string, name: string, type: string): Condition | undefined
   /** What operators have written so far, Leases and Events left out. */
   written(): readonly AuditedRequest[]
 }
 
+/**
+ * The test files that are loaded into this process one behind the other have one control plane: the first starts it, the
+ * last stops it, and each clears it for the next.
+ */
+const shared: {
+  users: number
+  plane: ControlPlane | undefined
+  options: string
+  /** Goes on to work for the next file, where that asks for one with the same options. */
+  operator: { readonly given: string; readonly process: OperatorProcess } | undefined
+} = { users: 0, plane: undefined, options: '', operator: undefined }
+
+function withLogFromNow(operator: OperatorProcess): OperatorProcess {
+  const before = operator.log().length
+  return Object.create(operator, { log: { value: () => operator.log().slice(before) } })
+}
+
 /** A cluster that nothing is started of yet. */
 export function newCluster(): Cluster {
+  shared.users += 1
   let plane: ControlPlane | undefined
   const operators: OperatorProcess[] = []
 
@@ -48,17 +66,43 @@ export function newCluster(): Cluster {
     return plane
   }
   const kubectl: Cluster['kubectl'] = (...given) => started().kubectl(...given)
-  const read: Cluster['read'] = (kind, name, ...options) =>
-    JSON.parse(kubectl(['get', kind, name, ...options, '-o', 'json']))
-  const install: Cluster['install'] = async (options) => {
-    plane = await startControlPlane(options)
-    await installOperator(plane)
+  const read: Cluster['read'] = (...given) => started().read(...given)
+
+  const bare: Cluster['bare'] = async (options = {}) => {
+    const asked = JSON.stringify(options)
+    if (shared.plane === undefined) {
+      shared.plane = await startControlPlane(options)
+      shared.options = asked
+    } else if (asked !== '{}' && asked !== shared.options) {
+      throw new Error(`the control plane of this process was started with ${shared.options}, and not ${asked}`)
+    }
+    const whole = shared.plane
+    const before = whole.requests().length
+    const requests = () => whole.requests().slice(before)
+    const writesBefore = whole.writes().length
+    plane = { ...whole, requests, writes: () => whole.writes().slice(writesBefore) }
+    return plane
   }
-  const start: Cluster['startOperator'] = async (args, env) => {
-    const operator = await startOperator(operatorKubeconfig(started()), args, env)
-    operators.push(operator)
-    await operator.ready()
-    return operator
+  const install: Cluster['install'] = async (options) => {
+    const own = await bare(options)
+    if (!own.exists('namespace', SYSTEM)) await installOperator(own)
+  }
+  const begin: Cluster['startOperator'] = async (args = [], env = {}) => {
+    const given = JSON.stringify([args, env])
+    const { operator: running } = shared
+    if (running && !running.process.exited) {
+      if (running.given === given) {
+        operators.push(withLogFromNow(running.process))
+        return operators.at(-1) as OperatorProcess
+      }
+      // Two would write the same.
+      await running.process.stop()
+    }
+    const process = await startOperator(operatorKubeconfig(started()), args, env)
+    operators.push(process)
+    shared.operator = { given, process }
+    await process.ready()
+    return process
   }
 
   return {
@@ -70,21 +114,31 @@ export function newCluster(): Cluster {
       if (!last) throw new Error('no operator is started yet')
       return last
     },
+    bare,
     install,
-    startOperator: start,
+    startOperator: begin,
     async start() {
       await install()
-      await start()
+      await begin()
     },
     async stop() {
-      for (const operator of operators) if (!operator.exited) await operator.stop()
-      await plane?.stop()
+      shared.users -= 1
+      if (shared.users > 0) {
+        if (plane) await cleared(plane)
+        return
+      }
+      for (const one of [shared.operator?.process, ...operators]) if (one && !one.exited) await one.stop()
+      await shared.plane?.stop()
     },
     kubectl,
-    apply: (...objects) => kubectl(['apply', '-f', '-'], { input: yaml(...objects) }),
+    find: (...given) => started().find(...given),
     read,
-    list: (kind, ...options) => JSON.parse(kubectl(['get', kind, ...options, '-o', 'json'])).items,
-    exists: (kind, name) => kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== '',
+    exists: (...given) => started().exists(...given),
+    list: (...given) => started().list(...given),
+    apply: (...given) => started().apply(...given),
+    mergePatch: (...given) => started().mergePatch(...given),
+    may: (...given) => started().may(...given),
+    remove: (...given) => started().remove(...given),
     condition: (kind, name, type) => read(kind, name).status?.conditions?.find((one) => one.type === type),
     written: () =>
       started()

@@ -10,10 +10,11 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { secret } from '../../secrets/watch.ts'
 import { freePort } from '../../support/network/free-port.ts'
+import { type Admin, adminOf } from './admin.ts'
 import { appendedLines } from './appended-lines.ts'
 import { type Component, kubernetes } from './binary.ts'
 
-export interface ControlPlane {
+export interface ControlPlane extends Admin {
   /** Path of an administrator's kubeconfig. */
   readonly kubeconfig: string
   readonly server: string
@@ -221,7 +222,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     const deadline = Date.now() + 180_000
     for (;;) {
       try {
-        if (kubectl(['get', '--raw', '/readyz']) === 'ok') return
+        if (kubectl(['get', '--raw', '/readyz', '--request-timeout=5s']) === 'ok') return
       } catch {}
       if (!processes.alive('kube-apiserver') || Date.now() > deadline) {
         throw new Error(`kube-apiserver did not become ready; its log is ${join(directory, 'kube-apiserver.log')}`)
@@ -254,6 +255,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   }
 
   return {
+    ...adminOf(server, ADMIN_TOKEN),
     kubeconfig: admin,
     server,
     directory,

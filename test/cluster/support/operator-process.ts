@@ -9,10 +9,11 @@ import { freePort } from '../../support/network/free-port.ts'
 import type { ControlPlane } from './control-plane.ts'
 
 const GROUP = 'portico.dev'
-const SYSTEM = 'portico-system'
+/** Namespace of the operator. */
+export const SYSTEM = 'portico-system'
 const root = new URL('../../..', import.meta.url).pathname
 
-export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator`
+export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator` as const
 
 /** Installs CRDs, namespace, service account and roles: all of the shipped installation but the Deployment. */
 export async function installOperator(plane: ControlPlane): Promise<void> {

@@ -1,10 +1,5 @@
 /** A control plane with the operator at work under its own rights, and the few words in which a test speaks of both. */
 
-import { kindNamed } from '../../../crds/index.ts'
-import { ApiServer, isNotFound } from '../../../operator/cluster/kubernetes/api-server.ts'
-import { childResource } from '../../../operator/cluster/kubernetes/child-kinds.ts'
-import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
-import type { Resource } from '../../../operator/cluster/kubernetes/resource.ts'
 import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
 import { newCluster } from './cluster.ts'
@@ -12,14 +7,12 @@ import type { ControlPlane } from './control-plane.ts'
 import type { Manifest } from './manifests.ts'
 import { eventually, OPERATOR_USER } from './operator-process.ts'
 
-const GROUP = 'portico.dev'
-const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
-const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
-
 type Texts = Readonly<Record<string, string>>
 
 export interface Stage {
+  /** Throws before `start`. */
   readonly plane: ControlPlane
+  start(): Promise<void>
   apply(...manifests: readonly Manifest[]): void
   /** Puts Secrets or ConfigMaps there, by name, each with its texts. */
   put(kind: 'Secret' | 'ConfigMap', texts: Readonly<Record<string, Texts>>): void
@@ -30,7 +23,7 @@ export interface Stage {
   /** As `find`, of what has to be there. */
   get(kind: string, name: string): Promise<LiveObject>
   /** Pods with a label. */
-  podsWith(labelSelector: string): Promise<LiveObject[]>
+  podsWith(labels: string): LiveObject[]
   /** Waits until an object is as wanted, and gives it; without `wanted`, until it is there. */
   until(kind: string, name: string, wanted?: (object: LiveObject) => unknown, namespace?: string): Promise<LiveObject>
   gone(kind: string, name: string): Promise<void>
@@ -47,11 +40,6 @@ export interface Stage {
   stop(): Promise<void>
 }
 
-function resourceOf(kind: string): Resource {
-  const ours = kindNamed(kind)
-  return ours ? { group: GROUP, version: 'v1beta1', plural: ours.plural, kind } : childResource(kind)
-}
-
 const matches = (text: string, pattern: RegExp | string) =>
   typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
 
@@ -60,37 +48,29 @@ function conditionOf(object: LiveObject | undefined, type: string): string {
   return told ? `${told.status} ${told.reason}: ${told.message}` : ''
 }
 
-export async function startStage(): Promise<Stage> {
+export function newStage(): Stage {
   const cluster = newCluster()
-  await cluster.start()
-  const { plane, kubectl } = cluster
-  const config = loadKubeConfig(plane.kubeconfig)
-  const api = new ApiServer(config, 'test')
-
-  const find: Stage['find'] = async (kind, name, namespace = 'default') => {
-    try {
-      return await api.get<LiveObject>(resourceOf(kind), namespace, name)
-    } catch (error) {
-      if (isNotFound(error)) return undefined
-      throw error
-    }
-  }
+  const find: Stage['find'] = async (kind, name, namespace) => cluster.find(kind, name, namespace)
   const configOf = async (child: string) =>
     Object.values<string>((await find('ConfigMap', `${child}-config`))?.data ?? {}).join('\n')
 
   return {
-    plane,
-    apply: (...manifests) => void cluster.apply(...manifests),
+    get plane() {
+      return cluster.plane
+    },
+    start: () => cluster.start(),
+    apply: (...manifests) => cluster.apply(...manifests),
     put(kind, texts) {
       const field = kind === 'Secret' ? 'stringData' : 'data'
       const object = (name: string) => ({ apiVersion: 'v1', kind, metadata: { name, namespace: 'default' } })
       cluster.apply(...Object.entries(texts).map(([name, content]) => ({ ...object(name), [field]: content })))
     },
-    remove: (...names) => void kubectl(['delete', ...names, '--wait=false']),
+    remove(...names) {
+      for (const [kind = '', name = ''] of names.map((one) => one.split('/'))) cluster.remove(kind, name)
+    },
     find,
     get: async (kind, name) => given(await find(kind, name), `${kind} ${name}`),
-    podsWith: async (labelSelector) =>
-      (await api.list<LiveObject>(PODS, 'default', { query: { labelSelector } })).items ?? [],
+    podsWith: (labels) => cluster.list('pods', { labels }),
     until: (kind, name, wanted = () => true, namespace = 'default') =>
       eventually(async () => {
         const object = await find(kind, name, namespace)
@@ -113,24 +93,22 @@ export async function startStage(): Promise<Stage> {
         throw new Error(told || 'nothing is said')
       }, `${kind} ${name}, ${type}: ${pattern}`),
     async events(kind, name, reason, count) {
-      await eventually(async () => {
-        const { items } = await api.list<LiveObject>(EVENTS, 'default', {})
-        const about = (items ?? []).filter(({ regarding }) => regarding?.kind === kind && regarding.name === name)
+      await eventually(() => {
+        const about = cluster
+          .list('events')
+          .filter(({ involvedObject }) => involvedObject?.kind === kind && involvedObject.name === name)
         return about.filter((one) => one.reason === reason).length === count
       }, `${count} events ${reason} of ${kind} ${name}`)
     },
     counting(...names) {
-      const before = plane.writes().length
+      const before = cluster.plane.writes().length
       return () =>
-        plane
+        cluster.plane
           .writes()
           .slice(before)
           .filter(({ user, resource, name }) => user === OPERATOR_USER && resource !== 'events' && names.includes(name))
           .map(({ verb, resource, name }) => `${verb} ${resource} ${name}`)
     },
-    async stop() {
-      await config.closePool()
-      await cluster.stop()
-    },
+    stop: () => cluster.stop(),
   }
 }

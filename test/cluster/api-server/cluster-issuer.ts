@@ -1,0 +1,121 @@
+/** Tokens of ServiceAccounts, as clusters issue them that are not this rig's own: whatever their issuer is called. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createAuthenticate } from '../../../dataplane/identity/index.ts'
+import type { PublicError } from '../../../dataplane/server/errors.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { type ProtectedServer, protectedGateway, protectedRegistry } from '../../support/identity/protected-servers.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { newCluster } from '../support/cluster.ts'
+import type { ControlPlane } from '../support/control-plane.ts'
+
+const CLOUD = 'https://oidc.cloud.example/id/42'
+const LOCAL = 'https://kubernetes.default.svc.cluster.local'
+const AUDIENCE = 'toolhive'
+
+const cluster = newCluster()
+let plane: ControlPlane
+let verify: ReturnType<typeof gateway>
+
+const token = (account: string, ...args: string[]) => plane.kubectl(['create', 'token', account, ...args]).trim()
+const issuerOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iss
+
+/** What a pod mounts: its own token for the API server, and the cluster's CA. */
+function mount() {
+  const cluster = { apiServer: plane.server, tokenFile: join(plane.directory, 'gateway-token') }
+  writeFileSync(cluster.tokenFile, token('gateway'))
+  return { ...cluster, caFile: join(plane.directory, 'certs/apiserver.crt') }
+}
+
+const gateway = (oidc: object = {}) =>
+  createAuthenticate(
+    { type: 'oidc', oidc: { audience: AUDIENCE, cluster: mount(), ...oidc } },
+    { resourceMetadataUrl: () => undefined, log: keptLog().log, observe: observeNothing },
+  )
+
+const outcome = async (jwt: string, by = verify) => {
+  try {
+    const caller = await by(`Bearer ${jwt}`)
+    return caller.kind === 'authenticated' ? caller.subject : caller.kind
+  } catch (error) {
+    return (error as PublicError).code
+  }
+}
+
+test.before(async () => {
+  plane = await cluster.bare({ controllers: false, issuers: [CLOUD] })
+  for (const name of ['gateway', 'agent']) plane.kubectl(['create', 'serviceaccount', name])
+  verify = gateway()
+})
+
+test.after(async () => {
+  await verify?.close()
+  await cluster.stop()
+})
+
+test('the issuer of a cloud’s cluster is found, with no right of the pod’s own', async () => {
+  const jwt = token('agent', `--audience=${AUDIENCE}`)
+  assert.is(issuerOf(jwt), CLOUD)
+  assert.is(await outcome(jwt), 'system:serviceaccount:default:agent')
+  assert.equal(verify.issuers(), [CLOUD])
+})
+
+test('a token for another audience is refused, and so is who is not let in', async () => {
+  assert.is(await outcome(token('agent')), 'unauthenticated')
+  const other = gateway({ serviceAccount: { namespace: 'default', name: 'other' } })
+  assert.is(await outcome(token('agent', `--audience=${AUDIENCE}`), other), 'unauthenticated')
+  await other.close()
+})
+
+/** A gateway goes by the API server itself, a registry by its keys, which everybody may read then. */
+async function servers(): Promise<readonly ProtectedServer[]> {
+  const readers = ['--clusterrole=system:service-account-issuer-discovery', '--group=system:unauthenticated']
+  plane.kubectl(['create', 'clusterrolebinding', 'everybody-reads-keys', ...readers])
+  const { caFile, ...cluster } = mount()
+  const issuer = { issuer: CLOUD, audience: AUDIENCE, allowPrivateIP: true }
+  return [
+    await protectedGateway(issuer, { cluster: { ...cluster, caFile }, serviceAccount: { namespace: 'default' } }),
+    await protectedRegistry({ ...issuer, caFile, jwksUrl: `${plane.server}/openid/v1/jwks` }),
+  ]
+}
+
+test('over HTTP, at a gateway and at a registry', async () => {
+  const open = await servers()
+  const jwt = token('agent', `--audience=${AUDIENCE}`)
+  const [header, payload, signature = ''] = jwt.split('.')
+  for (const server of open) {
+    const statusOf = async (text: string) => (await server.ask(`Bearer ${text}`)).status
+    assert.is(await statusOf(jwt), 200, `${server.kind} ${server.log()}`)
+    assert.is(await statusOf(token('agent')), 401, 'another audience')
+    assert.is(
+      await statusOf(`${header}.${payload}.${signature.slice(0, -6)}AAAAAA`),
+      401,
+      'a signature that was changed',
+    )
+  }
+  plane.kubectl(['create', 'namespace', 'elsewhere'])
+  plane.kubectl(['create', 'serviceaccount', 'agent', '--namespace=elsewhere'])
+  const stranger = token('agent', '--namespace=elsewhere', `--audience=${AUDIENCE}`)
+  const { status, challenge } = await (open[0] as ProtectedServer).ask(`Bearer ${stranger}`)
+  assert.is(status, 401)
+  assert.match(challenge, 'subject is not let in here')
+  await Promise.all(open.map((server) => server.close()))
+})
+
+test('another issuer of the API server is followed; of several the first signs', async () => {
+  const before = token('agent', `--audience=${AUDIENCE}`)
+  await plane.stopApiServer()
+  await plane.startApiServer([LOCAL, CLOUD])
+  writeFileSync(join(plane.directory, 'gateway-token'), token('gateway'))
+  const jwt = token('agent', `--audience=${AUDIENCE}`)
+  assert.is(issuerOf(jwt), LOCAL)
+  assert.is(await outcome(jwt), 'system:serviceaccount:default:agent')
+  assert.equal(verify.issuers(), [LOCAL])
+  const named = gateway({ issuer: CLOUD })
+  assert.is(await outcome(before, named), 'system:serviceaccount:default:agent', 'one that is named is taken too')
+  await named.close()
+})
+
+test.run()

@@ -1,0 +1,175 @@
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import type { KubernetesObject } from '../../../operator/model/view.ts'
+import { Reflector, type ReflectorOptions } from '../../../operator/runtime/watch/reflector.ts'
+import { Turns } from '../../../operator/runtime/watch/turns.ts'
+import { given } from '../../support/given.ts'
+import { startCutProxy } from '../../support/network/cut-proxy.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { newCluster } from '../support/cluster.ts'
+import type { ControlPlane } from '../support/control-plane.ts'
+import { eventually } from '../support/operator-process.ts'
+
+const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
+const log = pino({ level: 'silent' })
+
+const cluster = newCluster()
+let plane: ControlPlane
+let proxy: Awaited<ReturnType<typeof startCutProxy>>
+let api: ApiServer
+const reflectors: Reflector[] = []
+
+/** A store that any test can look into, with what it was told. */
+function watched(options: Partial<ReflectorOptions> = {}) {
+  const objects = new Map<string, KubernetesObject>()
+  const removed: string[] = []
+  const reflector = new Reflector({
+    api,
+    resource: CONFIG_MAPS,
+    namespace: 'default',
+    turns: new Turns(1),
+    log,
+    store: {
+      put: (object) => void objects.set(object.metadata.name, object),
+      remove: (object) => {
+        objects.delete(object.metadata.name)
+        removed.push(object.metadata.name)
+      },
+      replace(all) {
+        objects.clear()
+        for (const object of all) objects.set(object.metadata.name, object)
+      },
+    },
+    ...options,
+  })
+  reflectors.push(reflector)
+  reflector.start()
+  return { reflector, objects, removed }
+}
+
+const create = (name: string, value = '1') =>
+  plane.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, labels: { test: 'yes' } }, data: { value } })
+const remove = (name: string) => plane.remove('configmap', name)
+
+test.before(async () => {
+  plane = await cluster.bare()
+  proxy = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(plane.server).port) })
+  const kubeconfig = plane.kubeconfigFor('proxied', 'administrator', `https://127.0.0.1:${proxy.port}`)
+  api = new ApiServer(loadKubeConfig(kubeconfig), 'test')
+})
+
+test.after.each(async () => {
+  proxy.thaw()
+  for (const reflector of reflectors.splice(0)) await reflector.stop()
+})
+
+test.after(async () => {
+  await proxy?.close()
+  await cluster.stop()
+})
+
+test('lists in pages, then follows what comes, changes and goes', async () => {
+  for (let count = 0; count < 7; count++) create(`page-${count}`)
+  const { reflector, objects } = watched({ pageSize: 3, labelSelector: 'test=yes' })
+  await reflector.synced
+  assert.equal(
+    [...objects.keys()].sort(),
+    [0, 1, 2, 3, 4, 5, 6].map((count) => `page-${count}`),
+  )
+  assert.is(objects.get('page-0')?.kind, 'ConfigMap')
+  create('later')
+  await eventually(() => objects.has('later'), 'a created object is seen')
+  create('later', '2')
+  await eventually(() => (objects.get('later') as LiveObject | undefined)?.data['value'] === '2', 'a change is seen')
+  remove('later')
+  await eventually(() => !objects.has('later'), 'a deletion is seen')
+  assert.is(reflector.metrics.lists, 1)
+})
+
+test('goes on where a watch ended, without a new list', async () => {
+  const { reflector, objects } = watched({ watchSeconds: 1 })
+  await reflector.synced
+  await eventually(() => reflector.metrics.watches >= 3, 'the server ends watches')
+  create('across')
+  await eventually(() => objects.has('across'), 'events are seen across watches')
+  assert.is(reflector.metrics.lists, 1)
+  assert.is(reflector.metrics.failures, 0)
+})
+
+test('a cut connection loses no deletion', async () => {
+  create('doomed')
+  const { reflector, objects, removed } = watched()
+  await reflector.synced
+  proxy.refuse()
+  remove('doomed')
+  create('meanwhile')
+  await eventually(() => reflector.metrics.failures > 0, 'it is cut off')
+  assert.ok(objects.has('doomed'))
+  proxy.thaw()
+  await eventually(() => !objects.has('doomed') && objects.has('meanwhile'), 'the gap is made up for')
+  assert.equal(removed, ['doomed'])
+  assert.is(reflector.metrics.lists, 1)
+})
+
+test('a connection that says nothing is given up', async () => {
+  const { reflector, objects } = watched({ idleLimit: 3000 })
+  await reflector.synced
+  proxy.freeze()
+  create('unheard')
+  await eventually(() => reflector.metrics.failures > 0, 'silence is noticed')
+  proxy.thaw()
+  await eventually(() => objects.has('unheard'), 'the object is seen on a new connection')
+})
+
+test('a version that the server has forgotten is listed anew, and what went meanwhile is gone', async () => {
+  create('forgotten')
+  const { reflector, objects } = watched()
+  await reflector.synced
+  proxy.refuse()
+  remove('forgotten')
+  create('since')
+  // A restarted API server has no history before its own start: 410 Gone.
+  await plane.stopApiServer('SIGKILL')
+  await plane.startApiServer()
+  for (let count = 0; count < 3; count++) create(`after-${count}`)
+  proxy.thaw()
+  await eventually(
+    () => objects.has('since') && objects.has('after-2') && !objects.has('forgotten'),
+    'the store is right again',
+  )
+  assert.ok(reflector.metrics.lists >= 2)
+})
+
+test('metadata alone is asked for where that is enough', async () => {
+  create('slim', 'not to be seen')
+  const { reflector, objects } = watched({ metadataOnly: true })
+  await reflector.synced
+  const object = given(objects.get('slim'))
+  assert.is(object.kind, 'ConfigMap')
+  assert.not('data' in object)
+  create('slim-later')
+  await eventually(() => objects.has('slim-later'), 'the watch gives metadata too')
+  assert.not('data' in given(objects.get('slim-later')))
+})
+
+test('an empty list of metadata is a list', async () => {
+  const { reflector, objects } = watched({ metadataOnly: true, labelSelector: 'test=nothing-has-this' })
+  await reflector.synced
+  assert.is(objects.size, 0)
+  assert.is(reflector.metrics.failures, 0)
+})
+
+test('two hundred requests share a few connections', async () => {
+  const before = (await connections()).length
+  for (let count = 0; count < 200; count++) await api.get(CONFIG_MAPS, 'default', 'slim')
+  assert.ok((await connections()).length - before <= 4)
+})
+
+async function connections(): Promise<unknown[]> {
+  return process.getActiveResourcesInfo().filter((name) => name.includes('TCP'))
+}
+
+test.run()

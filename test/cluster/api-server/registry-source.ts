@@ -1,0 +1,188 @@
+import { copyFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { labels, registryFolder, runRegistry, type TestRegistry } from '../../support/registry/registry.ts'
+import { newCluster } from '../support/cluster.ts'
+import type { ControlPlane } from '../support/control-plane.ts'
+
+const GROUP = 'portico.dev'
+const cluster = newCluster()
+let plane: ControlPlane
+let registry: TestRegistry
+
+const kind = (name: string, namespace: string, annotations: Record<string, string>, of = 'MCPServerEntry') => ({
+  apiVersion: `${GROUP}/v1beta1`,
+  kind: of,
+  metadata: {
+    name,
+    namespace,
+    annotations: Object.fromEntries(
+      Object.entries(annotations).map(([key, value]) => [
+        key.startsWith('~') ? key.slice(1) : `${GROUP}/${key}`,
+        value,
+      ]),
+    ),
+  },
+  spec:
+    of === 'MCPServerEntry'
+      ? { remoteUrl: 'https://mcp.example.com/mcp', transport: 'streamable-http', groupRef: { name: 'g' } }
+      : { image: 'example.com/server:1', transport: 'streamable-http' },
+})
+const exported = (name: string, rest: Record<string, string> = {}) => ({
+  'registry-export': 'true',
+  'registry-url': `https://${name}.example.com/mcp`,
+  'registry-description': `About ${name}`,
+  ...rest,
+})
+const apply = (...objects: object[]) => plane.apply(...objects)
+
+const shows = (...wanted: string[]) =>
+  eventually(
+    `${wanted}`,
+    async () => JSON.stringify(labels(await registry.list('/servers'))) === JSON.stringify(wanted),
+  )
+const reader = (namespace: string) => [
+  {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'Role',
+    metadata: { name: 'catalog', namespace },
+    rules: [
+      {
+        apiGroups: [GROUP],
+        resources: ['mcpservers', 'mcpremoteproxies', 'virtualmcpservers', 'mcpserverentries'],
+        verbs: ['get', 'list', 'watch'],
+      },
+    ],
+  },
+  {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { name: 'catalog', namespace },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'catalog' },
+    subjects: [{ kind: 'ServiceAccount', name: 'catalog', namespace: 'one' }],
+  },
+]
+
+test.before(async () => {
+  plane = await cluster.bare()
+  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../../crds')])
+  plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s'])
+  const namespace = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+  apply(namespace('one'), namespace('two'), {
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: 'catalog', namespace: 'one' },
+  })
+  apply(...reader('one'), ...reader('two'))
+  apply(
+    kind('a', 'one', exported('a', { 'registry-version': '2.1.0', 'registry-title': 'The A' })),
+    kind('b', 'two', exported('b'), 'MCPServer'),
+    kind('hidden', 'one', { ...exported('hidden'), 'registry-export': 'false' }),
+  )
+
+  const folder = await registryFolder()
+  await folder.write('token', plane.kubectl(['create', 'token', 'catalog', '-n', 'one']).trim())
+  copyFileSync(join(plane.directory, 'certs', 'apiserver.crt'), join(folder.directory, 'ca.crt'))
+  await folder.configure({
+    sources: [
+      {
+        name: 'cluster',
+        kubernetes: {
+          namespaces: ['one', 'two'],
+          group: GROUP,
+          apiServer: { url: plane.server, tokenFile: '../token', caFile: '../ca.crt' },
+        },
+      },
+    ],
+    registries: [{ name: 'main', sources: ['cluster'] }],
+    auth: { mode: 'anonymous' },
+  })
+  registry = await runRegistry(folder)
+})
+
+test.after(async () => {
+  await registry?.close()
+  await cluster.stop()
+})
+
+test('what is exported in any of the namespaces is listed, as it is annotated', async () => {
+  await shows('dev.portico.k8s.one/a@2.1.0', 'dev.portico.k8s.two/b@1.0.0')
+  const { server } = await registry.one('/servers/dev.portico.k8s.one%2Fa/versions/latest')
+  assert.equal((server as unknown as Record<string, unknown>)['remotes'], [
+    { type: 'streamable-http', url: 'https://a.example.com/mcp' },
+  ])
+  assert.is(server.title, 'The A')
+  assert.is(server.description, 'About a')
+})
+
+test('a change in one namespace shows at once and takes nothing from the other', async () => {
+  apply(kind('a', 'one', exported('a', { 'registry-version': '2.2.0' })))
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
+  apply(kind('hidden', 'one', exported('hidden')))
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/hidden@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
+  plane.kubectl(['annotate', 'mcpserverentry', 'hidden', '-n', 'one', `${GROUP}/registry-export-`])
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
+})
+
+test('claims that can’t be read, a missing description and a bad URL leave the entry out and are told', async () => {
+  apply(
+    kind('c1', 'one', exported('c1', { 'authz-claims': '{"team": 1}' })),
+    kind('c2', 'one', exported('c2', { '~authz-claims': 'no json' })),
+    kind('c3', 'one', { ...exported('c3'), 'registry-url': 'mcp.example.com' }),
+    kind('c4', 'one', { ...exported('c4'), 'registry-description': '' }),
+    kind('c5', 'one', exported('c5', { 'authz-claims': '{"team": "red"}', '~authz-claims': 'not read' })),
+  )
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/c5@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
+  await eventually('four are told', async () => (await registry.source('cluster')).leftOut === 4)
+  const { problems } = await registry.source('cluster')
+  assert.equal(
+    problems.map(({ pointer }) => pointer),
+    ['c1', 'c2', 'c3', 'c4'].map((name) => `/MCPServerEntry/one/${name}`),
+  )
+  for (const name of ['c1', 'c2', 'c3', 'c4', 'c5']) plane.remove('mcpserverentry', name, 'one')
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
+})
+
+test('two kinds of one name: the first keeps it', async () => {
+  apply(kind('b', 'two', exported('other', { 'registry-version': '9.0.0' })))
+  await eventually('it is told', async () => (await registry.source('cluster')).leftOut === 1)
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.two/b@1.0.0')
+  plane.remove('mcpserverentry', 'b', 'two')
+  await eventually('it is gone', async () => (await registry.source('cluster')).leftOut === 0)
+})
+
+test('an API server that is away: what was there stays; back, it is followed again', async () => {
+  await plane.stopApiServer()
+  const done = fetch(`${registry.url}/registry/main/v0.1/servers`)
+  assert.is((await done).status, 200)
+  await plane.startApiServer()
+  apply(kind('d', 'one', exported('d')))
+  await shows('dev.portico.k8s.one/a@2.2.0', 'dev.portico.k8s.one/d@1.0.0', 'dev.portico.k8s.two/b@1.0.0')
+})
+
+test('a right that is taken away is told, and what was there stays', async () => {
+  plane.remove('rolebinding', 'catalog', 'two')
+  apply(kind('e', 'one', exported('e')))
+  await eventually('it is told', async () => (await registry.source('cluster')).error?.code === 'forbidden')
+  const { error } = await registry.source('cluster')
+  assert.match(error?.message ?? '', 'namespace two')
+  apply(...reader('two'))
+  await shows(
+    'dev.portico.k8s.one/a@2.2.0',
+    'dev.portico.k8s.one/d@1.0.0',
+    'dev.portico.k8s.one/e@1.0.0',
+    'dev.portico.k8s.two/b@1.0.0',
+  )
+})
+
+test('a token that is replaced is used', async () => {
+  writeFileSync(join(registry.folder.directory, 'token'), 'no token')
+  apply(kind('f', 'one', exported('f')))
+  await eventually('it is told', async () => (await registry.source('cluster')).error?.code === 'forbidden')
+  writeFileSync(join(registry.folder.directory, 'token'), plane.kubectl(['create', 'token', 'catalog', '-n', 'one']))
+  await eventually('it works again', async () => (await registry.source('cluster')).state === 'ok')
+})
+
+test.run()

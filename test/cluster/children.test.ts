@@ -1,0 +1,6 @@
+/** Children of workloads on one API server. */
+import './children/auth-server.ts'
+import './children/disruption.ts'
+import './children/permission-profile.ts'
+import './children/hand-changes.ts'
+import './children/http-route.ts'

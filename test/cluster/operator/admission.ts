@@ -1,0 +1,312 @@
+/** The admission webhook as it ships, asked by a real API server: what kubectl prints, and what happens without it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { serveAdmission } from '../../../cli/operator/admission.ts'
+import { ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { freePort } from '../../support/network/free-port.ts'
+import { type InstalledWebhook, installWebhook, WEBHOOK, WEBHOOK_SERVICE } from '../support/admission.ts'
+import { kubernetes } from '../support/binary.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, type Manifest, manifest, telemetry, yaml } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER, operatorKubeconfig, startOperator } from '../support/operator-process.ts'
+
+const NAME = WEBHOOK
+const SYSTEM = 'portico-system'
+const SECRET = WEBHOOK_SERVICE
+
+const cluster = newCluster()
+const { kubectl } = cluster
+let webhook: InstalledWebhook
+
+/** What kubectl says on standard error, where warnings are. Not by a call that waits: some servers run in this process. */
+async function said(args: readonly string[], ...manifests: Manifest[]): Promise<string> {
+  const [program, ...leading] = kubernetes()('kubectl')
+  const files = manifests.length > 0 ? ['-f', '-'] : []
+  const child = spawn(program, [...leading, '--kubeconfig', cluster.plane.kubeconfig, ...args, ...files])
+  child.stdin.end(yaml(...manifests))
+  child.stdout.resume()
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
+  assert.is(code, 0, stderr)
+  return stderr
+}
+const applied = (...manifests: Manifest[]) => said(['apply'], ...manifests)
+const configuration = () => cluster.read('validatingwebhookconfiguration', NAME)
+const secret = (): Record<string, string> => cluster.read('secret', SECRET, SYSTEM).data ?? {}
+
+const server = (name: string, spec: object = {}) =>
+  manifest('MCPServer', name, { image: 'a:1', transport: 'streamable-http', ...spec })
+const proxy = (name: string, oidc: string) =>
+  manifest('MCPRemoteProxy', name, {
+    remoteUrl: 'https://mcp.example.com/mcp',
+    oidcConfigRef: { name: oidc, audience: 'tools' },
+  })
+
+/** Fingerprint of the certificate at this port; nothing where nobody answers. */
+const certificateAt = (at: number) =>
+  new Promise<string | undefined>((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port: at, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate().fingerprint256)
+      socket.destroy()
+    })
+    socket.on('error', () => resolve(undefined))
+  })
+
+/** Why a new connection to this port fails for who trusts these authorities; nothing where it doesn't. */
+const refusal = (at: number, ca: string) =>
+  new Promise<string[]>((resolve) => {
+    const options = { host: '127.0.0.1', port: at, ca, servername: `${SECRET}.${SYSTEM}.svc` }
+    const socket = connect(options, () => {
+      resolve([])
+      socket.destroy()
+    })
+    socket.on('error', (error) => resolve([error.message]))
+  })
+
+const status = (path: string, body: string) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    const asked = request(
+      { host: '127.0.0.1', port: webhook.port, path, method: 'POST', rejectUnauthorized: false },
+      (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      },
+    )
+    asked.on('error', reject)
+    asked.end(body)
+  })
+
+/** Once the API server has heard of the certificate. */
+const warns = () =>
+  eventually(
+    async () => /Warning: /.test(await said(['apply', '--dry-run=server'], proxy('probe', 'nowhere'))),
+    'a warning',
+  )
+
+test.before(async () => {
+  await cluster.install()
+  webhook = await installWebhook(cluster.plane)
+  await cluster.startOperator(webhook.options)
+})
+test.after(() => cluster.stop())
+
+test('who refers to what is not there is told so while the object is taken, by a dry run too', async () => {
+  await warns()
+  const crm = proxy('crm', 'corp')
+  const warning = /Warning: MCPRemoteProxy "crm": MCPOIDCConfig "corp" is missing\n/
+  assert.match(await said(['apply', '--dry-run=server'], crm), warning)
+  assert.not(cluster.exists('mcprp', 'crm'))
+  const stderr = await applied(crm)
+  assert.match(stderr, warning)
+  assert.match(stderr, 'Warning: MCPRemoteProxy "crm" takes effect once that is there\n')
+  assert.ok(cluster.exists('mcprp', 'crm'))
+  assert.match(
+    await said(['apply'], server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })),
+    /Secret "vault" is missing/,
+  )
+})
+
+test('so is who names a provider that nobody logs in at', async () => {
+  const oidc = manifest('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
+  const inject = manifest('MCPExternalAuthConfig', 'inject', {
+    type: 'upstreamInject',
+    upstreamInject: { providerName: 'github' },
+  })
+  assert.is(await applied(oidc, inject), '')
+  const stderr = await applied({
+    ...proxy('repo', 'idp'),
+    spec: { ...proxy('repo', 'idp').spec, externalAuthConfigRef: { name: 'inject' } },
+  })
+  assert.match(stderr, /Warning: MCPRemoteProxy "repo": .*"github"/)
+  assert.match(stderr, 'Warning: MCPRemoteProxy "repo" does not take effect as it stands; what ran before runs on\n')
+})
+
+test('the operator tells until when its certificate is good, and counts what it has reviewed', async () => {
+  const { health, metrics } = cluster.operator
+  const { admission } = (await (await fetch(`${health}/status`)).json()) as { admission: Record<string, string> }
+  assert.equal(Object.keys(admission), ['certificateUntil'])
+  const left = Date.parse(admission['certificateUntil'] ?? '') - Date.now()
+  assert.ok(left > 80 * 86_400_000, `${left} ms`)
+  const counted = await (await fetch(metrics)).text()
+  assert.match(
+    counted,
+    /^portico_operator_admission_reviews_total\{[^}]*kind="MCPRemoteProxy",outcome="warned"[^}]*\} [1-9]/m,
+  )
+})
+
+test('nobody is warned of what is in order, nor of what stands before it in the same files', async () => {
+  // On a busy machine the first objects may get to the operator later than its second look at those that name them.
+  let attempts = 0
+  await eventually(async () => {
+    const name = `together-${attempts++}`
+    const files = server(name, { groupRef: { name } })
+    const front = gateway(name, name)
+    front.spec['groupRef'] = { name }
+    return (await applied(telemetry(name), group(name), files, front)) === ''
+  }, 'no warning')
+  await applied(telemetry('main'), group(), gateway('front', 'main'))
+  const vault = {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'vault', namespace: 'default' },
+    stringData: { k: 'v' },
+  }
+  const tokens = server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })
+  await applied(vault as never)
+  await eventually(async () => (await said(['apply', '--dry-run=server'], tokens)) === '', 'the Secret is known')
+  assert.is(await applied(tokens), '')
+  const otherKey = server('tokens', { secrets: [{ name: 'vault', key: 'other', targetEnvName: 'K' }] })
+  assert.match(await applied(otherKey), /Secret "vault" has no key "other"/)
+})
+
+test('who deletes a config is told who uses it', async () => {
+  await eventually(
+    () => cluster.read('mcpotel', 'main').metadata.finalizers?.includes('portico.dev/in-use'),
+    'the config is held',
+  )
+  const stderr = await said(['delete', '--wait=false', 'mcpotel', 'main'])
+  assert.match(stderr, 'Warning: MCPTelemetryConfig "main": still used by VirtualMCPServer "front"\n')
+  assert.match(stderr, 'Warning: MCPTelemetryConfig "main" stays until nobody refers to it any more\n')
+  assert.is(await said(['delete', 'vmcp', 'front']), '')
+  await eventually(() => !cluster.exists('mcpotel', 'main'), 'it is gone')
+})
+
+test('the installation applied again takes nothing away, and a second operator shares the certificate', async () => {
+  const before = { data: secret(), clientConfig: configuration().webhooks[0].clientConfig }
+  assert.equal(Object.keys(before.data).sort(), ['ca.crt', 'tls.crt', 'tls.key', 'token'])
+  const shipped = readFileSync(join(cluster.plane.directory, 'deploy/admission/admission.yaml'), 'utf8')
+  // All but the Service and its port, which lead elsewhere here.
+  const file = join(cluster.plane.directory, 'again.yaml')
+  writeFileSync(
+    file,
+    shipped
+      .split('---\n')
+      .filter((one) => !one.includes('\nkind: Service\n'))
+      .map((one) =>
+        one.replace('port: 443', `port: ${webhook.port}`).replace(/timeoutSeconds: \d+/, 'timeoutSeconds: 30'),
+      )
+      .join('---\n'),
+  )
+  kubectl(['apply', '-f', file])
+  const other = await freePort()
+  const second = await startOperator(operatorKubeconfig(cluster.plane), [
+    `--admission=${NAME}`,
+    `--admission-listen=127.0.0.1:${other}`,
+  ])
+  try {
+    await eventually(() => /"msg":"reviews objects"/.test(second.log()), 'the second one serves')
+    assert.is(await certificateAt(other), await certificateAt(webhook.port))
+    assert.equal({ data: secret(), clientConfig: configuration().webhooks[0].clientConfig }, before)
+  } finally {
+    await second.stop()
+  }
+})
+
+test('whoever reaches the port without knowing the path learns nothing, not even by a body of three megabytes', async () => {
+  const { service } = configuration().webhooks[0].clientConfig
+  const token = Buffer.from(secret()['token'] ?? '', 'base64').toString()
+  assert.is(service.path, `/validate/${token}`)
+  for (const path of ['/', '/validate', `/validate/${'0'.repeat(64)}`, `${service.path}/`, `${service.path}0`])
+    assert.is(await status(path, '{}'), 404, path)
+  assert.is(await status(service.path, '{}'), 400)
+  assert.is(await status(service.path, ' '.repeat(3 * 1024 * 1024 + 1)), 413)
+  assert.not.match(cluster.operator.log(), token)
+})
+
+test('with no operator running everything is taken as ever', async () => {
+  await cluster.operator.stop()
+  assert.is(await applied(proxy('unwatched', 'nowhere')), '')
+  assert.ok(cluster.exists('mcprp', 'unwatched'))
+})
+
+test('the operator may write its own Secret and configuration, and no others', () => {
+  const can = (verb: string, what: string) => {
+    const [kind = '', name] = what.split('/')
+    return cluster.may(OPERATOR_USER, verb, kind, { namespace: SYSTEM, ...(name === undefined ? {} : { name }) })
+  }
+  assert.ok(can('update', `secret/${SECRET}`))
+  assert.ok(can('patch', `validatingwebhookconfiguration/${NAME}`))
+  for (const [verb, what] of [
+    ['update', 'secret/other'],
+    ['create', 'secrets'],
+    ['delete', `secret/${SECRET}`],
+    ['patch', 'validatingwebhookconfiguration/other'],
+    ['create', 'validatingwebhookconfigurations'],
+    ['list', 'validatingwebhookconfigurations'],
+  ] as const)
+    assert.not(can(verb, what), `${verb} ${what}`)
+})
+
+test('a Secret that two find empty is filled once; a certificate near its end is renewed while every request is answered', async () => {
+  kubectl(['patch', 'secret', SECRET, '-n', SYSTEM, '--type=json', '-p', '[{"op":"remove","path":"/data"}]'])
+  const times = { lifetime: 3_600_000, settle: 10_000, check: 100, retry: 100 }
+  const config = loadKubeConfig(operatorKubeconfig(cluster.plane))
+  const { log, lines } = keptLog()
+  const reviewer = {
+    async review(body: unknown) {
+      const { request } = body as { request: { uid: string } }
+      const response = { uid: request.uid, allowed: true, warnings: ['seen'] } as const
+      return { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response } as const
+    },
+  }
+  // An object that is there already is not sent by kubectl where nothing has changed.
+  const isSeen = async () => (await said(['apply', '--dry-run=server'], group('probe'))).includes('Warning: seen')
+  // It goes on by steps: how much of it passes from one look to the next must not depend on the machine.
+  let clock = Date.now()
+  const now = () => clock
+  const ports = [webhook.port, await freePort()] as const
+  const replicas = ports.map((at) =>
+    serveAdmission({
+      api: new ApiServer(config, 'test'),
+      reviewer,
+      group: 'portico.dev',
+      namespace: SYSTEM,
+      configuration: NAME,
+      address: `127.0.0.1:${at}`,
+      log,
+      times,
+      now,
+    }),
+  )
+  try {
+    await eventually(async () => (await Promise.all(ports.map(certificateAt))).every(Boolean), 'both serve')
+    const [first, other] = await Promise.all(ports.map(certificateAt))
+    assert.is(first, other, 'the same')
+    assert.is(lines.filter(({ msg }) => /new certificate/.test(String(msg))).length, 1)
+    await eventually(isSeen, 'the new authority is trusted')
+    clock += times.lifetime * 0.7
+    const refused: unknown[] = []
+    const look = async () => {
+      // Whoever read the configuration a moment ago.
+      const trust = Buffer.from(configuration().webhooks[0].clientConfig.caBundle, 'base64').toString()
+      for (const at of ports) refused.push(...(await refusal(at, trust)))
+      if (!(await isSeen())) refused.push('without a warning')
+      return { trusted: trust.split('BEGIN').length - 1, served: await Promise.all(ports.map(certificateAt)) }
+    }
+    await eventually(async () => (await look()).trusted === 2, 'the next one is trusted')
+    // The API server takes a moment to hear of it.
+    const heard = performance.now() + times.settle
+    await eventually(async () => {
+      assert.equal((await look()).served, [first, first], 'the first one is served until it has')
+      return performance.now() > heard
+    }, 'it has')
+    clock += times.settle
+    await eventually(async () => !(await look()).served.includes(first), 'both serve the next one')
+    assert.equal(refused, [])
+    assert.ok(secret()['previous-tls.crt'])
+    assert.ok(await isSeen(), 'and the API server trusts it')
+  } finally {
+    await Promise.all(replicas.map((one) => one.close()))
+    await config.closePool()
+  }
+})
+
+test.run()

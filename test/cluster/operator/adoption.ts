@@ -1,0 +1,336 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, manifest, telemetry } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+import { standsStill } from '../support/stands-still.ts'
+
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
+
+const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
+const writes = () =>
+  cluster
+    .written()
+    .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
+const statusPatch = (kind: string, name: string, type: 'json' | 'merge', patch: unknown) =>
+  kubectl(['patch', kind, name, '--subresource=status', `--type=${type}`, '-p', JSON.stringify(patch)])
+
+const quiet = () => standsStill(() => writes().length)
+
+const CHILDREN = [
+  ['deployment', 'front-vmcp'],
+  ['service', 'vmcp-front'],
+  ['configmap', 'front-vmcp-config'],
+  ['networkpolicy', 'front-vmcp'],
+] as const
+const STDIO = ['statefulset', 'serviceaccount', 'role', 'rolebinding'] as const
+const stdio = () => manifest('MCPServer', 'desk', { image: 'time:test', transport: 'stdio' })
+
+test.before(async () => {
+  await cluster.start()
+  apply(group(), telemetry('main'), gateway('front', 'main'), stdio())
+  await eventually(() => exists('deployment', 'front-vmcp') && exists('statefulset', 'desk-mcp'), 'children')
+  await quiet()
+})
+
+test.after(() => cluster.stop())
+
+test('what `kubectl delete --cascade=orphan` leaves behind is taken up by a new object of the name', async () => {
+  const all = [...CHILDREN, ...STDIO.map((kind) => [kind, 'desk-mcp'] as const)]
+  const before = new Map(all.map(([kind, name]) => [`${kind}/${name}`, read(kind, name).metadata.uid]))
+  kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+  kubectl(['delete', 'mcpserver', 'desk', '--cascade=orphan'])
+  for (const [kind, name] of all)
+    await eventually(() => read(kind, name).metadata.ownerReferences === undefined, `${kind} ${name} is orphaned`)
+  apply(gateway('front', 'main'), stdio())
+  const owners = { front: read('vmcp', 'front').metadata.uid, desk: read('mcpserver', 'desk').metadata.uid }
+  for (const [kind, name] of all) {
+    const owner = name.startsWith('desk') ? owners.desk : owners.front
+    await eventually(
+      () => read(kind, name).metadata.ownerReferences?.[0]?.uid === owner,
+      `${kind} ${name} has an owner`,
+    )
+    assert.is(read(kind, name).metadata.uid, before.get(`${kind}/${name}`), 'the very same object')
+  }
+  assert.is.not(ready('vmcp', 'front')?.reason, 'NameTaken')
+})
+
+test('what is left behind and no longer wanted goes', async () => {
+  kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+  await eventually(() => read('networkpolicy', 'front-vmcp').metadata.ownerReferences === undefined, 'orphaned')
+  const open = gateway('front', 'main')
+  open.spec['networkPolicy'] = { enabled: false }
+  apply(open)
+  await eventually(() => !exists('networkpolicy', 'front-vmcp'), 'the policy goes')
+  apply(gateway('front', 'main'))
+  await eventually(() => exists('networkpolicy', 'front-vmcp'), 'and comes back')
+})
+
+test('an object with our labels that our field manager has not made is somebody else’s', async () => {
+  const { labels } = read('configmap', 'front-vmcp-config').metadata
+  const theirs = {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      name: 'other-vmcp-config',
+      namespace: 'default',
+      labels: { ...labels, 'app.kubernetes.io/instance': 'other' },
+    },
+    data: { mine: 'yes' },
+  }
+  kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  apply(gateway('other'))
+  await eventually(() => ready('vmcp', 'other')?.reason === 'NameTaken', 'NameTaken')
+  assert.equal(read('configmap', 'other-vmcp-config').data, { mine: 'yes' })
+  kubectl(['delete', 'vmcp', 'other'])
+})
+
+test('an object on a name that no watch shows is left alone, and of the other children nothing stays', async () => {
+  const template = {
+    metadata: { labels: { app: 'theirs' } },
+    spec: { containers: [{ name: 'it', image: 'theirs:1' }] },
+  }
+  const theirs = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'held-vmcp', namespace: 'default' },
+    spec: { replicas: 0, selector: { matchLabels: { app: 'theirs' } }, template },
+  }
+  kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  const { uid } = read('deployment', 'held-vmcp').metadata
+  apply(gateway('held'))
+  await eventually(() => ready('vmcp', 'held')?.reason === 'NameTaken', 'NameTaken')
+  assert.match(ready('vmcp', 'held')?.message ?? '', 'Deployment "held-vmcp" belongs to somebody else')
+  const others = [
+    ['service', 'vmcp-held'],
+    ['configmap', 'held-vmcp-config'],
+    ['networkpolicy', 'held-vmcp'],
+  ] as const
+  const areGone = () => others.every(([kind, name]) => !exists(kind, name))
+  await eventually(areGone, 'what was created before it goes')
+  await quiet()
+  const before = writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length
+  await delay(2_000)
+  assert.ok(areGone(), 'it is not tried again in vain')
+  assert.is(writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length, before)
+  assert.equal(read('deployment', 'held-vmcp').spec.selector, theirs.spec.selector)
+  assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
+  kubectl(['delete', 'deployment', 'held-vmcp'])
+  const isOurs = () => exists('deployment', 'held-vmcp') && read('deployment', 'held-vmcp').metadata.uid !== uid
+  await eventually(isOurs, 'it is served once the name is free', 180_000)
+  kubectl(['delete', 'vmcp', 'held'])
+})
+
+test('a replaced object keeps nothing of what it was replaced by', async () => {
+  const bare = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'vmcp-front', namespace: 'default' },
+    spec: { selector: { app: 'theirs' }, ports: [{ name: 'mcp', port: 9999 }] },
+  }
+  const { spec } = read('service', 'vmcp-front')
+  kubectl(['replace', '-f', '-'], { input: JSON.stringify(bare) })
+  await eventually(() => JSON.stringify(read('service', 'vmcp-front').spec) === JSON.stringify(spec), 'kubectl replace')
+})
+
+test('what nobody can change is made anew', async () => {
+  // Made while nobody looks, in our place and with all that makes it ours.
+  await cluster.operator.stop()
+  const instead = (kind: string, name: string, spec: object) => {
+    const { metadata, ...live } = read(kind, name)
+    const { labels, annotations, ownerReferences } = metadata
+    kubectl(['delete', kind, name])
+    const body = { ...live, status: undefined, spec: { ...live.spec, ...spec } }
+    const object = { ...body, metadata: { name, namespace: 'default', labels, annotations, ownerReferences } }
+    kubectl(['create', '-f', '-'], { input: JSON.stringify(object) })
+  }
+  const theirs = { app: 'theirs' }
+  const { template } = read('deployment', 'front-vmcp').spec
+  instead('service', 'vmcp-front', { clusterIP: 'None', clusterIPs: ['None'] })
+  instead('deployment', 'front-vmcp', {
+    selector: { matchLabels: theirs },
+    template: { ...template, metadata: { labels: theirs } },
+  })
+  kubectl(['patch', 'configmap', 'front-vmcp-config', '--type=merge', '-p', '{"immutable":true}'])
+  await cluster.startOperator()
+  await eventually(() => read('service', 'vmcp-front').spec.clusterIP !== 'None', 'a headless Service')
+  await eventually(
+    () => read('deployment', 'front-vmcp').spec.selector.matchLabels['app.kubernetes.io/instance'] === 'front',
+    'a selector',
+  )
+  await eventually(() => read('configmap', 'front-vmcp-config').immutable === undefined, 'an immutable ConfigMap')
+})
+
+/** What the controllers do with a new Deployment is done, as far as it goes without a kubelet. */
+const isControlled = (name: string) => {
+  const { metadata, status } = read('deployment', name)
+  return status?.observedGeneration === metadata.generation && status?.updatedReplicas === 1
+}
+
+test('whatever somebody writes into a status goes', async () => {
+  await eventually(() => isControlled('front-vmcp'), 'the Deployment that was made anew')
+  await quiet()
+  const forged = { kind: 'MCPServer', name: 'forged' }
+  const stalled = {
+    type: 'Stalled',
+    status: 'True',
+    reason: 'Forged',
+    message: '',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  }
+  for (const [kind, name] of [
+    ['vmcp', 'front'],
+    ['mcpotel', 'main'],
+    ['mcpg', 'tools'],
+    ['mcpserver', 'desk'],
+  ] as const) {
+    const before = JSON.stringify(read(kind, name).status)
+    const edits: unknown[] = [
+      [
+        {
+          op: 'add',
+          path: '/status/conditions/-',
+          value: { ...stalled, type: kind === 'vmcp' ? 'Stalled' : 'Forged' },
+        },
+      ],
+      [{ op: 'replace', path: '/status/conditions/0/message', value: 'forged' }],
+      [{ op: 'remove', path: '/status/conditions/0' }],
+      [{ op: 'remove', path: '/status' }],
+      [{ op: 'replace', path: '/status/observedGeneration', value: 77 }],
+      ...(kind === 'mcpotel' ? [[{ op: 'add', path: '/status/referencingWorkloads/-', value: forged }]] : []),
+      ...(kind === 'mcpotel' ? [[{ op: 'remove', path: '/status/referencingWorkloads/0' }]] : []),
+      ...(kind === 'mcpg' ? [[{ op: 'add', path: '/status/servers/-', value: 'forged' }]] : []),
+    ]
+    for (const edit of edits) {
+      statusPatch(kind, name, 'json', edit)
+      const withoutTimes = (text: string) => text.replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
+      await eventually(
+        () => withoutTimes(JSON.stringify(read(kind, name).status)) === withoutTimes(before),
+        `${kind}: ${JSON.stringify(edit)}`,
+      )
+    }
+  }
+})
+
+test('what an admission policy adds to and changes in every write is no fight', async () => {
+  const mutation = (expression: string) => ({ patchType: 'ApplyConfiguration', applyConfiguration: { expression } })
+  const policy = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'MutatingAdmissionPolicy',
+    metadata: { name: 'mesh' },
+    spec: {
+      matchConstraints: {
+        resourceRules: [
+          { apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['deployments'] },
+        ],
+      },
+      failurePolicy: 'Fail',
+      reinvocationPolicy: 'Never',
+      mutations: [
+        mutation(`Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{
+          containers: [Object.spec.template.spec.containers{name: "proxy", image: "mesh:1"},
+            Object.spec.template.spec.containers{name: "vmcp", image: "mirror.example/ours:1"}]}}}}`),
+      ],
+    },
+  }
+  const binding = { ...policy, kind: 'MutatingAdmissionPolicyBinding', spec: { policyName: 'mesh' } }
+  apply(policy, binding)
+  const containers = (name: string) =>
+    read('deployment', name)
+      .spec.template.spec.containers.map((one) => `${one.name}=${one.image}`)
+      .sort()
+      .join()
+  await eventually(() => {
+    kubectl(['label', 'deployment', 'front-vmcp', `try=${Date.now()}`, '--overwrite'])
+    return containers('front-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1'
+  }, 'the policy is in force')
+  apply(gateway('meshed'))
+  await eventually(() => containers('meshed-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1', 'a new one has it')
+  await eventually(() => isControlled('front-vmcp') && isControlled('meshed-vmcp'), 'the Deployments')
+  await quiet()
+  const before = writes().length
+  // A change of the child itself makes the operator look at it.
+  for (const name of ['front', 'meshed']) kubectl(['label', 'deployment', `${name}-vmcp`, 'look=again'])
+  await delay(3000)
+  assert.equal(writes().slice(before), [])
+  kubectl(['delete', 'mutatingadmissionpolicybinding,mutatingadmissionpolicy', 'mesh'])
+})
+
+test('a write that is refused again and again is told once and tried ever less often', async () => {
+  const policy = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingAdmissionPolicy',
+    metadata: { name: 'no-services' },
+    spec: {
+      matchConstraints: {
+        resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['services'] }],
+      },
+      validations: [{ expression: 'false', message: 'no Services here' }],
+    },
+  }
+  const spec = { policyName: 'no-services', validationActions: ['Deny'] }
+  apply(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec })
+  await eventually(() => {
+    try {
+      kubectl(['create', 'service', 'clusterip', 'probe', '--tcp=1:1', '--dry-run=server'])
+      return false
+    } catch {
+      return true
+    }
+  }, 'the policy is in force')
+  const before = writes().length
+  apply(gateway('refused'))
+  await eventually(() => ready('vmcp', 'refused')?.reason === 'ChildRefused', 'ChildRefused')
+  assert.match(ready('vmcp', 'refused')?.message ?? '', 'no Services here')
+  // Whatever wakes the workload meanwhile.
+  for (let edit = 0; edit < 40; edit++) {
+    kubectl(['annotate', 'vmcp', 'refused', `example.com/edit=${edit}`, '--overwrite'])
+    await delay(100)
+  }
+  const refused = writes()
+    .slice(before)
+    .filter((write) => write.includes('vmcp-refused'))
+  assert.ok(refused.length <= 20, refused.join('\n'))
+  kubectl(['delete', 'validatingadmissionpolicybinding,validatingadmissionpolicy', 'no-services'])
+  await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 180_000)
+})
+
+test('a status that the CRD refuses is told in the status, and comes once the CRD takes it', async () => {
+  const name = 'mcpgroups.portico.dev'
+  const bound = (maxItems: number) => {
+    const path = '/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/servers/maxItems'
+    kubectl(['patch', 'crd', name, '--type=json', '-p', JSON.stringify([{ op: 'replace', path, value: maxItems }])])
+  }
+  bound(0)
+  const before = cluster.plane.writes().length
+  const refusals = () =>
+    cluster.plane
+      .writes()
+      .slice(before)
+      .filter(({ user, code, resource }) => user === OPERATOR_USER && code === 422 && resource === 'mcpgroups')
+  const member = manifest('MCPServer', 'member', {
+    image: 'x',
+    transport: 'streamable-http',
+    groupRef: { name: 'tools' },
+  })
+  await eventually(() => {
+    // Until the API server has taken up the changed schema, the list is taken.
+    apply(member)
+    if (ready('mcpg', 'tools')?.reason === 'StatusRefused') return true
+    kubectl(['delete', 'mcpserver', 'member'])
+    return false
+  }, 'StatusRefused')
+  const told = refusals().length
+  for (let edit = 0; edit < 10; edit++) {
+    apply({ ...member, metadata: { ...member.metadata, annotations: { edit: `${edit}` } } as never })
+    await delay(200)
+  }
+  assert.ok(refusals().length <= told + 5, `${refusals().length} refusals`)
+  assert.not(cluster.operator.exited)
+  bound(10_000)
+  await eventually(() => read('mcpg', 'tools').status?.servers?.includes('member'), 'it comes', 180_000)
+})
+
+test.run()

@@ -1,0 +1,74 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { newCluster } from '../support/cluster.ts'
+import { manifest, yaml } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+import { standsStill } from '../support/stands-still.ts'
+
+const PROXIES = 50
+
+const cluster = newCluster()
+const { kubectl } = cluster
+
+const count = (kind: string) => cluster.list(kind, { namespace: 'team' }).length
+const warnings = () =>
+  cluster.operator
+    .log()
+    .split('\n')
+    .filter((line) => /"level":("warn"|"error"|40|50)/.test(line))
+
+const writes = () =>
+  cluster.plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
+
+const everything = () => {
+  const telemetry = manifest(
+    'MCPTelemetryConfig',
+    'main',
+    { openTelemetry: { enabled: true, endpoint: 'https://otel.example:4318', tracing: { enabled: true } } },
+    'team',
+  )
+  const proxies = Array.from({ length: PROXIES }, (_, index) =>
+    manifest(
+      'MCPRemoteProxy',
+      `proxy-${index}`,
+      {
+        remoteUrl: 'https://mcp.example/mcp',
+        groupRef: { name: 'tools' },
+        telemetryConfigRef: { name: 'main' },
+      },
+      'team',
+    ),
+  )
+  return yaml(manifest('MCPGroup', 'tools', {}, 'team'), telemetry, ...proxies)
+}
+
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
+
+for (const round of ['first', 'second'])
+  test(`a namespace with ${PROXIES} proxies goes without a refused write or a warning: the ${round} of its name`, async () => {
+    kubectl(['create', 'namespace', 'team'])
+    kubectl(['create', '-f', '-'], { input: everything() })
+    await eventually(() => count('deployments') === PROXIES, 'all are there', 180_000)
+    await eventually(
+      () => cluster.read('mcpotel', 'main', 'team').status?.referencingWorkloads?.length === PROXIES,
+      'and told',
+    )
+    // What is on its way when a namespace begins to go is refused.
+    await standsStill(() => writes().length)
+    const [before, told] = [cluster.plane.writes().length, warnings().length]
+    kubectl(['delete', 'namespace', 'team', '--wait=false'])
+    await eventually(() => !cluster.exists('namespace', 'team'), 'the namespace is gone', 180_000)
+    const refused = cluster.plane
+      .writes()
+      .slice(before)
+      .filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+      // A finalizer is taken off the version that was read; while the object is being deleted another one may be there,
+      // and it is read again.
+      .filter(({ verb, resource, code }) => !(verb === 'patch' && resource.startsWith('mcp') && code === 409))
+      .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
+    assert.equal(refused, [])
+    assert.equal(warnings().slice(told), [])
+  })
+
+test.run()

@@ -1,0 +1,290 @@
+/**
+ * What a running operator tells a real Prometheus, against what the API server itself knows: its objects, and its audit
+ * log of the operator's writes and of those that it has refused.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ruleGroups } from '../../../operator/deploy/alerts.ts'
+import { dashboards } from '../../../operator/deploy/dashboards.ts'
+import { type PrometheusServer, startPrometheus } from '../../support/telemetry/prometheus-server.ts'
+import { installWebhook } from '../support/admission.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, type Manifest, manifest, server, telemetry } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+
+const cluster = newCluster()
+const { kubectl } = cluster
+let prometheus: PrometheusServer
+
+/** Rules that don't wait before they fire. */
+const impatient = JSON.stringify({
+  groups: ruleGroups.map(({ name, rules }) => ({ name, rules: rules.map((rule) => ({ ...rule, for: '0s' })) })),
+})
+
+const KINDS = { mcpg: 'MCPGroup', mcpserver: 'MCPServer', vmcp: 'VirtualMCPServer', mcpotel: 'MCPTelemetryConfig' }
+// It names a member that the group does not have, and serves the others.
+const front = gateway('front', 'main')
+front.spec['config'] = { aggregation: { tools: [{ workload: 'none' }] } }
+const objects = [
+  group(),
+  telemetry('main'),
+  telemetry('unused'),
+  server('one', 'main'),
+  server('two', 'main'),
+  server('lost', 'main', 'no-such-group'),
+  front,
+]
+
+test.before(async () => {
+  await cluster.install()
+  kubectl(['create', 'namespace', 'full'])
+  // No Service can be made there: whoever needs one is tried again and again.
+  const quota = {
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: { name: 'none', namespace: 'full' },
+    spec: { hard: { 'count/services': '0' } },
+  }
+  cluster.apply(quota as Manifest)
+  // Until its controller has seen it, it refuses nothing.
+  const enforced = () => cluster.read('quota', 'none', 'full').status?.['hard'] !== undefined
+  await eventually(enforced, 'the quota is in force', 180_000)
+  const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
+  await cluster.startOperator((await installWebhook(cluster.plane)).options)
+  cluster.apply(...objects, stuck)
+  prometheus = await startPrometheus({ operator: new URL(cluster.operator.metrics).host }, impatient)
+})
+test.after(async () => {
+  await prometheus?.close()
+  await cluster.stop()
+})
+
+/** Series of a query as `label/… value`, sorted. */
+async function counts(query: string, ...labels: readonly string[]): Promise<readonly string[]> {
+  const series = await prometheus.query(query)
+  return series.map(({ metric, value }) => `${labels.map((label) => metric[label]).join('/')} ${value[1]}`).sort()
+}
+
+const tally = (keys: readonly string[]): readonly string[] =>
+  [...Map.groupBy(keys, (key) => key)].map(([key, all]) => `${key} ${all.length}`).sort()
+
+/** Waits until Prometheus says the same as somebody who knows; a scrape is a second old, and the operator works on. */
+async function agree(what: string, told: () => Promise<readonly string[]>, known: () => readonly string[]) {
+  let last: readonly (readonly string[])[] = []
+  await eventually(
+    async () => {
+      const before = known()
+      last = [await told(), before]
+      return before.length > 0 && JSON.stringify(last[0]) === JSON.stringify(before)
+    },
+    what,
+    180_000,
+  ).catch((error) => {
+    assert.equal(last[0], last[1], what)
+    throw error
+  })
+}
+
+test('objects are counted by kind and readiness, as the API server has them', async () => {
+  const readiness = () =>
+    tally(
+      Object.entries(KINDS).flatMap(([name, kind]) =>
+        cluster
+          .list(name, { allNamespaces: true })
+          .map(
+            ({ status }) => `${kind}/${status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'}`,
+          ),
+      ),
+    )
+  await agree('objects', () => counts('sum by (kind, ready) (portico_operator_objects)', 'kind', 'ready'), readiness)
+  const all = await counts('sum by (kind) (portico_operator_objects)', 'kind')
+  assert.equal(all, ['MCPGroup 1', 'MCPServer 4', 'MCPTelemetryConfig 2', 'VirtualMCPServer 1'])
+})
+
+test('what is wrong with objects is counted by condition and reason', async () => {
+  const labels = ['kind', 'condition', 'reason', 'severity']
+  const told = () => counts(`sum by (${labels}) (portico_operator_problems)`, ...labels)
+  await agree('problems', told, () => [
+    'MCPServer/Ready/ChildRefused/error 1',
+    'MCPServer/ReferencesResolved/ReferenceNotFound/error 1',
+    'VirtualMCPServer/BackendNameWarning/NoSuchMember/warning 1',
+  ])
+})
+
+test('requests are counted by verb and answer, as the API server’s audit log has them', async () => {
+  const writes = { PATCH: ['patch'], DELETE: ['delete', 'deletecollection'] }
+  const audited = () =>
+    tally(
+      cluster.plane
+        .writes()
+        .filter(({ user }) => user === OPERATOR_USER)
+        .flatMap(({ verb, code }) => {
+          const method = Object.entries(writes).find(([, verbs]) => verbs.includes(verb))?.[0]
+          return method === undefined ? [] : [`${method}/${code}`]
+        }),
+    )
+  const query = 'sum by (verb, code) (portico_operator_api_request_duration_seconds_count{verb=~"PATCH|DELETE"})'
+  await agree('writes', () => counts(query, 'verb', 'code'), audited)
+  assert.ok(
+    audited().some((line) => line.startsWith('PATCH/403 ')),
+    'those that were refused are among them',
+  )
+})
+
+test('reconciles are counted by kind and result, and timed', async () => {
+  const results = (kind: string) =>
+    counts(`sum by (result) (portico_operator_reconciles_total{kind="${kind}"})`, 'result')
+  const filters = ['a', 'b', 'c'].map((name) => manifest('MCPToolConfig', name, { toolsFilter: [name] }))
+  cluster.apply(...filters)
+  const still = 'changes(portico_operator_reconciles_total{kind="MCPToolConfig"}[10s]) == 0'
+  const scrapes = 'count_over_time(portico_operator_reconciles_total{kind="MCPToolConfig"}[10s]) >= 5'
+  await eventually(
+    async () => (await prometheus.query(`${still} and ${scrapes}`)).length === 1,
+    'they are as they should be',
+    180_000,
+  )
+  const [before = ''] = await results('MCPToolConfig')
+  const count = Number(before.split(' ')[1])
+  assert.ok(before.startsWith('ok ') && count >= 3, before)
+  // Nothing else has to do with them: the end of each is one reconcile.
+  kubectl(['delete', 'mcptoolconfig', '--all'])
+  await agree(
+    'three more',
+    () => results('MCPToolConfig'),
+    () => [`ok ${count + 3}`],
+  )
+  const refused = () =>
+    cluster.plane
+      .writes()
+      .filter(({ user, namespace, code }) => user === OPERATOR_USER && namespace === 'full' && code === 403)
+  // One that was refused lately is not sent again by a reconcile that something else has woken.
+  await eventually(async () => {
+    const again = (await results('MCPServer')).find((line) => line.startsWith('again '))
+    return Number(again?.split(' ')[1]) >= refused().length && refused().length > 0
+  }, 'those that were refused are tried again')
+  const timed = 'sum by (kind) (portico_operator_reconcile_duration_seconds_count)'
+  await eventually(async () => {
+    const [durations, results] = await Promise.all([
+      counts(timed, 'kind'),
+      counts('sum by (kind) (portico_operator_reconciles_total)', 'kind'),
+    ])
+    return JSON.stringify(durations) === JSON.stringify(results) && durations.length >= Object.keys(KINDS).length
+  }, 'each reconcile is timed')
+})
+
+test('the queue, the lease and watches are told of', async () => {
+  await eventually(
+    async () => JSON.stringify(await counts('portico_operator_queue_depth')) === '[" 0"]',
+    'nothing waits',
+  )
+  // The one that fails waits for its next try, or is at it.
+  const held = 'portico_operator_queue_delayed + portico_operator_queue_working'
+  await eventually(async () => Number((await prometheus.query(held))[0]?.value[1]) >= 1, 'one is tried again')
+  assert.equal(await counts('portico_operator_leading'), [' 1'])
+  const lists = await counts('portico_operator_watch_lists_total{watch=~"mcpservers.*"}')
+  assert.equal(lists, [' 1'])
+})
+
+const configTimes = () => counts('portico_operator_config_changed_timestamp_seconds', 'kind', 'config')
+/** By the statuses of telemetry configs. */
+const knownTimes = () => {
+  const items = cluster.list('mcpotel', { allNamespaces: true })
+  const times = items.map(({ status }) => Date.parse(status?.configHashTime ?? ''))
+  const [newest, oldest] = [Math.max(...times) / 1000, Math.min(...times) / 1000]
+  return [`MCPTelemetryConfig/newest ${newest}`, `MCPTelemetryConfig/oldest ${oldest}`]
+}
+const change = (kind: string, name: string, spec: object) =>
+  kubectl(['patch', kind, name, '--type=merge', '--patch', JSON.stringify({ spec })])
+
+test('it is told when configs have changed last, and longest ago', async () => {
+  const [newest = '', oldest = ''] = knownTimes()
+  // Whole seconds are written down.
+  const passed = Number(newest.split(' ')[1]) * 1000 + 1_000
+  await eventually(() => Date.now() > passed, 'another second')
+  kubectl(['label', 'mcpotel', 'unused', 'a=b'])
+  change('mcpotel', 'main', { openTelemetry: { tracing: { enabled: false } } })
+  await eventually(() => knownTimes()[0] !== newest, 'the change is written down')
+  await agree('times', configTimes, knownTimes)
+  assert.is(knownTimes()[1], oldest, 'a label changes nothing')
+})
+
+test('rollouts are counted by what has caused them', async () => {
+  const told = () => counts('sum by (kind, cause) (portico_operator_rollouts_total) > 0', 'kind', 'cause')
+  const all: string[] = []
+  const counted = async (...lines: readonly string[]) => {
+    all.push(...lines)
+    await agree(lines.join(', '), told, () => all.toSorted())
+  }
+  assert.equal(await told(), [], 'what is created is no rollout')
+  const secret = (value: string) => ({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'token', namespace: 'default' },
+    stringData: { it: value },
+  })
+  const oidc = manifest('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
+  const sealed = server('sealed')
+  sealed.spec['secrets'] = [{ name: 'token', key: 'it', targetEnvName: 'TOKEN' }]
+  const guarded = server('guarded')
+  guarded.spec['oidcConfigRef'] = { name: 'idp', audience: 'it' }
+  cluster.apply(secret('a'), oidc, sealed, guarded)
+  const names = ['sealed-mcp', 'guarded-mcp', 'one-mcp', 'two-mcp']
+  await eventually(() => names.every((name) => cluster.exists('deployment', name)), 'they are there')
+
+  change('mcpserver', 'one', { image: 'everything:other' })
+  await counted('MCPServer/image 1')
+  change('mcpserver', 'two', { args: ['--loud'] })
+  await counted('MCPServer/spec 1')
+  cluster.apply(secret('b'))
+  await counted('MCPServer/secret 1')
+  // Its key becomes a mount.
+  change('mcpoidcconfig', 'idp', { inline: { clientId: 'it', clientSecretRef: { name: 'token', key: 'it' } } })
+  await counted('MCPServer/reference 1')
+  kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=evil:1'])
+  await counted('VirtualMCPServer/edit 1')
+  // Others may annotate a template, and scale.
+  kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
+  kubectl(['scale', 'deployment/front-vmcp', '--replicas=3'])
+  change('vmcp', 'front', { podTemplateSpec: { spec: { priorityClassName: 'high' } } })
+  await counted('VirtualMCPServer/spec 1')
+})
+
+test('no panel of the dashboard is empty, and those alerts fire that should', async () => {
+  const panels = dashboards.find(({ name }) => name === 'operator')?.panels ?? []
+  assert.ok(panels.length > 10)
+  for (const { title, query } of panels) {
+    const asked = query.replaceAll('$__rate_interval', '30s')
+    await eventually(async () => (await prometheus.query(asked)).length > 0, `${title}: ${asked}`, 180_000)
+  }
+  for (const alert of ['PorticoObjectsNotReady', 'PorticoProblems', 'PorticoWarnings'])
+    await eventually(async () => (await prometheus.firing()).includes(alert), `${alert} fires`)
+  const firing = await prometheus.firing()
+  const others = ['PorticoOperatorWithoutLeader', 'PorticoProblemSpreads', 'PorticoRolloutsRepeat']
+  assert.equal(
+    others.filter((name) => firing.includes(name)),
+    [],
+  )
+  // A scrape that takes longer than its second is lost.
+  await eventually(async () => (await prometheus.errors()).length === 0, 'scrapes go well')
+})
+
+test('what another operator renders otherwise is its own doing', async () => {
+  const times = knownTimes()
+  const rolled = cluster.list('deployments', { allNamespaces: true }).length
+  await cluster.operator.stop()
+  await cluster.startOperator(['--image=portico:next'])
+  const metrics = async () => (await fetch(cluster.operator.metrics)).text()
+  await eventually(async () => {
+    const found = [...(await metrics()).matchAll(/^portico_operator_rollouts_total\{(.*)\} ([1-9]\d*)$/gm)]
+    assert.ok(found.every(([, labels]) => labels?.includes('cause="operator"')))
+    return found.reduce((sum, [, , count]) => sum + Number(count), 0) === rolled
+  }, 'all of them')
+  const text = await metrics()
+  for (const time of times) {
+    const [, config = '', value] = /\/(\w+) (\d+)$/.exec(time) ?? []
+    const line = text.split('\n').find((one) => /config_changed.*MCPTelemetryConfig/.test(one) && one.includes(config))
+    assert.ok(line?.endsWith(` ${value}`), `${time}: ${line}`)
+  }
+})
+
+test.run()

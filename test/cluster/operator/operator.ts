@@ -1,0 +1,363 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { defaultImage as OWN_IMAGE } from '../../../cli/package-info.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, manifest, proxy, server, telemetry } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+import { standsStill } from '../support/stands-still.ts'
+
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
+
+const referrers = (name: string) => read('mcpotel', name).status?.referencingWorkloads
+
+/** The operator's writes from now on: call the result for what it has written since, Leases and Events left out. */
+function counting() {
+  const before = cluster.plane.writes().length
+  return () =>
+    cluster.plane
+      .writes()
+      .slice(before)
+      .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+      .map(
+        ({ verb, resource, subresource, name }) => `${verb} ${resource}${subresource ? `/${subresource}` : ''} ${name}`,
+      )
+}
+
+/** Events of the operator, of one reason where it is given. */
+const eventsOf = (reason?: string) =>
+  cluster
+    .list('events')
+    .filter((event) => (event.reportingComponent ?? event.reportingController) === 'portico.dev/operator')
+    .filter((event) => reason === undefined || event.reason === reason)
+
+const quiet = (since = counting()) => standsStill(() => since().length)
+
+test.before(async () => {
+  await cluster.install({ auditReadsOf: [OPERATOR_USER] })
+  kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+  await cluster.startOperator()
+})
+
+test.after(() => cluster.stop())
+
+test('manifests become Deployments, Services and ConfigMaps, with status', async () => {
+  apply(group(), telemetry('main'))
+  await eventually(() => read('mcpotel', 'main').status?.configHash, 'what they refer to is known')
+  apply(server('everything', 'main'), proxy('remote', 'main'), gateway('front', 'main'))
+  for (const [kind, name] of [
+    ['deployment', 'front-vmcp'],
+    ['service', 'vmcp-front'],
+    ['configmap', 'front-vmcp-config'],
+    ['deployment', 'everything-mcp'],
+    ['service', 'mcp-everything'],
+    ['deployment', 'remote-mcprp'],
+    ['service', 'mcprp-remote'],
+  ] as const) {
+    await eventually(() => exists(kind, name), `${kind} ${name}`)
+  }
+  const [owner] = read('deployment', 'front-vmcp').metadata.ownerReferences
+  assert.is(owner.kind, 'VirtualMCPServer')
+  const { containers } = read('deployment', 'front-vmcp').spec.template.spec
+  assert.equal([...new Set(containers.map(({ image }) => image))], [OWN_IMAGE], 'without --image it is ours')
+  await eventually(() => condition('vmcp', 'front', 'Valid')?.status === 'True', 'the gateway is valid')
+})
+
+test('each child is one write, each status one; nothing is read before', async () => {
+  await quiet()
+  const ofIt = cluster.plane
+    .requests()
+    .filter(({ user, name }) => user === OPERATOR_USER && /^(mcprp-remote|remote(-.*)?)$/.test(name))
+    .map(({ verb, resource, subresource }) => `${verb} ${resource}${subresource ? `/${subresource}` : ''}`)
+  const children = ['configmaps', 'deployments', 'networkpolicies', 'services'].map((kind) => `patch ${kind}`)
+  assert.equal(
+    ofIt.filter((request) => !request.endsWith('/status')).sort(),
+    children,
+    'one write a child, and no more',
+  )
+  const asked = cluster.plane
+    .requests()
+    .filter(({ user, verb, resource }) => user === OPERATOR_USER && resource === 'namespaces' && verb === 'get')
+  assert.equal(asked, [], 'namespaces are watched')
+  // The controller of the Deployment tells of its pods a moment later, and that may be another status.
+  assert.ok(ofIt.length <= children.length + 2, ofIt.join(', '))
+})
+
+test('of objects that are applied together groups and configs get their status once', async () => {
+  const attempt = async (name: string) => {
+    const since = counting()
+    const members = ['a', 'b', 'c', 'd'].map((letter) => {
+      const member = proxy(`${name}-${letter}`, name)
+      member.spec['groupRef'] = { name }
+      return member
+    })
+    apply(group(name), telemetry(name), ...members)
+    await eventually(() => referrers(name)?.length === members.length, 'the config knows all of them')
+    await eventually(() => read('mcpgroup', name).status?.remoteProxyCount === members.length, 'the group, too')
+    await quiet(since)
+    const told = since().filter((write) => /^patch mcp(groups|telemetryconfigs)\/status/.test(write))
+    kubectl(['delete', 'mcprp', ...members.map(({ metadata }) => metadata.name)])
+    kubectl(['delete', `mcpgroup/${name}`, `mcpotel/${name}`])
+    assert.equal(told.sort(), [`patch mcpgroups/status ${name}`, `patch mcptelemetryconfigs/status ${name}`])
+    return true
+  }
+  // On a busy machine one of them may come so late that it isn't together with the others.
+  let attempts = 0
+  await eventually(() => attempt(`together-${attempts++}`), 'one status write each', 300_000)
+})
+
+test('pods pass Pod Security “restricted”: the ReplicaSet may create them', async () => {
+  const pods = await eventually(() => {
+    const items = cluster.list('pods')
+    return items.length >= 3 && items
+  }, 'pods of three workloads')
+  assert.ok(pods.every((pod) => pod.metadata.labels['app.kubernetes.io/managed-by'] === 'portico'))
+})
+
+test('kubectl get mcpotel shows its columns', async () => {
+  await eventually(() => referrers('main')?.length === 3, 'three referrers')
+  const table = kubectl(['get', 'mcpotel'])
+  for (const column of ['NAME', 'ENDPOINT', 'READY', 'TRACING', 'METRICS', 'USERS', 'AGE'])
+    assert.match(table, column, table)
+  assert.match(table, /main .* 3 /, table)
+})
+
+test('referencingWorkloads follows each kind that is created, moved and deleted', async () => {
+  apply(telemetry('other'))
+  const everyone = [
+    { kind: 'MCPRemoteProxy', name: 'remote' },
+    { kind: 'MCPServer', name: 'everything' },
+    { kind: 'VirtualMCPServer', name: 'front' },
+  ]
+  assert.equal(referrers('main'), everyone)
+  const makers = { MCPRemoteProxy: proxy, MCPServer: server, VirtualMCPServer: gateway }
+  for (const { kind, name } of everyone) {
+    apply(makers[kind as keyof typeof makers](name, 'other'))
+    await eventually(
+      () => referrers('other')?.some((one) => one.kind === kind && one.name === name),
+      `${kind} moved to other`,
+    )
+    await eventually(() => !referrers('main')?.some((one) => one.kind === kind), `${kind} left main`)
+  }
+  assert.equal(referrers('other'), everyone)
+  kubectl(['delete', 'mcprp', 'remote'])
+  await eventually(() => referrers('other').length === 2, 'a deleted workload is gone from the list')
+  assert.equal(referrers('other'), everyone.slice(1))
+})
+
+test('a config in use is held when it is deleted, and goes once nobody names it', async () => {
+  kubectl(['delete', 'mcpotel', 'other', '--wait=false'])
+  const blocked = await eventually(() => condition('mcpotel', 'other', 'DeletionBlocked'), 'DeletionBlocked')
+  assert.match(blocked.message, 'MCPServer "everything"')
+  assert.match(blocked.message, 'VirtualMCPServer "front"')
+  apply(server('everything'), gateway('front'))
+  await eventually(() => !exists('mcpotel', 'other'), 'it goes')
+})
+
+test('two applies in a row change no child, and a steady operator writes nothing', async () => {
+  await quiet()
+  const versions = () =>
+    cluster
+      .list('deployments,services,configmaps,networkpolicies')
+      .map(
+        ({ kind, metadata }) =>
+          `${kind}/${metadata.name}=${metadata.generation}/${JSON.stringify(metadata.annotations)}`,
+      )
+      .join('\n')
+  // What the proxy had, which is deleted, is collected by the control plane at its leisure.
+  await eventually(() => !/remote/.test(versions()), 'the children of the deleted proxy are collected')
+  const before = versions()
+  const since = counting()
+  apply(server('everything'), gateway('front'))
+  await delay(3000)
+  assert.equal(since(), [])
+  assert.is(versions(), before)
+})
+
+test('a changed spec costs one write for each changed child and at most one for each status', async () => {
+  await quiet()
+  const since = counting()
+  const changed = gateway('front')
+  changed.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['echo'] }] } }
+  apply(changed)
+  await eventually(
+    () => read('configmap', 'front-vmcp-config').data['gateway.yaml']?.includes('echo'),
+    'the configuration follows',
+  )
+  await quiet()
+  const writes = since().filter((write) => !write.startsWith('patch pods '))
+  assert.is(writes.filter((write) => write.startsWith('patch configmaps')).length, 1, writes.join('\n'))
+  assert.is(writes.filter((write) => write.includes('deployments')).length, 0, writes.join('\n'))
+  assert.ok(writes.filter((write) => write === 'patch virtualmcpservers/status front').length <= 1, writes.join('\n'))
+  assert.ok(writes.length <= 2, writes.join('\n'))
+})
+
+test('a deleted child comes back, a hand edit is corrected', async () => {
+  kubectl(['delete', 'service', 'vmcp-front'])
+  await eventually(() => exists('service', 'vmcp-front'), 'the Service comes back')
+  kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
+  await eventually(
+    () =>
+      read('deployment', 'front-vmcp').spec.template.spec.containers.find((one) => one.name === 'vmcp')?.image ===
+      OWN_IMAGE,
+    'the image is put back',
+  )
+  kubectl(['label', 'service', 'vmcp-front', 'app.kubernetes.io/managed-by=me', '--overwrite'])
+  await eventually(
+    () => read('service', 'vmcp-front').metadata.labels['app.kubernetes.io/managed-by'] === 'portico',
+    'a label of ours is put back, though the watch no longer selects the object',
+  )
+})
+
+test('labels, annotations, a restart and the scale of others are left alone', async () => {
+  kubectl(['label', 'deployment', 'front-vmcp', 'team=platform'])
+  kubectl(['annotate', 'deployment', 'front-vmcp', 'example.com/note=kept'])
+  kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
+  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=3'])
+  await quiet()
+  const touched = gateway('front')
+  touched.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['add'] }] } }
+  apply(touched)
+  await eventually(
+    () => read('configmap', 'front-vmcp-config').data['gateway.yaml']?.includes('- add'),
+    'the operator has worked since',
+  )
+  await quiet()
+  const { metadata, spec } = read('deployment', 'front-vmcp')
+  assert.is(metadata.labels.team, 'platform')
+  assert.is(metadata.annotations['example.com/note'], 'kept')
+  assert.ok(spec.template.metadata.annotations['kubectl.kubernetes.io/restartedAt'])
+  assert.is(spec.replicas, 3)
+})
+
+test('replicas that are set are kept; when they become unset the number stays', async () => {
+  const scaled = gateway('front')
+  scaled.spec['replicas'] = 2
+  apply(scaled)
+  await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'two replicas')
+  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=5'])
+  await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'put back to two')
+  apply(gateway('front'))
+  await quiet()
+  assert.is(read('deployment', 'front-vmcp').spec.replicas, 2)
+  kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=4'])
+  await quiet()
+  assert.is(read('deployment', 'front-vmcp').spec.replicas, 4)
+})
+
+test('an object of somebody else on a child’s name is left alone', async () => {
+  kubectl(['create', 'configmap', 'taken-vmcp-config', '--from-literal=mine=yes'])
+  apply(gateway('taken'))
+  const ready = await eventually(() => {
+    const found = condition('vmcp', 'taken', 'Ready')
+    return found?.reason === 'NameTaken' && found
+  }, 'NameTaken')
+  assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
+  await eventually(() => eventsOf('NameTaken').length > 0, 'it lasts, and is told')
+  assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
+  kubectl(['delete', 'configmap', 'taken-vmcp-config'])
+  await eventually(
+    () => condition('vmcp', 'taken', 'Ready')?.reason !== 'NameTaken',
+    'it is taken up once the name is free',
+    180_000,
+  )
+})
+
+test('a deleted workload takes its children with it', async () => {
+  kubectl(['delete', 'vmcp', 'taken'])
+  await eventually(
+    () => !exists('deployment', 'taken-vmcp') && !exists('configmap', 'taken-vmcp-config'),
+    'garbage collection',
+  )
+})
+
+test('a workload deleted and created anew gets children anew', async () => {
+  kubectl(['delete', 'vmcp', 'front', '--wait=true'])
+  apply(gateway('front'))
+  const uid = read('vmcp', 'front').metadata.uid
+  await eventually(
+    () => read('deployment', 'front-vmcp').metadata.ownerReferences[0].uid === uid,
+    'the new owner’s child',
+  )
+})
+
+test('a missing Secret is a condition, and its arrival is noticed without anybody reading other Secrets', async () => {
+  kubectl(['create', 'secret', 'generic', 'unrelated', '--from-literal=a=b'])
+  const withSecret = proxy('secretive')
+  withSecret.spec['headerForward'] = {
+    addHeadersFromSecret: [{ headerName: 'X-Key', valueSecretRef: { name: 'key', key: 'value' } }],
+  }
+  apply(withSecret)
+  const missing = await eventually(() => condition('mcprp', 'secretive', 'Ready')?.message, 'a message')
+  assert.match(missing, 'Secret "key" is missing')
+  kubectl(['create', 'secret', 'generic', 'key', '--from-literal=other=1'])
+  await eventually(
+    () => condition('mcprp', 'secretive', 'Ready')?.message.includes('no key "value"'),
+    'the missing key is named',
+  )
+  await eventually(() => eventsOf('SecretKeyNotFound').length > 0, 'it lasts, and is told')
+  kubectl(['delete', 'secret', 'key'])
+  kubectl(['create', 'secret', 'generic', 'key', '--from-literal=value=hidden-text'])
+  await eventually(() => exists('deployment', 'secretive-mcprp'), 'it is rendered')
+  const everything = JSON.stringify(cluster.list('configmaps,deployments,mcprp,events'))
+  assert.not.match(everything, 'hidden-text')
+  assert.not.match(cluster.operator.log(), 'hidden-text')
+})
+
+test('a changed MCPTelemetryConfig comes to every configuration, and no pod is replaced', async () => {
+  const workloads = ['moved-mcp', 'moved-mcprp', 'moved-vmcp']
+  apply(telemetry('moving'), server('moved', 'moving'), proxy('moved', 'moving'), gateway('moved', 'moving'))
+  const all = ['MCPRemoteProxy/moved', 'MCPServer/moved', 'VirtualMCPServer/moved']
+  const told = () => (referrers('moving') ?? []).map((one) => `${one.kind}/${one.name}`).sort()
+  await eventually(() => `${told()}` === `${all}`, 'all three are named')
+  for (const name of workloads) await eventually(() => exists('deployment', name), `deployment ${name}`)
+  const templates = () => workloads.map((name) => read('deployment', name).spec.template)
+  const before = { templates: templates(), hash: read('mcpotel', 'moving').status.configHash }
+
+  kubectl(['patch', 'mcpotel', 'moving', '--type=merge', '-p', '{"spec":{"prometheus":{"enabled":true}}}'])
+  const serves = (name: string) =>
+    /prometheus:\s*enabled: true/.test(Object.values(read('configmap', name).data).join())
+  for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} is told`)
+  assert.equal(templates(), before.templates)
+  await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash is another')
+  assert.equal(told(), all)
+  kubectl(['delete', 'mcprp/moved', 'vmcp/moved'])
+  await eventually(() => `${told()}` === 'MCPServer/moved', 'one is left')
+  kubectl(['delete', 'mcpserver/moved', 'mcpotel/moving'])
+})
+
+test('a manifest of the wrong shape is refused by the API server with the rule’s own text', () => {
+  const wrong = manifest('VirtualMCPServer', 'wrong', { groupRef: { name: 'tools' }, incomingAuth: { type: 'oidc' } })
+  assert.throws(() => apply(wrong), /oidcConfigRef/)
+})
+
+test('events tell of transitions, once each', async () => {
+  assert.is(eventsOf('NameTaken').length, 1)
+  assert.is(eventsOf('SecretKeyNotFound').length, 1)
+  assert.ok(
+    eventsOf('Progressing').every((event) => event.type === 'Normal'),
+    'pods on their way are no reason to warn',
+  )
+  const isNew = ({ regarding, involvedObject = regarding }: LiveObject) => involvedObject?.name === 'remote'
+  assert.equal(eventsOf().filter(isNew), [], 'that a new workload is on its way is no event')
+})
+
+test('health and metrics say what is the case', async () => {
+  const metrics = await (await fetch(cluster.operator.metrics)).text()
+  assert.match(metrics, 'portico_operator_leading 1')
+  assert.match(metrics, /portico_operator_objects\{kind="VirtualMCPServer",ready="[A-Za-z]+"\} 1/)
+  assert.match(metrics, /portico_operator_reconciles_total\{kind="MCPServer",result="ok"\} [1-9]/)
+  assert.match(metrics, /^process_cpu_seconds_total [0-9.]+$/m)
+  assert.match(metrics, /^process_resident_memory_bytes [1-9][0-9]{6,}$/m)
+  assert.is((await fetch(`${cluster.operator.health}/healthz`)).status, 200)
+})
+
+test('SIGTERM ends it within the 20 s after which it would be killed', async () => {
+  const started = performance.now()
+  await cluster.operator.stop()
+  assert.ok(performance.now() - started < 20_000)
+})
+
+test.run()

@@ -1,0 +1,163 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { allowed, forbidden, type PodCase } from '../../support/operator/pod-security-corpus.ts'
+import { newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+
+const cluster = newCluster()
+const { apply, condition, exists, kubectl, read } = cluster
+
+const ready = (kind: string, name: string) => condition(kind, name, 'Ready')
+const taken = (kind: string, name: string) =>
+  eventually(() => ready(kind, name)?.reason === 'NameTaken' && ready(kind, name), `NameTaken of ${kind} ${name}`)
+
+const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
+
+/** What the operator has created, granted or changed of one name. */
+const written = (name: string) =>
+  cluster.plane
+    .writes()
+    .filter(({ user, name: of, code }) => user === OPERATOR_USER && of === name && code < 300)
+    .map(({ verb, resource }) => `${verb} ${resource}`)
+
+const template = (name: string) => ({
+  metadata: { labels: { app: name } },
+  spec: { containers: [{ name: 'mcp', image: 'theirs:1' }] },
+})
+
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
+
+test('no right is given while a name of the workload’s children is somebody else’s', async () => {
+  const theirs = {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'ledger-mcp', namespace: 'default' },
+    spec: { replicas: 1, selector: { matchLabels: { app: 'ledger' } }, template: template('ledger') },
+  }
+  apply(theirs)
+  apply(stdio('ledger'))
+  const { message } = await taken('mcpserver', 'ledger')
+  assert.match(message, 'StatefulSet "ledger-mcp" belongs to somebody else')
+  for (const kind of ['role', 'rolebinding', 'serviceaccount', 'networkpolicy'])
+    assert.not(exists(kind, 'ledger-mcp'), `${kind} ledger-mcp`)
+  assert.equal(written('ledger-mcp'), [], 'nor was one given for a moment')
+})
+
+test('nor while the pod that a Role would name is somebody else’s', async () => {
+  const pod = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'vault-mcp-0', namespace: 'default' },
+    spec: template('vault').spec,
+  }
+  apply(pod)
+  apply(stdio('vault'))
+  const { message } = await taken('mcpserver', 'vault')
+  assert.match(message, 'Pod "vault-mcp-0" belongs to somebody else')
+  assert.equal(written('vault-mcp'), [])
+})
+
+test('rights that were given are withdrawn when somebody else takes the place of the pods', async () => {
+  apply(stdio('clock'))
+  await eventually(() => exists('rolebinding', 'clock-mcp'), 'the rights')
+  kubectl(['scale', 'statefulset', 'clock-mcp', '--replicas=0'])
+  await cluster.operator.stop()
+  kubectl(['delete', 'statefulset', 'clock-mcp', '--wait=true'])
+  const theirs = {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'clock-mcp', namespace: 'default' },
+    spec: { replicas: 1, selector: { matchLabels: { app: 'clock' } }, template: template('clock') },
+  }
+  apply(theirs)
+  await cluster.startOperator()
+  await taken('mcpserver', 'clock')
+  await eventually(() => !exists('role', 'clock-mcp') && !exists('rolebinding', 'clock-mcp'), 'withdrawn')
+})
+
+test('a server on free names gets its rights, after its pods', async () => {
+  apply(stdio('free'))
+  await eventually(() => exists('rolebinding', 'free-mcp'), 'the rights')
+  // The audit log comes behind the answer.
+  await eventually(() => written('free-mcp').includes('patch rolebindings'), 'all of them are written down')
+  const order = written('free-mcp')
+  assert.ok(order.indexOf('patch statefulsets') < order.indexOf('patch roles'), order.join(', '))
+})
+
+test('no right is given where a child of the workload is refused', async () => {
+  const policy = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingAdmissionPolicy',
+    metadata: { name: 'no-pods' },
+    spec: {
+      matchConstraints: {
+        resourceRules: [
+          { apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['statefulsets'] },
+        ],
+      },
+      validations: [{ expression: "object.metadata.name != 'denied-mcp'", message: 'not here' }],
+    },
+  }
+  const binding = { policyName: 'no-pods', validationActions: ['Deny'] }
+  apply(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec: binding })
+  const theirs = {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: 'denied-mcp', namespace: 'default' },
+    spec: { replicas: 0, selector: { matchLabels: { app: 'denied' } }, template: template('denied') },
+  }
+  await eventually(() => {
+    try {
+      kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(theirs) })
+      return false
+    } catch {
+      return true
+    }
+  }, 'the policy is in force')
+  apply(stdio('denied'))
+  await eventually(() => ready('mcpserver', 'denied')?.reason === 'ChildRefused', 'ChildRefused')
+  assert.not(exists('role', 'denied-mcp'))
+  assert.not(exists('rolebinding', 'denied-mcp'))
+})
+
+test('the operator’s own options say who reaches admin listeners and what pod templates may ask for', async () => {
+  const taking = manifest('MCPServer', 'taking', {
+    image: 'a:1',
+    transport: 'streamable-http',
+    podTemplateSpec: { spec: { hostPID: true } },
+  })
+  apply(taking)
+  await eventually(() => ready('mcpserver', 'taking')?.reason === 'PodSecurityViolation', 'PodSecurityViolation')
+  assert.not(exists('deployment', 'taking-mcp'))
+  await cluster.operator.stop()
+  const options = ['--pod-template=any', '--admin-from=monitoring']
+  await cluster.startOperator(options, { POD_NAMESPACE: 'tools' })
+  await eventually(() => exists('deployment', 'taking-mcp'), 'the template is taken')
+  const { ingress } = read('networkpolicy', 'taking-mcp').spec
+  assert.equal(
+    ingress[1]?.from.map((peer) => peer.namespaceSelector.matchLabels['kubernetes.io/metadata.name']),
+    ['tools', 'monitoring'],
+  )
+})
+
+test('our verdict on pods is that of the API server’s Pod Security “baseline”', async () => {
+  kubectl(['create', 'namespace', 'baseline'])
+  kubectl(['label', 'namespace', 'baseline', 'pod-security.kubernetes.io/enforce=baseline'])
+  const account = () => kubectl(['get', 'serviceaccount', 'default', '-n', 'baseline', '--ignore-not-found'])
+  await eventually(account, 'the namespace’s ServiceAccount')
+  const refusal = ({ metadata, spec }: PodCase): string => {
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: 'p', namespace: 'baseline' }, spec }
+    try {
+      kubectl(['create', '--dry-run=server', '-f', '-'], { input: JSON.stringify(pod) })
+      return ''
+    } catch (error) {
+      return String((error as { stderr?: unknown }).stderr ?? error)
+    }
+  }
+  for (const one of forbidden) assert.match(refusal(one), 'violates PodSecurity "baseline:latest"', one.name)
+  for (const one of allowed) assert.is(refusal(one), '', one.name)
+})
+
+test.run()

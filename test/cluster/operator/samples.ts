@@ -1,0 +1,75 @@
+import { execFileSync } from 'node:child_process'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAllDocuments } from 'yaml'
+import { matches } from '../../../operator/runtime/children/matches.ts'
+import { given } from '../../support/given.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { newCluster } from '../support/cluster.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+
+const root = new URL('../../..', import.meta.url).pathname
+const SAMPLES = 'samples/quickstart'
+
+const cluster = newCluster()
+const { kubectl } = cluster
+
+test.before(() => cluster.install())
+test.after(() => cluster.stop())
+
+const rendered = (): LiveObject[] => {
+  const text = execFileSync('bin/portico', ['render', SAMPLES], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  return parseAllDocuments(text).map((document) => document.toJS())
+}
+
+const managed = (namespace = 'default') =>
+  cluster.list('deployments,statefulsets,services,configmaps,serviceaccounts,networkpolicies,roles,rolebindings,pvc', {
+    namespace,
+    labels: 'app.kubernetes.io/managed-by=portico',
+  })
+
+const title = ({ kind, metadata }: LiveObject) => `${kind}/${metadata.name}`
+
+test('with Role alone, in its own namespace: the namespaced variant has all the rights it needs', async () => {
+  kubectl(['delete', 'clusterrolebinding', 'portico-operator'])
+  kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/namespaced/rbac.yaml`])
+  const may = () => cluster.may(OPERATOR_USER, 'watch', 'mcpservers', { namespace: 'portico-system' })
+  await eventually(may, 'the Role is in force')
+  await cluster.startOperator(['--namespace', 'portico-system', '--leader-elect'])
+  kubectl(['apply', '-n', 'portico-system', '-f', `${root}/${SAMPLES}`])
+  const count = rendered().length
+  await eventually(() => managed('portico-system').length === count, 'children are there')
+  assert.not.match(cluster.operator.log(), 'forbidden')
+  await cluster.operator.stop()
+})
+
+test('`portico render` equals what the cluster gets, but for what the server and ownership add', async () => {
+  kubectl(['apply', '-f', `${cluster.plane.directory}/deploy/rbac.yaml`])
+  await cluster.startOperator(['--namespace', 'default'])
+  kubectl(['apply', '-f', `${root}/${SAMPLES}`])
+  const expected = rendered()
+  const live = await eventually(() => managed().length === expected.length && managed(), 'as many children as rendered')
+  assert.equal(live.map(title).sort(), expected.map(title).sort())
+  for (const child of expected) {
+    const there = given(live.find((one) => title(one) === title(child)))
+    assert.ok(
+      matches(child, there),
+      `${title(child)}\n${JSON.stringify(child, null, 1)}\n${JSON.stringify(there, null, 1)}`,
+    )
+  }
+})
+
+test('the samples’ objects say in their status what they are', async () => {
+  await eventually(
+    () => (cluster.read('mcpotel', 'shared').status?.referencingWorkloads ?? []).length >= 2,
+    'referrers',
+  )
+  const table = kubectl(['get', 'vmcp,mcpserver,mcpreg,mcpg,mcpotel'])
+  assert.match(table, 'virtualmcpserver.portico.dev/tools')
+  assert.match(kubectl(['describe', 'vmcp', 'tools']), 'Observed Generation')
+})
+
+test.run()

@@ -1,0 +1,7 @@
+/** Pods that run, in this process and beside it, on one API server. */
+import './pods/config-delivery.ts'
+import './pods/policies.ts'
+import './pods/plugin.ts'
+import './pods/gateway-status.ts'
+import './pods/registry-status.ts'
+import './pods/running-pods.ts'

@@ -1,0 +1,98 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { given } from '../../support/given.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, server } from '../support/manifests.ts'
+import { eventually, OPERATOR_USER } from '../support/operator-process.ts'
+
+const cluster = newCluster()
+const { apply, condition, kubectl, read } = cluster
+
+const hash = () => read('configmap', 'front-vmcp-config').metadata.annotations['portico.dev/config-hash']
+const pods = (instance: string) => cluster.list('pods', { labels: `app.kubernetes.io/instance=${instance}` })
+const touches = () =>
+  cluster.plane
+    .writes()
+    .filter(({ user, resource, verb }) => user === OPERATOR_USER && resource === 'pods' && verb === 'patch')
+const unknown = () => condition('vmcp', 'front', 'PodStatusUnknown')
+
+/** What a kubelet would say of a pod that runs and is ready. */
+function run(name: string): void {
+  const status = {
+    phase: 'Running',
+    podIP: '127.0.0.9',
+    podIPs: [{ ip: '127.0.0.9' }],
+    conditions: [{ type: 'Ready', status: 'True' }],
+  }
+  kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
+}
+
+const filtered = (tool: string) => {
+  const changed = gateway('front')
+  changed.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: [tool] }] } }
+  return changed
+}
+
+test.before(async () => {
+  await cluster.install()
+  // Outside the cluster, with the rights that it ships with: it may not ask pods.
+  await cluster.startOperator()
+  apply(group(), server('everything'))
+  // A gateway that is there before its group has the server gets another configuration, behind its pod.
+  await eventually(() => read('mcpgroup', 'tools').status?.serverCount === 1, 'the group has its server')
+  apply(gateway('front'))
+  for (const instance of ['front', 'everything']) {
+    const [pod] = await eventually(() => pods(instance).length > 0 && pods(instance), `a pod of ${instance}`)
+    run(given(pod).metadata.name)
+  }
+})
+
+test.after(() => cluster.stop())
+
+test('pods that have started with their configuration are not touched, whether or not they can be asked', async () => {
+  await eventually(() => unknown()?.status === 'True', 'it is told that the pods can’t be asked')
+  assert.equal(touches(), [])
+  assert.is(unknown()?.reason, 'PodsNotAsked')
+  assert.match(unknown()?.message ?? '', 'forbidden')
+})
+
+test('a changed configuration is brought to pods that can’t be asked', async () => {
+  for (const tool of ['echo', 'add']) {
+    const before = hash()
+    apply(filtered(tool))
+    await eventually(() => hash() !== before, 'the configuration changes')
+    await eventually(
+      () => pods('front')[0]?.metadata.annotations?.['portico.dev/config-hash'] === hash(),
+      'the pod is touched',
+    )
+  }
+  await delay(8_000)
+  assert.ok(touches().length <= 8, `${touches().length} touches for two changes`)
+})
+
+test('that pods can’t be asked is said once', async () => {
+  const lines = cluster.operator
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('can’t be asked') && /"level":("warn"|40)/.test(line))
+  assert.is(lines.length, 1, lines.join('\n'))
+  const events = () =>
+    cluster
+      .list('events')
+      .filter(
+        ({ reason, regarding, involvedObject }) =>
+          reason === 'PodsNotAsked' && (regarding ?? involvedObject)?.name === 'front',
+      )
+  await eventually(() => events().length === 1, 'one event')
+})
+
+test('a new operator touches nobody for what they have', async () => {
+  await cluster.operator.stop()
+  const before = touches().length
+  await cluster.startOperator()
+  await delay(5_000)
+  assert.is(touches().length, before)
+})
+
+test.run()

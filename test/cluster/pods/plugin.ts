@@ -1,0 +1,179 @@
+/** The kubectl plugin as a process of its own, against a real API server and a gateway that runs. */
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { AUDIENCE, GuardedGateway } from '../../support/gateway/guarded.ts'
+import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
+import { newCluster } from '../support/cluster.ts'
+import { kubectlStandIn } from '../support/kubectl-stand-in.ts'
+import { group, manifest, server } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
+
+const PLUGIN = new URL('../../../bin/kubectl-portico', import.meta.url).pathname
+const POLICIES = ['@id("engineers") permit(principal in Group::"eng", action, resource);']
+
+const cluster = newCluster()
+let backend: McpTestServer
+let guarded: GuardedGateway
+let pod: PodAddress
+let path: string
+
+interface Outcome {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+function plugin(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const all = {
+      ...process.env,
+      PATH: `${path}${delimiter}${process.env['PATH']}`,
+      KUBECONFIG: cluster.plane.kubeconfig,
+      ...env,
+    }
+    execFile(PLUGIN, argv, { env: all }, (error, out, err) =>
+      resolve({ code: error ? Number(error.code) : 0, out, err }),
+    )
+  })
+}
+
+test.before(async () => {
+  await cluster.install()
+  const objects = [
+    group(),
+    server('web'),
+    manifest('VirtualMCPServer', 'front', { groupRef: { name: 'tools' }, incomingAuth: { type: 'anonymous' } }),
+    manifest('MCPRemoteProxy', 'front', { remoteUrl: 'https://mcp.example/mcp', toolConfigRef: { name: 'gone' } }),
+  ]
+  cluster.apply(...objects)
+  await cluster.startOperator()
+  // Behind the set-up of the cluster, which keeps this process busy for too long for calls between these two.
+  backend = await startMcpServer()
+  guarded = await GuardedGateway.start(
+    [{ name: 'web', url: backend.url }],
+    { policies: POLICIES },
+    { allowedHosts: ['vmcp-front'] },
+  )
+  pod = await givePodAddress(
+    cluster.plane,
+    'front',
+    87,
+    () => guarded.gateway.adminUrl,
+    () => guarded.gateway.base,
+  )
+  path = kubectlStandIn(cluster.plane.directory, pod.address)
+  await eventually(
+    async () => (await guarded.gateway.status()).backends[0]?.health === 'healthy',
+    'the backend is known',
+  )
+  await eventually(() => cluster.read('mcprp', 'front').status?.message, 'all are looked at')
+})
+
+test.after(async () => {
+  await cluster.stop()
+  pod?.close()
+  await guarded?.close()
+  await backend?.close()
+})
+
+test('status shows workloads with what they stand on, and what is wrong', async () => {
+  const { code, out, err } = await plugin(['status'])
+  assert.is(code, 1, err)
+  const tree = out.slice(out.indexOf('VirtualMCPServer default/front'))
+  assert.match(tree, /└─ MCPGroup tools: ready\n +└─ MCPServer web: not ready: Progressing/)
+  assert.match(tree, /^VirtualMCPServer default\/front: /)
+  assert.match(tree, /url: http:\/\/vmcp-front\.default\.svc\.cluster\.local:4483\/mcp/)
+  assert.match(out, /MCPRemoteProxy default\/front: not ready: ReferenceNotFound: MCPToolConfig "gone" is missing/)
+  assert.match(out, /MCPToolConfig gone: missing/)
+  assert.match(out, /ReferencesResolved: ReferenceNotFound/)
+})
+
+test('status of one workload, as JSON', async () => {
+  const { out } = await plugin(['status', 'vmcp/front', '--output=json'])
+  const trees = JSON.parse(out)
+  assert.is(trees.length, 1)
+  assert.match(trees[0].text, /^VirtualMCPServer default\/front/)
+})
+
+test('status of one workload tells how its pod sees the backends', async () => {
+  const { out } = await plugin(['status', 'VirtualMCPServer/front'])
+  assert.match(out, /└─ MCPGroup tools: ready\n +└─ MCPServer web: [^\n]*; healthy, MCP [^,]+, \d+ tools\n/)
+  assert.match((await plugin(['status', 'mcpserver/web'])).out, /no pod runs/)
+})
+
+test('a name that several workloads have is asked back', async () => {
+  const { code, err } = await plugin(['status', 'front'])
+  assert.is(code, 2)
+  assert.match(err, /say which: MCPRemoteProxy\/front or VirtualMCPServer\/front/)
+})
+
+test('a workload that there is not, and a kind without pods', async () => {
+  const gone = await plugin(['tools', 'gone'])
+  assert.equal([gone.code, gone.err], [1, 'portico: no workload gone in namespace default\n'])
+  assert.is((await plugin(['tools', 'mcpgroup/tools'])).code, 2)
+  assert.is((await plugin(['status', '--context=nowhere'])).code, 2)
+})
+
+test('tools are those that the caller sees, by its token', async () => {
+  const token = await guarded.idp.mint({ aud: AUDIENCE, sub: 'eve', groups: ['eng'] })
+  const shown = await plugin(['tools', 'vmcp/front'], { PORTICO_TOKEN: token })
+  assert.is(shown.code, 0, shown.err)
+  assert.match(shown.out, /^NAME +DESCRIPTION\n/)
+  assert.match(shown.out, /\nweb_echo /)
+  const listed = await plugin(['tools', 'vmcp/front', '--output=json'], {
+    PORTICO_TOKEN: token,
+  })
+  assert.ok(JSON.parse(listed.out).some(({ name }: { name: string }) => name === 'web_echo'))
+  const refused = await plugin(['tools', 'vmcp/front'])
+  assert.is(refused.code, 1)
+  assert.match(refused.err, /HTTP 401 \(Bearer /)
+})
+
+test('whoami tells the claims of a token that is accepted', async () => {
+  const file = join(cluster.plane.directory, 'token')
+  writeFileSync(file, await guarded.idp.mint({ aud: AUDIENCE, sub: 'eve', groups: ['eng'] }))
+  const { code, out, err } = await plugin(['whoami', 'vmcp/front', `--token-file=${file}`])
+  assert.is(code, 0, err)
+  assert.match(out, /^the token is accepted; \d+ tools are shown\n/)
+  assert.match(out, /\n {2}sub: "eve"\n/)
+  const other = await guarded.idp.mint({ aud: 'https://elsewhere.example', sub: 'eve' })
+  assert.is((await plugin(['whoami', 'vmcp/front'], { PORTICO_TOKEN: other })).code, 1)
+})
+
+test('explain asks the gateway that runs', async () => {
+  const caller = join(cluster.plane.directory, 'caller.json')
+  writeFileSync(caller, JSON.stringify({ sub: 'eve', groups: ['eng'] }))
+  const allowed = await plugin(['explain', 'vmcp/front', '--tool=web_echo', `--caller=${caller}`])
+  assert.is(allowed.code, 0, allowed.err)
+  assert.match(allowed.out, /^VirtualMCPServer default\/front: allowed: [^\n]*\n {2}permit: [^\n]*\(engineers\)/)
+  const denied = await plugin(['explain', 'vmcp/front', '--tool=none'])
+  assert.is(denied.code, 1)
+  assert.match(denied.out, /: denied: /)
+  assert.match(denied.err, /it has no tool none/)
+})
+
+test('render prints what a workload in the cluster becomes', async () => {
+  const { code, out } = await plugin(['render', 'vmcp/front'])
+  assert.is(code, 0)
+  assert.match(out, /^apiVersion: v1\nkind: ConfigMap\n/)
+  assert.match(out, /\nkind: Deployment\n/)
+  const held = await plugin(['render', 'mcprp/front'])
+  assert.equal([held.code, held.out], [1, ''])
+  assert.match(held.err, /nothing is rendered: ReferenceNotFound: MCPToolConfig "gone" is missing/)
+})
+
+test('logs are those of the data plane in all pods, by kubectl', async () => {
+  const selector = '--selector=app.kubernetes.io/instance=front,app.kubernetes.io/name=virtualmcpserver'
+  const { code, out } = await plugin(['logs', 'vmcp/front', '--since=10m'])
+  assert.is(code, 0)
+  const asked = ['logs', '--namespace=default', selector, '--container=vmcp', '--tail=200', '--since=10m', '--prefix']
+  assert.equal(out.trim().split('\n'), asked)
+  const server = await plugin(['logs', 'web', '--server', '-n', 'default'])
+  assert.match(server.out, /--container=mcp\n/)
+})
+
+test.run()

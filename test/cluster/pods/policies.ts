@@ -1,0 +1,154 @@
+/** Policies on their way through a cluster: kubectl, operator, ConfigMap, mounted volume, the decisions of a running gateway. */
+
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { serveGateway } from '../../../dataplane/gateway/index.ts'
+import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
+import { given } from '../../support/given.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { type MountedVolume, mountVolume } from '../../support/mounted-volume.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { newCluster } from '../support/cluster.ts'
+import { gateway, group, manifest, server } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+
+const only = (name: string) => `permit(principal, action, resource == Tool::"everything_${name}");`
+const BROKEN = 'permit(principal, action, resource)\nwhenever { true };'
+
+const cluster = newCluster()
+const { apply, condition, read } = cluster
+let backend: RawServer
+
+test.before(async () => {
+  backend = await startRawServer({
+    era: 'modern',
+    tools: [tool('read'), tool('write')],
+    call: (request) => answer(request, OK_RESULT),
+  })
+  await cluster.start()
+  apply(group(), server('everything'))
+})
+test.after(async () => {
+  await cluster.stop()
+  await backend?.close()
+})
+
+/** A gateway that runs by the ConfigMap that the operator writes for a VirtualMCPServer, in a volume as a kubelet keeps it. */
+class MountedGateway {
+  readonly #name: string
+  readonly #volume: MountedVolume
+  readonly #served: Awaited<ReturnType<typeof serveGateway>>
+  readonly url: string
+  #mounted: string
+
+  private constructor(
+    name: string,
+    volume: MountedVolume,
+    parts: { served: Awaited<ReturnType<typeof serveGateway>>; text: string },
+  ) {
+    this.#name = name
+    this.#volume = volume
+    this.#served = parts.served
+    this.#mounted = parts.text
+    this.url = `${parts.served.url}/mcp`
+  }
+
+  static async start(name: string): Promise<MountedGateway> {
+    const text = await eventually(() => configOf(name), 'its ConfigMap')
+    const volume = await mountVolume({ 'gateway.yaml': text })
+    const served = await serveGateway({
+      configFile: `${volume.directory}/gateway.yaml`,
+      listen: '127.0.0.1:0',
+      adminListen: '127.0.0.1:0',
+      log: keptLog().log,
+    })
+    return new MountedGateway(name, volume, { served, text })
+  }
+
+  /** Does what a kubelet does: brings what the ConfigMap says now. */
+  async sync(): Promise<void> {
+    const text = configOf(this.#name)
+    if (text === this.#mounted) return
+    this.#mounted = text
+    await this.#volume.update({ 'gateway.yaml': text })
+  }
+
+  /** Tools that may be called, of both. */
+  async allowed(): Promise<string> {
+    await this.sync()
+    const names = ['read', 'write']
+    const answers = await Promise.all(
+      names.map((name) => postModern(this.url, 'tools/call', { name: `everything_${name}` })),
+    )
+    return names.filter((_, index) => answers[index]?.json.result !== undefined).join()
+  }
+
+  async close(): Promise<void> {
+    await this.#served.close()
+    await this.#volume.remove()
+  }
+}
+
+/** The configuration of a gateway; its server, which the cluster's DNS would name, is here. */
+const configOf = (name: string): string =>
+  given(read('configmap', `${name}-vmcp-config`).data['gateway.yaml']).replace(
+    /http:\/\/mcp-everything\S+/,
+    backend.url,
+  )
+
+const guarded = (name: string, authz: object) => {
+  const made = gateway(name)
+  Object.assign(made.spec['incomingAuth'] as object, authz)
+  return made
+}
+
+const configMap = (policy: string) => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'policies', namespace: 'default' },
+  data: { 'authz.json': JSON.stringify({ policies: [policy] }) },
+})
+
+const authzConfig = (name: string, ...policies: string[]) =>
+  manifest('MCPAuthzConfig', name, { type: 'cedarv1', config: { policies } })
+
+for (const [name, source, authz] of [
+  ['by-map', configMap, { authzConfig: { type: 'configMap', configMap: { name: 'policies' } } }],
+  ['by-kind', (policy: string) => authzConfig('policies', policy), { authzConfigRef: { name: 'policies' } }],
+] as const)
+  test(`${name}: policies that are changed decide in the gateway that runs; broken ones leave the last good in force`, async () => {
+    apply(source(only('read')), guarded(name, authz))
+    const mounted = await MountedGateway.start(name)
+    try {
+      await eventually(async () => (await mounted.allowed()) === 'read', 'the first policies')
+      const session = await openSession(mounted.url)
+
+      apply(source(only('write')))
+      await eventually(async () => (await mounted.allowed()) === 'write', 'the second ones')
+      assert.is((await post(mounted.url, rpc('ping'), session)).status, 200, 'sessions live on')
+
+      apply(source(BROKEN))
+      const refused = await eventually(() => {
+        const found = condition('vmcp', name, 'ReferencesResolved')
+        return found?.status === 'False' && found
+      }, 'the condition')
+      assert.match(refused.message, /policies\/0: line 2, column 1: /)
+      await eventually(async () => (await mounted.allowed()) === 'write', 'the last good ones are in force')
+
+      apply(source(`${only('read')}${only('write')}`))
+      await eventually(async () => (await mounted.allowed()) === 'read,write', 'the third ones')
+      await eventually(() => condition('vmcp', name, 'ReferencesResolved')?.status === 'True', 'all is well')
+      assert.is((await post(mounted.url, rpc('ping'), session)).status, 200)
+    } finally {
+      await mounted.close()
+    }
+  })
+
+test('a broken MCPAuthzConfig says so itself, to whoever looks at it', async () => {
+  apply(authzConfig('broken', only('read'), BROKEN))
+  const valid = await eventually(() => condition('mcpauthz', 'broken', 'Valid'), 'its condition')
+  assert.is(valid.status, 'False')
+  assert.match(valid.message, /policies\/1: line 2, column 1: /)
+})
+
+test.run()

@@ -1,0 +1,120 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  registryFile,
+  registryFolder,
+  runRegistry,
+  server,
+  type TestRegistry,
+} from '../../support/registry/registry.ts'
+import { IN_CLUSTER, newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
+import { standsStill } from '../support/stands-still.ts'
+
+const cluster = newCluster()
+const { apply, condition, kubectl, read } = cluster
+let registry: TestRegistry
+let pod: PodAddress
+/** How often the pod was asked. */
+let asked = 0
+
+const status = () => read('mcpreg', 'catalog').status
+const states = () => (status()?.sources ?? []).map(({ name, state }) => `${name} ${state}`).join()
+const synced = () => condition('mcpreg', 'catalog', 'SourcesSynced')
+
+test.before(async () => {
+  await cluster.install()
+  const folder = await registryFolder()
+  await folder.write('good.json', registryFile([server('com.example/a')]))
+  apply(
+    manifest('MCPRegistry', 'catalog', {
+      sources: ['good', 'late'].map((name) => ({
+        name,
+        file: { path: `${folder.directory}/${name}.json` },
+        // Every look is another time and another count; none of that is news.
+        syncPolicy: { interval: '1s' },
+      })),
+      registries: [{ name: 'main', sources: ['good', 'late'] }],
+      auth: { mode: 'anonymous' },
+    }),
+  )
+  // As in a cluster: pods are asked at their own addresses.
+  await cluster.startOperator([], IN_CLUSTER)
+
+  // What a kubelet would do: the pod runs our data plane on the configuration that was rendered for it.
+  const config = await eventually(() => read('configmap', 'catalog-mcpreg-config').data, 'the configuration')
+  await folder.write('config/registry.yaml', Object.values(config)[0] as string)
+  registry = await runRegistry(folder)
+  pod = await givePodAddress(cluster.plane, 'catalog', 83, () => {
+    asked++
+    return registry.adminUrl
+  })
+})
+
+test.after(async () => {
+  await cluster.stop()
+  await registry?.close()
+  pod?.close()
+})
+
+test('the status of an MCPRegistry tells how each source stands', async () => {
+  await eventually(() => states() === 'good Synced,late Failed', 'both sources')
+  const [good, late] = status().sources
+  assert.equal([good.servers, good.skills, good.leftOut], [1, 0, 0])
+  assert.is(late?.error.code, 'file_missing')
+  assert.is(synced()?.status, 'False')
+  assert.match(synced()?.message ?? '', 'late: there is no such file')
+  assert.match(kubectl(['get', 'mcpreg', 'catalog']), /SYNCED.*False/s)
+})
+
+test('while nothing changes it is asked and not written', async () => {
+  await eventually(() => cluster.operator.log().includes('configuration is in force'), 'the configuration is known')
+  await standsStill(() => cluster.written().length)
+  const [before, asks] = [cluster.written().length, asked]
+  await eventually(() => asked >= asks + 2, 'two more looks')
+  assert.equal(cluster.written().slice(before), [])
+})
+
+test('a source that recovers is told, in one write', async () => {
+  await standsStill(() => cluster.written().length)
+  const before = cluster.written().length
+  const { lastTransitionTime } = status().sources[0]
+  await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
+  // Without a kubectl, which would keep the pod, a part of this process, from answering the operator.
+  await eventually(() => cluster.written().length > before, 'a write')
+  await standsStill(() => cluster.written().length)
+  assert.equal(
+    cluster
+      .written()
+      .slice(before)
+      .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
+    ['patch mcpregistries/status'],
+  )
+  await eventually(() => states() === 'good Synced,late Synced', 'the late one')
+  assert.is(synced()?.status, 'True')
+  const [good, late] = status().sources
+  assert.equal([late?.servers, late?.leftOut, late?.error], [1, 1, undefined])
+  assert.is(good.lastTransitionTime, lastTransitionTime)
+})
+
+test('another operator takes over without a word', async () => {
+  await standsStill(() => cluster.written().length)
+  const before = cluster.written().length
+  await cluster.operator.stop()
+  await cluster.startOperator([], IN_CLUSTER)
+  await eventually(() => cluster.operator.log().includes('configuration is in force'), 'it has looked at the pod')
+  const asks = asked
+  await eventually(() => asked >= asks + 1, 'it has asked for the sources')
+  assert.equal(
+    cluster
+      .written()
+      .slice(before)
+      .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
+    [],
+  )
+  assert.is(states(), 'good Synced,late Synced')
+})
+
+test.run()

@@ -1,0 +1,45 @@
+/** What is written about objects that come in any order, on a real API server. */
+
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { gateway, group, type Manifest, manifest, proxy, server, telemetry } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { newStage } from '../support/stage.ts'
+
+const stage = newStage()
+
+const warnings = (name: string): readonly string[] =>
+  stage.plane
+    .list('events')
+    .filter(({ type, involvedObject }) => type === 'Warning' && involvedObject?.name === name)
+    .map(({ reason }) => reason)
+
+test.before(() => stage.start())
+test.after(() => stage.stop())
+
+test('a reference that comes a moment later is no warning, one that does not come is one', async () => {
+  // On a busy machine what is missing may come so late that it was worth a warning.
+  for (let attempt = 0; ; attempt++) {
+    const name = `late-${attempt}`
+    const users: readonly Manifest[] = [gateway(name, name, name), server(name, name, name), proxy(name, name)]
+    stage.apply(...users)
+    for (const { kind } of users) await stage.said(kind, name, 'ReferencesResolved', 'False ReferenceNotFound')
+    const asked = performance.now()
+    stage.apply(
+      group(name),
+      telemetry(name),
+      manifest('MCPRemoteProxy', `never-${attempt}`, {
+        remoteUrl: 'https://mcp.example/mcp',
+        telemetryConfigRef: { name: 'never' },
+      }),
+    )
+    for (const { kind } of users) await stage.said(kind, name, 'ReferencesResolved', 'True')
+    const took = performance.now() - asked
+    await eventually(() => `${warnings(`never-${attempt}`)}` === 'ReferenceNotFound', 'a warning of what lasts')
+    const told = warnings(name)
+    if (told.length === 0) return
+    assert.ok(attempt < 5 && took > 2_000, `within ${took} ms: ${told}`)
+  }
+})
+
+test.run()

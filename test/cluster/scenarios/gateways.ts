@@ -1,0 +1,208 @@
+/** Groups and the life of a VirtualMCPServer on a real API server. */
+
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { LiveObject, LivePodTemplate } from '../../support/operator/live-object.ts'
+import { group, type Manifest, manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { newStage } from '../support/stage.ts'
+import { standsStill } from '../support/stands-still.ts'
+
+const stage = newStage()
+
+const inGroup = { groupRef: { name: 'tools' } }
+const server = (name: string, spec: object = {}, namespace?: string): Manifest =>
+  manifest('MCPServer', name, { image: 'a:1', transport: 'streamable-http', ...inGroup, ...spec }, namespace)
+const entry = (name: string, spec: object = {}): Manifest => {
+  const remote = { remoteUrl: `https://${name}.example/mcp`, transport: 'streamable-http' }
+  return manifest('MCPServerEntry', name, { ...remote, ...inGroup, ...spec })
+}
+const gateway = (spec: object = {}): Manifest =>
+  manifest('VirtualMCPServer', 'front', { ...inGroup, incomingAuth: { type: 'anonymous' }, ...spec })
+const definition = (name: string, tool: string): Manifest =>
+  manifest('VirtualMCPCompositeToolDefinition', name, { name, steps: [{ id: 'one', tool }] })
+
+const has = (members: string) => (front: LiveObject) =>
+  (front.status?.discoveredBackends ?? []).map(({ name }: { name: string }) => name).join() === members
+const front = (wanted?: (object: LiveObject) => unknown) => stage.until('VirtualMCPServer', 'front', wanted)
+const pods = async (wanted: (template: LivePodTemplate) => unknown) =>
+  (await stage.until('Deployment', 'front-vmcp', ({ spec }) => wanted(spec.template))).spec.template
+const said = (type: string, pattern: RegExp | string) => stage.said('VirtualMCPServer', 'front', type, pattern)
+const configured = (pattern: RegExp | string) => stage.configured('front-vmcp', pattern)
+
+test.before(async () => {
+  await stage.start()
+  stage.plane.kubectl(['create', 'namespace', 'other'])
+})
+test.after(() => stage.stop())
+
+test('a gateway has whatever its group has, as members of each kind come and go', async () => {
+  stage.apply(group(), gateway())
+  await said('BackendsReady', 'False NoBackends')
+  const remote = manifest('MCPRemoteProxy', 'three', { remoteUrl: 'https://c.example/mcp', ...inGroup })
+  stage.apply(server('one'), entry('two'), remote)
+  assert.is((await front(has('one,three,two'))).status.backendCount, 3)
+  await said('BackendsReady', 'True AllServed')
+  stage.remove('MCPRemoteProxy/three')
+  await front(has('one,two'))
+  await configured(/^(?![\s\S]*three)/)
+})
+
+test('a group of the same name in another namespace is another group', async () => {
+  const elsewhere = { ...group(), metadata: { name: 'tools', namespace: 'other' } }
+  stage.apply(elsewhere, server('stranger', {}, 'other'))
+  await stage.until('MCPGroup', 'tools', ({ status }) => status?.servers?.join() === 'stranger', 'other')
+  await stage.until('MCPGroup', 'tools', ({ status }) => `${status?.servers} ${status?.entries}` === 'one two')
+  assert.ok(has('one,two')(await front()))
+})
+
+test('a group stays ready whatever becomes of its servers', async () => {
+  const ready = async () => {
+    const { status } = await stage.get('MCPGroup', 'tools')
+    return [status.phase, status.conditions.find(({ type }) => type === 'Ready')]
+  }
+  const before = await ready()
+  assert.is(before[0], 'Ready')
+  stage.apply(server('one', { podTemplateSpec: { spec: { containers: 'none' } } }))
+  await stage.said('MCPServer', 'one', 'PodTemplateValid', 'False')
+  stage.apply(server('one', { replicas: 0 }))
+  await stage.said('MCPServer', 'one', 'Ready', 'True Stopped')
+  assert.equal(await ready(), before)
+})
+
+test('a member whose credential is broken is left out and named; the gateway serves the others, until it is mended', async () => {
+  const bearer = { type: 'bearerToken', bearerToken: { tokenSecretRef: { name: 'token', key: 'k' } } }
+  stage.apply(
+    manifest('MCPExternalAuthConfig', 'broken', bearer),
+    entry('two', { externalAuthConfigRef: { name: 'broken' } }),
+  )
+  const told = await said('BackendsReady', 'False BackendsLeftOut')
+  assert.match(told, 'MCPServerEntry "two" is left out: MCPExternalAuthConfig "broken": Secret "token" is missing')
+  assert.is.not((await front(has('one'))).status.phase, 'Failed')
+  await said('Valid', 'True')
+  await configured(/^(?![\s\S]*two\.example)/)
+  stage.put('Secret', { token: { k: 'v' } })
+  await said('BackendsReady', 'True AllServed')
+  await configured('two.example')
+  const { discoveredBackends } = (await front(has('one,two'))).status
+  assert.equal(
+    discoveredBackends.map(({ authConfigRef, authType }) => [authConfigRef, authType]),
+    [
+      [undefined, undefined],
+      ['broken', 'bearerToken'],
+    ],
+  )
+})
+
+test('replicas beyond one are told what they cost, as long as they are there and nothing is shared', async () => {
+  stage.apply(gateway({ replicas: 2 }))
+  await said('SessionStorageWarning', 'True MemorySessions: 2 replicas')
+  await stage.until('Deployment', 'front-vmcp', ({ spec }) => spec.replicas === 2)
+  stage.apply(gateway({ replicas: 1 }))
+  await said('SessionStorageWarning', /^$/)
+  stage.apply(gateway({ replicas: 2 }))
+  await said('SessionStorageWarning', 'True')
+  stage.apply(gateway({ replicas: 2, sessionStorage: { provider: 'redis', address: 'redis:6379' } }))
+  await said('SessionStorageWarning', /^$/)
+  await configured('redis:6379')
+})
+
+test('composite tools follow their definitions: missing, there, changed, wrong', async () => {
+  const told = (text: string) => said('CompositeToolsReady', text)
+  stage.apply(gateway({ config: { compositeToolRefs: [{ name: 'report' }] } }))
+  await told('VirtualMCPCompositeToolDefinition "report" is left out: it is missing')
+  stage.apply(definition('report', 'one_echo'))
+  await told('True AllServed')
+  await configured('tool: one_echo')
+  stage.apply(definition('report', 'one_add'))
+  await configured('tool: one_add')
+  const condition = '{{.steps.gone.output}}'
+  const wrong = { name: 'report', steps: [{ id: 'a', tool: 'one_echo', condition }] }
+  stage.apply(manifest('VirtualMCPCompositeToolDefinition', 'report', wrong))
+  await told('"report" is left out: /spec/steps/0/condition')
+  const judged = (verdict: string) =>
+    stage.until('VirtualMCPCompositeToolDefinition', 'report', ({ status }) => status.validationStatus === verdict)
+  await judged('Invalid')
+  stage.apply(definition('report', 'one_add'))
+  await told('True AllServed')
+  await judged('Valid')
+})
+
+test('what a gateway does not name makes the operator write nothing of it', async () => {
+  const since = stage.counting('front', 'front-vmcp', 'vmcp-front', 'front-vmcp-config')
+  await standsStill(() => since().length)
+  const settled = since().length
+  stage.apply(
+    definition('other', 'one_echo'),
+    manifest('MCPToolConfig', 'other', { toolsFilter: ['a'] }),
+    manifest('MCPExternalAuthConfig', 'other', { type: 'unauthenticated' }),
+    manifest('MCPServer', 'loner', { image: 'a:1' }),
+  )
+  stage.put('ConfigMap', { other: { a: 'b' } })
+  await stage.until('StatefulSet', 'loner-mcp')
+  await standsStill(() => since().length)
+  assert.is(since().length, settled, since().join(', '))
+  stage.apply(gateway({ config: { compositeToolRefs: [{ name: 'other' }] } }))
+  await configured('name: other')
+  await eventually(() => since().length > settled, 'a write is counted')
+})
+
+test('a question to the user, and whether calls are audited, are in the configuration as they were said', async () => {
+  const schema = { type: 'object', properties: { ok: { type: 'boolean' } } }
+  const ask = { id: 'ask', type: 'elicitation', message: 'Go on?', schema }
+  const tools = {
+    compositeTools: [{ name: 'careful', steps: [ask, { id: 'do', tool: 'one_echo', dependsOn: ['ask'] }] }],
+  }
+  const audited = (enabled: boolean) => gateway({ config: { ...tools, audit: { enabled } } })
+  stage.apply(audited(true))
+  await configured('type: elicitation')
+  await configured(/^audit:(\n +.*)*\n +enabled: true/m)
+  stage.apply(audited(false))
+  await configured(/^(?![\s\S]*enabled: true)/)
+  stage.apply(audited(true))
+  await configured(/^audit:(\n +.*)*\n +enabled: true/m)
+  stage.apply(gateway({ config: tools }))
+  await configured(/^(?![\s\S]*audit:)/)
+})
+
+test('a changed pod template and pull secrets reach the pods; a ServiceAccount is left alone', async () => {
+  stage.put('Secret', { pull: { a: 'b' } })
+  stage.plane.kubectl(['create', 'serviceaccount', 'edge'])
+  const containers = [{ name: 'vmcp', resources: { limits: { memory: '768Mi' } } }]
+  const podTemplateSpec = { metadata: { labels: { tier: 'edge' } }, spec: { priorityClassName: 'high', containers } }
+  stage.apply(gateway({ serviceAccount: 'edge', imagePullSecrets: [{ name: 'pull' }], podTemplateSpec }))
+  const { spec } = await pods(({ metadata }) => metadata.labels.tier === 'edge')
+  assert.equal([spec.priorityClassName, spec.serviceAccountName], ['high', 'edge'])
+  assert.equal(spec.imagePullSecrets, [{ name: 'pull' }])
+  assert.is(spec.containers[0].resources.limits.memory, '768Mi')
+  assert.is((await stage.get('ServiceAccount', 'edge')).imagePullSecrets, undefined)
+  stage.apply(gateway({ podTemplateSpec: { spec: { priorityClassName: 'low' } } }))
+  const changed = await pods((template) => template.spec.priorityClassName === 'low')
+  assert.equal([changed.metadata.labels.tier, changed.spec.imagePullSecrets], [undefined, undefined])
+})
+
+test('pods of a gateway that is applied before its members are made once', async () => {
+  const attempt = async (name: string) => {
+    const groupRef = { name }
+    const credential = (at: number) =>
+      manifest('MCPExternalAuthConfig', `${name}-${at}`, {
+        type: 'bearerToken',
+        bearerToken: { tokenSecretRef: { name: `${name}-${at}`, key: 'k' } },
+      })
+    const member = (at: number) =>
+      entry(`${name}-${at}`, { groupRef, externalAuthConfigRef: { name: `${name}-${at}` } })
+    stage.put('Secret', { [`${name}-1`]: { k: 'v' }, [`${name}-2`]: { k: 'v' } })
+    stage.apply(
+      manifest('VirtualMCPServer', name, { groupRef, incomingAuth: { type: 'anonymous' } }),
+      group(name),
+      ...[1, 2].flatMap((at) => [credential(at), member(at)]),
+    )
+    const mounts = (template: LivePodTemplate) => JSON.stringify(template.spec.volumes).includes(`"${name}-2"`)
+    const { metadata } = await stage.until('Deployment', `${name}-vmcp`, ({ spec }) => mounts(spec.template))
+    return metadata.generation
+  }
+  // On a busy machine a member may come so late that it is not together with the others.
+  for (let count = 1; (await attempt(`gathered-${count}`)) !== 1; count++) assert.ok(count < 6, 'made once')
+})
+
+test.run()

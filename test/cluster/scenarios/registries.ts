@@ -1,0 +1,86 @@
+/** The life of an MCPRegistry on a real API server. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Manifest, manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { newStage } from '../support/stage.ts'
+
+const stage = newStage()
+
+const FROM_MAP = { name: 'own', file: { configMapRef: { name: 'servers' } } }
+const FROM_CLUSTER = { name: 'own', kubernetes: {} }
+const FROM_FILE = { name: 'own', file: { path: '/srv/registry.json' } }
+
+const registry = (name: string, source: object, spec: object = {}): Manifest =>
+  manifest('MCPRegistry', name, {
+    sources: [source],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+    ...spec,
+  })
+const said = (name: string, type: string, text: string) => stage.said('MCPRegistry', name, type, text)
+
+/** Whether a ServiceAccount of the namespace may do something. */
+const may = (account: string, verb: string, kind: string): boolean =>
+  stage.plane.may(`system:serviceaccount:default:${account}`, verb, kind)
+
+test.before(() => stage.start())
+test.after(() => stage.stop())
+
+test('several registries of a namespace have children of their own; the one that reads the cluster alone has a right', async () => {
+  stage.apply(registry('files', FROM_FILE), registry('cluster', FROM_CLUSTER))
+  for (const name of ['files', 'cluster']) {
+    const { spec } = await stage.until('Deployment', `${name}-mcpreg`)
+    assert.is(spec.template.spec.automountServiceAccountToken, false)
+    await stage.until('Service', `mcpreg-${name}`)
+    await stage.until('MCPRegistry', name, ({ status }) => status.url.startsWith(`http://mcpreg-${name}.default.`))
+  }
+  await stage.configured('files-mcpreg', '/srv/registry.json')
+  await stage.configured('cluster-mcpreg', 'kubernetes:')
+  await stage.until('RoleBinding', 'cluster-mcpreg')
+  for (const kind of ['ServiceAccount', 'Role', 'RoleBinding'])
+    assert.is(await stage.find(kind, 'files-mcpreg'), undefined, kind)
+  await eventually(() => may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is in force')
+  for (const [verb, what] of [
+    ['get', 'secrets'],
+    ['get', 'configmaps'],
+    ['update', 'mcpservers'],
+    ['get', 'mcpexternalauthconfigs'],
+  ] as const)
+    assert.not.ok(may('cluster-mcpreg', verb, what), `${verb} ${what}`)
+  stage.apply(registry('cluster', FROM_FILE))
+  await stage.gone('RoleBinding', 'cluster-mcpreg')
+  await eventually(() => !may('cluster-mcpreg', 'watch', 'mcpservers'), 'the right is gone')
+})
+
+test('a registry waits for the ConfigMap of its source, and tells so once', async () => {
+  stage.apply(registry('waiting', FROM_MAP))
+  await said('waiting', 'ReferencesResolved', 'False ConfigMapNotFound: ConfigMap "servers" is missing')
+  assert.is(await stage.find('Deployment', 'waiting-mcpreg'), undefined)
+  await stage.events('MCPRegistry', 'waiting', 'ConfigMapNotFound', 1)
+  stage.put('ConfigMap', { servers: { 'registry.json': '{"servers":[]}' } })
+  await said('waiting', 'ReferencesResolved', 'True')
+  const { spec } = await stage.until('Deployment', 'waiting-mcpreg')
+  assert.ok(spec.template.spec.volumes.some(({ configMap }) => configMap?.name === 'servers'))
+})
+
+test('a configuration that is none is told with its line; such a registry goes as soon as it is deleted', async () => {
+  const configYAML = 'sources:\n  - {name: own}\nregistries: []\nauth: {mode: anonymous}\n'
+  stage.apply(manifest('MCPRegistry', 'broken', { configYAML }))
+  await said('broken', 'Valid', 'False ConfigInvalid: /spec/configYAML, line 2')
+  assert.is((await stage.get('MCPRegistry', 'broken')).status.phase, 'Failed')
+  stage.plane.kubectl(['delete', 'mcpreg/broken', '--wait=true', '--timeout=180s'])
+})
+
+test('pull secrets and a pod template reach the pods; a store in the pod has one', async () => {
+  stage.put('Secret', { pull: { a: 'b' } })
+  const podTemplateSpec = { spec: { nodeSelector: { disk: 'ssd' } } }
+  stage.apply(registry('files', FROM_FILE, { imagePullSecrets: [{ name: 'pull' }], podTemplateSpec }))
+  const { spec } = await stage.until('Deployment', 'files-mcpreg', (one) => one.spec.template.spec.nodeSelector)
+  assert.equal([spec.template.spec.imagePullSecrets, spec.strategy.type], [[{ name: 'pull' }], 'Recreate'])
+  stage.apply(registry('files', FROM_FILE, { replicas: 2 }))
+  await said('files', 'Valid', 'False ConfigInvalid: /spec/replicas: a registry with its store in the pod has one')
+  assert.is((await stage.get('Deployment', 'files-mcpreg')).spec.replicas, 1)
+})
+
+test.run()

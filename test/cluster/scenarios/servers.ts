@@ -1,0 +1,190 @@
+/** The life of an MCPServer on a real API server: what its pods are made of, what makes them anew, and what doesn't. */
+
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { given } from '../../support/given.ts'
+import type { LivePodTemplate } from '../../support/operator/live-object.ts'
+import { group, type Manifest, manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { newStage } from '../support/stage.ts'
+import { standsStill } from '../support/stands-still.ts'
+
+const stage = newStage()
+
+const server = (name: string, spec: object = {}): Manifest =>
+  manifest('MCPServer', name, { image: 'everything:1', transport: 'streamable-http', ...spec })
+
+/** Waits until the template of a server's pods is as wanted, and gives it. */
+async function pods(
+  name: string,
+  wanted: (template: LivePodTemplate) => unknown = () => true,
+): Promise<LivePodTemplate> {
+  const deployment = await stage.until('Deployment', `${name}-mcp`, ({ spec }) => wanted(spec.template))
+  return deployment.spec.template
+}
+const container = ({ spec: { containers, initContainers } }: LivePodTemplate, wanted: string) =>
+  given([...containers, ...initContainers].find(({ name }) => name === wanted))
+
+test.before(() => stage.start())
+test.after(() => stage.stop())
+
+test('a server waits for its group and is served once that is there, in whatever order they are applied', async () => {
+  stage.apply(server('early', { groupRef: { name: 'late' } }))
+  await stage.said('MCPServer', 'early', 'ReferencesResolved', 'False ReferenceNotFound: MCPGroup "late" is missing')
+  stage.apply(group('late'))
+  await stage.said('MCPServer', 'early', 'ReferencesResolved', 'True')
+  await pods('early')
+  await stage.until('MCPGroup', 'late', ({ status }) => status?.servers?.join() === 'early')
+})
+
+test('a pod template that is none keeps the pods from being made, once told; mended, they come', async () => {
+  const wrong = { spec: { containers: [{ name: 'mcp', resources: { limits: { memory: 'much' } } }] } }
+  stage.apply(server('shaped', { podTemplateSpec: wrong }))
+  const told = await stage.said('MCPServer', 'shaped', 'PodTemplateValid', 'False InvalidPodTemplateSpec')
+  assert.match(told, 'memory')
+  assert.is((await stage.get('MCPServer', 'shaped')).status.phase, 'Failed')
+  assert.is(await stage.find('Deployment', 'shaped-mcp'), undefined)
+  await stage.events('MCPServer', 'shaped', 'InvalidPodTemplateSpec', 1)
+
+  const mcp = {
+    name: 'mcp',
+    resources: { limits: { memory: '1024Mi' } },
+    securityContext: { runAsUser: 1234 },
+    env: [{ name: 'MODE', value: 'fast' }],
+  }
+  const tolerations = [{ key: 'gpu', operator: 'Exists' }]
+  const podTemplateSpec = {
+    metadata: { annotations: { 'example.com/team': 'tools' }, labels: { team: 'tools' } },
+    spec: { nodeSelector: { disk: 'ssd' }, tolerations, containers: [mcp] },
+  }
+  stage.apply(server('shaped', { podTemplateSpec, args: ['--http'] }))
+  await stage.said('MCPServer', 'shaped', 'PodTemplateValid', 'True')
+  const template = await pods('shaped')
+  assert.equal([template.spec.nodeSelector, template.spec.tolerations], [{ disk: 'ssd' }, tolerations])
+  const { resources, securityContext, args, env } = container(template, 'mcp')
+  assert.equal([resources.limits.memory, securityContext.runAsUser, args], ['1Gi', 1234, ['--http']])
+  assert.is(securityContext.allowPrivilegeEscalation, false, 'what it does not say stays')
+  assert.ok(env.some(({ name }) => name === 'MODE'))
+  const pod = await eventually(() => stage.podsWith('team=tools')[0], 'a pod')
+  assert.is(pod.metadata.annotations['example.com/team'], 'tools')
+  await stage.events('MCPServer', 'shaped', 'InvalidPodTemplateSpec', 1)
+})
+
+test('what a pod template adds is no drift, and what it takes back goes', async () => {
+  const since = stage.counting('shaped-mcp')
+  await standsStill(() => since().length)
+  const settled = since().length
+  stage.plane.kubectl(['label', 'mcpserver', 'shaped', 'looked=at'])
+  await standsStill(() => since().length)
+  assert.is(since().length, settled, since().join(', '))
+  stage.apply(server('shaped', { args: ['--http'] }))
+  const template = await pods('shaped', ({ spec }) => spec.nodeSelector === undefined)
+  assert.not.ok(container(template, 'mcp').env?.some(({ name }) => name === 'MODE'))
+  await eventually(() => since().length > settled, 'a write is counted')
+})
+
+test('pods are made anew for another image, pull secrets and a changed Secret, and for nothing else', async () => {
+  stage.put('Secret', { token: { key: 'one' }, pull: { a: 'b' }, mirror: { a: 'b' } })
+  const spec: Record<string, unknown> = { secrets: [{ name: 'token', key: 'key', targetEnvName: 'TOKEN' }] }
+  const anew = async (more: object, wanted: (template: LivePodTemplate) => unknown) => {
+    stage.apply(server('rolled', Object.assign(spec, more)))
+    return await pods('rolled', wanted)
+  }
+  const pulled = (names: string) => (template: LivePodTemplate) =>
+    (template.spec.imagePullSecrets ?? []).map(({ name }) => name).join() === names
+  const hash = ({ metadata }: LivePodTemplate) => metadata.annotations['portico.dev/template-hash']
+  await anew({ imagePullSecrets: [{ name: 'pull' }] }, pulled('pull'))
+  const proxyDeployment = { imagePullSecrets: [{ name: 'mirror' }] }
+  await anew({ resourceOverrides: { proxyDeployment } }, pulled('pull,mirror'))
+  await anew({ imagePullSecrets: undefined }, pulled('mirror'))
+  const before = await anew({ image: 'everything:2' }, (one) => container(one, 'mcp').image === 'everything:2')
+  stage.put('Secret', { token: { key: 'two' } })
+  const settled = await pods('rolled', (template) => hash(template) !== hash(before))
+
+  stage.apply(server('rolled', { ...spec, groupRef: { name: 'late' }, replicas: 2, audit: { enabled: true } }))
+  await stage.until('Deployment', 'rolled-mcp', (deployment) => deployment.spec.replicas === 2)
+  await stage.configured('rolled-mcp', 'audit:')
+  assert.equal(await pods('rolled'), settled)
+})
+
+test('scaled to zero it is stopped, and says so', async () => {
+  stage.apply(server('rolled', { replicas: 0 }))
+  await stage.said('MCPServer', 'rolled', 'Ready', 'True Stopped: scaled to zero')
+  await stage.until('MCPServer', 'rolled', ({ status }) => status.phase === 'Stopped')
+  stage.apply(server('rolled', { replicas: 1 }))
+  await stage.said('MCPServer', 'rolled', 'Ready', 'False Progressing')
+  await stage.until('Deployment', 'rolled-mcp', ({ spec }) => spec.replicas === 1)
+})
+
+test('a ServiceAccount of one’s own is used and none is made, whatever the transport; pods that are deleted come again', async () => {
+  stage.plane.kubectl(['create', 'serviceaccount', 'tools'])
+  const serviceAccount = 'tools'
+  stage.apply(
+    server('plain', { serviceAccount }),
+    server('events', { serviceAccount, transport: 'sse', mcpPort: 9000 }),
+    server('piped', { serviceAccount, transport: 'stdio' }),
+  )
+  for (const name of ['plain', 'events']) {
+    assert.is((await pods(name)).spec.serviceAccountName, 'tools')
+    for (const kind of ['ServiceAccount', 'Role', 'RoleBinding'])
+      assert.is(await stage.find(kind, `${name}-mcp`), undefined, kind)
+  }
+  assert.match(await stage.configOf('events-mcp'), 'url: http://127.0.0.1:9000/sse')
+  const ports = container(await pods('events'), 'mcp').ports.map(({ containerPort }) => containerPort)
+  assert.equal(ports, [9000])
+  const { subjects } = await stage.until('RoleBinding', 'piped-mcp')
+  assert.equal(
+    subjects.map(({ kind, name }) => `${kind} ${name}`),
+    ['ServiceAccount tools'],
+  )
+  const { spec, metadata } = await stage.get('StatefulSet', 'piped-mcp')
+  assert.is(spec.template.spec.serviceAccountName, 'tools')
+  assert.is(await stage.find('ServiceAccount', 'piped-mcp'), undefined)
+  stage.remove('StatefulSet/piped-mcp')
+  await stage.until('StatefulSet', 'piped-mcp', (one) => one.metadata.uid !== metadata.uid)
+})
+
+test('what another manager writes into the spec, and annotates at the Service, stays', async () => {
+  const policies = ['permit(principal, action, resource);']
+  const { apiVersion, kind, metadata } = server('shared')
+  const theirs = { apiVersion, kind, metadata, spec: { authzConfig: { type: 'inline', inline: { policies } } } }
+  stage.apply(server('shared'))
+  await stage.until('Service', 'mcp-shared')
+  stage.plane.kubectl(['apply', '--server-side', '--field-manager=policies', '-f', '-'], {
+    input: JSON.stringify(theirs),
+  })
+  stage.plane.kubectl(['annotate', 'service', 'mcp-shared', 'cloud.example/balancer=lb-1'])
+  await stage.configured('shared-mcp', 'permit(')
+  stage.apply(server('shared', { proxyPort: 9090 }))
+  const service = await stage.until('Service', 'mcp-shared', ({ spec }) => spec.ports[0].port === 9090)
+  assert.is(service.metadata.annotations['cloud.example/balancer'], 'lb-1')
+  const { spec } = await stage.until('MCPServer', 'shared', ({ status }) => status.url.endsWith(':9090/mcp'))
+  assert.equal(spec.authzConfig.inline.policies, policies)
+})
+
+test('an authorization server is had by either reference, by one alone, and of its type', async () => {
+  const issuer = 'https://tools.example'
+  const oidcConfig = { issuerUrl: 'https://idp.example', clientId: 'a' }
+  const embeddedAuthServer = { issuer, upstreamProviders: [{ name: 'corp', type: 'oidc', oidcConfig }] }
+  stage.apply(
+    manifest('MCPOIDCConfig', 'own', { type: 'inline', inline: { issuer } }),
+    manifest('MCPExternalAuthConfig', 'login', { type: 'embeddedAuthServer', embeddedAuthServer }),
+    manifest('MCPExternalAuthConfig', 'open', { type: 'unauthenticated' }),
+  )
+  const login = { name: 'login' }
+  const guarded = (references: object) =>
+    server('guarded', { oidcConfigRef: { name: 'own', audience: `${issuer}/mcp` }, ...references })
+  stage.apply(guarded({ authServerRef: login }))
+  await stage.said('MCPServer', 'guarded', 'Valid', 'True')
+  await stage.configured('guarded-mcp', 'authServer:')
+  stage.apply(guarded({ authServerRef: login, externalAuthConfigRef: login }))
+  await stage.said('MCPServer', 'guarded', 'Valid', 'set one of authServerRef and externalAuthConfigRef')
+  stage.apply(guarded({ authServerRef: { name: 'open' } }))
+  await stage.said('MCPServer', 'guarded', 'Valid', 'is of type unauthenticated, and not embeddedAuthServer')
+  assert.match(await stage.configOf('guarded-mcp'), 'authServer:', 'what runs is kept')
+  stage.apply(guarded({ externalAuthConfigRef: login }))
+  await stage.said('MCPServer', 'guarded', 'Valid', 'True')
+  await stage.configured('guarded-mcp', 'providerName: corp')
+})
+
+test.run()

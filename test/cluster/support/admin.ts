@@ -1,0 +1,167 @@
+import { isDeepStrictEqual } from 'node:util'
+import { pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import { outputWatch } from '../../secrets/watch.ts'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { resourceNamed } from './resources.ts'
+import { waitFor } from './waited-for.ts'
+
+/** Selects objects of a kind: those of one namespace (`default` where none is named) or of all, with these labels. */
+export interface Selection {
+  readonly namespace?: string
+  readonly allNamespaces?: boolean
+  /** As `kubectl --selector` takes them. */
+  readonly labels?: string
+}
+
+/**
+ * Does as the cluster's administrator, without a kubectl, what tests do again and again: a kubectl takes longer to start
+ * than the API server to answer. Kinds are named as kubectl takes them.
+ */
+export interface Admin {
+  /** An object; undefined where there is none, or no such kind. */
+  find(kind: string, name: string, namespace?: string): LiveObject | undefined
+  /** The same of what has to be there: throws as kubectl does. */
+  read(kind: string, name: string, namespace?: string): LiveObject
+  exists(kind: string, name: string, namespace?: string): boolean
+  /** Objects of several kinds, separated by commas; none of a kind that is not served. */
+  list(kinds: string, which?: Selection): LiveObject[]
+  /** Applies objects as `kubectl apply` does, its annotation included; throws with what the API server refuses. */
+  apply(...objects: readonly object[]): void
+  mergePatch(kind: string, name: string, patch: object, namespace?: string): void
+  /** Tells whether a ServiceAccount may do something to a kind, or to the object of it that is named, in a namespace. */
+  may(
+    account: Account,
+    verb: string,
+    kind: string,
+    where?: { readonly namespace?: string; readonly name?: string },
+  ): boolean
+  /** Deletes an object without waiting for it to go; one that is gone is as good. */
+  remove(kind: string, name: string, namespace?: string): void
+}
+
+/** A ServiceAccount, as the API server names it: `system:serviceaccount:NAMESPACE:NAME`. */
+export type Account = `system:serviceaccount:${string}:${string}`
+
+interface Named {
+  readonly apiVersion?: string
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function withAnnotation(object: object): Fields {
+  const text = JSON.stringify(object)
+  const copy = JSON.parse(text) as Fields & { readonly metadata: { readonly annotations?: Fields } }
+  const annotations = { ...copy.metadata.annotations, [LAST_APPLIED]: text }
+  return { ...copy, metadata: { ...copy.metadata, annotations } }
+}
+
+/** The merge patch (RFC 7386) that makes of what is there what is wanted: fields that were applied and are no more go. */
+function changes(last: Fields, wanted: Fields, live: Fields): Fields {
+  const gone = Object.keys(last).filter((key) => wanted[key] === undefined && live[key] !== undefined)
+  const patch: Record<string, unknown> = Object.fromEntries(gone.map((key) => [key, null]))
+  for (const [key, value] of Object.entries(wanted)) {
+    const there = live[key]
+    if (!isFields(value) || !isFields(there)) {
+      if (!isDeepStrictEqual(value, there)) patch[key] = value
+      continue
+    }
+    const before = last[key]
+    const inner = changes(isFields(before) ? before : {}, value, there)
+    if (Object.keys(inner).length > 0) patch[key] = inner
+  }
+  return patch
+}
+
+export function adminOf(server: string, token: string): Admin {
+  // What it prints is looked through for secrets, as that of kubectl is.
+  const watch = outputWatch('kubectl-stdout')
+  const request = (method: string, path: string, body?: object, contentType = 'application/json') => {
+    const headers = {
+      authorization: `Bearer ${token}`,
+      accept: 'application/json',
+      ...(body === undefined ? {} : { 'content-type': contentType }),
+    }
+    const answer = waitFor({
+      method,
+      url: server + path,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    watch(answer.text)
+    return answer
+  }
+  const succeed = ({ status, text }: { readonly status: number; readonly text: string }) => {
+    if (status >= 200 && status < 300) return JSON.parse(text)
+    let told: { message?: string } = {}
+    try {
+      told = JSON.parse(text)
+    } catch {
+      // Not everything that it says is a Status.
+    }
+    throw new Error(told.message ?? `${status} ${text}`)
+  }
+  const pathTo = (kind: string, namespace: string | undefined, name?: string) => {
+    const resource = resourceNamed(kind)
+    return pathOf(resource, resource.isClusters ? undefined : namespace, name)
+  }
+
+  const find: Admin['find'] = (kind, name, namespace = 'default') => {
+    const answer = request('GET', pathTo(kind, namespace, name))
+    return answer.status === 404 ? undefined : succeed(answer)
+  }
+  return {
+    find,
+    read: (kind, name, namespace = 'default') => succeed(request('GET', pathTo(kind, namespace, name))),
+    exists: (kind, name, namespace) => find(kind, name, namespace) !== undefined,
+    list: (kinds, { namespace = 'default', allNamespaces = false, labels } = {}) =>
+      kinds.split(',').flatMap((kind) => {
+        const query = labels === undefined ? '' : `?labelSelector=${encodeURIComponent(labels)}`
+        const answer = request('GET', pathTo(kind, allNamespaces ? undefined : namespace) + query)
+        if (answer.status === 404) return []
+        const { kind: ofItems } = resourceNamed(kind)
+        return (succeed(answer).items as LiveObject[]).map((item) => ({ ...item, kind: ofItems }))
+      }),
+    apply(...objects) {
+      for (const given of objects) {
+        const { kind, metadata } = given as Named
+        const query = '?fieldManager=kubectl-client-side-apply&fieldValidation=Strict'
+        const annotated = withAnnotation(given)
+        const live = find(kind, metadata.name, metadata.namespace)
+        if (live === undefined) {
+          succeed(request('POST', pathTo(kind, metadata.namespace ?? 'default') + query, annotated))
+          continue
+        }
+        const last = JSON.parse(live.metadata.annotations?.[LAST_APPLIED] ?? '{}') as Fields
+        const patch = changes(last, annotated, live)
+        if (Object.keys(patch).length === 0) continue
+        const path = pathTo(kind, metadata.namespace ?? 'default', metadata.name)
+        succeed(request('PATCH', path + query, patch, 'application/merge-patch+json'))
+      }
+    },
+    mergePatch(kind, name, patch, namespace = 'default') {
+      succeed(request('PATCH', pathTo(kind, namespace, name), patch, 'application/merge-patch+json'))
+    },
+    may(account, verb, kind, { namespace = 'default', name } = {}) {
+      const { group, plural: resource } = resourceNamed(kind)
+      const groups = [
+        'system:serviceaccounts',
+        `system:serviceaccounts:${account.split(':')[2]}`,
+        'system:authenticated',
+      ]
+      const resourceAttributes = { namespace, verb, group, resource, ...(name === undefined ? {} : { name }) }
+      const review = { spec: { user: account, groups, resourceAttributes } }
+      const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
+      return succeed(request('POST', path, review)).status.allowed === true
+    },
+    remove(kind, name, namespace = 'default') {
+      const answer = request('DELETE', pathTo(kind, namespace, name), { propagationPolicy: 'Background' })
+      if (answer.status !== 404) succeed(answer)
+    },
+  }
+}

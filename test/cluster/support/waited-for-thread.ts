@@ -1,0 +1,43 @@
+/** The thread of waited-for.ts. */
+import { Agent, request as ask } from 'node:https'
+import { workerData } from 'node:worker_threads'
+import type { ThreadData, WaitedForAnswer, WaitedForRequest } from './waited-for.ts'
+
+const TIMEOUT_MS = 20_000
+const { port, answers } = workerData as ThreadData
+const agent = new Agent({ keepAlive: true, rejectUnauthorized: false })
+
+function answerTo({ method, url, headers, body }: WaitedForRequest): Promise<WaitedForAnswer> {
+  return new Promise((resolve, reject) => {
+    // Node would send the body of a DELETE without its length: it would be read as the next request.
+    const length = { 'content-length': String(Buffer.byteLength(body ?? '')) }
+    const all = { ...headers, ...(body === undefined ? {} : length) }
+    const asked = ask(url, { method, headers: all, agent, timeout: TIMEOUT_MS }, (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (piece: string) => {
+        text += piece
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+      response.on('error', reject)
+    })
+    asked.on('timeout', () => asked.destroy(new Error(`nothing within ${TIMEOUT_MS} ms`)))
+    // A connection that was kept may have ended meanwhile, with the API server: nobody has read the request then.
+    asked.on('error', (error: NodeJS.ErrnoException) => {
+      if (asked.reusedSocket && error.code === 'ECONNRESET')
+        answerTo({ method, url, headers, ...(body === undefined ? {} : { body }) }).then(resolve, reject)
+      else reject(error)
+    })
+    asked.end(body)
+  })
+}
+
+function tell(answer: WaitedForAnswer): void {
+  port.postMessage(answer)
+  Atomics.add(answers, 0, 1)
+  Atomics.notify(answers, 0)
+}
+
+port.on('message', (request: WaitedForRequest) => {
+  answerTo(request).then(tell, (error: Error) => tell({ failed: error.message }))
+})
