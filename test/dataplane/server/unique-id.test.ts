@@ -23,4 +23,7 @@ if (process.send === undefined) {
   })
 
   test.run()
-} else process.send(uniqueId(), () => process.disconnect())
+} else {
+  process.send(uniqueId())
+  process.disconnect()
+}
