@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util'
 import type { Era } from '../gateway/requests.ts'
 import { runBench, THIS_CHECKOUT } from '../shipped/bench.ts'
 import { FEATURES, startSurroundings } from '../shipped/features.ts'
-import { bareProxy, direct, measureCosts, type Row } from '../shipped/measure.ts'
+import { bareProxies, direct, measureCosts, type Row } from '../shipped/measure.ts'
 import { featureTarget } from '../shipped/portico.ts'
 import { KINDS } from '../shipped/work.ts'
 import { externalTarget, installedPeers } from './peers.ts'
@@ -54,7 +54,7 @@ async function measure(): Promise<readonly Row[]> {
       const features = FEATURES.map((feature) =>
         featureTarget({ name: `portico ${feature}`, shipped, directory }, feature, surroundings),
       )
-      const targets = [direct, bareProxy, ...features, ...installedPeers(directory), ...external]
+      const targets = [direct, ...bareProxies, ...features, ...installedPeers(directory), ...external]
       rows.push(...(await measureCosts(targets, extent, () => undefined)))
     })
   } finally {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { endParts } from '../gateway/parts.ts'
 import { startSurroundings } from '../shipped/features.ts'
 import { buildShipped } from '../shipped/image.ts'
-import { bareProxy, measureCosts, printRows } from '../shipped/measure.ts'
+import { bareProxies, measureCosts, printRows } from '../shipped/measure.ts'
 import { featureTarget } from '../shipped/portico.ts'
 import { endProcesses } from '../shipped/process.ts'
 import { compareWithReference, type Setting } from './reference.ts'
@@ -32,7 +32,7 @@ export async function compareGateways(
         return featureTarget(given, feature, surroundings)
       }),
     )
-    const rows = await measureCosts([bareProxy, ...targets], { ...EXTENT, starts }, (found) =>
+    const rows = await measureCosts([...bareProxies, ...targets], { ...EXTENT, starts }, (found) =>
       printRows(found, (name) =>
         name.startsWith('after') ? [{ name: name.replace('after', 'before'), as: 'before' }] : [],
       ),

@@ -1,6 +1,6 @@
 /**
  * What the shipped gateway costs: processor time of its process a call, a list, a session (opened, one call in it, ended),
- * with nothing on and with each feature, of one checkout or of several in turn, beside a bare proxy on node:http. Each
+ * with nothing on and with each feature, of one checkout or of several in turn, beside bare proxies. Each
  * start is a new process by the command line of the image, on the checkout's bundle. All of a round run at a time and are
  * measured in turn, so that they see the same machine; two backends of 20 tools, 32 connections, every answer checked.
  *
@@ -18,7 +18,7 @@ import type { Era } from '../gateway/requests.ts'
 import { THIS_CHECKOUT } from './bench.ts'
 import { FEATURES, startSurroundings } from './features.ts'
 import { buildShipped, type Shipped } from './image.ts'
-import { bareProxy, measureCosts, printRows, type Target } from './measure.ts'
+import { bareProxies, measureCosts, printRows, type Target } from './measure.ts'
 import { featureTarget } from './portico.ts'
 import { endProcesses } from './process.ts'
 import { KINDS } from './work.ts'
@@ -67,7 +67,7 @@ const directory = mkdtempSync(join(tmpdir(), 'portico-bench-'))
 const surroundings = await startSurroundings()
 const products: Shipped[] = []
 try {
-  const targets: Target[] = [bareProxy]
+  const targets: Target[] = [...bareProxies]
   const shipped = new Map<string, Shipped>()
   for (const [name, root] of roots) {
     const product = await buildShipped(resolve(root))

@@ -12,8 +12,9 @@ const TURN = 0.5
 /** All kinds in several rounds: what V8 learns from one makes it compile anew what it has compiled for another. */
 const WARM_ROUNDS = 2
 const MIB = 1024 * 1024
-/** By name and era: what everything is compared with. */
+/** What everything is compared with: node:http on both sides. */
 export const BARE = 'bare node:http'
+const BARE_UNDICI = 'bare undici'
 
 /** A process that is measured, and its endpoint. */
 export interface Started extends Omit<Endpoint, 'era'> {
@@ -184,15 +185,18 @@ async function takeTurn({ started, work, spent }: Measured, kind: Kind, turn: nu
   spent.set(kind, its)
 }
 
-/** The least that any proxy on node:http does: it knows no sessions, and gives the list of one backend. */
-export const bareProxy: Target = {
-  name: BARE,
+/** A proxy that looks at nothing: it knows no sessions, and gives the list of one backend. */
+const bare = (name: string, script: string): Target => ({
+  name,
   async start(_era, backends) {
-    const part = await startPart(new URL('../gateway/bare-node.ts', import.meta.url), new URL(origin(backends)).port)
+    const part = await startPart(new URL(`../gateway/${script}`, import.meta.url), new URL(origin(backends)).port)
     const end = () => part.child.disconnect()
     return { ...{ pid: part.pid, origin: part.origin, name: directName, tokens: [], end }, ...NO_SESSIONS }
   },
-}
+})
+
+/** The least that proxies on Node do: with its own client, and with undici, which is faster. */
+export const bareProxies: readonly Target[] = [bare(BARE, 'bare-http.ts'), bare(BARE_UNDICI, 'bare-node.ts')]
 
 /** A backend itself. */
 export const direct: Target = {
@@ -259,7 +263,7 @@ export function printRows(
   const shown = ({ ratio, error }: Ratio) => `${ratio.toFixed(3)} ± ${error.toFixed(3)}`
   for (const { era, kind, name, micros, ownMiB } of rows) {
     const found = estimate(micros)
-    const bare = name === BARE ? undefined : findRow(rows, era, kind, BARE)
+    const bares = [BARE, BARE_UNDICI].flatMap((bare) => (name === bare ? [] : (findRow(rows, era, kind, bare) ?? [])))
     console.log(
       [
         `${era} ${kind}`.padEnd(15),
@@ -267,7 +271,7 @@ export function printRows(
         `${found.median.toFixed(1).padStart(7)} ± ${found.error.toFixed(1)} µs`,
         `${found.least.toFixed(1)} to ${found.most.toFixed(1)}, ${countWithin(found, micros)} of ${micros.length} within 10 %`,
         `${median(ownMiB).toFixed(0)} MiB`,
-        ...(bare === undefined ? [] : [`${shown(ratioOf(bare.micros, micros))} of bare a CPU-second`]),
+        ...bares.map((bare) => `${shown(ratioOf(bare.micros, micros))} of ${bare.name} a CPU-second`),
         ...others(name).flatMap((other) => {
           const its = findRow(rows, era, kind, other.name)
           return its === undefined ? [] : [`${shown(ratioOf(micros, its.micros))} of ${other.as}`]
