@@ -9,7 +9,7 @@ import {
   startAttackedRegistry,
 } from '../../../support/registry/under-attack.ts'
 
-/** Attacks on the memory of a registry, each on a process of its own under what a pod has; the long ones are in `make soak`. */
+/** Attacks on the memory of a registry, most on a process of its own under what a pod has; the long ones are in `make soak`. */
 
 const MIB = 1024 * 1024
 
@@ -58,7 +58,7 @@ for (const [what, text] of [
     await assertHolds(registry, `200 slow readers ${what} ${JSON.stringify(counts)}`)
   })
 
-test('500 bodies for the admin API that are sent slowly', async () => {
+test('500 bodies for the admin API that are sent slowly, then 2,000 connections that send half a head', async () => {
   registry = await startAttackedRegistry([])
   const { open } = registry
   const head = `POST /v1/entries HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${MIB}\r\n\r\n`
@@ -74,15 +74,12 @@ test('500 bodies for the admin API that are sent slowly', async () => {
   const peak = registry.peakMib()
   for (const { socket } of held) socket.destroy()
   await assertHolds(registry, `500 slow bodies (${peak.toFixed(0)} MiB while they were there)`)
-})
 
-test('2,000 connections that send half a head', async () => {
-  registry = await startAttackedRegistry([])
   const half = `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n${`x-${'y'.repeat(1000)}: ${'z'.repeat(1000)}\r\n`.repeat(28)}`
-  const held: Held[] = []
-  for (let index = 0; index < 2_000; index++) held.push(await registry.open(half))
+  const halves: Held[] = []
+  for (let index = 0; index < 2_000; index++) halves.push(await open(half))
   await eventually('the heads were sent', async () =>
-    held.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
+    halves.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
   )
   await assertHolds(registry, '2,000 halves of heads')
 })
