@@ -1,7 +1,7 @@
 /**
  * Loaded before each test file (test/run.ts): tells what keeps it alive when it is asked by SIGUSR2, and the errors of hooks
  * that uvu leaves out. Its runner returns in `finally`: what `before` throws is lost, and what `after.each` throws behind a
- * test that has failed, with that test.
+ * test that has failed, with that test. What `before.each` throws is lost where it is no Error.
  */
 import { test } from 'uvu'
 
@@ -20,7 +20,7 @@ const telling =
       }
     })
 
-test.before = Object.assign(telling(test.before, 'before'), { each: test.before.each })
+test.before = Object.assign(telling(test.before, 'before'), { each: telling(test.before.each, 'before.each') })
 test.after.each = telling(test.after.each, 'after.each')
 
 /** What keeps this process alive, for the runner that is about to end it. */
