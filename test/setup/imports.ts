@@ -10,12 +10,12 @@ export type Reach = (files: readonly string[]) => Set<string>
 /**
  * Reads each file below `root` once, for any number of questions.
  *
- * @param more further files, from the root, that a file reaches, by its text
+ * @param more further files, from the root, that a file reaches, by its text and its path
  */
 export function importReader(
   root: string,
   pattern = IMPORTS,
-  more: (text: string) => readonly string[] = () => [],
+  more: (text: string, file: string) => readonly string[] = () => [],
 ): Reach {
   const read = new Map<string, readonly string[]>()
   const targetsOf = (file: string): readonly string[] => {
@@ -26,7 +26,7 @@ export function importReader(
     const imported = [...text.matchAll(pattern)].map(([, target]) =>
       relative(root, join(dirname(path), target as string)),
     )
-    const targets = [...imported, ...more(text)].filter((target) => existsSync(join(root, target)))
+    const targets = [...imported, ...more(text, file)].filter((target) => existsSync(join(root, target)))
     read.set(file, targets)
     return targets
   }

@@ -1,0 +1,101 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { readJudges } from './judges.ts'
+import { type Mutant, mutantIn, mutated } from './mutants.ts'
+
+/** A test file that hangs has caught the mutant. */
+const HANG_MS = 120_000
+
+export interface Judgement {
+  /** The test file that failed; undefined where none did. */
+  readonly by: string | undefined
+  /** Test files that ran, and how many others reach the mutant's file. */
+  readonly ran: readonly string[]
+  readonly left: number
+  /** Test files that fail without the mutant, too. */
+  readonly broken: readonly string[]
+}
+
+/** A copy of a checkout, without what Git ignores, in which sources are mutated; `using` removes it. */
+export class Checkout {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'portico-mutations-'))
+  readonly #judgesOf: (file: string) => readonly string[]
+  /** By test files: whether they pass without a mutant. */
+  readonly #passes = new Map<string, boolean>()
+  readonly #runs: (test: string) => boolean
+  #stop: (() => void) | undefined
+
+  /** @param runs whether a test file has what it needs on this machine */
+  constructor(from: string, runs: (test: string) => boolean) {
+    this.#runs = runs
+    const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+      cwd: from,
+      encoding: 'utf8',
+      maxBuffer: 64 * 1024 * 1024,
+    })
+    for (const file of listed.split('\0').filter((name) => name !== '' && existsSync(join(from, name))))
+      cpSync(join(from, file), join(this.#folder, file), { recursive: true })
+    symlinkSync(resolve(from, 'node_modules'), join(this.#folder, 'node_modules'))
+    this.#judgesOf = readJudges(this.#folder)
+  }
+
+  /** The text of a file; undefined where it is not there. */
+  text(file: string): string | undefined {
+    const path = join(this.#folder, file)
+    return existsSync(path) ? readFileSync(path, 'utf8') : undefined
+  }
+
+  /**
+   * Runs the test files that reach a mutant until one fails, at most so many. Undefined where this checkout has no such
+   * place.
+   *
+   * @param source the file that the mutant is of
+   */
+  async judge(source: string, mutant: Mutant, most: number): Promise<Judgement | undefined> {
+    const original = this.text(mutant.file)
+    const own = original === undefined ? undefined : mutantIn(original, source, mutant)
+    if (original === undefined || own === undefined) return undefined
+    const path = join(this.#folder, mutant.file)
+    const all = this.#judgesOf(mutant.file)
+    const able = all.filter(this.#runs).slice(0, most)
+    const ran: string[] = []
+    const broken: string[] = []
+    for (const test of able) {
+      ran.push(test)
+      writeFileSync(path, mutated(original, own))
+      const isCaught = !(await this.#run(test))
+      writeFileSync(path, original)
+      if (!isCaught) continue
+      if (await this.#passesWithout(test)) return { by: test, ran, left: all.length - ran.length, broken }
+      broken.push(test)
+    }
+    return { by: undefined, ran, left: all.length - ran.length, broken }
+  }
+
+  async #passesWithout(test: string): Promise<boolean> {
+    const known = this.#passes.get(test) ?? (await this.#run(test))
+    this.#passes.set(test, known)
+    return known
+  }
+
+  async #run(test: string): Promise<boolean> {
+    const env = { ...process.env, TEST_FILES: test, TEST_HANG_MS: String(HANG_MS), TEST_LINGER_MS: '20000' }
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'test/run.ts'], {
+      cwd: this.#folder,
+      env,
+      stdio: 'ignore',
+    })
+    this.#stop = () => child.kill('SIGTERM')
+    const [code] = await once(child, 'close')
+    this.#stop = undefined
+    return code === 0
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop?.()
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+}

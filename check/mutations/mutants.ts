@@ -1,0 +1,122 @@
+/** Mutants: a source with one small mistake in it. */
+import { stripTypeScriptTypes } from 'node:module'
+
+export const KINDS = ['a comparison turned round', 'a check removed', 'an await dropped', 'a bound doubled'] as const
+
+export interface Mutant {
+  readonly kind: (typeof KINDS)[number]
+  readonly file: string
+  /** From 1. */
+  readonly line: number
+  /** From the file's beginning. */
+  readonly start: number
+  readonly before: string
+  readonly after: string
+}
+
+const TURNED: Readonly<Record<string, string>> = {
+  '===': '!==',
+  '!==': '===',
+  '<': '>=',
+  '>=': '<',
+  '>': '<=',
+  '<=': '>',
+}
+
+/** Constants in capitals, and fields whose names say that they are bounds. */
+const BOUND = /\b(?:const [A-Z][A-Z0-9_]* = |(?:max|most|limit|timeout)\w*: )(?<number>\d[\d_]*)(?![\w.])/g
+
+/** All mutants of a source; none where its types can't be told from its code. */
+export function mutantsOf(file: string, source: string): Mutant[] {
+  const code = codeOf(source)
+  if (code === undefined) return []
+  const mutant = (kind: Mutant['kind'], start: number, before: string, after: string): Mutant => ({
+    kind,
+    file,
+    line: source.slice(0, start).split('\n').length,
+    start,
+    before,
+    after,
+  })
+  const found = [
+    ...matches(code, /(?<= )(?:[!=]==|[<>]=?)(?= )/g, (at, text) =>
+      mutant('a comparison turned round', at, text, TURNED[text] as string),
+    ),
+    ...matches(code, /\bif (?=\()/g, (at) => {
+      const end = closingBracket(code, at + 3)
+      const guards = end !== undefined && /^\s*(?:return|throw|continue|break)\b/.test(code.slice(end))
+      return guards ? mutant('a check removed', at, source.slice(at, end), 'if (false)') : undefined
+    }),
+    ...matches(code, /(?<!for )\bawait (?!using\b)/g, (at, text) => mutant('an await dropped', at, text, '')),
+    ...[...code.matchAll(BOUND)].map(({ index, 0: whole, groups }) => {
+      const number = groups?.['number'] as string
+      const after = String(2 * Number(number.replaceAll('_', '')))
+      return mutant('a bound doubled', index + whole.length - number.length, number, after)
+    }),
+  ]
+  return found.filter(({ before, after }) => before !== after)
+}
+
+function matches(
+  code: string,
+  pattern: RegExp,
+  mutant: (at: number, text: string) => Mutant | undefined,
+): readonly Mutant[] {
+  return [...code.matchAll(pattern)].flatMap(({ index, 0: text }) => mutant(index, text) ?? [])
+}
+
+/** The source with the mutant's mistake. */
+export const mutated = (source: string, { start, before, after }: Mutant): string =>
+  source.slice(0, start) + after + source.slice(start + before.length)
+
+/** Whether Node would run it. */
+export function parses(source: string): boolean {
+  try {
+    stripTypeScriptTypes(source)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The same mutant in another state of its file; undefined where its line is not there, or not once in both. */
+export function mutantIn(other: string, source: string, mutant: Mutant): Mutant | undefined {
+  if (other === source) return mutant
+  const from = source.lastIndexOf('\n', mutant.start - 1) + 1
+  const end = source.indexOf('\n', mutant.start + mutant.before.length)
+  const text = source.slice(from, end < 0 ? undefined : end)
+  const at = onlyIndexOf(other, text)
+  if (at === undefined || onlyIndexOf(source, text) === undefined) return undefined
+  return { ...mutant, start: at + mutant.start - from, line: other.slice(0, at).split('\n').length }
+}
+
+function onlyIndexOf(text: string, part: string): number | undefined {
+  const at = text.indexOf(part)
+  return at >= 0 && text.indexOf(part, at + 1) < 0 ? at : undefined
+}
+
+/** The source without types, comments, texts and patterns, each character in its place; undefined where that fails. */
+function codeOf(source: string): string | undefined {
+  let stripped: string
+  try {
+    stripped = stripTypeScriptTypes(source)
+  } catch {
+    return undefined
+  }
+  if (stripped.length !== source.length) return undefined
+  const blank = (text: string) => text.replace(/[^\n]/g, ' ')
+  return stripped.replace(
+    /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[\s\S]|[^`\\])*`|(?<=[(,=:[!&|?{};\n] *)\/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])+\/[a-z]*/g,
+    blank,
+  )
+}
+
+/** Behind the bracket that closes the one at a place. */
+function closingBracket(code: string, at: number): number | undefined {
+  let depth = 0
+  for (let index = at; index < code.length; index++) {
+    if (code[index] === '(') depth += 1
+    if (code[index] === ')' && (depth -= 1) === 0) return index + 1
+  }
+  return undefined
+}
