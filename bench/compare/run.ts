@@ -21,7 +21,7 @@ import { bareProxies, direct, measureCosts, type Row } from '../shipped/measure.
 import { featureTarget } from '../shipped/portico.ts'
 import { KINDS } from '../shipped/work.ts'
 import { externalTarget, installedPeers } from './peers.ts'
-import { printTables, type Results } from './tables.ts'
+import { type Results, tablesOf } from './tables.ts'
 
 const FIRST_PORT = 9_100
 const { values, positionals } = parseArgs({
@@ -87,4 +87,4 @@ const results: Results = {
   ...(values.json !== undefined && { idle: measureIdle(values.json) }),
 }
 if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(results)}\n`)
-printTables(results)
+console.log(tablesOf(results))

@@ -1,8 +1,9 @@
 /**
  * The tables of docs/performance.md, from what bench/compare/run.ts has written.
- * Usage: tables.ts bench/results/FILE.json
+ * Usage: tables.ts bench/results/FILE.json [--into docs/performance.md: between its comments on results]
  */
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
 import { type Estimate, estimate } from '../gateway/estimate.ts'
 import { median } from '../percentile.ts'
 import { BARE, countWithin, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure.ts'
@@ -74,28 +75,42 @@ function tableOf(rows: readonly Row[], kind: Kind): string[] {
   ]
 }
 
-/** Prints what a run found, as Markdown. */
-export function printTables({ command, date, commit, machine, extent, rows, idle }: Results): void {
-  console.log(`${date}, commit ${commit}: \`${command}\``)
-  console.log(
-    `${Object.entries({ ...machine, ...extent })
-      .flatMap(([name, value]) => `${name} ${value}`)
-      .join(', ')}\n`,
-  )
+/** What a run found, as Markdown. */
+export function tablesOf({ command, date, commit, machine, extent, rows, idle }: Results): string {
+  const facts = Object.entries({ ...machine, ...extent }).map(([name, value]) => `${name} ${value}`)
+  const texts = [`${date}, commit ${commit}: \`${command}\`\n${facts.join(', ')}`]
   for (const kind of KINDS)
     for (const era of ['legacy', 'modern'] as const) {
       const its = rows.filter((row) => row.era === era)
-      if (!its.some((row) => row.kind === kind)) continue
-      console.log(`${TITLES[kind]}, ${era} era\n\n${tableOf(its, kind).join('\n')}\n`)
+      if (its.some((row) => row.kind === kind))
+        texts.push(`${TITLES[kind]}, ${era} era:`, tableOf(its, kind).join('\n'))
     }
-  if (idle === undefined) return
-  console.log(line(['idle', 'ready after ms', 'ms of CPU', 'MiB of its own']))
-  console.log(line(['---', '---', '---', '---']))
   // Of one start there is no error, which JSON has as null.
   const of = ({ median, error }: Estimate, digits: number) =>
     `${median.toFixed(digits)} ± ${(error ?? Number.NaN).toFixed(digits)}`
-  for (const { name, ms, cpuMs, mebibytes } of idle)
-    console.log(line([name, of(ms, 0), of(cpuMs, 0), of(mebibytes, 1)]))
+  if (idle !== undefined)
+    texts.push(
+      [
+        line(['idle', 'ready after ms', 'ms of CPU', 'MiB of its own']),
+        line(['---', '---', '---', '---']),
+        ...idle.map(({ name, ms, cpuMs, mebibytes }) => line([name, of(ms, 0), of(cpuMs, 0), of(mebibytes, 1)])),
+      ].join('\n'),
+    )
+  return texts.join('\n\n')
 }
 
-if (import.meta.main) printTables(JSON.parse(readFileSync(process.argv[2] as string, 'utf8')))
+const RESULTS = /(<!-- results:.*-->\n)[\s\S]*(<!-- end of results -->)/
+
+if (import.meta.main) {
+  const { values, positionals } = parseArgs({ allowPositionals: true, options: { into: { type: 'string' } } })
+  const tables = tablesOf(JSON.parse(readFileSync(positionals[0] as string, 'utf8')))
+  if (values.into === undefined) console.log(tables)
+  else {
+    const text = readFileSync(values.into, 'utf8')
+    if (!RESULTS.test(text)) throw new Error(`${values.into} has no place for results`)
+    writeFileSync(
+      values.into,
+      text.replace(RESULTS, (_, before, after) => `${before}\n${tables}\n\n${after}`),
+    )
+  }
+}
