@@ -27,6 +27,7 @@ export function staySmall(): void {
   for (const flag of Object.keys(SMALL)) setFlagsFromString(flag)
 }
 
+/** Objects that live as long as the process. */
 const kept: object[] = []
 
 /**

@@ -40,9 +40,9 @@ interface ServeRegistryOptions {
   readonly observe?: Observe
   /** How often telemetry is sent. */
   readonly exports?: ExportTimes | undefined
-  /** By this the times between the syncs of a source are divided; for tests, which would wait for whole seconds. */
+  /** Divides the times between the syncs of a source; for tests, which would wait for whole seconds. */
   readonly syncsHastenedBy?: number | undefined
-  /** How often the thread that writes is checked for standing still, in milliseconds; for tests, again. */
+  /** Milliseconds between two checks whether the writing thread stands still; for tests, again. */
   readonly checkMs?: number | undefined
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined

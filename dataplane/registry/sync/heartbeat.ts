@@ -1,6 +1,6 @@
 /** A thread beats so often while its event loop turns. */
 const BEAT_MS = 500
-/** How often the beats are checked, if nothing else is handed in. */
+/** Milliseconds between two checks of the beats, if nothing else is handed in. */
 export const CHECK_MS = 1_000
 /** After so many checks in a row without a beat the thread counts as stalled. */
 const MOST_MISSES = 20

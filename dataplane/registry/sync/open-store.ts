@@ -30,7 +30,7 @@ interface StoreOptions {
   /** Called when sources or registries have become others, by whichever replica. */
   readonly onSettings?: () => void
   readonly observe?: Observe
-  /** How often the thread that writes is checked for standing still, in milliseconds. */
+  /** Milliseconds between two checks whether the writing thread stands still. */
   readonly checkMs?: number | undefined
 }
 

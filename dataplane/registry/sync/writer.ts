@@ -41,7 +41,7 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
   /** Told of each statement of the thread: before the answer to the job that it was run for. */
   readonly observeStatement?: ObserveStatement | undefined
-  /** How often the thread is checked for standing still, in milliseconds. */
+  /** Milliseconds between two checks whether the thread stands still. */
   readonly checkMs?: number | undefined
 }
 
