@@ -315,11 +315,18 @@ test('a status that the CRD refuses is told in the status, and comes once the CR
     transport: 'streamable-http',
     groupRef: { name: 'tools' },
   })
-  await eventually(() => {
+  await eventually(async () => {
     // Until the API server has taken up the changed schema, the list is taken.
     apply(member)
-    if (ready('mcpg', 'tools')?.reason === 'StatusRefused') return true
+    const outcome = await eventually(() => {
+      const { status } = read('mcpg', 'tools')
+      return ready('mcpg', 'tools')?.reason === 'StatusRefused'
+        ? 'refused'
+        : status?.servers?.includes('member') && 'taken'
+    }, 'the list is refused or taken')
+    if (outcome === 'refused') return true
     kubectl(['delete', 'mcpserver', 'member'])
+    await eventually(() => !read('mcpg', 'tools').status?.servers?.includes('member'), 'the list is empty again')
     return false
   }, 'StatusRefused')
   const told = refusals().length
