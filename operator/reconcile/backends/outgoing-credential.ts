@@ -8,6 +8,7 @@ import {
 } from '../../../crds/index.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
+import { type CredentialSettings, credentialSettings, providerOf } from '../configs/credential-settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -17,7 +18,6 @@ import {
   injectedProvider,
   namesAuthServer,
 } from '../rendering/embedded-auth-server.ts'
-import { type CredentialSettings, credentialSettings, providerOf } from './credential-settings.ts'
 import { providerProblem, sentProviders } from './upstream-providers.ts'
 
 /** Names an MCPExternalAuthConfig, where any is to be used. */

@@ -3,11 +3,13 @@ import { authServerOwnFindings } from '../../../dataplane/config/check/auth-serv
 import { awsStsFindings, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
 import { startMounts } from '../../render/pod/mounts.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
+import { type Places, partFindings } from '../outcome/file-findings.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { checkSecrets } from '../references/secret-references.ts'
 import { type CheckConfig, planConfig } from './config.ts'
+import { credentialSettings } from './credential-settings.ts'
 
 export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> = (object, resolver) => {
   const { type } = object.spec
@@ -20,6 +22,16 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   if (type === 'embeddedAuthServer' && embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)
   if (type === 'awsSts' && awsSts) note(awsStsFindings(awsSts, '/spec/awsSts'), resolver)
   if (type === 'xaa' && xaa) note(xaaFindings(xaa, '/spec/xaa'), resolver)
+  if (resolver.problems.none && type !== 'embeddedAuthServer') {
+    const settings = credentialSettings(object.spec, resolver, startMounts(''))
+    note(partFindings({ backends: [{ name: 'backend', url: 'http://backend', ...settings }] }, PLACES), resolver)
+  }
+}
+
+const PLACES: Places = {
+  '/backends/0/credential': '/spec',
+  '/backends/0/credential/tokenExchange/headerName': '/spec/tokenExchange/externalTokenHeaderName',
+  '/backends/0/headerFiles/0/name': '/spec/headerInjection/headerName',
 }
 
 function checkTokenExchange(
@@ -36,6 +48,7 @@ function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resol
   const at = '/spec/embeddedAuthServer'
   const authServer = authServerSettings(spec, { owner, at }, resolver, startMounts(''))
   note(authServerOwnFindings(authServer, at), resolver)
+  if (resolver.problems.none) note(partFindings({ authServer }, { '/authServer': at }), resolver)
 }
 
 function note(

@@ -17,7 +17,8 @@ import {
   SERVICE_ACCOUNT_TOKEN,
 } from '../../../dataplane/config/check/token-path.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
-import type { Mounts } from '../../render/pod/mounts.ts'
+import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { type Places, partFindings } from '../outcome/file-findings.ts'
 import type { Problems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
@@ -39,7 +40,20 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
     invalid(pointer, message)
   if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
   if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
+  if (!problems.none) return
+  const oidc = { ...issuerSettings(object, resolver, startMounts('')), audience: 'any' }
+  for (const { pointer, message } of partFindings({ incomingAuth: { type: 'oidc', oidc } }, placesOf(type)))
+    invalid(pointer, message)
 }
+
+const placesOf = (type: MCPOIDCConfig['spec']['type']): Places => ({
+  '/incomingAuth/oidc': `/spec/${type}`,
+  '/incomingAuth/oidc/introspection': `/spec/${type}`,
+  '/incomingAuth/oidc/introspection/url': `/spec/${type}/introspectionUrl`,
+  '/incomingAuth/oidc/serviceAccount/name': `/spec/${type}/serviceAccount`,
+  '/incomingAuth/oidc/serviceAccount/namespace': `/spec/${type}/namespace`,
+  '/incomingAuth/oidc/cluster/apiServer': `/spec/${type}/jwksUrl`,
+})
 
 /** Which addresses the issuer may have, by the name of the field that says so. */
 const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPOIDCConfig) =>

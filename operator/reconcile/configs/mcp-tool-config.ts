@@ -1,6 +1,7 @@
 import { mcpToolConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
+import { partFindings } from '../outcome/file-findings.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -17,6 +18,15 @@ const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }
     }
     seen.set(name, tool)
   }
+  const { toolsFilter: filter, toolsOverride: overrides } = object.spec
+  const shaping = { workload: 'any', ...(filter && { filter: [...filter] }), ...(overrides && { overrides }) }
+  for (const { pointer, message } of partFindings({ aggregation: { tools: [shaping] } }, PLACES))
+    problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+}
+
+const PLACES = {
+  '/aggregation/tools/0/filter': '/spec/toolsFilter',
+  '/aggregation/tools/0/overrides': '/spec/toolsOverride',
 }
 
 export const reconcileMcpToolConfig = planConfig(mcpToolConfig, checkToolConfig)

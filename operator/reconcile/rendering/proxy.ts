@@ -20,6 +20,16 @@ export interface Assembly extends Addresses {
   readonly mounts: Mounts
 }
 
+/** Parts of a proxy's configuration that have the shape of a part of its object, whichever kind that is. */
+export const PROXY_PLACES = {
+  '/audit': '/spec/audit',
+  '/rateLimiting': '/spec/rateLimiting',
+  '/endpointPrefix': '/spec/endpointPrefix',
+  '/resourceUrl': '/spec/oidcConfigRef/resourceUrl',
+  '/incomingAuth/oidc/scopes': '/spec/oidcConfigRef/scopes',
+  '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
+}
+
 /** A prefix as people write it, in the form of the configuration: without a slash at its end, undefined where empty. */
 const plainPrefix = (prefix: string | undefined) => prefix?.replace(/\/$/, '') || undefined
 

@@ -14,6 +14,7 @@ import type { PodTemplate } from '../../render/pod/pod-template.ts'
 import { type Resources, renderResources } from '../../render/pod/resources.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights/token-rights.ts'
+import { type Places, placeOf } from '../outcome/file-findings.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -55,20 +56,11 @@ export function containerResources(set: Resources | undefined, defaults: Resourc
  * Notes what the data plane's own rules find in a configuration that is about to be rendered. `places` says which parts of
  * it have the very shape of a part of the object: from the pointer of the one to that of the other.
  */
-export function noteFindings(
-  findings: readonly Finding[],
-  problems: Problems,
-  places: Readonly<Record<string, string>> = {},
-): void {
+export function noteFindings(findings: readonly Finding[], problems: Problems, places: Places = {}): void {
   for (const { pointer, message } of findings) {
-    const part = Object.keys(places).find((place) => pointer.startsWith(`${place}/`))
-    if (part === undefined) problems.add('Valid', 'ConfigInvalid', { message: `configuration ${pointer} ${message}` })
-    else
-      problems.add('Valid', 'ConfigInvalid', {
-        pointer: places[part] + pointer.slice(part.length),
-        joint: ' ',
-        message,
-      })
+    const place = placeOf(pointer, places)
+    if (place === undefined) problems.add('Valid', 'ConfigInvalid', { message: `configuration ${pointer} ${message}` })
+    else problems.add('Valid', 'ConfigInvalid', { pointer: place, joint: ' ', message })
   }
 }
 

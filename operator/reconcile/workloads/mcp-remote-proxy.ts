@@ -1,9 +1,9 @@
 import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/index.ts'
-import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
+import { gatewayFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -11,7 +11,7 @@ import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
-import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
+import { type Assembly, assembleProxy, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
@@ -47,7 +47,7 @@ export function assembleMcpRemoteProxy(
     resolver,
     context,
   )
-  if (problems.none) noteFindings(checkGateway(assembly.config), problems, { '/audit': '/spec/audit' })
+  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES)
   return assembly
 }
 

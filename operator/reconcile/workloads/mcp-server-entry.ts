@@ -7,6 +7,7 @@ import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { settle } from '../configs/config.ts'
 import { generationOf, startConditions } from '../outcome/conditions.ts'
+import { partFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -50,6 +51,15 @@ export function checkEntry(
   const backend = entryBackend(object, resolver, startMounts('config'), context)
   for (const { pointer, message } of backendFindings(backend, ''))
     problems.add('Valid', 'ConfigInvalid', { message: `${pointer} ${message}` })
+  if (problems.none)
+    for (const { pointer, message } of partFindings({ backends: [backend] }, PLACES))
+      problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+}
+
+const PLACES = {
+  '/backends/0/url': '/spec/remoteUrl',
+  '/backends/0/headers': '/spec/headerForward/addPlaintextHeaders',
+  '/backends/0': '/spec',
 }
 
 /** A remote server in a group: nothing runs for it, the gateways of the group call it. */

@@ -1,6 +1,5 @@
 import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
 import { isObject } from '../../../crds/shared/json.ts'
-import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import type { Outbound } from '../../render/network/egress.ts'
@@ -23,13 +22,14 @@ import {
 } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
+import { gatewayFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
-import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
+import { type Assembly, assembleProxy, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import {
@@ -122,7 +122,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   )
   const outbound = outboundProfile(spec.permissionProfile, resolver)
   if (!context.isOwnMachine) checkOutbound(outbound, assembly.config, problems)
-  if (problems.none) noteFindings(checkGateway(assembly.config), problems, { '/audit': '/spec/audit' })
+  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES)
   return { ...assembly, outbound }
 }
 

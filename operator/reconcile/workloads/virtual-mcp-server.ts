@@ -1,5 +1,4 @@
 import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
-import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -14,6 +13,7 @@ import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
+import { gatewayFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -100,6 +100,15 @@ const PLACES = {
   '/authServer': AUTH_SERVER,
   '/audit': '/spec/config/audit',
   '/optimizer': '/spec/config/optimizer',
+  '/name': '/spec/config/name',
+  '/resourceUrl': '/spec/incomingAuth/oidcConfigRef/resourceUrl',
+  '/incomingAuth/oidc/scopes': '/spec/incomingAuth/oidcConfigRef/scopes',
+  '/aggregation': '/spec/config/aggregation',
+  '/rateLimiting': '/spec/config/rateLimiting',
+  '/timeouts': '/spec/config/operational/timeouts',
+  '/failureHandling': '/spec/config/operational/failureHandling',
+  '/logLevel': '/spec/config/operational/logLevel',
+  '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
 }
 
 type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
@@ -168,7 +177,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...auditOf(spec.config?.audit),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
-  if (problems.none) noteFindings(checkGateway(config), problems, PLACES)
+  if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES)
   return {
     config,
     mounts,

@@ -1,0 +1,65 @@
+/** A manifest is refused at its own field where `portico serve` would refuse the file that is rendered from it. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { condition, plansOfText } from '../../support/operator/plans.ts'
+
+const SECRET = 'kind: Secret\nmetadata: {name: secret}\nstringData: {key: v}'
+const KEY = '{name: secret, key: key}'
+const GROUP = 'kind: MCPGroup\nmetadata: {name: tools}'
+
+/** An authorization server: `more` is a further field, `provider` one of its OpenID Connect provider. */
+const authServer = ({ more = '', provider = '' }) => `{issuer: https://as.example.com, ${more}
+  upstreamProviders: [{name: corp, type: oidc, oidcConfig:
+    {issuerUrl: https://idp.example.com, clientId: c, clientSecretRef: ${KEY}, ${provider}}}]}`
+
+const embedded = (given: Parameters<typeof authServer>[0]) =>
+  `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: embeddedAuthServer, embeddedAuthServer: ${authServer(given)}}`
+const awsSts = (field: string) =>
+  `kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: awsSts, awsSts: {region: eu-west-1, fallbackRoleArn: "arn:aws:iam::123456789012:role/a", ${field}}}`
+const gateway = (spec: string) =>
+  `${GROUP}\n---\nkind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, ${spec}}`
+
+const cases: readonly (readonly [manifest: string, pointer: string])[] = [
+  [embedded({ provider: 'scopes: ["op en"]' }), '/spec/embeddedAuthServer/upstreamProviders/0/oidcConfig/scopes/0'],
+  [
+    embedded({ more: `delegateClients: [{clientId: "my agent", clientSecretRef: ${KEY}, audiences: [x]}],` }),
+    '/spec/embeddedAuthServer/delegateClients/0/clientId',
+  ],
+  [
+    embedded({ more: `delegateClients: [{clientId: a, clientSecretRef: ${KEY}, audiences: [x], scopes: ["a b"]}],` }),
+    '/spec/embeddedAuthServer/delegateClients/0/scopes/0',
+  ],
+  [awsSts('service: ""'), '/spec/awsSts/service'],
+  [awsSts('roleClaim: ""'), '/spec/awsSts/roleClaim'],
+  [
+    gateway(
+      'config: {optimizer: {embeddingService: "https://e.example.com", embeddingProvider: openai, embeddingModel: ""}}',
+    ),
+    '/spec/config/optimizer/embeddingModel',
+  ],
+]
+
+for (const [manifest, pointer] of cases)
+  test(`${pointer} is refused where it stands`, () => {
+    const plans = plansOfText(`${SECRET}\n---\n${manifest}`)
+    const [plan] = [...plans].filter(([name]) => name.endsWith('/it')).map(([, plan]) => plan)
+    assert.match(condition(plan, 'Valid') ?? '', new RegExp(`^False ConfigInvalid: (.*; )?${pointer} `))
+  })
+
+test('a workload whose config would be refused names the config and its field, and is not rendered', () => {
+  const plans = plansOfText(`${SECRET}
+---
+${awsSts('service: ""')}
+---
+kind: MCPRemoteProxy
+metadata: {name: proxy}
+spec: {remoteUrl: https://a.example/mcp, oidcConfigRef: {name: inline, audience: a}, externalAuthConfigRef: {name: it}}
+---
+kind: MCPOIDCConfig
+metadata: {name: inline}
+spec: {type: inline, inline: {issuer: https://idp.example.com}}`)
+  const told = condition(plans.get('MCPRemoteProxy/proxy'), 'ReferencesResolved')
+  assert.match(told ?? '', /^False ReferenceInvalid: MCPExternalAuthConfig "it": \/spec\/awsSts\/service /)
+})
+
+test.run()
