@@ -1,5 +1,6 @@
 import type { EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/shared/json.ts'
+import { ancestryProblem, uidOf } from './ancestors.ts'
 import { engine } from './engine.ts'
 import { entityKey } from './expressions.ts'
 import { PolicyError } from './source.ts'
@@ -17,8 +18,7 @@ export class DeclaredEntities {
   /** Throws a PolicyError where they are no Cedar entities. */
   constructor(text: string) {
     for (const entity of parseEntities(text)) {
-      const { type, id } = uidOf(entity.uid)
-      const key = entityKey(type, id)
+      const key = keyOf(entity)
       const named = namedIn([entity.attrs, entity.parents, entity.tags])
       this.#byKey.set(key, entity)
       this.#namedBy.set(key, named)
@@ -44,7 +44,10 @@ export class DeclaredEntities {
   }
 }
 
-const uidOf = (uid: EntityJson['uid']): { type: string; id: string } => ('__entity' in uid ? uid.__entity : uid)
+function keyOf({ uid }: EntityJson): string {
+  const { type, id } = uidOf(uid) ?? {}
+  return entityKey(type, id)
+}
 
 /** Keys of all entities that a value names. */
 function namedIn(value: unknown): readonly string[] {
@@ -73,10 +76,19 @@ function parseEntities(text: string): readonly EntityJson[] {
   if (value.length > MOST_ENTITIES) throw invalid(`has more than ${MOST_ENTITIES} entities`)
   if (isDeeperThan(value, DEEPEST)) throw invalid(`is nested deeper than ${DEEPEST}`)
   const entities = value as readonly EntityJson[]
+  const misshapen = entities.findIndex((entity) => !isReadable(entity))
+  if (misshapen >= 0)
+    throw invalid(`entity ${misshapen + 1} must be an object whose uid and parents are objects of type and id`)
+  const problem = ancestryProblem(entities)
+  if (problem !== undefined) throw invalid(problem)
   const answer = engine.run((cedar) => cedar.checkParseEntities({ entities: value as EntityJson[] }))
   if (answer.type === 'failure') throw invalid(answer.errors.map(({ message }) => message).join('; '))
   return entities
 }
+
+/** The engine also takes lists in the place of objects, which nothing here would find the names in. */
+const isReadable = ({ uid, parents }: EntityJson): boolean =>
+  uidOf(uid) !== undefined && Array.isArray(parents) && parents.every((parent) => uidOf(parent) !== undefined)
 
 function isDeeperThan(value: unknown, most: number): boolean {
   const open: (readonly [unknown, number])[] = [[value, 0]]

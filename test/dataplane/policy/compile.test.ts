@@ -104,10 +104,29 @@ test('an engine that has overflowed is replaced: policies in force go on', () =>
   assert.not(ask('b'))
 })
 
+const group = (id: number, parents: readonly number[]) => ({
+  uid: { type: 'Group', id: String(id) },
+  attrs: {},
+  parents: parents.map((parent) => ({ __entity: { type: 'Group', id: String(parent) } })),
+})
+const groups = (count: number, parentsOf: (id: number) => readonly number[]) =>
+  JSON.stringify(
+    Array.from({ length: count }, (_, id) =>
+      group(
+        id,
+        parentsOf(id).filter((one) => one < count),
+      ),
+    ),
+  )
+
 const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> = {
   'no JSON': ['{', /is no JSON/],
   'no array': ['{}', /must be a JSON array/],
-  'no entity': ['[1]', /^\/entitiesJson: /],
+  'no entity': ['[1]', /^\/entitiesJson: entity 1 must be/],
+  'lists where Cedar writes objects': [
+    JSON.stringify([{ uid: ['Group', 'a'], attrs: {}, parents: [['Group', 'b']] }]),
+    /entity 1 must be an object whose uid and parents are/,
+  ],
   'a circle': [
     JSON.stringify(
       ['a', 'b'].map((id) => ({
@@ -123,11 +142,23 @@ const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> 
     /duplicate/,
   ],
   'nested without end': [`${'['.repeat(50_000)}${']'.repeat(50_000)}`, /nested deeper|is no JSON/],
+  'a long chain': [groups(4_000, (id) => [id + 1]), /more than 100000 pairs/],
+  'a long chain, from its end': [groups(4_000, (id) => (id === 0 ? [] : [id - 1])), /more than 100000 pairs/],
+  'a long circle': [groups(4_000, (id) => [(id + 1) % 4_000]), /more than 100000 pairs|cycle/],
+  'many ways to the same': [groups(200, (id) => Array.from({ length: 200 - id }, (_, step) => id + step + 1)), /ways/],
   'too many': [`[${'{},'.repeat(10_001)}{}]`, /more than 10000/],
 }
 for (const [what, [json, says]] of Object.entries(entities))
   test(`entities: ${what}`, () =>
     assert.match(problemsOf(['permit(principal, action, resource);'], { entitiesJson: json }).join(), says))
+
+test('as many groups in groups as an organisation has', () => {
+  const policies = ['permit(principal, action, resource);']
+  // Ten thousand entities, five levels; and a chain just within the bound.
+  const tree = groups(10_000, (id) => (id === 0 ? [] : [Math.floor((id - 1) / 8)]))
+  assert.equal(problemsOf(policies, { entitiesJson: tree }), [])
+  assert.equal(problemsOf(policies, { entitiesJson: groups(440, (id) => [id + 1]) }), [])
+})
 
 test('a group type that means something else is refused', () => {
   for (const groupEntityType of ['Client', 'Tool', 'A::B', '', '1a'])
