@@ -30,7 +30,7 @@ function guardedIn({ manifest, plan }: Planned): readonly Guarded[] {
   return children.flatMap((child) => {
     const data = child.kind === 'ConfigMap' ? child['data'] : undefined
     const text = isObject(data) ? data['gateway.yaml'] : undefined
-    const config = typeof text === 'string' ? (parse(text) as Guarded['config']) : undefined
+    const config = typeof text === 'string' ? (parse(text, { uniqueKeys: false }) as Guarded['config']) : undefined
     return config?.authz === undefined ? [] : [{ name: `${kind} ${namespace}/${name}`, config }]
   })
 }

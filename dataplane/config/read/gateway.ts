@@ -17,9 +17,9 @@ export async function readGateway(text: string, file?: string): Promise<GatewayC
 
 /** Undefined where it is no YAML. */
 async function yamlOf(text: string): Promise<unknown> {
-  const { valueOfYaml } = await import('./yaml.ts')
+  const { readYaml, valueOfYaml } = await import('./yaml.ts')
   try {
-    return valueOfYaml({ text, file: undefined })
+    return valueOfYaml(readYaml(text))
   } catch {
     return undefined
   }

@@ -1,10 +1,10 @@
 import type { Static, TSchema } from 'typebox'
-import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
+import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml'
 import { stepsOf } from '../../../crds/shared/json.ts'
 import { type Check, ConfigError, type Finding, findingLine, jsonOf } from '../load.ts'
 import { compile, type Violation } from '../schema-violations.ts'
 import { standIn } from '../stand-in.ts'
-import { type ConfigSource, readYaml, valueOfYaml } from './yaml.ts'
+import { readYaml, valueOfYaml, type YamlText } from './yaml.ts'
 
 /**
  * Makes a function that turns a configuration's text (YAML 1.2 or JSON) into its validated value, with the schema's
@@ -22,14 +22,15 @@ export function configParser<S extends TSchema>(
     // At the first text: an operator has parsers of what most clusters never have.
     compiled ??= compile(schema)
     const violations = compiled
-    const source = { text, file }
-    const value = jsonOf(text) ?? valueOfYaml(source)
+    const json = jsonOf(text)
+    const yaml = json === undefined ? readYaml(text) : undefined
+    const value = yaml === undefined ? json : valueOfYaml(yaml, file)
     const violated = violations(value)
     const findings = [
       ...violated.map(({ pointer, message }) => ({ pointer, message })),
       ...(check === undefined ? [] : acrossFields(value, violated, { violations, check })),
     ]
-    if (findings.length > 0) throw new ConfigError(located(findings, source))
+    if (findings.length > 0) throw new ConfigError(located(findings, yaml ?? readYaml(text), file))
     return value as Static<S>
   }
 }
@@ -53,10 +54,15 @@ function acrossFields<T>(value: unknown, violated: readonly Violation[], rules: 
   const asItIs = checkMended(value, broken, ({ isTyped }) => !isTyped, rules)
   if (asItIs.length === 0) return []
   const known = new Set(checkMended(value, broken, () => true, rules).map(findingLine))
-  return asItIs.filter(
-    (finding) =>
-      known.has(findingLine(finding)) && !broken.some(({ pointer }) => `${finding.pointer}/`.startsWith(`${pointer}/`)),
-  )
+  const replaced = new Set(broken.map(({ pointer }) => pointer))
+  return asItIs.filter((finding) => known.has(findingLine(finding)) && !isWithin(finding.pointer, replaced))
+}
+
+/** Whether a pointer, or one above it, is among others. */
+function isWithin(pointer: string, others: ReadonlySet<string>): boolean {
+  for (let end = pointer.length; end >= 0; end = end === 0 ? -1 : pointer.lastIndexOf('/', end - 1))
+    if (others.has(pointer.slice(0, end))) return true
+  return false
 }
 
 function checkMended<T>(
@@ -90,10 +96,14 @@ function putAt(root: unknown, pointer: string, value: unknown): boolean {
   return true
 }
 
-function located(findings: readonly Finding[], { text, file }: ConfigSource): readonly Finding[] {
-  const { document, lineAt } = readYaml(text)
+function located(
+  findings: readonly Finding[],
+  { document, lineAt }: YamlText,
+  file: string | undefined,
+): readonly Finding[] {
+  const known: Pairs = new Map()
   return findings.map(({ pointer, message }) => {
-    const offset = offsetOf(document.contents, pointer)
+    const offset = offsetOf(document.contents, pointer, known)
     return {
       pointer,
       message,
@@ -103,13 +113,25 @@ function located(findings: readonly Finding[], { text, file }: ConfigSource): re
   })
 }
 
+/** The pairs of the maps that were looked into, by key: a text may have as many findings as it has keys. */
+type Pairs = Map<YAMLMap, ReadonlyMap<string, Pair>>
+
+function pairsOf(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
+  let pairs = known.get(map)
+  if (pairs === undefined) {
+    pairs = new Map(map.items.flatMap((pair) => (isScalar(pair.key) ? [[String(pair.key.value), pair]] : [])))
+    known.set(map, pairs)
+  }
+  return pairs
+}
+
 /** Where the thing at `pointer` is in the text: its key where it has one; its closest parent where it isn't there. */
-function offsetOf(root: ParsedNode | null, pointer: string): number | undefined {
+function offsetOf(root: Node | null, pointer: string, known: Pairs): number | undefined {
   let node: unknown = root
   let offset = root?.range?.[0]
   for (const step of stepsOf(pointer)) {
     if (isMap(node)) {
-      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
+      const pair = pairsOf(node, known).get(step)
       if (pair === undefined) break
       offset = (pair.key as Node).range?.[0] ?? offset
       node = pair.value

@@ -1,30 +1,59 @@
-import { LineCounter, parseDocument } from 'yaml'
+import { type Document, LineCounter, parseDocument, type Tags } from 'yaml'
 import { ConfigError, type Finding } from '../load.ts'
+import { aliasProblem } from './aliases.ts'
+import { duplicateKeys } from './duplicate-keys.ts'
 
-export interface ConfigSource {
-  readonly text: string
-  readonly file: string | undefined
+/** A text as a YAML document, and the line (from 1) of each offset in it. */
+export interface YamlText {
+  readonly document: Document.Parsed
+  lineAt(offset: number): number
+}
+
+/** After the first few errors the rest follow from them. */
+const MOST_ERRORS = 20
+const MOST_ALIASES = 100
+
+/** The library compares each key of an ordered map with all before it; nothing of ours needs the order. */
+export const withoutOrderedMaps = (tags: Tags): Tags =>
+  tags.filter((tag) => typeof tag === 'string' || !/:(omap|pairs)$/.test(tag.tag))
+
+/** Reads a text within time linear in its length. */
+export function readYaml(text: string): YamlText {
+  const lines = new LineCounter()
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    merge: true,
+    prettyErrors: false,
+    logLevel: 'error',
+    customTags: withoutOrderedMaps,
+    // The parser compares each key with all before it; see duplicateKeys.
+    uniqueKeys: false,
+  })
+  return { document, lineAt: (offset) => lines.linePos(offset).line }
 }
 
 /** The value of a YAML text. Throws a ConfigError where it is none, or empty. */
-export function valueOfYaml({ text, file }: ConfigSource): unknown {
-  const { document, lineAt } = readYaml(text)
+export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unknown {
   const refuse = (findings: readonly Finding[]) =>
     new ConfigError(file === undefined ? findings : findings.map((finding) => ({ ...finding, file })))
+  const whole = (message: string) => refuse([{ pointer: '', message }])
+  const at = (offset: number, message: string): Finding => ({ pointer: '', message, line: lineAt(offset) })
+  const exhausted = document.errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
+  if (exhausted !== undefined) throw refuse([at(exhausted.pos[0], 'nests too deeply')])
   if (document.errors.length > 0)
-    throw refuse(document.errors.map(({ message, pos }) => ({ pointer: '', message, line: lineAt(pos[0]) })))
-  if (document.contents === null) throw refuse([{ pointer: '', message: 'the file is empty' }])
+    throw refuse(document.errors.slice(0, MOST_ERRORS).map(({ message, pos }) => at(pos[0], message)))
+  if (document.contents === null) throw whole('the file is empty')
+  const aliases = aliasProblem(document, MOST_ALIASES)
+  if (aliases !== undefined) throw whole(aliases)
+  let value: unknown
+  let repeated: readonly number[]
   try {
-    return document.toJS()
+    value = document.toJS()
+    repeated = duplicateKeys(document.contents)
   } catch (error) {
     // An alias that expands without end, or that refers to no anchor.
-    throw refuse([{ pointer: '', message: (error as Error).message }])
+    throw whole((error as Error).message)
   }
-}
-
-/** A text as a YAML document, and the line (from 1) of each offset in it. */
-export function readYaml(text: string) {
-  const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false })
-  return { document, lineAt: (offset: number) => lines.linePos(offset).line }
+  if (repeated.length === 0) return value
+  throw refuse(repeated.slice(0, MOST_ERRORS).map((offset) => at(offset, 'Map keys must be unique')))
 }

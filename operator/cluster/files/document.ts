@@ -13,7 +13,9 @@ import {
   type YAMLMap,
 } from 'yaml'
 import { at, stepsOf } from '../../../crds/shared/json.ts'
-import { duplicateKeys } from './duplicate-keys.ts'
+import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
+import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
+import { withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
 import { excess } from './extent.ts'
 
 /** One YAML or JSON document of a file, with the place of everything in it. */
@@ -40,7 +42,7 @@ interface SyntaxFinding {
  * and `010` is 8, but 1.1's base-60 numbers (`12:30`) and timestamps stay text.
  */
 const tagsAsKubectlHasThem = (tags: Tags): Tags =>
-  tags.filter(
+  withoutOrderedMaps(tags).filter(
     (tag) => typeof tag === 'string' || !(tag.tag.endsWith(':timestamp') || ('format' in tag && tag.format === 'TIME')),
   )
 
@@ -117,6 +119,7 @@ function findSurprisingBooleans(node: Node | null | undefined, pointer: string, 
 
 /** Syntax errors of one document that are reported: after the first few, the rest follow from them. */
 const MOST_ERRORS = 20
+const MOST_ALIASES = 1000
 
 /** A document that the parser's stack was too small for has one error; how often it says so depends on the stack. */
 function reportedErrors({ errors }: Document): Document['errors'] {
@@ -142,9 +145,11 @@ function readValue(document: Document.Parsed): { readonly value: unknown; readon
   if (document.errors.length > 0)
     return failed(reportedErrors(document).map(({ message, pos }) => ({ message: oneLine(message), offset: pos[0] })))
   if (document.contents === null) return failed([])
+  const aliases = aliasProblem(document, MOST_ALIASES)
+  if (aliases !== undefined) return failed([{ message: aliases, offset: start }])
   let value: unknown
   try {
-    value = document.toJS({ maxAliasCount: 1000 })
+    value = document.toJS({ maxAliasCount: MOST_ALIASES })
   } catch (error) {
     return failed([{ message: oneLine((error as Error).message), offset: start }])
   }

@@ -105,7 +105,9 @@ const configFile = (folders: readonly MountedFolder[], role: string) =>
 const hashOf = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
 
 function registryNames(content: Buffer): readonly string[] {
-  const { registries = [] } = parse(content.toString()) as { registries?: readonly { readonly name: string }[] }
+  const { registries = [] } = parse(content.toString(), { uniqueKeys: false }) as {
+    registries?: readonly { readonly name: string }[]
+  }
   return registries.map(({ name }) => name)
 }
 

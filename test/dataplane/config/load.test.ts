@@ -155,6 +155,42 @@ test('YAML that can’t be read', () => {
   assert.match(findings(bomb).join(), /alias/i)
 })
 
+const many = (count: number, part: (index: number) => string) =>
+  Array.from({ length: count }, (_, i) => part(i)).join('')
+
+test('many keys cost no more than they are', () => {
+  const texts: Readonly<Record<string, string>> = {
+    'unknown fields': good + many(30_000, (i) => `k${i}: 1\n`),
+    'a key again and again': `${good}more: {${many(30_000, () => 'k: 1,')}}\n`,
+    'an ordered map': `%YAML 1.1\n---\n${good}more: !!omap [${many(30_000, (i) => `k${i}: 1,`)}]\n`,
+  }
+  for (const [what, text] of Object.entries(texts)) {
+    const before = process.cpuUsage().user
+    assert.ok(findings(text).length > 0, what)
+    // Each key beside each other takes ten seconds and more.
+    assert.ok(process.cpuUsage().user - before < 5_000_000, `${what} take too long`)
+  }
+})
+
+test('aliases are followed as long as they are few', () => {
+  const map = `&a {${many(3_000, (i) => `k${i}: 1,`)}}`
+  assert.equal(findings(`${good}more: [&a 1${many(101, () => ', *a')}]\n`), ['gateway.yaml: has more than 100 aliases'])
+  assert.equal(findings(`${good}more: ${map}\nless: [${many(99, () => '{<<: *a},')}${many(200_000, () => '1,')}]\n`), [
+    'gateway.yaml: has too many aliases for its size',
+  ])
+})
+
+test('a key that stands twice is found at any depth, and merges are none', () => {
+  assert.equal(findings(`${good}search:\n  a: 1\n  b: { c: 1, c: 2 }\n  a: 1\n`), [
+    'gateway.yaml:9: Map keys must be unique',
+    'gateway.yaml:10: Map keys must be unique',
+  ])
+  assert.equal(findings(`${good}x: &x { a: 1 }\ny: { <<: *x, <<: *x }\n`), [
+    'gateway.yaml:7: /x: unknown field',
+    'gateway.yaml:8: /y: unknown field',
+  ])
+})
+
 test('text stays text: no, 1.10 and dates are not read as something else', () => {
   assert.is(parse(good.replace('demo', 'no')).name, 'no')
   assert.is(parse(good.replace('demo', '2025-11-25')).name, '2025-11-25')
