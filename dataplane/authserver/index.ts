@@ -241,7 +241,7 @@ function openAccounts(
   { store, keyed, login, ...parts }: AccountParts,
 ): Pick<Front, 'accounts' | 'links'> {
   const providers = upstreamProviders.map(({ name }) => name)
-  const forgetConsents: ConsentedLogin['forget'] = (...consent) => login.forget(...consent)
+  const forgetConsents: ConsentedLogin['forget'] = (...ofWhom) => login.forget(...ofWhom)
   return {
     accounts: createAccountSessions(store, keyed),
     links: createLinks({ ...parts, providers, forgetConsents }),

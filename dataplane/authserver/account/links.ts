@@ -2,7 +2,6 @@ import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { CarriedTokens } from '../login/carried-tokens.ts'
-import type { Browser } from '../login/login.ts'
 import type { Grants, ListedGrant } from '../provider/grants.ts'
 
 /** What a client has been allowed, and what it reaches by that. */
@@ -35,8 +34,8 @@ interface LinksOptions {
   readonly carried: CarriedTokens
   /** Names of the providers. */
   readonly providers: readonly string[]
-  /** Forgets what was allowed a client in a browser. */
-  forgetConsents(browser: Browser, clientId: string, redirectUris: readonly string[]): Promise<void>
+  /** Forgets what a user has allowed a client, or without one, all that they have allowed. */
+  forgetConsents(subject: string, clientId?: string): Promise<void>
 }
 
 /** What is linked to users, and its end. Everything is about the grants of one user. */
@@ -47,17 +46,17 @@ export interface Links {
   named(subject: string): Promise<readonly ListedGrant[]>
   /** Takes what one provider has given from one login. */
   unlink(subject: string, grant: string, provider: string): Promise<void>
-  /** Ends a grant, and forgets that its client was allowed in this browser. */
-  revoke(grant: ListedGrant, browser: Browser): Promise<void>
+  /** Ends a grant, and forgets that the user has allowed its client. */
+  revoke(subject: string, grant: ListedGrant): Promise<void>
   /** Ends all grants that are listed, and forgets what later logins would go on with. */
-  revokeAll(subject: string, browser: Browser): Promise<void>
+  revokeAll(subject: string): Promise<void>
 }
 
 export function createLinks(options: LinksOptions): Links {
   const { grants, clients, tokens, carried, providers, forgetConsents } = options
 
   /** What can't be looked up now is not what somebody came for. */
-  const clientOf = (id: string, address?: string) => clients.find(id, address).catch(() => undefined)
+  const clientOf = (id: string, address: string | undefined) => clients.find(id, address).catch(() => undefined)
 
   async function linked(grant: string, subject: string, name: string): Promise<LinkedProvider> {
     const set = await tokens.get({ login: grant, provider: name })
@@ -65,11 +64,10 @@ export function createLinks(options: LinksOptions): Links {
     return { name, isLinked: true, ...(set.obtainedAt !== undefined && { since: set.obtainedAt }) }
   }
 
-  async function revoke({ id, payload }: ListedGrant, browser: Browser): Promise<void> {
+  async function revoke(subject: string, { id, payload }: ListedGrant): Promise<void> {
+    // First: a login that is under way must not make what it finds into another grant.
+    await forgetConsents(subject, clientIdOf(payload))
     await grants.end(id)
-    const clientId = clientIdOf(payload)
-    const client = await clientOf(clientId)
-    if (client !== undefined) await forgetConsents(browser, clientId, client.redirect_uris)
   }
 
   return {
@@ -97,8 +95,10 @@ export function createLinks(options: LinksOptions): Links {
       if (set?.owner === subject) await carried.forget(provider, set)
     },
     revoke,
-    async revokeAll(subject, browser) {
-      await Promise.all((await grants.ofUser(subject)).map((grant) => revoke(grant, browser)))
+    async revokeAll(subject) {
+      // What was allowed is remembered for longer than its grant may last.
+      await forgetConsents(subject)
+      await Promise.all((await grants.ofUser(subject)).map((grant) => revoke(subject, grant)))
       await carried.forgetUser(subject)
     },
   }

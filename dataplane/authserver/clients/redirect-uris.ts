@@ -38,8 +38,16 @@ function confidentialProblem({ protocol, hostname }: URL): string | undefined {
   return isLoopbackHost(hostname) ? 'must not be on loopback for a client with a secret' : undefined
 }
 
-const isLoopbackHost = (host: string): boolean =>
-  host === 'localhost' || host.endsWith('.localhost') || host.startsWith('127.') || host === '[::1]'
+/** Hosts that mean the computer that the browser runs on. */
+const LOOPBACK_HOST = /^(?:(?:.+\.)?localhost\.?|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:(?:7f..:.+|0:0)\])$/
+
+const isLoopbackHost = (host: string): boolean => LOOPBACK_HOST.test(host)
+
+/** Whether a redirect URI leads to a web site, which nobody else can stand in for on the computer of its visitor. */
+export function isWebSite(uri: string): boolean {
+  const { protocol, hostname } = new URL(uri)
+  return protocol === 'https:' && !isLoopbackHost(hostname)
+}
 
 /**
  * Whether a client may be answered at a URI: one that it has registered, byte for byte. A public client may take any port
@@ -52,9 +60,6 @@ export function isRedirectAllowed(registered: readonly string[], asked: string, 
   const wanted = withoutPort(asked)
   return wanted !== undefined && registered.some((uri) => withoutPort(uri) === wanted)
 }
-
-/** What stays the same of a redirect URI from one request of a client to the next: all but the port of a loopback one. */
-export const redirectIdentity = (uri: string): string => withoutPort(uri) ?? uri
 
 /** A loopback URI without its port; undefined for every other. */
 function withoutPort(uri: string): string | undefined {

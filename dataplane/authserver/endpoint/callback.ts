@@ -1,5 +1,6 @@
 import { renderPage } from '../../pages/page.ts'
 import { documentOf } from '../clients/metadata-document.ts'
+import { isWebSite } from '../clients/redirect-uris.ts'
 import type { LoginError, LoginStep, Waypoint } from '../login/login.ts'
 import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
@@ -51,11 +52,13 @@ async function ask(
   c: FrontContext,
   { authorization, token }: Extract<LoginStep, { kind: 'ask' }>,
 ): Promise<Response> {
-  const { clientId, clientName, redirectUri, scope } = authorization
+  const { clientId, clientName, redirectUri, resource, scope } = authorization
   const page = consentPage({
     gateway: front.title,
     client: { name: clientName, document: documentOf(clientId) },
     redirectUri,
+    isRemembered: isWebSite(redirectUri),
+    resource,
     scopes: scope.split(' '),
     providers: front.settings.providerHosts,
     // Beside the page that it stands on, whatever a proxy has put before their paths.

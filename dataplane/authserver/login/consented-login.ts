@@ -1,5 +1,5 @@
 import type { Sealer } from '../../upstream-tokens/index.ts'
-import { redirectIdentity } from '../clients/redirect-uris.ts'
+import { isWebSite } from '../clients/redirect-uris.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
@@ -16,8 +16,8 @@ export interface ConsentedLogin extends Login {
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
   ): Promise<LoginStep>
-  /** Has a client asked for again that was allowed in this browser. */
-  forget(browser: Browser, clientId: string, redirectUris: readonly string[]): Promise<void>
+  /** Has a user asked again, in whatever browser, for a client that they have allowed; without one, for each. */
+  forget(subject: string, clientId?: string): Promise<void>
 }
 
 interface ConsentedLoginOptions {
@@ -54,6 +54,9 @@ type Done = Extract<LoginStep, { kind: 'done' }>
  * Asks the user before anything goes to a provider. Providers know one client, the gateway, and don't ask again for one
  * that they know: without a page of our own whoever registers a client here and makes somebody follow a link would get
  * that person's tokens (confused deputy; MCP, security best practices).
+ *
+ * What was allowed is remembered for web sites alone: behind a loopback address or a scheme of its own there may be another
+ * program each time (RFC 8252 section 8.6).
  */
 export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
   const { login, requests, store, keyed, pageSealer, loginS, forgetTokens } = options
@@ -82,20 +85,22 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
     }
     const { authorization, by } = allowed
     const asked = askedBy(authorization)
-    if (by !== undefined && by !== done.user.subject) {
-      // It was somebody else at this browser who allowed it.
+    const { subject } = done.user
+    // It was somebody else at this browser who allowed it, or what was allowed has been revoked meanwhile.
+    if (by !== undefined && (by !== subject || (await consents.find(browser, asked)) !== subject)) {
       await forgetTokens(done.login)
       await consents.forget(browser, asked)
       return ask(authorization, browser)
     }
-    if (done.isSynthetic !== true) await consents.keep(browser, asked, done.user.subject)
+    if (done.isSynthetic !== true && isWebSite(asked.redirectUri)) await consents.keep(browser, asked, subject)
     return done
   }
 
   return {
     async begin(authorization, browser) {
       const { isAskedAnew = false } = authorization
-      const by = isAskedAnew ? undefined : await consents.find(browser, askedBy(authorization))
+      const isRemembered = !isAskedAnew && isWebSite(authorization.redirectUri)
+      const by = isRemembered ? await consents.find(browser, askedBy(authorization)) : undefined
       return by === undefined ? ask(authorization, browser) : goOn(authorization, browser, by)
     },
     async decide(token, isAllowed, browser, onFound) {
@@ -112,17 +117,15 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },
-    async forget(browser, clientId, redirectUris) {
-      const destinations = new Set(redirectUris.map(redirectIdentity))
-      for (const destination of destinations) await consents.forget(browser, { clientId, destination })
-    },
+    forget: (subject, clientId) => consents.forgetOf(subject, clientId),
     pass: (course, browser) => login.pass(course, browser),
     close: () => login.close(),
   }
 }
 
-const askedBy = ({ clientId, redirectUri, scope }: PendingAuthorization): Asked => ({
+const askedBy = ({ clientId, redirectUri, resource, scope }: PendingAuthorization): Asked => ({
   clientId,
-  destination: redirectIdentity(redirectUri),
+  redirectUri,
+  resource,
   scopes: scope.split(' '),
 })

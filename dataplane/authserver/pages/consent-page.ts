@@ -15,6 +15,10 @@ export interface ConsentQuestion {
   }
   /** Where the client gets its answer. */
   readonly redirectUri: string
+  /** Whether the user is not asked again for a while. */
+  readonly isRemembered: boolean
+  /** What the client would get tokens for. */
+  readonly resource: string
   readonly scopes: readonly string[]
   /** Hosts of the identity providers that the user will be sent to, in order. */
   readonly providers: readonly string[]
@@ -29,17 +33,18 @@ export const fields = { token: 'token', decision: 'decision' } as const
 /** The value of `decision` that allows; every other one denies. */
 export const ALLOW = 'allow'
 
-const FOOTER = html`You are asked because programs can register here by themselves. Your answer is remembered in this browser. <a href="sessions">See what is linked to you</a>.`
+const footer = (isRemembered: boolean) =>
+  html`You are asked because programs can register here by themselves. ${isRemembered ? 'Your answer is remembered in this browser.' : 'You are asked each time, since any program on this device could take the answer.'} <a href="sessions">See what is linked to you</a>.`
 
 /** Asks whether a client may act for the user. It works without scripts. */
 export function consentPage(question: ConsentQuestion): Page {
-  const { gateway, client, redirectUri, scopes, providers, action, token } = question
+  const { gateway, client, redirectUri, isRemembered, resource, scopes, providers, action, token } = question
   const destination = destinationOf(redirectUri)
   const name = client.name ?? 'A program'
   return {
     title: `Allow ${name}?`,
     place: gateway,
-    footer: FOOTER,
+    footer: footer(isRemembered),
     // Where the form's answer leads, and where that leads, is for identity providers to say: see `Page`.
     formsLead: 'anywhere',
     body: html`
@@ -48,6 +53,7 @@ export function consentPage(question: ConsentQuestion): Page {
 <table class="facts"><tbody>
 <tr><th scope="row">Program</th><td class="wrap"><bdi>${name}</bdi><br><span class="small soft">${knownBy(client.document)}</span></td></tr>
 <tr><th scope="row">Answer goes to</th><td class="wrap">${answeredAt(destination)}</td></tr>
+<tr><th scope="row">To use</th><td class="wrap">${resource}</td></tr>
 ${providers.length === 0 ? '' : html`<tr><th scope="row">You log in at</th><td class="wrap">${providers.map((host, index) => html`${index === 0 ? '' : ', then '}<b>${host}</b>`)}</td></tr>`}
 ${scopes.length === 0 ? '' : html`<tr><th scope="row">It asks for</th><td class="wrap">${scopeList(scopes)}</td></tr>`}
 </tbody></table>

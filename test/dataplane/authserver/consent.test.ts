@@ -11,6 +11,9 @@ import {
 } from '../../support/identity/auth-server.ts'
 import { consentOf, type UserAgent } from '../../support/identity/user-agent.ts'
 
+/** Consent is remembered for web sites alone. */
+const SITE = 'https://app.example.com/cb'
+
 let server: AuthServerUnderTest
 test.before(async () => {
   server = await startAuthServer()
@@ -21,21 +24,29 @@ test.before.each(() => {
 test.after(() => server.close())
 
 /** Registrations are limited to one a second after the first few. */
-async function register(name: string, redirect = REDIRECT): Promise<TestClient> {
+async function register(name: string, redirects: readonly string[] = [REDIRECT]): Promise<TestClient> {
   for (;;) {
     try {
-      return await TestClient.register(server.issuer, { client_name: name, redirect_uris: [redirect] })
+      return await TestClient.register(server.issuer, { client_name: name, redirect_uris: redirects })
     } catch (error) {
       if (!(error as Error).message.includes('429')) throw error
       await delay(250)
     }
   }
 }
+
+/** Logs a client in; gives whether its user was asked. */
+async function isAsked(client: TestClient, changes: Record<string, string> = {}): Promise<boolean> {
+  const { length } = client.agent.questions
+  assert.ok((await client.authorize({ redirect_uri: SITE, ...changes })).has('code'))
+  return client.agent.questions.length > length
+}
+
 const sentToProvider = () => server.upstream.authorizations.length
 
 /** The page that a browser is shown for an authorization request, unanswered. */
-async function question(client: TestClient, agent: UserAgent = client.agent) {
-  const url = client.authorizeUrl()
+async function question(client: TestClient, agent: UserAgent = client.agent, changes: Record<string, string> = {}) {
+  const url = client.authorizeUrl(changes)
   const page = await (await agent.get(url)).text()
   const form = consentOf(page, url)
   assert.ok(form, page)
@@ -45,7 +56,7 @@ async function question(client: TestClient, agent: UserAgent = client.agent) {
 test('who follows a stranger’s link is asked before anything goes to the provider', async () => {
   const victim = await register('Known program')
   await victim.login()
-  const stranger = await register('Free gifts', 'https://gifts.example.com/cb')
+  const stranger = await register('Free gifts', ['https://gifts.example.com/cb'])
   const before = sentToProvider()
   victim.agent.answer = undefined
   const url = stranger.authorizeUrl({ redirect_uri: 'https://gifts.example.com/cb' })
@@ -71,40 +82,68 @@ test('the client is told that it was denied, and nothing went to the provider', 
 })
 
 test('an answer is remembered for the client, its redirect URI and its scopes', async () => {
-  const client = await register('Often used')
-  const asked = async (changes: Record<string, string>) => {
-    const { length } = client.agent.questions
-    assert.ok((await client.authorize(changes)).has('code'))
-    return client.agent.questions.length > length
-  }
-  assert.ok(await asked({ scope: 'tools:read' }))
-  assert.not(await asked({ scope: 'tools:read' }))
-  assert.ok(await asked({ scope: 'tools:read tools:call' }))
-  assert.not(await asked({ scope: 'tools:call' }))
-  assert.not(await asked({ redirect_uri: 'http://127.0.0.1:8888/callback' }))
-  const other = await register('Often used')
+  const other = `${SITE}?other`
+  const client = await register('Often used', [SITE, other])
+  assert.ok(await isAsked(client, { scope: 'tools:read' }))
+  assert.not(await isAsked(client, { scope: 'tools:read' }))
+  assert.ok(await isAsked(client, { scope: 'tools:read tools:call' }))
+  assert.not(await isAsked(client, { scope: 'tools:call' }))
+  assert.ok(await isAsked(client, { redirect_uri: other }))
+  assert.not(await isAsked(client))
+  const namesake = await register('Often used', [SITE])
   const { length } = client.agent.questions
-  other.agent.answer = 'allow'
-  await question(other, client.agent)
+  namesake.agent.answer = 'allow'
+  await question(namesake, client.agent, { redirect_uri: SITE })
   assert.is(client.agent.questions.length, length)
 })
 
+test('where any program on the computer may take the answer, each login is asked for', async () => {
+  for (const redirect of [REDIRECT, 'com.example.app:/cb', 'cursor://anysphere.mcp/cb', 'https://localhost:1/cb']) {
+    const client = await register('On this computer', [redirect, SITE])
+    const site = await isAsked(client)
+    assert.ok(site)
+    for (let logins = 0; logins < 2; logins++) assert.ok(await isAsked(client, { redirect_uri: redirect }), redirect)
+    assert.match(client.agent.questions.at(-1) ?? '', 'You are asked each time')
+    assert.not(await isAsked(client))
+  }
+  const other = await register('On another port')
+  assert.ok((await other.authorize()).has('code'))
+  assert.ok(await isAsked(other, { redirect_uri: 'http://127.0.0.1:8888/callback' }))
+})
+
+test('an answer is for one resource, which the page names', async () => {
+  const second = 'https://second.example.com/mcp'
+  const two = await startAuthServer({ authServer: { allowedAudiences: [second] } })
+  try {
+    const client = await TestClient.register(two.issuer, { redirect_uris: [SITE] })
+    for (const resource of [two.resource, second]) {
+      assert.ok(await isAsked(client, { resource }), resource)
+      assert.match(client.agent.questions.at(-1) ?? '', `<td class="wrap">${resource}</td>`)
+    }
+    for (const resource of [two.resource, second]) assert.not(await isAsked(client, { resource }), resource)
+  } finally {
+    await two.close()
+  }
+})
+
 test('what one user has allowed counts for nobody else at the same browser', async () => {
-  const client = await register('Shared computer')
-  const alice = await client.login()
+  const client = await register('Shared computer', [SITE])
+  const alice = await client.login({ redirect_uri: SITE })
   client.agent.forget(new URL(server.upstream.issuer).host)
   server.upstream.user = 'bob'
   client.agent.answer = undefined
-  const { response } = await client.agent.follow(client.authorizeUrl(), (at) => at.startsWith(REDIRECT))
+  const { response } = await client.agent.follow(client.authorizeUrl({ redirect_uri: SITE }), (at) =>
+    at.startsWith(SITE),
+  )
   assert.is(response?.status, 200)
   assert.is(client.agent.questions.length, 2)
   client.agent.answer = 'allow'
-  const bob = await client.login()
+  const bob = await client.login({ redirect_uri: SITE })
   assert.is(client.agent.questions.length, 3)
   const subject = ({ access_token }: { access_token: string }) =>
     JSON.parse(Buffer.from(access_token.split('.')[1] ?? '', 'base64url').toString()).sub
   assert.is.not(subject(alice), subject(bob))
-  assert.is(subject(await client.login()), subject(bob))
+  assert.is(subject(await client.login({ redirect_uri: SITE })), subject(bob))
   assert.is(client.agent.questions.length, 3)
 })
 

@@ -28,7 +28,7 @@ export async function act(front: Front, c: FrontContext): Promise<Response> {
     await dropSession(front, c)
     return back(front, c)
   }
-  const ended = await end(front, form, session, browser)
+  const ended = await end(front, form, session)
   c.var.record?.unlinked(ended)
   if (ended === undefined) return problemPage(front, c, 'gone')
   await front.store.settled()
@@ -66,18 +66,17 @@ async function end(
   { accounts, links, settings }: Front,
   form: ReadonlyMap<string, string>,
   session: AccountSession,
-  browser: Browser,
 ): Promise<Ended | undefined> {
   const { subject } = session.user
   if (form.get(fields.action) === actions.revokeAll) {
-    await links.revokeAll(subject, browser)
+    await links.revokeAll(subject)
     return { done: 'revoked-all' }
   }
   const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
   for (const grant of await links.named(subject)) {
     const { clientId } = grant.payload
     if (revoked !== undefined && accounts.isProof(revoked, session, 'revoke', grant.id)) {
-      await links.revoke(grant, browser)
+      await links.revoke(subject, grant)
       return { done: 'revoked', clientId }
     }
     if (unlinked === undefined) continue

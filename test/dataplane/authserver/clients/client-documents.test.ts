@@ -14,6 +14,7 @@ import * as assert from 'uvu/assert'
 import { ClientDocuments } from '../../../../dataplane/authserver/clients/client-documents.ts'
 import { isDocumentUrl, readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
 import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { given } from '../../../support/given.ts'
 import {
@@ -29,6 +30,8 @@ import { loginProvider } from '../../../support/identity/sdk-login.ts'
 import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { type Authority, createAuthority } from '../../../support/network/certificates.ts'
 import { stoppedClock } from '../../../support/stopped-clock.ts'
+
+import { buttonOf, SessionsPage } from '../sessions/pages.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, id: string) => void
 
@@ -102,10 +105,61 @@ test('a client with a document logs in without registering, and is asked about b
   assert.match(page, 'It is known by its address at')
   assert.match(page, 'Any program on this computer can call itself')
   await client.login()
-  assert.is(client.agent.questions.length, 1)
+  assert.is(client.agent.questions.length, 2)
   assert.is((await client.post('revoke', { client_id: client.id, token: refreshed.refresh_token })).status, 200)
   assert.not(await letIn(refreshed.access_token))
 })
+
+const SITE = 'https://editor.example.com/cb'
+
+for (const [what, changed] of [
+  ['is gone', (_request, response) => void response.writeHead(404).end()],
+  ['is away', (_request, response) => void response.writeHead(503).end()],
+  [
+    'names another redirect URI',
+    json({ redirect_uris: ['https://editor.example.com/new'] }, { 'cache-control': 'no-store' }),
+  ],
+] as const satisfies readonly (readonly [string, Answer])[])
+  test(`what a user revokes is asked for again, although the document ${what} at that moment`, async () => {
+    const path = `/revoked-${what.replaceAll(' ', '-')}.json`
+    const whole = json({ redirect_uris: [SITE] }, { 'cache-control': 'no-store' })
+    answers.set(path, whole)
+    const agent = new UserAgent()
+    const logIn = async () => {
+      const client = new TestClient(server.issuer, `${plain}${path}`)
+      const { url } = await agent.follow(client.authorizeUrl({ redirect_uri: SITE }), (at) => at.startsWith(SITE))
+      return tokensOf(await client.exchange(new URL(url).searchParams.get('code') ?? '', { redirect_uri: SITE }))
+    }
+    await logIn()
+    await logIn()
+    assert.is(agent.questions.length, 1)
+    answers.set(path, changed)
+    // At another browser: the grants of a user are one list.
+    const page = SessionsPage.of(server, new UserAgent())
+    const { token } = await page.signIn()
+    assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
+    answers.set(path, whole)
+    await eventually('the document is read again', () =>
+      logIn().then(
+        () => true,
+        () => false,
+      ),
+    )
+    assert.is(agent.questions.length, 2)
+    const own = SessionsPage.of(server, agent)
+    const listed = await own.signIn()
+    answers.set(path, changed)
+    const after = await own.send({ token: listed.token, ...buttonOf(listed, 'Revoke ') })
+    assert.match(after.text, 'Access is revoked.')
+    answers.set(path, whole)
+    await eventually('the document is read again', () =>
+      logIn().then(
+        () => true,
+        () => false,
+      ),
+    )
+    assert.is(agent.questions.length, 3)
+  })
 
 test('the metadata says so only where it is on', async () => {
   const read = async (issuer: string) =>

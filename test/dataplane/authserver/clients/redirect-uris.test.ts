@@ -1,7 +1,7 @@
 /** Which redirect URIs are the ones that a client has registered (RFC 8252 section 7.3, RFC 9700 section 2.1). */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { isRedirectAllowed, redirectIdentity } from '../../../../dataplane/authserver/clients/redirect-uris.ts'
+import { isRedirectAllowed, isWebSite } from '../../../../dataplane/authserver/clients/redirect-uris.ts'
 
 const ALLOWED: readonly (readonly [registered: string, asked: string])[] = [
   ['http://127.0.0.1/cb', 'http://127.0.0.1:1/cb'],
@@ -48,10 +48,34 @@ const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
 ]
 
 test('a public client takes any port of a loopback address that it has registered', () => {
-  for (const [registered, asked] of ALLOWED) {
+  for (const [registered, asked] of ALLOWED)
     assert.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
-    assert.is(redirectIdentity(registered), redirectIdentity(asked))
-  }
+})
+
+test('only https to another computer leads to a web site', () => {
+  for (const uri of [
+    'https://app.example/cb',
+    'https://localhost.example/cb',
+    'https://127.example/cb',
+    'https://[2001:db8::1]/',
+  ])
+    assert.ok(isWebSite(uri), uri)
+  const others = [
+    'http://127.0.0.1:1/cb',
+    'cursor://app/cb',
+    'com.example:/cb',
+    'https://localhost/cb',
+    'https://LOCALHOST.:1/cb',
+  ]
+  const more = [
+    'https://a.localhost/',
+    'https://127.1/',
+    'https://[::1]/',
+    'https://[::ffff:127.0.0.1]/',
+    'https://0/',
+    'https://[::]/',
+  ]
+  for (const uri of [...others, ...more]) assert.not.ok(isWebSite(uri), uri)
 })
 
 test('everything else is as it was registered', () => {

@@ -2,14 +2,22 @@
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  startAuthServer,
+  TestClient,
+} from '../../../support/identity/auth-server.ts'
+
+/** Consent is remembered for web sites alone. */
+const SITE = 'https://app.example.com/cb'
 
 let server: AuthServerUnderTest
 let id: string
 let client: TestClient
 test.before(async () => {
   server = await startAuthServer({ providers: ['corp', 'files'] })
-  id = (await TestClient.register(server.issuer)).id
+  id = (await TestClient.register(server.issuer, { redirect_uris: [REDIRECT, SITE] })).id
 })
 // Each test has a browser of its own.
 test.before.each(() => {
@@ -114,13 +122,14 @@ test('an ID token of another client names nobody here', async () => {
 })
 
 test('prompt=consent asks a user who has allowed it before', async () => {
-  await client.login()
-  await client.login()
+  const site = { redirect_uri: SITE }
+  await client.login(site)
+  await client.login(site)
   assert.is(client.agent.questions.length, 1)
-  await client.login({ prompt: 'consent' })
+  await client.login({ ...site, prompt: 'consent' })
   assert.is(client.agent.questions.length, 2)
   client.agent.answer = 'deny'
-  assert.is((await client.authorize({ prompt: 'consent' })).get('error'), 'access_denied')
+  assert.is((await client.authorize({ ...site, prompt: 'consent' })).get('error'), 'access_denied')
 })
 
 test('prompt=none is nobody’s login, whoever has logged in before', async () => {

@@ -133,6 +133,19 @@ test('logins at a provider, pages that wait, and people who come later get throu
 
 const from = (address: string, cookie = '') => ({ 'x-forwarded-for': address, cookie })
 
+test('what is revoked while its login is under way is asked for again', async () => {
+  const { login, asked, requests } = start(1024 * KIB)
+  const browser: Browser = { id: 'b', address: '203.0.113.1' }
+  const first = await login.callback(answerOf(await login.decide(await asked(browser), true, browser)), browser)
+  if (first.kind !== 'done') throw new Error(first.kind)
+  const rest = { clientId: 'c', clientName: 'C', redirectUri: 'https://c.example/cb', scope: 's', resource: 'r' }
+  const begin = async () => login.begin({ uid: (await requests.open('s')) as string, request: 's', ...rest }, browser)
+  const [one, other] = [answerOf(await begin()), answerOf(await begin())]
+  assert.is((await login.callback(one, browser)).kind, 'done')
+  await login.forget(first.user.subject, 'c')
+  assert.is((await login.callback(other, browser)).kind, 'ask')
+})
+
 test('the same over HTTP, in a small container', async () => {
   const server = await startAuthServer({ gateway: { trustProxyHeaders: true }, memoryBytes: 64 * KIB * KIB })
   try {

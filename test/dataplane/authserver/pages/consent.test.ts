@@ -15,6 +15,8 @@ const QUESTION: ConsentQuestion = {
   gateway: 'acme-tools',
   client: { name: 'Claude Code', document: undefined },
   redirectUri: 'http://localhost:51234/callback',
+  isRemembered: false,
+  resource: 'https://tools.example.com/mcp',
   scopes: ['openid', 'offline_access', 'tools:call'],
   providers: ['login.example.com', 'github.com'],
   action: 'consent',
@@ -94,6 +96,7 @@ test('names the client, where its answer goes, the providers and what it asks fo
   assert.match(said, 'Allow Claude Code to use acme-tools?')
   assert.match(said, 'registered itself under this name, which nobody has checked')
   assert.match(said, 'a program on this computer localhost:51234')
+  assert.match(said, 'To use https://tools.example.com/mcp')
   assert.match(said, 'login.example.com, then github.com')
   assert.match(said, 'know who you are openid')
   assert.match(said, 'stay logged in while you are away offline_access')

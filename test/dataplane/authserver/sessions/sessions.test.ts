@@ -17,6 +17,8 @@ import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { buttonOf, SessionsPage } from './pages.ts'
 
+/** Consent is remembered for web sites alone. */
+const SITE = 'https://chat.example.com/cb'
 const PROVIDERS = ['corp', 'code']
 
 let server: AuthServerUnderTest
@@ -28,10 +30,13 @@ test.before(async () => {
   raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const backends = PROVIDERS.map((name) => injecting(name, raw.url, name))
   server = await startAuthServer({ providers: PROVIDERS, gateway: { backends } })
-  editor = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  editor = await TestClient.register(server.issuer, {
+    client_name: 'Editor',
+    redirect_uris: [REDIRECT, SITE],
+  })
   chat = await TestClient.register(server.issuer, {
     client_name: '<b>Chat</b>',
-    redirect_uris: [REDIRECT, 'https://chat.example.com/cb', 'https://chat.example.com/other'],
+    redirect_uris: [REDIRECT, SITE, 'https://chat.example.com/other'],
   })
 })
 test.after(async () => {
@@ -55,9 +60,10 @@ function become(user: string, agent: UserAgent): void {
 }
 
 /** Logs a client in through a browser. */
-async function logIn(client: TestClient, agent: UserAgent) {
-  const { url } = await agent.follow(client.authorizeUrl(), (at) => at.startsWith(REDIRECT))
-  return tokensOf(await client.exchange(new URL(url).searchParams.get('code') ?? ''))
+async function logIn(client: TestClient, agent: UserAgent, redirect = REDIRECT) {
+  const asked = client.authorizeUrl({ redirect_uri: redirect })
+  const { url } = await agent.follow(asked, (at) => at.startsWith(redirect))
+  return tokensOf(await client.exchange(new URL(url).searchParams.get('code') ?? '', { redirect_uri: redirect }))
 }
 
 const call = async (token: string, name = 'corp') =>
@@ -132,8 +138,8 @@ test('no page tells what names a login, a user or a token', async () => {
 
 test('revoking a client ends its login alone: 401, no refresh, and it is asked for again', async () => {
   const agent = browserOf('erin')
-  const ended = await logIn(editor, agent)
-  const kept = await logIn(chat, agent)
+  const ended = await logIn(editor, agent, SITE)
+  const kept = await logIn(chat, agent, SITE)
   const page = new SessionsPage(agent, server.issuer)
   const before = await page.signIn()
   const after = await page.send({ token: before.token, ...buttonOf(before, 'Revoke Editor') })
@@ -146,9 +152,9 @@ test('revoking a client ends its login alone: 401, no refresh, and it is asked f
   assert.ok(await works(kept.access_token))
   assert.ok((await tokensOf(await chat.refresh(kept.refresh_token))).access_token)
   const asked = agent.questions.length
-  await logIn(chat, agent)
+  await logIn(chat, agent, SITE)
   assert.is(agent.questions.length, asked, 'what was not revoked is remembered')
-  await logIn(editor, agent)
+  await logIn(editor, agent, SITE)
   assert.is(agent.questions.length, asked + 1)
 })
 

@@ -1,0 +1,69 @@
+/** What is remembered of what users have allowed, and how it is forgotten. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { CONSENT_S, createConsents } from '../../../../dataplane/authserver/login/consents.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+
+const [OLD, NEW] = ['an old secret of at least thirty-two bytes', 'a new secret of at least thirty-two bytes']
+const [HERE, THERE] = [{ id: 'this-browser' }, { id: 'that-browser' }]
+const ASKED = { clientId: 'c', redirectUri: 'https://c.example/cb', resource: 'https://r.example/mcp', scopes: ['a'] }
+const OTHER = { ...ASKED, clientId: 'other' }
+
+function start() {
+  let [now, secrets] = [1_000_000, [OLD]]
+  const consents = createConsents(createMemoryStore({ now: () => now }), () => keyedHash(secrets))
+  const pass = (ms: number) => void (now += ms)
+  const rotate = (...next: string[]) => void (secrets = next)
+  return { consents, pass, rotate }
+}
+
+test('who revokes a client is asked again in every browser, for that client alone', async () => {
+  const { consents } = start()
+  for (const browser of [HERE, THERE]) for (const asked of [ASKED, OTHER]) await consents.keep(browser, asked, 'alice')
+  await consents.forgetOf('bob', 'c')
+  assert.is(await consents.find(HERE, ASKED), 'alice')
+  await consents.forgetOf('alice', 'c')
+  for (const browser of [HERE, THERE]) {
+    assert.is(await consents.find(browser, ASKED), undefined)
+    assert.is(await consents.find(browser, OTHER), 'alice')
+  }
+  // What is allowed anew in one browser brings nothing back in the other one.
+  await consents.keep(HERE, ASKED, 'alice')
+  assert.is(await consents.find(HERE, ASKED), 'alice')
+  assert.is(await consents.find(THERE, ASKED), undefined)
+  await consents.forgetOf('alice')
+  for (const asked of [ASKED, OTHER]) assert.is(await consents.find(HERE, asked), undefined)
+})
+
+test('scopes that were revoked do not come back with others', async () => {
+  const { consents } = start()
+  await consents.keep(HERE, { ...ASKED, scopes: ['a', 'b'] }, 'alice')
+  await consents.forgetOf('alice', 'c')
+  await consents.keep(HERE, ASKED, 'alice')
+  assert.is(await consents.find(HERE, { ...ASKED, scopes: ['b'] }), undefined)
+})
+
+test('it is for one resource', async () => {
+  const { consents } = start()
+  await consents.keep(HERE, ASKED, 'alice')
+  assert.is(await consents.find(HERE, { ...ASKED, resource: 'https://other.example/mcp' }), undefined)
+})
+
+test('each use keeps it for another thirty days, through a change of secrets', async () => {
+  const { consents, pass, rotate } = start()
+  await consents.keep(HERE, ASKED, 'alice')
+  for (const secrets of [[OLD], [OLD, NEW], [NEW, OLD], [NEW]]) {
+    rotate(...secrets)
+    pass((CONSENT_S - 60) * 1000)
+    assert.is(await consents.find(HERE, ASKED), 'alice', secrets.join())
+    await consents.keep(HERE, ASKED, 'alice')
+  }
+  await consents.forgetOf('alice', 'c')
+  assert.is(await consents.find(HERE, ASKED), undefined)
+  await consents.keep(HERE, ASKED, 'alice')
+  pass(CONSENT_S * 1000 + 1)
+  assert.is(await consents.find(HERE, ASKED), undefined)
+})
+
+test.run()
