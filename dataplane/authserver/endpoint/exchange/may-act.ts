@@ -37,25 +37,39 @@ const refused = () => new OAuthError('invalid_request', 'Nobody may act for this
 
 function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named | undefined): boolean {
   if (issuer === undefined) return true
-  const { actorClaim, allowedActors, allowMayAct } = issuer.config
+  const { issuerUrl, actorClaim, allowedActors, allowMayAct } = issuer.config
   const { matchesActor } = issuer
   const stated = claims['may_act']
   // Whom the token names it names in any case; under `allowMayAct` that is also enough.
-  const isStated = stated !== undefined && [client, named].some((one) => one !== undefined && isNamed(stated, one))
+  const isStated = isNamed(stated, client, [client.iss, issuerUrl]) || isNamed(stated, named, [issuerUrl])
   if (stated !== undefined && !isStated) return false
   if (actorClaim !== undefined && named === undefined) return false
   if (allowMayAct && isStated) return true
   if (allowedActors === undefined && matchesActor === undefined) return !allowMayAct
   if (named === undefined) return false
-  const known = named.iss === issuer.config.issuerUrl ? named.sub : `${named.iss}#${named.sub}`
-  return allowedActors?.includes(known) !== false && matchesActor?.(named.claims) !== false
+  const isOwn = named.iss === issuerUrl
+  // A matcher is written for claims of this issuer: whose word it is that another one's claims say, it does not see.
+  if (allowedActors === undefined && !isOwn) return false
+  return allowedActors?.some((name) => isCalled(name, named, isOwn)) !== false && matchesActor?.(named.claims) !== false
 }
 
-function isNamed(stated: unknown, { iss, sub }: Actor): boolean {
-  if (typeof stated !== 'object' || stated === null) return false
+/**
+ * Whether `may_act` names somebody. One that names no issuer means somebody of the issuer of its token, or the client that
+ * brings that: anybody can be called the same at another issuer (RFC 8693 section 4.4). `homes`: what is meant then.
+ */
+function isNamed(stated: unknown, one: Actor | undefined, homes: readonly string[]): boolean {
+  if (typeof stated !== 'object' || stated === null || one === undefined) return false
   const { sub: who, iss: whose } = stated as Readonly<Record<string, unknown>>
-  return who === sub && (whose === undefined || whose === iss)
+  return who === one.sub && (whose === undefined ? homes.includes(one.iss) : whose === one.iss)
 }
+
+/** Whether a name of the configuration is that of an actor: `ISSUER#SUBJECT`, or the subject alone of one of this issuer. */
+function isCalled(name: string, { iss, sub }: Actor, isOwn: boolean): boolean {
+  return name === `${iss}#${sub}` || (isOwn && name === sub && !WITH_ISSUER.test(name))
+}
+
+/** An issuer is a URL without `#`, so the first one ends it. */
+const WITH_ISSUER = /^https?:\/\/[^#]*#/
 
 /** The actor that the subject's token names by a claim of its own. */
 function claimedActor({ claims, issuer }: PresentedToken): Named | undefined {

@@ -374,6 +374,49 @@ test('the issuer says who may act', async () => {
   await follow()
 })
 
+test('an actor is who its own issuer says it is', async () => {
+  const other = await startIdentityProvider()
+  try {
+    const twoIssuers = (more: Partial<Trusted>): Partial<AuthServerConfig> => ({
+      trustedIssuers: [
+        ...(trustedBy(more).trustedIssuers ?? []),
+        { issuerUrl: other.issuer, expectedAudience: AUDIENCE, allowedDelegateClients: ['bot'] },
+      ],
+    })
+    const isTaken = async (claims: object, actor: { mint: typeof other.mint }, sub: string) => {
+      const more = { actor_token: await actor.mint({ aud: AUDIENCE, sub, group: 'agents' }), actor_token_type: JWT }
+      return (await exchange(agent, await mint(claims), { resource: OTHER, ...more })).status === 200
+    }
+    await follow(twoIssuers({}))
+    const may_act = { sub: 'service' }
+    assert.ok(await isTaken({ may_act }, idp, 'service'))
+    assert.not(await isTaken({ may_act }, other, 'service'))
+    assert.ok(await isTaken({ may_act: { ...may_act, iss: other.issuer } }, other, 'service'))
+    assert.not(await isTaken({ may_act: { ...may_act, iss: other.issuer } }, idp, 'service'))
+    await follow(twoIssuers({ allowMayAct: true }))
+    assert.not(await isTaken({ may_act }, other, 'service'))
+    assert.ok(await isTaken({ may_act }, idp, 'service'))
+    const foreign = `${other.issuer}#service`
+    await follow(twoIssuers({ allowedActors: [foreign, 'team#web'] }))
+    assert.ok(await isTaken({}, other, 'service'))
+    assert.not(await isTaken({}, idp, foreign))
+    assert.ok(await isTaken({}, idp, 'team#web'))
+    assert.not(await isTaken({}, other, 'team#web'))
+    await follow(twoIssuers({ allowedActors: [`${idp.issuer}#${foreign}`] }))
+    assert.ok(await isTaken({}, idp, foreign))
+    assert.not(await isTaken({}, other, 'service'))
+    const actorMatcher = 'claims.group == "agents"'
+    await follow(twoIssuers({ actorMatcher }))
+    assert.ok(await isTaken({}, idp, 'service'))
+    assert.not(await isTaken({}, other, 'service'))
+    await follow(twoIssuers({ actorMatcher, allowedActors: [foreign] }))
+    assert.ok(await isTaken({}, other, 'service'))
+  } finally {
+    await follow()
+    await other.close()
+  }
+})
+
 test('a chain of actors is cut where it grows too long, and what is no actor ends it', async () => {
   let act: object = { sub: 'first' }
   for (let index = 0; index < 30; index++) act = { sub: `a${index}`, act }
