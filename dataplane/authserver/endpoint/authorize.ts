@@ -13,6 +13,7 @@ import type { Front, FrontContext } from './front.ts'
 import { OAuthError } from './oauth-error.ts'
 import { problemPage } from './problem-page.ts'
 import { redirect } from './redirect.ts'
+import { refusedRequest } from './refused-request.ts'
 import { traceOf } from './telemetry/login-trace.ts'
 
 /** More than any client needs; the library parses it all. */
@@ -48,24 +49,12 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
   const times = timesOf(c.req.url.length, LARGE_QUERY)
   if (!front.logins.take(front.addressOf(c.env.incoming), times)) return problemPage(front, c, 'busy')
   const parameters = normalized(front, query, client)
-  if (parameters instanceof OAuthError) {
-    refused(c, parameters.code)
-    return redirectError(front, query, parameters)
-  }
+  if (parameters instanceof OAuthError) return refusedRequest(front, c, errorLocation(front, query, parameters))
   const inner = await front.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })
   const uid = loginUidOf(inner.location)
-  if (uid === undefined) {
-    if (inner.location === undefined) return problemPage(front, c, 'parameters')
-    refused(c, new URL(inner.location).searchParams.get('error') ?? undefined)
-    return redirect(inner.location)
-  }
+  if (uid === undefined)
+    return inner.location === undefined ? problemPage(front, c, 'parameters') : refusedRequest(front, c, inner.location)
   return begin(front, c, { uid, request: parameters.toString() }, client)
-}
-
-/** Notes what a client is told whose user has not been asked anything. */
-function refused(c: FrontContext, error: string | undefined): void {
-  c.set('error', error)
-  c.var.record?.refused(error)
 }
 
 /** The parameters as the library gets them: each once, and with scopes that there are. */
@@ -124,13 +113,13 @@ function conditionsIn({ prompt, max_age: maxAge, id_token_hint: hint }: LibraryI
   }
 }
 
-/** Tells the client of an error, with our issuer (RFC 9207 section 2). Its redirect URI has been checked. */
-function redirectError({ settings }: Front, query: URLSearchParams, { code, message }: OAuthError): Response {
+/** Where the client is told of an error, with our issuer (RFC 9207 section 2). Its redirect URI has been checked. */
+function errorLocation({ settings }: Front, query: URLSearchParams, { code, message }: OAuthError): string {
   const url = new URL(query.get('redirect_uri') as string)
   const state = query.getAll('state')
   url.searchParams.set('error', code)
   url.searchParams.set('error_description', message)
   if (state.length === 1) url.searchParams.set('state', state[0] as string)
   url.searchParams.set('iss', settings.issuer)
-  return redirect(url.href)
+  return url.href
 }

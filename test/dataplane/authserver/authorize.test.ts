@@ -20,7 +20,13 @@ let client: TestClient
 test.before(async () => {
   server = await startAuthServer()
   client = await TestClient.register(server.issuer, {
-    redirect_uris: [REDIRECT, 'http://localhost/cb?x=1', 'https://app.example/cb', 'cursor://anysphere/cb'],
+    redirect_uris: [
+      REDIRECT,
+      'http://localhost/cb?x=1',
+      'https://app.example/cb',
+      'cursor://anysphere/cb',
+      'https://localhost.example/cb',
+    ],
   })
 })
 test.after(() => server.close())
@@ -135,6 +141,35 @@ test('what else is wrong is told to the client, at its own port, with its state 
     assert.is(answer.get('iss'), server.issuer)
     assert.is(answer.get('code'), null)
   }
+})
+
+test('nobody is sent on to a site or an app by a link that is refused: a page comes first', async () => {
+  for (const redirect of ['https://app.example/cb', 'cursor://anysphere/cb', 'https://localhost.example/cb'])
+    for (const [changes, code] of [
+      [{ scope: 'unknown' }, 'invalid_scope'],
+      [{ response_type: 'token' }, 'unsupported_response_type'],
+      [{ response_mode: 'form_post' }, 'invalid_request'],
+      [{ response_mode: 'fragment' }, 'invalid_request'],
+      [{ code_challenge: undefined }, 'invalid_request'],
+      [{ resource: 'https://other.example/mcp' }, 'invalid_target'],
+      [{ request: 'eyJ' }, 'request_not_supported'],
+      [{ prompt: 'none' }, 'login_required'],
+      [{ max_age: 'x' }, 'invalid_request'],
+    ] as const) {
+      const url = client.authorizeUrl({ state: '"><b>', ...changes, redirect_uri: redirect })
+      const response = await client.agent.get(url)
+      const page = await response.text()
+      assert.is(response.status, 400, url)
+      assert.is(response.headers.get('location'), null, url)
+      assert.is(response.headers.get('refresh'), null)
+      const link = /<a href="([^"]+)" rel="noreferrer">go on to <bdi>([^<]+)</.exec(page)
+      const to = new URL((link?.[1] ?? '').replaceAll('&amp;', '&').replace('#', '?'))
+      assert.ok(to.href.startsWith(redirect), to.href)
+      assert.is(to.searchParams.get('error'), code, url)
+      assert.is(to.searchParams.get('state'), '"><b>')
+      assert.match(link?.[2] ?? '', redirect.startsWith('https:') ? new URL(redirect).host : 'cursor:')
+      assert.match(page, code)
+    }
 })
 
 test('a parameter that comes twice is refused', async () => {
