@@ -1,3 +1,4 @@
+import { type Returning, redirectUriOf } from '../../dataplane/config/authserver/provider.ts'
 import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
 
 /** Where a provider without metadata is asked for what. */
@@ -93,6 +94,8 @@ function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
   const providers = server['upstreamProviders']
   const issuer = textOf(server, 'issuer')
   if (!Array.isArray(providers) || issuer === undefined) return []
+  // As far as they are written down: nothing of a manifest has been checked here.
+  const written = { issuer, upstreamProviders: providers.filter(isFields) as unknown as readonly Returning[] }
   return providers.filter(isFields).flatMap((provider) => {
     const isOAuth2 = isFields(provider['oauth2Config'])
     const block = isOAuth2 ? 'oauth2Config' : 'oidcConfig'
@@ -111,7 +114,7 @@ function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
         allowedBy: `${block}.allowPrivateIPs`,
         scopes: scopes.length === 0 && !isOAuth2 ? ['openid', 'offline_access'] : scopes,
         audiences: [],
-        redirectUri: textOf(config, 'redirectUri') ?? `${issuer}/oauth/callback`,
+        redirectUri: redirectUriOf(written, provider as unknown as Returning),
       },
     ]
   })

@@ -41,11 +41,19 @@ const lasting =
     return answer
   }
 
+const CALLBACK = '/oauth/callback'
+
+/** Where providers send browsers back to: together, and those of one provider each. */
+const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] => [
+  CALLBACK,
+  ...[...callbackNames.values()].flatMap((name) => (name === undefined ? [] : [`${CALLBACK}/${name}`])),
+]
+
 /** Visited by people, in their browser. */
 const VISITED: Readonly<Record<string, Endpoint>> = {
   '/oauth/authorize': authorize,
   '/oauth/login': login,
-  '/oauth/callback': callback,
+  [CALLBACK]: callback,
   '/oauth/sessions': sessions,
   '/oauth/account': account,
   '/oauth/link': linkPage,
@@ -58,11 +66,16 @@ const POSTED: Readonly<Record<string, Endpoint>> = {
   '/oauth/link': link,
 }
 
+/** Where an endpoint is served: below the issuer's path, and bare. */
+const placesOf = (settings: Front['settings'], path: string): readonly string[] => {
+  const paths = path === CALLBACK ? callbackPaths(settings) : [path]
+  return [...new Set(paths.flatMap((one) => [one, settings.issuerPath + one]))]
+}
+
 /** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
 export function authServerApp(front: Front): Hono<FrontEnv> {
   const app = new Hono<FrontEnv>()
-  const { issuerPath } = front.settings
-  const below = (path: string) => [...new Set([path, issuerPath + path])]
+  const below = (path: string) => placesOf(front.settings, path)
 
   app.use(async (c, next) => {
     const held = new Lease(c.env.share)
@@ -116,7 +129,7 @@ async function recorded(front: Front, c: FrontContext, next: Next): Promise<void
   const { audit, settings, provider } = front
   const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
   const options = { audit, issuer: settings.issuer, requestId: c.var.request.id, provider }
-  const record = new RequestRecord(options, c.env.incoming, `${method} ${ownPath(settings, c.req.path)}`)
+  const record = new RequestRecord(options, c.env.incoming, `${method} ${routeOf(settings, c.req.path)}`)
   c.set('record', record)
   await next()
   // What is answered stands, whatever becomes of the log.
@@ -146,9 +159,19 @@ export function isServed(settings: Front['settings'], path: string): boolean {
   const isEndpoint = [DOCUMENTS, CALLED, VISITED, POSTED].some(
     (part) => Object.hasOwn(part, path) || Object.hasOwn(part, own),
   )
-  return isEndpoint || metadataPaths(settings).includes(path)
+  return (
+    isEndpoint ||
+    metadataPaths(settings).includes(path) ||
+    callbackPaths(settings).some((one) => one === path || one === own)
+  )
 }
 
 /** A path below the issuer. */
 const ownPath = ({ issuerPath }: Front['settings'], path: string): string =>
   path.startsWith(`${issuerPath}/`) ? path.slice(issuerPath.length) : path
+
+/** The path below the issuer that an endpoint is known by: one for the callbacks of all providers. */
+function routeOf(settings: Front['settings'], path: string): string {
+  const own = ownPath(settings, path)
+  return callbackPaths(settings).includes(own) ? CALLBACK : own
+}

@@ -15,9 +15,10 @@ const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error
 
 /** Where providers send browsers back to. */
 export async function callback(front: Front, c: FrontContext): Promise<Response> {
-  const query = new URL(c.req.url).searchParams
+  const { searchParams: query, pathname } = new URL(c.req.url)
   if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
-  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c), found(c)))
+  const at = /\/oauth\/callback\/([^/]+)$/.exec(pathname)?.[1]
+  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c), found(c), at))
 }
 
 /** Takes who has come back to a login of theirs: that is noted, and the request belongs to the one that began the login. */

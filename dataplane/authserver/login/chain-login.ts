@@ -26,6 +26,8 @@ interface ChainLoginOptions {
   readonly upstreams: readonly Upstream[]
   /** Name of the one that says who the user is. */
   readonly primary: string
+  /** What names a provider at the end of its callback's path, by the provider's name; absent: nothing does. */
+  readonly callbackNames?: ReadonlyMap<string, string | undefined>
   /** Names of those that a login does not visit; absent: none. */
   readonly onDemand?: ReadonlySet<string>
   readonly store: RecordStore
@@ -140,6 +142,7 @@ export class ChainLogin implements Login {
     parameters: URLSearchParams,
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
+    at?: string,
   ): Promise<LoginStep> {
     const state = parameters.get('state')
     if (state === null || (!parameters.has('code') && !parameters.has('error'))) return { kind: 'refused' }
@@ -147,7 +150,9 @@ export class ChainLogin implements Login {
     if (underway === undefined) return { kind: 'refused' }
     const { purpose, uid, upstream: provider, trace } = underway
     onFound?.({ purpose, uid, provider, ...(trace !== undefined && { trace }) })
-    const step = await this.#goOn(parameters, browser, { ...underway, state })
+    // Somebody else's code: it must not go to the provider that this login is at (mix-up, RFC 9700 section 4.4).
+    const isMixedUp = this.#options.callbackNames?.get(provider) !== at
+    const step = await this.#goOn(parameters, isMixedUp ? undefined : browser, { ...underway, state })
     if (step.kind !== 'respond') this.#options.loginsUnderWay?.end(uid)
     return step
   }

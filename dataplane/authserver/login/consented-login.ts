@@ -112,8 +112,8 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
       if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid, error: 'access_denied' }
       return goOn({ ...authorization, uid }, browser)
     },
-    async callback(parameters, browser, onFound) {
-      const step = await login.callback(parameters, browser, onFound)
+    async callback(parameters, browser, onFound, at) {
+      const step = await login.callback(parameters, browser, onFound, at)
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },

@@ -103,12 +103,13 @@ export interface Login {
   pass(course: Course, browser: Browser): Promise<LoginStep>
   /**
    * What a provider has sent a browser back with; parameters that came more than once are not among them. `onFound` is told
-   * which login that belongs to.
+   * which login that belongs to. `at`: what names a provider in the path that the browser has come back to.
    */
   callback(
     parameters: URLSearchParams,
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
+    at?: string,
   ): Promise<LoginStep>
   close(): Promise<void>
 }

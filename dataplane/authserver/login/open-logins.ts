@@ -36,11 +36,11 @@ export function openLogins(
   config: AuthServerConfig,
   { upstreams, settings, grants, revocations, ...parts }: LoginParts,
 ): { readonly login: ConsentedLogin; readonly loginLinks: LoginLinks } {
-  const { issuer, grantS, freshGrantS, linkEndpoint } = settings
+  const { issuer, grantS, freshGrantS, linkEndpoint, callbackNames } = settings
   const times = { loginS: LOGIN_TIME_S, keepS: freshGrantS }
   const primary = primaryOf(config)?.name ?? ''
   const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
-  const chain = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, onDemand })
+  const chain = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, onDemand, callbackNames })
   const forgetTokens = (login: string) => parts.tokens.removeLogin(login)
   const login = consentedLogin({ ...parts, ...times, login: chain, forgetTokens })
   const places = { primary, onDemand, url: linkEndpoint }

@@ -1,6 +1,6 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
-import { isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
+import { callbackNameOf, isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
 import type { UpstreamProviderConfig } from '../../config/authserver/upstream.ts'
 import { lifespanBounds } from '../../config/check/auth-server.ts'
 
@@ -52,6 +52,8 @@ export interface Settings {
   /** Clients may be known by a metadata document. */
   readonly acceptsDocuments: boolean
   readonly providers: readonly ShownProvider[]
+  /** What names a provider at the end of its callback's path; undefined where nothing does. */
+  readonly callbackNames: ReadonlyMap<string, string | undefined>
   /** The one that says who users are. */
   readonly primary: ShownProvider
   /** Hosts of the providers that every login passes, in order. */
@@ -83,8 +85,9 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     [own.resource, own.audience],
   ])
   const authorizationEndpoint = `${base}/oauth/authorize`
+  const callbacks = config.upstreamProviders.map((provider) => redirectUriOf(config, provider))
   // All have one host; the path below it is the first one's.
-  const [callback = issuer] = config.upstreamProviders.map((provider) => redirectUriOf(issuer, provider))
+  const callback = (callbacks[0] ?? issuer).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const required = config.upstreamProviders.filter((provider) => !isOnDemand(provider))
   const isOnlyOwn = new Set(audiences.values()).size === 1
@@ -109,6 +112,9 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     defaultResource: isOnlyOwn ? own.resource : undefined,
     allowConfidential: config.allowConfidentialClientRegistration === true,
     providers: config.upstreamProviders.map(shownProvider),
+    callbackNames: new Map(
+      config.upstreamProviders.map(({ name }, index) => [name, callbackNameOf(callbacks[index] ?? '')]),
+    ),
     primary: shownProvider(primaryOf(config) ?? (config.upstreamProviders[0] as UpstreamProviderConfig)),
     providerHosts: required.map((provider) => loginUrlOf(provider).host),
     linkEndpoint: callback.replace(/\/callback$/, '/link'),

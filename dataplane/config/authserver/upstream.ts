@@ -44,7 +44,11 @@ const userInfo = (description: string) =>
 
 const common = {
   scopes: scopes('Scopes that are asked for.'),
-  redirectUri: Type.Optional(url('Callback; absent: `{issuer}/oauth/callback`.')),
+  redirectUri: Type.Optional(
+    url(
+      'Callback; absent: `{issuer}/oauth/callback`, or with several `oauth2` providers `{issuer}/oauth/callback/{name}`.',
+    ),
+  ),
   additionalAuthorizationParams: texts('Further parameters of the authorization request.', 16, 2048),
   caBundleFile: Type.Optional(text('PEM file of CAs trusted for the provider, besides the system’s.')),
   allowPrivateIPs: Type.Optional(

@@ -58,8 +58,9 @@ export interface SetupOptions {
 /** Puts a configuration in force; `before` gives what need not be built anew. */
 export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, before?: Setup): Setup {
   const { config, hash, directory } = loaded
-  const { issuer, authorizationEndpointBaseUrl, upstreamProviders = [] } = config.authServer ?? {}
-  const callbacks = upstreamProviders.map((provider) => redirectUriOf(issuer ?? '', provider))
+  const { authServer } = config
+  const { issuer, authorizationEndpointBaseUrl, upstreamProviders = [] } = authServer ?? {}
+  const callbacks = authServer ? upstreamProviders.map((provider) => redirectUriOf(authServer, provider)) : []
   const urls = [config.resourceUrl, options.listenerUrl, issuer, authorizationEndpointBaseUrl, ...callbacks]
   const names = hostNames(urls, config.allowedHosts)
   const publicUrlOf = publicUrls(config, options.listenerUrl, names)

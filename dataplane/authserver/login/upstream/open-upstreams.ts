@@ -8,18 +8,18 @@ import { type ObserveProvider, type WatchedUpstream, watchedUpstream } from './w
 
 /** The providers of a configuration, in its order. Nothing is asked of them yet. */
 export const openUpstreams = (
-  { issuer, upstreamProviders }: AuthServerConfig,
+  config: AuthServerConfig,
   directory: string,
   { observe, ...registrations }: RegistrationStore & { readonly observe: ObserveProvider },
 ): readonly WatchedUpstream[] =>
-  upstreamProviders.map((provider) => {
+  config.upstreamProviders.map((provider) => {
     const { name, oidcConfig: oidc, oauth2Config: oauth2 } = provider
-    const redirectUri = redirectUriOf(issuer, provider)
+    const redirectUri = redirectUriOf(config, provider)
     if (oidc !== undefined)
       return watchedUpstream(oidcUpstream({ name, config: oidc, directory, redirectUri }), observe)
     if (oauth2 === undefined) throw new Error(`the provider ${name} is described by nothing`)
     const own = originsOf(provider)
-    const others = upstreamProviders.flatMap(originsOf).filter((origin) => !own.includes(origin))
+    const others = config.upstreamProviders.flatMap(originsOf).filter((origin) => !own.includes(origin))
     const options = { name, config: oauth2, directory, redirectUri, others, registrations }
     return watchedUpstream(oauth2Upstream(options), observe)
   })

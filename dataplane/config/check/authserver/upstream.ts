@@ -28,10 +28,11 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 
 /** What is wrong with a provider, which stands at the pointer `at`. */
 export function upstreamFindings(
-  { type, oidcConfig, oauth2Config }: UpstreamProviderConfig,
+  provider: UpstreamProviderConfig,
   at: string,
   server: AuthServerConfig,
 ): readonly Finding[] {
+  const { type, oidcConfig, oauth2Config } = provider
   const blocks = { oidc: oidcConfig, oauth2: oauth2Config }
   return [
     ...Object.entries(blocks)
@@ -40,12 +41,13 @@ export function upstreamFindings(
         pointer: `${at}/${name}Config`,
         message: `must be set when type is ${name}, and only then`,
       })),
-    ...(oidcConfig === undefined ? [] : oidcFindings(oidcConfig, `${at}/oidcConfig`, server)),
-    ...(oauth2Config === undefined ? [] : oauth2Findings(oauth2Config, `${at}/oauth2Config`, server)),
+    ...(oidcConfig === undefined ? [] : oidcFindings(oidcConfig, `${at}/oidcConfig`)),
+    ...(oauth2Config === undefined ? [] : oauth2Findings(oauth2Config, `${at}/oauth2Config`)),
+    ...commonFindings(oidcConfig ?? oauth2Config ?? {}, `${at}/${type}Config`, provider, server),
   ]
 }
 
-const oidcFindings = (config: OidcUpstreamConfig, at: string, server: AuthServerConfig): readonly Finding[] => [
+const oidcFindings = (config: OidcUpstreamConfig, at: string): readonly Finding[] => [
   ...issuerFindings(
     { ...config, issuer: config.issuerUrl, allowPrivateIP: config.allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
     at,
@@ -54,10 +56,9 @@ const oidcFindings = (config: OidcUpstreamConfig, at: string, server: AuthServer
   ...(config.userInfoOverride === undefined
     ? []
     : userInfoFindings(config.userInfoOverride, `${at}/userInfoOverride`, config)),
-  ...commonFindings(config, at, server),
 ]
 
-function oauth2Findings(config: OAuth2UpstreamConfig, at: string, server: AuthServerConfig): readonly Finding[] {
+function oauth2Findings(config: OAuth2UpstreamConfig, at: string): readonly Finding[] {
   const { authorizationEndpoint, tokenEndpoint, userInfo, identityFromToken } = config
   return [
     ...loginPageFindings(authorizationEndpoint, `${at}/authorizationEndpoint`, config),
@@ -67,7 +68,6 @@ function oauth2Findings(config: OAuth2UpstreamConfig, at: string, server: AuthSe
     ...(userInfo !== undefined && identityFromToken !== undefined
       ? [{ pointer: `${at}/userInfo`, message: 'has no place beside identityFromToken, which says who the user is' }]
       : []),
-    ...commonFindings(config, at, server),
   ]
 }
 
@@ -142,13 +142,9 @@ function userInfoFindings(
 }
 
 /** A callback brings codes, and its host has the cookie that binds a login to its browser: one host for all. */
-function callbackFindings(
-  callback: URL,
-  pointer: string,
-  { issuer, upstreamProviders, insecureAllowHTTP }: AuthServerConfig,
-): readonly Finding[] {
-  const others = upstreamProviders.map((provider) => URL.parse(redirectUriOf(issuer, provider))?.host)
-  const isSecure = callback.protocol === 'https:' || isLoopback(callback) || insecureAllowHTTP === true
+function callbackFindings(callback: URL, pointer: string, server: AuthServerConfig): readonly Finding[] {
+  const others = server.upstreamProviders.map((provider) => URL.parse(redirectUriOf(server, provider))?.host)
+  const isSecure = callback.protocol === 'https:' || isLoopback(callback) || server.insecureAllowHTTP === true
   return [
     ...(isSecure
       ? []
@@ -160,26 +156,45 @@ function callbackFindings(
   ]
 }
 
+/** A provider of OAuth 2 does not say whose code a callback brings: two of them at one callback can be mixed up. */
+function sharedFindings(
+  redirectUri: string,
+  pointer: string,
+  { name, oauth2Config }: UpstreamProviderConfig,
+  server: AuthServerConfig,
+): readonly Finding[] {
+  if (oauth2Config === undefined) return []
+  const other = server.upstreamProviders.find(
+    (one) => one.oauth2Config !== undefined && one.name !== name && redirectUriOf(server, one) === redirectUri,
+  )
+  return other === undefined
+    ? []
+    : [{ pointer, message: `must not be that of the oauth2 provider ${other.name}, whose codes could be sent here` }]
+}
+
 function commonFindings(
   {
     redirectUri,
     additionalAuthorizationParams = {},
   }: Pick<OAuth2UpstreamConfig, 'redirectUri' | 'additionalAuthorizationParams'>,
   at: string,
+  provider: UpstreamProviderConfig,
   server: AuthServerConfig,
 ): readonly Finding[] {
   const callback = redirectUri === undefined ? null : URL.parse(redirectUri)
+  const ends = ['/oauth/callback', `/oauth/callback/${provider.name}`]
   return [
     ...(redirectUri === undefined ? [] : urlFindings(redirectUri, `${at}/redirectUri`)),
-    ...(callback !== null && !callback.pathname.endsWith('/oauth/callback')
+    ...(callback !== null && !ends.some((end) => callback.pathname.endsWith(end))
       ? [
           {
             pointer: `${at}/redirectUri`,
-            message: 'its path must end with /oauth/callback, where callbacks are served',
+            message: `its path must end with /oauth/callback or ${ends[1]}, where callbacks are served`,
           },
         ]
       : []),
     ...(callback === null ? [] : callbackFindings(callback, `${at}/redirectUri`, server)),
+    ...(redirectUri === undefined ? [] : sharedFindings(redirectUri, `${at}/redirectUri`, provider, server)),
     ...Object.keys(additionalAuthorizationParams)
       .filter((name) => RESERVED_PARAMS.has(name))
       .map((name) => ({

@@ -1,4 +1,6 @@
 /** Users log in at providers that speak OAuth 2 alone, each in its own way. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -93,10 +95,10 @@ test('GitHub: numeric ids, a secret in the form, errors at 200', () =>
     assert.is(decodeJwt((await client.login()).access_token).sub, claims.sub)
     provider.user = '1002'
     assert.is.not(decodeJwt((await client.login()).access_token).sub, claims.sub)
-    // The way that was found is kept. Another person at the same browser is asked anew, and so logs in twice.
+    // The way that was found is kept.
     assert.equal(
       provider.asked.map(({ way }) => way),
-      ['basic', 'post', 'post', 'post', 'post'],
+      ['basic', 'post', 'post', 'post'],
     )
     provider.user = undefined
     assert.is((await client.authorize()).get('error'), 'access_denied')
@@ -190,6 +192,44 @@ test('public clients send their id; answers as forms are read', () =>
       assert.equal([...new Set(provider.asked.slice(-1).map(({ way }) => way))], ['none'])
     },
   ))
+
+test('with several providers each has a callback of its own, where the code of no other one is taken', async () => {
+  const hostile = await startOAuth2Provider()
+  const server = await startAuthServer({
+    authServer: {
+      upstreamProviders: [
+        oauth2Upstream('honest', provider, { userInfo: { endpointUrl: `${provider.url}/user` } }),
+        oauth2Upstream('hostile', hostile, { clientSecretFile: 'hostile-secret' }),
+      ],
+    },
+    async prepare(directory) {
+      await writeSecret(directory, provider)
+      await writeFile(join(directory, 'hostile-secret'), hostile.client.secret)
+    },
+  })
+  try {
+    const client = await TestClient.register(server.issuer)
+    assert.ok((await client.login()).access_token)
+    const callbacks = [provider, hostile].map(({ authorizations: [one] }) => one?.get('redirect_uri') ?? '')
+    assert.equal(callbacks, [`${server.issuer}/oauth/callback/honest`, `${server.issuer}/oauth/callback/hostile`])
+    const codes = hostile.asked.length
+    for (const path of ['/honest', '', '/unknown', '/hostile/', '/HOSTILE']) {
+      // The hostile provider sends the browser on to the honest one, with the state of a login of its own.
+      const { url } = await client.agent.follow(client.authorizeUrl(), (at) =>
+        at.startsWith(`${hostile.url}/authorize`),
+      )
+      const state = new URL(url).searchParams.get('state') ?? ''
+      const back = await client.agent.get(`${server.issuer}/oauth/callback${path}?state=${state}&code=the-honest-one`)
+      assert.ok(back.status === 400 || back.status === 404, `${path}: ${back.status}`)
+      assert.is(back.headers.get('location'), null)
+    }
+    assert.is(hostile.asked.length, codes)
+    assert.ok((await client.login()).access_token)
+  } finally {
+    await server.close()
+    await hostile.close()
+  }
+})
 
 test('where nothing says who the user is each login is a user of its own, and is asked each time', () =>
   withGateway({}, {}, async (server, client) => {

@@ -39,6 +39,7 @@ const good: readonly UpstreamProviderConfig[] = [
   oidc({ userInfoOverride: USER_INFO, subjectClaim: 'oid' }),
   oidc({ redirectUri: 'https://cb.example.com/x/oauth/callback' }),
   oidc({ redirectUri: 'http://localhost:7000/oauth/callback' }),
+  oauth2({ redirectUri: 'https://tools.example.com/oauth/callback/code' }),
 ]
 
 const wrong: readonly [UpstreamProviderConfig, string, string][] = [
@@ -76,6 +77,7 @@ const wrong: readonly [UpstreamProviderConfig, string, string][] = [
     'allowPrivateIPs',
   ],
   [oauth2({ redirectUri: 'https://tools.example.com/elsewhere' }), '/oauth2Config/redirectUri', 'must end with'],
+  [oauth2({ redirectUri: 'https://tools.example.com/oauth/callback/x' }), '/oauth2Config/redirectUri', 'must end with'],
   [oauth2({ clientId: undefined }), '/oauth2Config/clientId', 'without dcrConfig'],
   [oauth2({ dcrConfig: DCR }), '/oauth2Config/clientId', 'without dcrConfig'],
   [
@@ -126,6 +128,21 @@ test('what is wrong is told where it stands', () => {
     const found = findings.find((one) => one.pointer === pointer)
     assert.match(found?.message ?? JSON.stringify(findings), text)
   }
+})
+
+test('two oauth2 providers do not share a callback', () => {
+  const shared = { redirectUri: 'https://tools.example.com/oauth/callback' }
+  const findingsOf = (...providers: readonly UpstreamProviderConfig[]) => {
+    const server = { ...SERVER, upstreamProviders: [...providers] }
+    return providers.flatMap((one) => upstreamFindings(one, one.name, server)).map(({ pointer }) => pointer)
+  }
+  const named = (name: string, more: object) => ({ ...oauth2(more), name })
+  assert.equal(findingsOf(named('a', shared), named('b', shared)), [
+    'a/oauth2Config/redirectUri',
+    'b/oauth2Config/redirectUri',
+  ])
+  assert.equal(findingsOf(named('a', shared), named('b', {})), [])
+  assert.equal(findingsOf(named('a', shared), oidc(shared)), [])
 })
 
 test.run()
