@@ -40,7 +40,7 @@ export interface AuditEvent {
 export interface AuditLog {
   /** Most bytes of a request that are written; 0 where none are. */
   readonly requestBytes: number
-  /** The same of an answer. */
+  /** Most bytes of an answer that are looked at, which is more than are written: a secret may be cut. 0 where none are. */
   readonly responseBytes: number
   /** Whether a tool's error result is an outcome of its own. */
   readonly tellsApplicationErrors: boolean

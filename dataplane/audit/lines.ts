@@ -9,7 +9,7 @@ import type { Caller } from '../identity/caller.ts'
 import { withoutCredentials } from '../server/credential-text.ts'
 import { uniqueId } from '../server/unique-id.ts'
 import type { AuditEvent, AuditedRequest, AuditLog, AuditTarget } from './event.ts'
-import { maskedJson } from './masked-json.ts'
+import { LOOK_AHEAD, maskedJson } from './masked-json.ts'
 import { sourceAddress } from './source-address.ts'
 import { cut, LONGEST_TEXT, subjectOf } from './subject.ts'
 
@@ -44,7 +44,7 @@ export class AuditLines implements AuditLog {
     this.#subjects = new Subjects(settings.maxDelegationDepth ?? DEFAULT_DELEGATION_DEPTH)
     this.#dataBytes = maxDataSize
     this.requestBytes = includeRequestData === true ? maxDataSize : 0
-    this.responseBytes = includeResponseData === true ? maxDataSize : 0
+    this.responseBytes = includeResponseData === true && maxDataSize > 0 ? maxDataSize + LOOK_AHEAD : 0
     this.tellsApplicationErrors = settings.detectApplicationErrors ?? true
     this.#only = settings.eventTypes && new Set(settings.eventTypes)
     this.#without = new Set(settings.excludeEventTypes)
@@ -113,11 +113,13 @@ export class AuditLines implements AuditLog {
   #dataOf({ request, response }: NonNullable<AuditEvent['data']>): object {
     const sent = request === undefined ? undefined : maskedJson(request, this.#dataBytes)
     const answered = response === undefined ? undefined : maskedJson(response, this.#dataBytes)
+    // As much as is recorded of an answer may all be masked, and so written.
+    const isMore = response !== undefined && Buffer.byteLength(response) > this.responseBytes
     return {
       request: sent?.text,
       request_cut: sent?.isCut || undefined,
       response: answered?.text,
-      response_cut: answered?.isCut || undefined,
+      response_cut: answered?.isCut || isMore || undefined,
     }
   }
 }

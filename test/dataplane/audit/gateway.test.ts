@@ -18,6 +18,15 @@ const alice = {
 }
 const eve = { sub: 'eve' }
 const SECRETS = /hunter2/
+/** A structured result that repeats as text, beside a text that is no JSON. */
+const REPEATED = JSON.stringify({
+  resultType: 'complete',
+  content: [
+    { type: 'text', text: JSON.stringify({ city: 'Basel', password: 'hunter2' }) },
+    { type: 'text', text: 'city: Basel\npassword: hunter2' },
+  ],
+  structuredContent: { city: 'Basel', password: 'hunter2' },
+})
 
 let file: AuditFile
 let backend: RawServer
@@ -30,11 +39,12 @@ test.before(async () => {
   const results: Readonly<Record<string, string>> = {
     good: '{"resultType":"complete","content":[{"type":"text","text":"fine"}],"token":"hunter2"}',
     bad: '{"resultType":"complete","content":[],"isError":true}',
+    repeated: REPEATED,
     large: `{"resultType":"complete","content":[{"type":"text","text":"${'isError:true '.repeat(100_000)}"}],"isError":true}`,
   }
   backend = await startRawServer({
     era: 'modern',
-    tools: [tool('good'), tool('bad'), tool('large'), tool('broken')],
+    tools: [tool('good'), tool('bad'), tool('large'), tool('broken'), tool('repeated')],
     call: (request) => {
       const name = String(request.message.params?.['name'])
       return name === 'broken'
@@ -48,7 +58,7 @@ test.before(async () => {
     { role: 'proxy', audit: settings() },
   )
   const { gateway } = guarded
-  await eventually('the tools are there', async () => (await gateway.status()).backends[0]?.tools === 4)
+  await eventually('the tools are there', async () => (await gateway.status()).backends[0]?.tools === 5)
 })
 test.after(async () => {
   await guarded?.close()
@@ -231,6 +241,28 @@ test('what was sent and answered is written where that is wanted, masked and cut
   assert.is(Buffer.byteLength(String(large?.data?.response)), 200)
   assert.is(large?.data?.response_cut, true)
   assert.is(bad?.outcome, 'success')
+})
+
+test('a structured result that repeats as text is masked in both, and so are arguments', async () => {
+  await configure({
+    excludeEventTypes: ['config_reload'],
+    includeRequestData: true,
+    includeResponseData: true,
+    maxDataSize: 4096,
+  })
+  file.skip()
+  const { json } = await guarded.modern(alice, 'tools/call', {
+    name: 'repeated',
+    arguments: { body: JSON.stringify({ city: 'Basel', token: 'hunter2' }) },
+  })
+  assert.match(JSON.stringify(json), 'hunter2')
+  const [event] = await file.next(1)
+  const { content, structuredContent } = JSON.parse(String(event?.data?.response)).result
+  assert.equal(structuredContent, { city: 'Basel', password: '[redacted]' })
+  assert.equal(JSON.parse(content[0].text), structuredContent)
+  assert.is(content[1].text, 'city: Basel\npassword: [redacted]')
+  const { body } = JSON.parse(String(event?.data?.request)).params.arguments
+  assert.equal(JSON.parse(body), { city: 'Basel', token: '[redacted]' })
 })
 
 test('a change of the configuration is an event, and so is one that is refused', async () => {

@@ -36,6 +36,84 @@ test('credentials inside of texts, and keys of URLs, are left out', () => {
   assert.is(text, '{"note":"use [redacted], or [redacted]","at":"https://host/path"}')
 })
 
+test('a text that is JSON is masked as JSON, as deep as it goes, and stays as it is written', () => {
+  const inner = { password: 'hunter2', city: 'Basel', list: [{ apiKey: { a: 'hunter2' } }] }
+  const shown = { password: '[redacted]', city: 'Basel', list: [{ apiKey: '[redacted]' }] }
+  const texts = [
+    JSON.stringify(inner),
+    JSON.stringify(inner, null, 2),
+    ` \n${JSON.stringify(inner)}\n`,
+    '{"pass\\u0077ord":"hunter2"}',
+  ]
+  for (const text of texts) {
+    const { result } = JSON.parse(masked({ result: [{ type: 'text', text }] }, 4096).text)
+    assert.equal(JSON.parse(result[0].text), text.includes('city') ? shown : { password: '[redacted]' })
+    if (text.includes('\n  ')) assert.match(result[0].text, '",\n  "city": "Basel",\n  "list": [\n')
+  }
+  let nested: unknown = inner
+  for (let depth = 0; depth < 12; depth++) {
+    nested = { text: JSON.stringify(nested) }
+    assert.not.match(masked(nested, 1024 * 1024).text, /hunter2/)
+  }
+  const two = `${JSON.stringify(inner)}\n${JSON.stringify(inner)}\n`
+  assert.not.match(masked({ text: two }).text, /hunter2/)
+})
+
+test('a text that is no JSON is masked by the same words, and the rest of it stays', () => {
+  const texts = [
+    'The answer:\n```json\n{"password": "hunter2", "city": "Basel"}\n```',
+    'He said "fine. {"password":"hunter2","city":"Basel"}',
+    '[note] "a" {"apiKey": {"deep": ["hunter2}", 1]}, "city": "Basel"}',
+    "{'password': 'hunter2', 'city': 'Basel'}",
+    "{'secret': {'a': 'x}hunter2'}, 'city': 'Basel'}",
+    'password: hunter2 and hunter2\ncity: Basel',
+    'password = hunter2\ncity = Basel',
+    'export DB_PASSWORD=hunter2\nexport CITY=Basel',
+    'city=Basel&access_token=hunter2',
+    'Authorization: Basic hunter2\r\nCity: Basel\r\n',
+    'Cookie: a=hunter2; b=hunter2\nCity: Basel',
+    '<city>Basel</city><password>hunter2</password>',
+    '<city name="Basel" secret="hunter2"/>',
+    'secrets:\n  db: hunter2\n  deep:\n    hunter2: hunter2\ncity: Basel',
+    'tokens:\n- hunter2\n- hunter2\ncity: Basel',
+    'private_key: |\n  hunter2\n\n  hunter2\ncity: Basel',
+    'password:\nhunter2\ncity: Basel',
+    'Basel\n-----BEGIN RSA PRIVATE KEY-----\nhunter2\nhunter2\n-----END RSA PRIVATE KEY-----\nBasel',
+    '**Password**: hunter2\n**City**: Basel',
+    'log: {\\"token\\":\\"hunter2\\",\\"city\\":\\"Basel\\"}',
+    '{"password":"hunter2","city":"Basel"} and so on',
+    '{"city":"Basel","note":nothing,"password":"hunter2"}',
+  ]
+  for (const text of texts) {
+    const shown = masked({ text }).text
+    assert.not.match(shown, /hunter2/, `${text} is ${shown}`)
+    assert.match(shown, 'Basel', `${text} is ${shown}`)
+    const bare = maskedJson(text, 1024).text
+    assert.not.match(bare, /hunter2/, `${text} is ${bare}`)
+  }
+  for (const text of [
+    'We pass it on.',
+    'keys, tokens and secrets',
+    'the key\nis below',
+    '[1] see {2}: "x"',
+    'a: b, c = d',
+  ])
+    assert.is(JSON.parse(masked({ text }).text).text, text)
+})
+
+test('a text that is cut within is masked up to its end', () => {
+  const inner = JSON.stringify({
+    city: 'Basel',
+    deep: JSON.stringify({ 'pass"word': 'hunter2hunter2', other: 'ü\u0007' }),
+  })
+  const whole = JSON.stringify({ result: { content: [{ type: 'text', text: inner }] } })
+  for (let length = 0; length <= whole.length; length++) {
+    const { text } = maskedJson(whole.slice(0, length), 1024)
+    assert.not.match(text, /hunter|hu/, `${length}: ${text}`)
+    for (const bytes of [20, 60, 100]) assert.not.match(maskedJson(whole.slice(0, length), bytes).text, /hu/)
+  }
+})
+
 test('it is cut at bytes, never within a character', () => {
   assert.equal(masked('abc', 5), { text: '"abc"', isCut: false })
   assert.equal(masked('abcd', 5), { text: '"abcd', isCut: true })
@@ -71,6 +149,19 @@ test('the time is linear in what is written, and in what is left out', () => {
     `[${'"a" ,'.repeat(800_000)}`,
     `{"a":"${'Bearer '.repeat(600_000)}"}`,
     `{"a":"${'x://'.repeat(800_000)}"}`,
+    `{"a":"${'key'.repeat(800_000)}"}`,
+    `{"a":"${'key '.repeat(800_000)}"}`,
+    `{"a":"key${'\\\\'.repeat(800_000)}"}`,
+    `{"a":"${'key=\\n'.repeat(400_000)}"}`,
+    `{"a":"${'key:\\"'.repeat(400_000)}"}`,
+    `{"a":"${'key\\"{['.repeat(400_000)}"}`,
+    `{"a":"${'key: |\\n '.repeat(400_000)}"}`,
+    `{"a":"${'-----BEGIN PRIVATE KEY-----'.repeat(100_000)}"}`,
+    `{"a":"${'<key>'.repeat(400_000)}"}`,
+    `{"a":"{${'1'.repeat(2_000_000)}x"}`,
+    `{"a":"[${'1 '.repeat(1_000_000)}x"}`,
+    `{"a":"[${'[1]'.repeat(1_000_000)}x"}`,
+    `1${'1'.repeat(2_000_000)}x`,
   ]
   for (const text of hostile) {
     const began = performance.now()
