@@ -6,6 +6,7 @@ import { parseAllDocuments } from 'yaml'
 import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
 import { AuditLines } from '../../dataplane/audit/lines.ts'
 import { gatewayEvents, registryEvents } from '../../dataplane/config/audit/event-types.ts'
+import { errorTable } from '../../dataplane/server/errors.ts'
 import { condition, configText, plansOfText } from '../support/operator/plans.ts'
 
 const text = readFileSync(new URL('../../docs/audit.md', import.meta.url), 'utf8')
@@ -40,6 +41,15 @@ test('every event is told of, and no other', () => {
   const table = text.slice(text.indexOf('## Events'), text.indexOf('## When it'))
   const named = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap((row) => [...(row[1] as string).matchAll(/`(\w+)`/g)])
   assert.equal(named.map((name) => name[1]).sort(), [...new Set([...gatewayEvents, ...registryEvents])].sort())
+})
+
+test('every code of an error stands in the table that `error` refers to, with what it is answered by', () => {
+  assert.match(text, '[below](#errors)')
+  const told = text.slice(text.indexOf('\n## Errors\n')).split('\n')
+  for (const [code, { http, rpc, text: said }] of Object.entries(errorTable))
+    assert.ok(told.includes(`| \`${code}\` | ${http} | ${rpc} | ${said} |`), code)
+  const rows = told.filter((line) => line.startsWith('| `')).length
+  assert.is(rows, Object.keys(errorTable).length + ['backend_error', 'config_refused'].length)
 })
 
 test('the line has the members of a real one', () => {
