@@ -165,7 +165,7 @@ function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<
 }
 
 function shownTool(backend: Backend, tool: BackendTool, shape: Shape, shownName: string): Shown {
-  const { name, paramHeaders, app } = tool
+  const { name, paramHeaders, app, isRepeatable } = tool
   const override = overrideOf(shape, name)
   const text = backend.runsTasks ? tool.text : withoutTaskSupport(tool.text)
   return {
@@ -177,6 +177,7 @@ function shownTool(backend: Backend, tool: BackendTool, shape: Shape, shownName:
       rename: shownName === name ? undefined : JSON.stringify(name),
       nameHeader: encodeHeaderValue(name),
       paramHeaders,
+      isRepeatable,
       operation: backend.callOperationOf(name),
     },
     isForModel: app?.isForModel ?? true,

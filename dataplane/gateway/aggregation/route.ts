@@ -12,6 +12,8 @@ export interface Route {
   /** That name as a header value. */
   readonly nameHeader: string
   readonly paramHeaders: readonly ParamHeader[]
+  /** Whether the tool says that a call of it may be repeated. */
+  readonly isRepeatable?: boolean
   /** What is measured of a call of the tool; absent where it leads to something else. */
   readonly operation?: Operation
 }

@@ -5,7 +5,7 @@ import { BackendFailure } from '../backends/connection/failure.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
 import { updatedUri } from '../backends/session/resource-updates.ts'
 import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
-import { editObject } from '../mcp/json.ts'
+import { editObject, memberText } from '../mcp/json.ts'
 import { isId } from '../mcp/message.ts'
 import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
@@ -116,6 +116,17 @@ export class AnswerRelay implements AnswerOwner {
   }
 
   answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+    if (scanner.hasError && !flowed && this.#upstream.backendSession !== undefined) {
+      const failure = new BackendFailure('backend_failed', 'answered with an error', {
+        status: 200,
+        rpcCode: codeIn(body),
+      })
+      if (this.#upstream.sendsAgain(failure, () => this.#take(scanner, body, false))) return
+    }
+    this.#take(scanner, body, flowed)
+  }
+
+  #take(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
     if (!sameId(scanner.id, this.#upstream.sentId)) {
       this.#call.failed(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
       return
@@ -220,6 +231,7 @@ export class AnswerRelay implements AnswerOwner {
   }
 
   failed(failure: BackendFailure): void {
+    if (this.#upstream.sendsAgain(failure, () => this.#call.failed(failure))) return
     this.#call.failed(failure)
   }
 
@@ -234,6 +246,12 @@ export class AnswerRelay implements AnswerOwner {
   ended(reader: AnswerReader): void {
     this.#upstream.ended(reader)
   }
+}
+
+/** The code of an answer's error; NaN where it has none, which is no code of the protocol. */
+function codeIn(answer: Buffer): number {
+  const error = memberText(answer.toString('latin1'), 'error')
+  return Number((error?.startsWith('{') ? memberText(error, 'code') : undefined) ?? Number.NaN)
 }
 
 /** The answer with the id of the retry that it goes to; what was read before that came has another. */

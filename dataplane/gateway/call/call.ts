@@ -27,6 +27,8 @@ interface Upstream {
   cancel(reason: string): void
   /** Ends the HTTP exchange. */
   stop(): void
+  /** Finds out for the next request whether the backend still knows the session in which this one failed. */
+  checkSession(failure: BackendFailure): void
   /** Is done with the session with the backend. */
   release(): void
 }
@@ -135,7 +137,9 @@ export class Call implements InFlightCall, Origin {
   timeOut(): void {
     if (!this.isOver) {
       this.#upstream.cancel('timeout')
-      this.failed(new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`))
+      const failure = new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`)
+      this.#upstream.checkSession(failure)
+      this.failed(failure)
     }
     this.#stop()
   }

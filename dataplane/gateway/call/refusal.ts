@@ -3,8 +3,8 @@ import { memberText } from '../mcp/json.ts'
 
 /** What an HTTP answer means whose status is not 200. */
 type Refusal =
-  /** The backend no longer knows our session. */
-  | 'session-lost'
+  /** The backend does not know a session that it has just opened. */
+  | 'no-session'
   /** It does not speak the era that we took it for. */
   | 'other-era'
   /** A JSON-RPC error for the client, as JSON text. */
@@ -17,14 +17,14 @@ const OURS: ReadonlySet<unknown> = new Set([-32020, -32022])
 const NO_SESSION = -32000
 
 /**
- * Reads an answer whose status is not 200. `era` is the one that the request was sent in; `inSession` tells whether it
- * named a session.
+ * Reads an answer whose status is not 200. `era` is the one that the request was sent in; `inNewSession` tells whether
+ * it named a session that was opened for it.
  */
-export function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inSession: boolean): Refusal {
+export function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
   if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'
   const error = errorOf(text)
   if (era === 'legacy') {
-    if (inSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'session-lost'
+    if (inNewSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'no-session'
     return error === undefined ? 'failure' : { error: error.text }
   }
   if (error === undefined || OURS.has(error.code) || error.code === NO_SESSION) return 'other-era'

@@ -4,6 +4,7 @@ import { REQUEST_ID } from '../../server/request-id.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/resumption.ts'
+import { isUnread, mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened.ts'
 import type { Message } from '../mcp/message.ts'
@@ -19,6 +20,19 @@ import { SessionTasks } from './tasks/session-tasks.ts'
 
 /** The HTTP status that refuses a credential. */
 const REFUSED = 401
+/** How long the next call in a session waits at most to learn whether the backend still knows it, in milliseconds. */
+const CHECK_MS = 2_000
+/** Requests besides tool calls that change nothing at the backend, or nothing more the second time. */
+const REPEATABLE: ReadonlySet<string> = new Set([
+  'prompts/get',
+  'resources/read',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'completion/complete',
+  'tasks/get',
+  'tasks/result',
+  'tasks/list',
+])
 
 /** Takes what comes of the request (`AnswerRelay`). */
 interface Receiver extends AnswerOwner, UnsolicitedReceiver {
@@ -45,6 +59,8 @@ export class UpstreamRequest {
   #opened: Opened | undefined
   /** Of a caller who has one of their own: whether it was made sure of, and whether the backend has refused it once. */
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
+  /** Whether it was asked already if the backend still knows the session. */
+  #isSessionChecked = false
   /** What it is sent with: others of the same caller may have obtained another one when that is refused. */
   #sentWith: Credential | undefined
 
@@ -65,6 +81,7 @@ export class UpstreamRequest {
     call.rounds++
     call.allow(call.backend.timeoutMs)
     this.attempts = 0
+    this.#isSessionChecked = false
     // The backend may leave the stream of its question open.
     if (this.isExchanging) this.stop()
     this.#send()
@@ -190,30 +207,88 @@ export class UpstreamRequest {
 
   /** An HTTP answer has come that holds no answer. */
   refused(status: number, text: string): void {
-    const call = this.#call
     // It was refused unread.
     if (status === REFUSED && this.#renews()) return
+    const failure = new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status })
+    if (this.sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
+    this.#refused(failure, text, 'alive')
+  }
+
+  #refused(failure: BackendFailure, text: string, session: SessionState): void {
+    const call = this.#call
+    const { status = 0 } = failure
+    if (session === 'lost') {
+      call.failed(this.#named(this.backendSession?.reasonFor(failure) ?? failure))
+      return
+    }
     const sentIn = this.backendSession === undefined ? 'modern' : 'legacy'
-    const refusal = refusalOf(status, text, sentIn, this.#opened?.sessionId !== undefined)
+    const refusal = refusalOf(status, text, sentIn, this.#isSessionChecked && this.attempts > 1)
     if (typeof refusal === 'object') {
       const isPassedOn = call.context.era === 'modern' && sentIn === 'modern'
       this.#receiver.answeredWithError(refusal.error, isPassedOn ? status : 200)
-      return
+    } else if (!this.#leavesEra(refusal)) call.failed(this.#named(failure))
+    else this.#send()
+  }
+
+  /** Whether a request that was refused unread may be sent again, once; and then in the other era, where there is one. */
+  #leavesEra(refusal: 'no-session' | 'other-era' | 'failure'): boolean {
+    const { backend } = this.#call
+    if (refusal === 'no-session' && this.attempts === 2 && backend.era?.era === 'modern') {
+      if (this.#opened !== undefined) this.backendSession?.invalidate(this.#opened)
+      backend.legacySupport.refute()
+      return true
     }
-    // A request that was refused unread may be sent again, once; and then in the other era, where there is one.
-    const { era, legacySupport } = call.backend
-    const isNoSession = refusal === 'session-lost' && this.attempts === 2 && era?.era === 'modern'
-    if (refusal === 'failure' || (this.attempts > 1 && !isNoSession)) {
-      call.failed(this.#named(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status })))
-      return
-    }
-    if (refusal === 'session-lost' && this.#opened !== undefined) this.backendSession?.invalidate(this.#opened)
-    else {
-      call.backend.invalidateEra()
-      this.release()
-    }
-    if (isNoSession) legacySupport.refute()
-    this.#send()
+    if (refusal !== 'other-era' || this.attempts > 1) return false
+    backend.invalidateEra()
+    this.release()
+    return true
+  }
+
+  /**
+   * Whether a request that has failed so may be sent once more, where the backend turns out to have lost the session that
+   * it was sent in; `otherwise` is called where it has not, or opens no other. Where the request may have been carried
+   * out, the session is seen to for those that follow.
+   */
+  sendsAgain(failure: BackendFailure, otherwise: (state: SessionState) => void): boolean {
+    const checked = this.#checked(failure)
+    if (checked === undefined) return false
+    const call = this.#call
+    const { reply } = call.context
+    if ((reply.begun && !reply.streaming) || !(isUnread(failure) || this.#isRepeatable)) return false
+    checked.then(
+      (state) => {
+        if (call.isOver) return
+        if (state !== 'renewed') otherwise(state)
+        else {
+          this.attempts = 1
+          this.#send()
+        }
+      },
+      (error) => call.faulted(error),
+    )
+    return true
+  }
+
+  /** Finds out for the next request whether the backend still knows the session in which this one failed. */
+  checkSession(failure: BackendFailure): void {
+    this.#checked(failure)?.catch((error) => this.#call.faulted(error))
+  }
+
+  /** Finds out, once a request, whether the backend still knows its session; undefined where the failure says nothing of it. */
+  #checked(failure: BackendFailure): Promise<SessionState> | undefined {
+    const { backendSession } = this
+    const opened = this.#opened
+    if (this.#isSessionChecked || opened?.sessionId === undefined || !mayMeanLoss(failure)) return undefined
+    if (backendSession === undefined) return undefined
+    this.#isSessionChecked = true
+    const checked = backendSession.check(opened)
+    backendSession.waitFor(atMost(CHECK_MS, checked))
+    return checked
+  }
+
+  get #isRepeatable(): boolean {
+    const { message, route } = this.#call
+    return message.method === 'tools/call' ? route.isRepeatable === true : REPEATABLE.has(message.method)
   }
 
   /** Whether the stream that broke off behind this event is asked for again (2025-11-25, resumability). */
@@ -276,4 +351,12 @@ export class UpstreamRequest {
     if (this.backendSession !== undefined && session === undefined) backend.callerSessions.release(this.backendSession)
     this.backendSession = undefined
   }
+}
+
+/** Settles when `awaited` does, or after this time. */
+function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  timer.unref()
+  return Promise.race([promise, awaited.then(() => undefined)]).finally(() => clearTimeout(timer))
 }

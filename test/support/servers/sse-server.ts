@@ -17,6 +17,8 @@ export interface SseServer {
   readonly streams: number
   /** What is asked for in `Authorization`; undefined: nothing. */
   token: string | undefined
+  /** The status that a message of a forgotten session gets; 404 at first. */
+  forgottenStatus: number
   /** Forgets all sessions without ending their streams, as a server behind a load balancer does. */
   forget(): void
   /** Ends all streams. */
@@ -31,6 +33,7 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
   const headers: IncomingMessage['headers'][] = []
   let token: string | undefined
   let streams = 0
+  let forgottenStatus = 404
   const serve: RequestListener = orFail(async (req: IncomingMessage, res: ServerResponse) => {
     headers.push(req.headers)
     seen.push(`${req.method} ${new URL(req.url ?? '', 'http://x').pathname} ${req.headers.authorization ?? ''}`)
@@ -47,7 +50,7 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
       return
     }
     const transport = transports.get(sessionOf(req))
-    if (transport === undefined) return res.writeHead(404).end('Session not found')
+    if (transport === undefined) return res.writeHead(forgottenStatus).end('Session not found')
     await transport.handlePostMessage(req, res)
   })
   const server = tls === undefined ? createServer(serve) : createSecureServer(tls, serve)
@@ -64,6 +67,12 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
     },
     set token(next) {
       token = next
+    },
+    get forgottenStatus() {
+      return forgottenStatus
+    },
+    set forgottenStatus(next) {
+      forgottenStatus = next
     },
     forget: () => transports.clear(),
     cut: () => server.closeAllConnections(),

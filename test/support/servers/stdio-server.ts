@@ -1,6 +1,7 @@
 /**
  * A server on standard input and output as they are met in the wild: legacy, prints a banner, and misbehaves on demand.
- * Started as a program; `MODE` chooses how it takes the probe: `ends` ends on it, `silent` says nothing.
+ * Started as a program; `MODE` chooses how it takes the probe: `ends` ends on it, `silent` says nothing. With `forgets` it is
+ * a bridge to a server that loses its session after the tool `noise`.
  */
 import { createInterface } from 'node:readline'
 
@@ -16,6 +17,7 @@ const tools = ['echo', 'noise', 'die', 'huge', 'ask', 'env', 'count', 'slow', 'p
   inputSchema: { type: 'object' },
 }))
 let initialized = 0
+let isForgotten = false
 let asking: { id: unknown; must: boolean } | undefined
 const cancelled = new Set<unknown>()
 
@@ -24,6 +26,7 @@ const text = (value: string) => ({ content: [{ type: 'text', text: value }] })
 function call(id: unknown, name: string, args: Record<string, unknown>, meta: { progressToken?: unknown }): void {
   switch (name) {
     case 'noise':
+      isForgotten = mode === 'forgets'
       write('DEBUG: something happened')
       write('{"torn": ')
       write('')
@@ -69,6 +72,10 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     if (id === 'srv-1') send({ id: asking?.id, result: { ...said, ...(asking?.must ? { isError: true } : {}) } })
     return
   }
+  if (isForgotten && method !== 'initialize') {
+    if (id !== undefined) send({ id, error: { code: -32001, message: 'Session not found' } })
+    return
+  }
   switch (method) {
     case 'server/discover':
       if (mode === 'ends') process.exit(1)
@@ -76,6 +83,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
       break
     case 'initialize':
       initialized++
+      isForgotten = false
       send({
         id,
         result: {

@@ -98,6 +98,8 @@ export class Backend implements SessionPeer {
   /** One conversation serves everybody, in one era: that of a server on standard input and output. */
   readonly #hasOneEra: boolean
   readonly #sharesTransport: boolean
+  /** HTTP+SSE: a server that has forgotten a session leaves its stream open. */
+  readonly hasStreamSessions: boolean
   readonly #attributes: Operation['attributes'] & object
   /** By method; those that may be relayed are few. */
   readonly #operations = new Map<string, Operation>()
@@ -115,6 +117,7 @@ export class Backend implements SessionPeer {
     this.log = log.child({ backend: config.name })
     this.caller = caller
     this.headers = caller ?? options.headers ?? new ConfiguredHeaders(config, directory)
+    this.hasStreamSessions = config.transport === 'sse'
     this.#hasOneEra = config.transport === 'stdio'
     this.legacySupport = new LegacySupport(!this.#hasOneEra)
     const attributes = { 'portico.backend': config.name }

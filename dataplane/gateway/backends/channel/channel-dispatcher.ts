@@ -252,7 +252,8 @@ export class ChannelDispatcher {
 
 /** Sends `initialize` and completes the handshake; the channel ends where that takes too long. */
 async function initialized(conversation: Conversation, params: string): Promise<string> {
-  const timer = setTimeout(() => conversation.isModern || conversation.close(), INITIALIZE_MS)
+  // One that serves already may be busy with a call.
+  const timer = setTimeout(() => conversation.isModern || conversation.isDoubted || conversation.close(), INITIALIZE_MS)
   timer.unref()
   try {
     const answer = await conversation.request('initialize', params)

@@ -5,6 +5,7 @@ import { editObject, memberText } from '../../mcp/json.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { isKnownBy } from '../connection/session-check.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
 import type { ChannelClient, PendingRequest } from './channel-client.ts'
 import type { DroppedMessage } from './dropped-message.ts'
@@ -41,6 +42,8 @@ export class Conversation {
   readonly clients = new Set<ChannelClient>()
   /** The server's answer to `initialize`, once that was sent. */
   initialized: Promise<string> | undefined
+  /** It was initialized once, and a ping has failed since: the server may have forgotten it, as a bridge to another one does. */
+  isDoubted = false
   /** The server has answered the probe of the modern era, in time or late. */
   isModern = false
   closed = false
@@ -92,6 +95,7 @@ export class Conversation {
       isCall: method !== undefined && CALLS.has(method),
       answered: (answer) => {
         if (method === 'server/discover' && memberText(answer, 'result') !== undefined) this.isModern = true
+        if (method === 'ping' && !isKnownBy({ status: 200, text: answer })) this.#doubt()
         exchange.answer(200, editObject(answer, { id }))
       },
       failed: (failure) => {
@@ -101,10 +105,16 @@ export class Conversation {
     })
     exchange.onAborted = () => {
       this.#settle(own)
+      if (method === 'ping') this.#doubt()
       // A client of the modern era cancels by going away; here that takes a message (2026-07-28, stdio).
       if (client === undefined) this.#trySend(notificationText('notifications/cancelled', { requestId: own }))
     }
     this.#sendFor(own, editObject(text, edits), headers)
+  }
+
+  #doubt(): void {
+    this.isDoubted = true
+    this.initialized = undefined
   }
 
   /** Sends a request; where that fails, so does the request. */

@@ -8,6 +8,8 @@ export class BackendFailure extends Error {
   readonly code: Extract<ErrorCode, 'backend_failed' | 'backend_unavailable' | 'backend_timeout'>
   /** HTTP status of its answer, where there was one. */
   readonly status: number | undefined
+  /** Code of the JSON-RPC error that it answered with, where it did. */
+  readonly rpcCode: number | undefined
   /** What callers are told in place of the usual text. */
   readonly text: string | undefined
   /** How the caller gets the credential for want of which it was not asked. */
@@ -16,11 +18,18 @@ export class BackendFailure extends Error {
   constructor(
     code: BackendFailure['code'],
     message: string,
-    options: { status?: number; cause?: unknown; text?: string; link?: MakeLink | undefined } = {},
+    options: {
+      status?: number
+      rpcCode?: number | undefined
+      cause?: unknown
+      text?: string
+      link?: MakeLink | undefined
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.status = options.status
+    this.rpcCode = options.rpcCode
     this.text = options.text
     this.link = options.link
   }

@@ -17,6 +17,7 @@ export function resultOf(status: number, text: string): Record<string, unknown> 
   if (isObject(message) && isObject(message['result'])) return message['result']
   const error = isObject(message) && isObject(message['error']) ? message['error'] : {}
   const { code } = error
-  const given = typeof code === 'number' ? code : 'without a code'
-  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}`, { status })
+  const rpcCode = typeof code === 'number' ? code : undefined
+  const given = rpcCode ?? 'without a code'
+  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}`, { status, rpcCode })
 }

@@ -10,6 +10,8 @@ export interface BackendTool {
   readonly text: string
   readonly paramHeaders: readonly ParamHeader[]
   readonly app: ToolApp | undefined
+  /** Whether it says that a call may be repeated: it changes nothing, or nothing more the second time. */
+  readonly isRepeatable: boolean
 }
 
 /** One page of a backend's tools. */
@@ -51,9 +53,19 @@ function readTool(text: string): BackendTool | string {
   const name = isObject(tool) ? tool['name'] : undefined
   if (!isObject(tool) || typeof name !== 'string' || name === '') return 'a tool without a name is left out'
   try {
-    return { name, text: detached(text), paramHeaders: paramHeadersOf(tool['inputSchema']), app: appOf(tool) }
+    return {
+      name,
+      text: detached(text),
+      paramHeaders: paramHeadersOf(tool['inputSchema']),
+      app: appOf(tool),
+      isRepeatable: isRepeatable(tool),
+    }
   } catch (error) {
     if (!(error instanceof InvalidParamHeader)) throw error
     return `tool ${name} is left out: ${error.message}`.slice(0, LONGEST_WARNING)
   }
+}
+
+function isRepeatable({ annotations }: Readonly<Record<string, unknown>>): boolean {
+  return isObject(annotations) && (annotations['idempotentHint'] === true || annotations['readOnlyHint'] === true)
 }

@@ -1,9 +1,10 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
-import { BackendFailure } from '../connection/failure.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 import { resultOf } from '../connection/result-of.ts'
+import { isKnownBy, mayMeanLoss } from '../connection/session-check.ts'
 import type { ListRoom } from '../lists/list-room.ts'
 import { type BackendTool, readToolPage } from '../lists/tool.ts'
 import { ownMeta } from '../session/era.ts'
@@ -52,10 +53,22 @@ async function listLegacy(backend: Backend): Promise<Listed> {
   try {
     return await askOpened(backend, opened)
   } catch (error) {
-    if (!refused(error)) throw error
-    backend.ownSession.invalidate(opened)
-    return askOpened(backend, await backend.ownSession.open())
+    return askOpened(backend, await reopened(backend, opened, error))
   }
+}
+
+/** The session in the place of one in which a list was refused. Throws the refusal where the session is not over. */
+async function reopened({ ownSession }: Backend, opened: Opened, error: unknown): Promise<Opened> {
+  if (opened.sessionId === undefined) {
+    if (!refused(error)) throw error
+    ownSession.invalidate(opened)
+    return ownSession.open()
+  }
+  const failure = connectionFailure(error)
+  const state = mayMeanLoss(failure) ? await ownSession.check(opened) : 'alive'
+  if (state === 'alive') throw error
+  if (state === 'lost') throw ownSession.reasonFor(failure)
+  return ownSession.opened ?? ownSession.open()
 }
 
 /** The gateway's own session. A server that refuses it may have the modern era alone by now, or has answered the probe late. */
@@ -73,8 +86,9 @@ async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Li
   // It has no tools: a ping shows whether it lives, whatever it answers.
   const { ownSession } = backend
   const body = requestText(`portico-ping-${ownSession.nextId()}`, 'ping', {})
-  const { status } = await backend.post({ headers: ownSession.headers(), body, isInSession: true })
-  if (status !== 200) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
+  const answer = await backend.post({ headers: ownSession.headers(), body, isInSession: true })
+  const { status } = answer
+  if (!isKnownBy(answer)) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
   return NONE
 }
 

@@ -12,6 +12,8 @@ interface StreamedSession {
   readonly opened: Opened | undefined
   /** Headers of the GET; with `after`, of one that goes on behind the event of this id. */
   streamHeaders(after?: string): string[]
+  /** Finds out whether the backend still knows the session, and opens it anew where it doesn't. */
+  check(opened: Opened): Promise<unknown>
 }
 
 const RETRY_MS = 1_000
@@ -32,6 +34,8 @@ export class BackendSessionStream {
   /** The session that the stream is or was of. */
   #of: Opened | undefined
   #isRefused = false
+  /** Whether there was a stream in this session already. */
+  #hasBegun = false
   /** Id of the last event. */
   #after: string | undefined
   #retryMs = RETRY_MS
@@ -68,6 +72,7 @@ export class BackendSessionStream {
     this.#stream = undefined
     this.#of = opened
     this.#isRefused = false
+    this.#hasBegun = false
     this.#after = undefined
     this.#retryMs = RETRY_MS
     this.#failures = 0
@@ -87,6 +92,7 @@ export class BackendSessionStream {
       onMessage: this.#onMessage,
       onBegin: () => {
         this.#failures = 0
+        this.#hasBegun = true
         this.#credential.begun()
         resolve()
       },
@@ -132,8 +138,14 @@ export class BackendSessionStream {
     if (renewed !== undefined) renewed.then(() => this.keep()).catch(() => this.#againLater())
     else if (refused === undefined) this.#againIn(this.#retryMs)
     else if (isPassing(refused)) this.#againLater()
-    else if (this.#after === undefined) this.#isRefused = true
-    else {
+    else if (this.#after === undefined) {
+      this.#isRefused = true
+      // A stream that was given before and is refused now: the session may be over, of which an idle client hears nowhere else.
+      if (this.#hasBegun && this.#of !== undefined)
+        this.#session.check(this.#of).catch(() => {
+          // The next request in the session finds out.
+        })
+    } else {
       // It knows nothing of the event any more: what it says from now on is better than nothing.
       this.#after = undefined
       this.#againIn(0)

@@ -2,10 +2,11 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { LEVELS } from '../../mcp/log-levels.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
 import { notificationText, requestText } from '../../mcp/rpc-text.ts'
-import { BackendFailure } from '../connection/failure.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { resultOf } from '../connection/result-of.ts'
 import { streamHeaders } from '../connection/resumption.ts'
 import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
+import { isKnownBy, type SessionState } from '../connection/session-check.ts'
 import { BackendSessionStream } from './backend-session-stream.ts'
 import type { Opened } from './opened.ts'
 import type { SessionPeer } from './session-peer.ts'
@@ -22,6 +23,12 @@ export interface SessionKeeper {
 
 /** Of what a backend has said, in an error. */
 const LONGEST_QUOTED = 64
+/** The HTTP status of a session that is over (2025-11-25, session management). */
+const NOT_FOUND = 404
+/** Between two pings in one session, in milliseconds. */
+const PING_PAUSE_MS = 1_000
+/** How long the answer to a ping may take. */
+const PING_MS = 5_000
 
 /**
  * One session with a legacy backend: of one gateway session, of one caller of the modern era, or of the gateway
@@ -52,6 +59,12 @@ export class BackendSession {
   #stream: BackendSessionStream | undefined
   #awaited: Promise<void> | undefined
   readonly #keeper: SessionKeeper | undefined
+  #checking: Promise<SessionState> | undefined
+  /** When the open session was last asked for by a ping (`performance.now()`), and what came of it. */
+  #pingedAt = Number.NEGATIVE_INFINITY
+  #pinged: SessionState = 'alive'
+  /** Why no session was opened in its place. */
+  #unopened: BackendFailure | undefined
   /** How the open session is remembered, and the last one that the backend has lost. */
   #kept: string | undefined
   #lost: string | undefined
@@ -102,6 +115,63 @@ export class BackendSession {
     if (this.opened !== opened) return
     this.opened = undefined
     this.#lost = this.#kept
+  }
+
+  /**
+   * Finds out whether the backend still knows this session, in which a request has failed: asks it by a ping, and opens
+   * the session anew where that fails. Never rejects. `opened`: as the request was sent.
+   */
+  check(opened: Opened): Promise<SessionState> {
+    if (opened.sessionId === undefined || this.#closed) return Promise.resolve('alive')
+    if ((this.renew() ?? opened) !== opened) return Promise.resolve('renewed')
+    this.#checking ??= this.#check(opened).finally(() => {
+      this.#checking = undefined
+    })
+    return this.#checking
+  }
+
+  async #check(opened: Opened): Promise<SessionState> {
+    const now = performance.now()
+    if (now - this.#pingedAt < PING_PAUSE_MS) return this.#pinged
+    this.#pingedAt = now
+    this.#pinged = (await this.#isKnown()) ? 'alive' : await this.#replace(opened)
+    // The session that is open now has not been asked for.
+    if (this.#pinged === 'renewed') this.#pingedAt = Number.NEGATIVE_INFINITY
+    return this.#pinged
+  }
+
+  async #isKnown(): Promise<boolean> {
+    const timeoutMs = Math.min(PING_MS, this.backend.tryTimeoutMs)
+    try {
+      const body = requestText(`portico-ping-${this.nextId()}`, 'ping', {})
+      return isKnownBy(await this.backend.post({ headers: this.headers(), body, timeoutMs }))
+    } catch {
+      return false
+    }
+  }
+
+  /** What to report where a request failed so and the session is lost: by 404 the backend has said no more than that. */
+  reasonFor(failure: BackendFailure): BackendFailure {
+    return failure.status === NOT_FOUND ? (this.#unopened ?? failure) : failure
+  }
+
+  /** Opens a session in the place of the one that the backend has lost; where it opens none, that one stays. */
+  async #replace(opened: Opened): Promise<SessionState> {
+    const before = this.#lost
+    this.#lost = this.#kept
+    try {
+      this.#opening ??= this.#open().finally(() => {
+        this.#opening = undefined
+      })
+      await this.#opening
+    } catch (error) {
+      this.#unopened = connectionFailure(error)
+      this.#lost = before
+      return 'lost'
+    }
+    if (this.backend.hasStreamSessions === true) this.#end(opened)
+    this.#stream?.keep()
+    return 'renewed'
   }
 
   /** Headers of a request in this session, as a flat list of its own. */

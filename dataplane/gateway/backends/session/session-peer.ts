@@ -57,6 +57,8 @@ export interface SessionPeer extends StreamPeer {
   post(request: OwnPost): Promise<BackendAnswer>
   /** It has notified that its lists have changed. */
   refreshLists(): void
+  /** Whether each session holds a stream of its own, which goes on after the server has forgotten the session. */
+  readonly hasStreamSessions?: boolean
   /** Ends a session at the backend; whether that succeeds is of no consequence. */
   end(headers: string[]): void
 }

@@ -81,6 +81,22 @@ test('streams that end, and sessions that are forgotten, are opened anew without
   await client.close()
 })
 
+for (const status of [400, 401, 410, 422, 500])
+  test(`a session that a server has forgotten with its stream open, said by HTTP ${status}, is opened anew`, async () => {
+    const { client } = await connectV1(gateway.url)
+    const call = async () => textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
+    assert.is(await call(), 'again')
+    const { streams } = server
+    server.forgottenStatus = status
+    server.forget()
+    const first = await call().catch(() => 'refused')
+    assert.is(first, [400, 401, 410].includes(status) ? 'again' : 'refused')
+    assert.is(await call(), 'again', 'the next call')
+    await eventually('no stream is left behind', () => server.streams === streams)
+    await client.close()
+    server.forgottenStatus = 404
+  })
+
 test('the modern era works over streams that were cut', async () => {
   server.cut()
   await eventually('the next call', () =>

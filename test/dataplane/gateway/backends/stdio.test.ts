@@ -42,6 +42,7 @@ test.before(async () => {
         },
         raw('ends', { MODE: 'ends' }),
         raw('silent', { MODE: 'silent' }),
+        raw('forgets', { MODE: 'forgets' }),
         { name: 'late', transport: 'stdio', stdio: { command: [node, LATE] } },
       ],
     },
@@ -85,6 +86,7 @@ test('status tells the revision of each', async () => {
     ends: '2024-11-05',
     silent: '2024-11-05',
     late: '2026-07-28',
+    forgets: '2024-11-05',
   })
 })
 
@@ -250,6 +252,19 @@ test('a command that is none is said so on /status, and the others serve', async
   assert.match(none?.lastError?.message ?? '', 'can’t be started')
   await client.close()
   await lone.close()
+})
+
+test('a server that has forgotten its session, as a bridge to another one does, is initialized anew', async () => {
+  const { client } = await connectV1(gateway.url)
+  const say = async (name: string) => textOf(await client.callTool({ name: `forgets_${name}`, arguments: {} }))
+  const before = Number(await say('count'))
+  assert.is(await say('noise'), 'ok')
+  await say('count').then(
+    () => assert.unreachable('a call that may have been carried out is not repeated'),
+    () => {},
+  )
+  assert.is(await say('count'), String(before + 1))
+  await client.close()
 })
 
 test.run()
