@@ -36,6 +36,24 @@ const backend = Type.Object({
   latencyMs: orNull(Type.Number()),
 })
 
+/** What has gone wrong at a provider that users log in at, in its own words where it has said something. No token is in it. */
+const providerFailure = Type.Object({
+  code: Type.String(),
+  at: Type.String(),
+  /** What the gateway was doing there. */
+  step: Type.Optional(Type.String()),
+  message: Type.Optional(Type.String()),
+  status: Type.Optional(Type.Number()),
+  error: Type.Optional(Type.String()),
+  errorDescription: Type.Optional(Type.String()),
+  /** The claim, or member of the metadata, that does not fit; its values where they are no secrets. */
+  claim: Type.Optional(Type.String()),
+  expected: Type.Optional(Type.String()),
+  found: Type.Optional(Type.String()),
+  /** What to do about it. */
+  next: Type.Optional(Type.String()),
+})
+
 /** The embedded authorization server; times are RFC 3339. */
 const authServer = Type.Object({
   issuer: Type.String(),
@@ -47,7 +65,9 @@ const authServer = Type.Object({
     Type.Object({
       name: Type.String(),
       lastSuccess: orNull(Type.String()),
-      lastError: orNull(Type.Object({ code: Type.String(), at: Type.String() })),
+      lastError: orNull(providerFailure),
+      /** How a provider, or the person there, last refused a login; absent: never. */
+      lastRefusal: Type.Optional(providerFailure),
     }),
   ),
 })

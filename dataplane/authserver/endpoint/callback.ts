@@ -4,6 +4,7 @@ import { isWebSite } from '../clients/redirect-uris.ts'
 import type { LoginError, LoginStep, Waypoint } from '../login/login.ts'
 import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
+import { faultPage } from './fault-page.ts'
 import type { Front, FrontContext } from './front.ts'
 import { linked, notLinked } from './linked.ts'
 import { problemPage } from './problem-page.ts'
@@ -83,7 +84,8 @@ const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly err
 type Failed = Extract<LoginStep, { kind: 'failed' }>
 type Done = Extract<LoginStep, { kind: 'done' }>
 
-function failed(front: Front, c: FrontContext, step: Failed): Promise<Response> {
+async function failed(front: Front, c: FrontContext, step: Failed): Promise<Response> {
+  if (step.fault !== undefined) return faultPage(front, c, step.fault, await clientTold(front, step))
   if (step.error === 'busy' && step.purpose !== 'authorize') return problemPage(front, c, 'busy')
   if (step.purpose === 'account') return problemPage(front, c, 'signIn')
   if (step.purpose === 'link') return notLinked(front, c, step)
@@ -126,14 +128,24 @@ async function grant(front: Front, c: FrontContext, step: Done): Promise<Respons
   }
 }
 
+/** Where a client is told that its request was refused; undefined where no client waits. */
+async function clientTold(front: Front, { purpose, uid }: Failed): Promise<string | undefined> {
+  return purpose === 'authorize' ? resultLocation(front, uid, FAILED.access_denied) : undefined
+}
+
 /** Saves the result of an authorization request, and lets the library answer its client. */
 async function finish(front: Front, c: FrontContext, uid: string, result: object): Promise<Response> {
+  const location = await resultLocation(front, uid, result)
+  return location === undefined ? problemPage(front, c, 'login') : redirect(location)
+}
+
+/** Where the client gets the result of its request; undefined where there is no such request any more. */
+async function resultLocation(front: Front, uid: string, result: object): Promise<string | undefined> {
   const interaction = await front.provider().interaction(uid)
-  if (interaction === undefined) return problemPage(front, c, 'login')
+  if (interaction === undefined) return undefined
   interaction.result = result
   await interaction.save(interaction.exp - Math.floor(Date.now() / 1000))
-  const { location } = await front.provider().resume(uid)
-  return location === undefined ? problemPage(front, c, 'login') : redirect(location)
+  return (await front.provider().resume(uid)).location
 }
 
 /** The response with the cookies that were set for this request. */

@@ -18,6 +18,7 @@ import type {
 } from './login.ts'
 import type { LoginsUnderWay } from './logins-under-way.ts'
 import { subjectOf } from './subject.ts'
+import { ProviderFault, toldOf } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
 interface ChainLoginOptions {
@@ -77,12 +78,19 @@ interface UnderState {
   readonly login: string
 }
 
-const failed = ({ purpose, uid }: Course, error: LoginError): LoginStep => ({
+const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault): LoginStep => ({
   kind: 'failed',
   purpose,
   uid,
   error,
+  ...(fault && { fault }),
 })
+
+type LoginFault = Extract<LoginStep, { kind: 'failed' }>['fault']
+
+/** What the page says of an error that a provider has caused. */
+const faultAt = (provider: string, error: unknown): LoginFault =>
+  error instanceof ProviderFault ? { provider, code: error.code } : undefined
 
 /** Somebody else has logged in than who it has to be. */
 class OtherUser extends Error {}
@@ -133,8 +141,8 @@ export class ChainLogin implements Login {
       return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) })
     } catch (error) {
       loginsUnderWay?.end(course.uid)
-      log().warn({ err: error, provider: first }, 'a login can’t begin')
-      return failed(course, 'server_error')
+      log().warn({ ...toldOf(error), provider: first }, 'a login can’t begin')
+      return failed(course, 'server_error', faultAt(first ?? '', error))
     }
   }
 
@@ -171,7 +179,7 @@ export class ChainLogin implements Login {
       return { kind: 'refused' }
     } catch (error) {
       await this.#forget(login)
-      return failed(underway, this.#reasonOf(error, underway))
+      return failed(underway, this.#reasonOf(error, underway), faultAt(underway.upstream, error))
     }
   }
 
@@ -297,7 +305,7 @@ export class ChainLogin implements Login {
       return 'stale_login'
     }
     const isDenied = error instanceof UpstreamDenied
-    this.#options.log()[isDenied ? 'debug' : 'warn']({ err: error, provider: upstream }, 'a login failed')
+    this.#options.log()[isDenied ? 'info' : 'warn']({ ...toldOf(error), provider: upstream }, 'a login failed')
     return isDenied ? 'access_denied' : 'server_error'
   }
 }

@@ -72,6 +72,8 @@ export type LoginStep =
       readonly purpose: Purpose
       readonly uid: string
       readonly error: LoginError
+      /** Where a provider is at fault: nobody at a browser can cure that, and it is told before the client is. */
+      readonly fault?: { readonly provider: string; readonly code: string }
     }
   /** There is no request that this belongs to: nobody but the person at the browser can be told. */
   | { readonly kind: 'refused' }

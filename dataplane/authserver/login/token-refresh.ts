@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Place, StoredTokenSet, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
+import { ProviderFault } from './upstream/provider-fault.ts'
 import { type RefreshAnswer, type Upstream, UpstreamDenied } from './upstream/upstream.ts'
 
 interface TokenRefreshOptions {
@@ -70,7 +71,7 @@ export class TokenRefresh {
       answer = await upstream.refresh(before.refreshToken)
     } catch (error) {
       if (!(error instanceof UpstreamDenied)) throw error
-      log.info({ provider: upstream.name }, 'a provider refreshes the tokens of a login no more')
+      log.info({ provider: upstream.name, ...refusalIn(error) }, 'a provider refreshes the tokens of a login no more')
       const { refreshToken: _, ...rest } = before
       await carried.forget(place.provider, before)
       await this.#written(place, before, rest)
@@ -109,6 +110,11 @@ export class TokenRefresh {
       }
     }
   }
+}
+
+/** By which code and status a provider has refused. */
+function refusalIn({ cause }: UpstreamDenied): object {
+  return cause instanceof ProviderFault ? { code: cause.code, status: cause.said.status } : {}
 }
 
 /** A provider that answers with somebody else's tokens gets nobody logged in. */

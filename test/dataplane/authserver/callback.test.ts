@@ -2,7 +2,7 @@
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { type AuthServerUnderTest, REDIRECT, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { UserAgent } from '../../support/identity/user-agent.ts'
 
 let server: AuthServerUnderTest
@@ -120,17 +120,18 @@ test('an answer of another issuer is refused (mix-up), and so is one that names 
   ]) {
     const url = new URL(await toCallback())
     change(url.searchParams)
-    const location = new URL((await client.agent.get(url.href)).headers.get('location') as string)
-    assert.is(location.searchParams.get('error'), 'server_error')
-    assert.is(location.searchParams.get('code'), null)
+    const page = await (await client.agent.get(url.href)).text()
+    assert.match(page, /(no|wrong)_iss/)
+    assert.ok(page.includes(`${REDIRECT}?error=access_denied`))
+    assert.not.match(page, 'code=')
   }
 })
 
-test('a provider whose token endpoint fails or lies is a server_error, and its words are in no log', async () => {
+test('a provider whose token endpoint fails or lies is told by a page, and no other of its words are in a log', async () => {
   const canary = 'words-of-the-provider'
   const bodies = [
     [500, 'text/html', `<p>${canary}</p>`],
-    [400, 'application/json', `{"error":"${canary}","error_description":"${canary}"}`],
+    [400, 'application/json', `{"error":"${canary}","error_text":"${canary}"}`],
     [200, 'application/json', `{"access_token":"${canary}","token_type":"mac","id_token":"${canary}"}`],
     [200, 'application/json', `{"access_token":"${canary}","token_type":"Bearer"}`],
     [200, 'application/json', '[]'],
@@ -145,9 +146,11 @@ test('a provider whose token endpoint fails or lies is a server_error, and its w
       response.writeHead(status, { 'content-type': type, location: 'http://127.0.0.1:1/' }).end(body)
       return true
     }
-    const location = (await client.agent.get(url)).headers.get('location') as string
-    assert.is(new URL(location).searchParams.get('error'), 'server_error', `${status} ${body.slice(0, 60)}`)
-    assert.not.ok(location.includes(canary))
+    const answer = await client.agent.get(url)
+    const page = await answer.text()
+    assert.is(answer.status, 400)
+    assert.ok(page.includes(`${REDIRECT}?error=access_denied`), `${status} ${body.slice(0, 60)}`)
+    assert.not.ok(page.includes(canary))
   }
   assert.not.ok(JSON.stringify(server.gateway.lines).includes(canary))
 })

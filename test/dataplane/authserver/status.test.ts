@@ -72,7 +72,8 @@ test('issuer, storage, keys, and how each provider has answered', async () => {
         response.writeHead(500, { 'content-type': 'application/json' }).end(JSON.stringify({ error: words }))
         return true
       }
-    assert.is((await client.authorize()).get('error'), 'server_error')
+    assert.is((await client.authorize()).get('error'), 'access_denied')
+    assert.match(client.faults.pop() ?? '', 'unexpected_status')
     const after = (await statusOf(server)).providers
     assert.is(after[0]?.lastError, null)
     assert.match(after[1]?.lastError?.code ?? '', /^[A-Z_a-z]+$/)

@@ -105,7 +105,8 @@ test('a user logs in at the provider, and a backend gets the token that the prov
     )
 
     const client = await TestClient.register(issuer)
-    assert.is((await client.authorize()).get('error'), 'server_error', 'the provider does not know this secret')
+    assert.is((await client.authorize()).get('error'), 'access_denied', 'the provider does not know this secret')
+    assert.match(client.faults[0] ?? '', 'invalid_client')
     folder.write('manifests/client.yaml', clientSecret(provider))
     await eventually('the rotated secret', async () => (await client.authorize()).has('code'))
 

@@ -131,6 +131,8 @@ export class TestClient {
   verifier = secret(randomBytes(32).toString('base64url'))
   id: string
   secret: string | undefined
+  /** Pages so far that told of a fault at a provider, as HTML. */
+  readonly faults: string[] = []
 
   constructor(issuer: string, id = '') {
     this.issuer = issuer
@@ -183,12 +185,20 @@ export class TestClient {
     const target = changes['redirect_uri'] ?? REDIRECT
     const url = this.authorizeUrl(changes)
     const end = await this.agent.follow(url, (at) => at.startsWith(target))
-    if (end.response !== undefined)
-      throw new Error(`the login ended at ${end.url}: ${end.response.status} ${await end.response.text()}`)
-    const { searchParams } = new URL(end.url)
+    const onward = end.response === undefined ? end.url : await this.#faulty(end, target)
+    const { searchParams } = new URL(onward)
     const code = searchParams.get('code')
     if (code !== null) secret(code)
     return searchParams
+  }
+
+  /** Where a page of a fault leads on to; it is kept. Throws where the login has ended at another page. */
+  async #faulty({ url, response }: { url: string; response: Response | undefined }, target: string): Promise<string> {
+    const page = (await response?.text()) ?? ''
+    const link = /<a href="([^"]+)">Go back/.exec(page)?.[1]?.replaceAll('&amp;', '&')
+    if (link?.startsWith(target) !== true) throw new Error(`the login ended at ${url}: ${response?.status} ${page}`)
+    this.faults.push(page)
+    return link
   }
 
   /** Asks the token endpoint, with the client's own credentials. */

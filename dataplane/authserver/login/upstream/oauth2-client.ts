@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import * as client from 'openid-client'
 import type { OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
 import { secretFile } from '../../../config/secret-file.ts'
-import { providerFetch, webFetch } from './provider-fetch.ts'
+import { ProviderResponse, providerFetch, webFetch } from './provider-fetch.ts'
 import type { RegisteredClient, Registration } from './registered-client.ts'
 import { documentOf, errorIn, standardAnswer } from './token-answer.ts'
 
@@ -57,7 +57,7 @@ export function createOAuth2Client({ config, directory, registration }: OAuth2Cl
       const response = await webFetch(fetch)(...request)
       const document = documentOf(await response.text(), response.headers.get('content-type') ?? '')
       const code = errorIn(document)
-      if (response.status !== 200 || code !== undefined) return errorResponse(response.status, code)
+      if (response.status !== 200 || code !== undefined) return errorResponse(response, code, document)
       const answer = standardAnswer(document, config.tokenResponseMapping)
       Object.assign(answered, { document, refreshToken: answer.refresh_token })
       return Response.json(answer)
@@ -112,8 +112,14 @@ function ownOf({ id, secret, method }: RegisteredClient): Own {
 }
 
 /** An error as the library knows one: nothing of it but the code is ever read. */
-function errorResponse(status: number, code: string | undefined): Response {
+function errorResponse(
+  { status, secrets }: ProviderResponse,
+  code: string | undefined,
+  document: unknown,
+): ProviderResponse {
   const isRefusal = status >= 400 && status < 500 && status !== 429
-  if (status !== 200 && !isRefusal) return new Response(null, { status })
-  return Response.json({ error: code ?? 'invalid_request' }, { status: isRefusal ? status : 400 })
+  const answered = { status, secrets, document }
+  if (status !== 200 && !isRefusal) return new ProviderResponse('', status, {}, answered)
+  const text = JSON.stringify({ error: code ?? 'invalid_request' })
+  return new ProviderResponse(text, isRefusal ? status : 400, { 'content-type': 'application/json' }, answered)
 }

@@ -3,7 +3,7 @@ import * as client from 'openid-client'
 import type { OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
 import { type Identity, identityIn, jwtPayload } from './identity.ts'
 import { type Answered, createOAuth2Client } from './oauth2-client.ts'
-import { scrubbed, UnusableAnswer } from './provider-fetch.ts'
+import { faultOf, isDenial, ProviderFault } from './provider-fault.ts'
 import { refreshed } from './refreshed.ts'
 import { createRegistration, type Registration, type RegistrationStore } from './registered-client.ts'
 import { checkTokens } from './token-answer.ts'
@@ -46,10 +46,10 @@ export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
 
   async function exchange(callback: URLSearchParams, { state, verifier }: UpstreamChecks): Promise<UpstreamLogin> {
     const url = new URL(redirectUri)
-    url.search = withoutIssuer(callback, others).toString()
     const checks = { pkceCodeVerifier: verifier, expectedState: state }
     const answered: Answered = {}
     try {
+      url.search = withoutIssuer(callback, others).toString()
       const answer = await own.ask((provider) => client.authorizationCodeGrant(provider, url, checks), answered)
       const tokens = tokensOf(answer)
       const identity = await identityOf(answered.document, tokens.accessToken)
@@ -57,8 +57,8 @@ export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
       const isSynthetic = identity === undefined && { isSynthetic: true }
       return { issuer: tokenEndpoint, ...shown, ...isSynthetic, tokens: { ...tokens, subject } }
     } catch (error) {
-      if (error instanceof client.AuthorizationResponseError) throw new UpstreamDenied('the provider has refused')
-      throw scrubbed(error)
+      const fault = faultOf(error, 'token')
+      throw isDenial(error) ? new UpstreamDenied('the provider has refused', { cause: fault }) : fault
     }
   }
 
@@ -99,7 +99,7 @@ function registrationOf({ config, registrations, ...rest }: OAuth2UpstreamOption
 function withoutIssuer(callback: URLSearchParams, others: readonly string[]): URLSearchParams {
   const issuer = URL.parse(callback.get('iss') ?? '')
   if (issuer !== null && others.includes(issuer.origin))
-    throw new UnusableAnswer('the answer is that of another provider')
+    throw new ProviderFault('authorization', 'wrong_iss', 'the answer is that of another provider', { claim: 'iss' })
   const rest = new URLSearchParams(callback)
   rest.delete('iss')
   return rest

@@ -6,9 +6,10 @@ import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
-import { providerFetch, scrubbed, webFetch } from './provider-fetch.ts'
+import { faultOf, isDenial, ProviderFault } from './provider-fault.ts'
+import { ProviderResponse, providerFetch, UnusableAnswer, webFetch } from './provider-fetch.ts'
 import { refreshed } from './refreshed.ts'
-import { checkTokens, secondsOf } from './token-answer.ts'
+import { checkTokens, errorIn, secondsOf } from './token-answer.ts'
 import {
   type RefreshAnswer,
   type RefreshedTokens,
@@ -82,8 +83,8 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
       const names = [login.tokens.subject, answer.claims()?.sub]
       return { ...login, ...(await userInfo?.confirm(login.tokens.accessToken, names)) }
     } catch (error) {
-      if (error instanceof client.AuthorizationResponseError) throw new UpstreamDenied('the provider has refused')
-      throw scrubbed(error)
+      const fault = faultOf(error, 'token')
+      throw isDenial(error) ? new UpstreamDenied('the provider has refused', { cause: fault }) : fault
     }
   }
 
@@ -117,23 +118,40 @@ async function discover(
       undefined,
       clientAuth(clientSecretFile && resolve(directory, clientSecretFile)),
       {
-        [client.customFetch]: webFetch(guarded),
+        [client.customFetch]: fetchFor(guarded),
         execute: isPlain ? [client.allowInsecureRequests] : [],
       },
     )
     .catch((error: unknown) => {
-      throw scrubbed(error)
+      throw faultOf(error, 'metadata')
     })
   const metadata = found.serverMetadata()
   for (const endpoint of [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri]) {
     const url = URL.parse(endpoint ?? '')
     const mayBePlain = isPlain && url !== null && (insecureAllowHTTP === true || isLoopback(url))
     if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && mayBePlain))
-      throw new Error(`an endpoint in the metadata of ${issuerUrl} is missing, or not https`)
+      throw faultOf(
+        new UnusableAnswer(`an endpoint in the metadata of ${issuerUrl} is missing, or not https`),
+        'metadata',
+      )
   }
   // Signatures of ID tokens are checked although they come from the token endpoint itself: it costs little.
   client.enableNonRepudiationChecks(found)
   return found
+}
+
+/** A fetch that gives the library an error where the provider has written one at 200. */
+function fetchFor(guarded: GuardedFetch) {
+  const fetch = webFetch(guarded)
+  return async (...request: Parameters<client.CustomFetch>): Promise<ProviderResponse> => {
+    const response = await fetch(...request)
+    if (request[1].method !== 'POST' || response.status !== 200) return response
+    const { status, document, secrets } = response
+    const code = errorIn(document)
+    if (code === undefined) return response
+    const headers = { 'content-type': 'application/json' }
+    return new ProviderResponse(JSON.stringify({ error: code }), 400, headers, { status, document, secrets })
+  }
 }
 
 /**
@@ -149,7 +167,7 @@ function notingRefreshTokens(
   const config = new client.Configuration(found.serverMetadata(), clientId, undefined, auth)
   if (issuerUrl.startsWith('http:')) client.allowInsecureRequests(config)
   let answered: unknown
-  const fetch = webFetch(guarded)
+  const fetch = fetchFor(guarded)
   config[client.customFetch] = async (...request) => {
     const response = await fetch(...request)
     answered = await response
@@ -199,7 +217,7 @@ function clientAuth(file: string | undefined): client.ClientAuth {
 function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): UpstreamLogin {
   const claims: Readonly<Record<string, unknown>> = answer.claims() ?? {}
   const { subject, ...tokens } = tokensOf(answer, subjectClaim)
-  if (subject === undefined) throw new Error('there is no ID token')
+  if (subject === undefined) throw new ProviderFault('token', 'no_id_token', 'there is no ID token')
   const [name, email] = [shownClaim(claims['name']), shownClaim(claims['email'])]
   const { auth_time: authTime } = claims
   return {
@@ -217,7 +235,7 @@ function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & 
   checkTokens(accessToken, refreshToken)
   const expiresIn = secondsOf(answer.expires_in)
   const claims: Readonly<Record<string, unknown>> | undefined = answer.claims()
-  const subject = claims === undefined ? undefined : subjectFrom(ownClaim(claims, subjectClaim))
+  const subject = claims === undefined ? undefined : subjectIn(claims, subjectClaim)
   const now = Date.now()
   return {
     accessToken,
@@ -227,6 +245,15 @@ function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & 
     ...(idToken !== undefined && { idToken }),
     ...(scope !== undefined && { scopes: scope.split(' ') }),
     ...(expiresIn !== undefined && { expiresAt: now + expiresIn * 1000 }),
+  }
+}
+
+function subjectIn(claims: Readonly<Record<string, unknown>>, claim: string): string {
+  try {
+    return subjectFrom(ownClaim(claims, claim))
+  } catch {
+    const message = `the ID token has no usable claim ${JSON.stringify(claim)} that says who the user is`
+    throw new ProviderFault('token', 'no_subject', message, { claim })
   }
 }
 

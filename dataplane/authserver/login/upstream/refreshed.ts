@@ -1,5 +1,4 @@
-import * as client from 'openid-client'
-import { scrubbed } from './provider-fetch.ts'
+import { faultOf, isRefusal } from './provider-fault.ts'
 import { type RefreshAnswer, type RefreshedTokens, UpstreamDenied } from './upstream.ts'
 
 /**
@@ -14,10 +13,11 @@ export async function refreshed(
     const { refreshToken: next, ...tokens } = await request()
     return { ...(next !== undefined && { refreshToken: next }), tokens }
   } catch (error) {
-    if (error instanceof client.ResponseBodyError && error.error === 'invalid_grant')
-      throw new UpstreamDenied('the refresh token is good no more')
+    const fault = faultOf(error, 'refresh')
+    // Codes differ: `unauthorized_client` at 403, `invalid_token` at 401, one of the provider's own at 400, or any at 200.
+    if (isRefusal(error)) throw new UpstreamDenied('the refresh token is good no more', { cause: fault })
     const next = rotated()
-    if (next === undefined) throw scrubbed(error)
-    return { refreshToken: next, problem: scrubbed(error) }
+    if (next === undefined) throw fault
+    return { refreshToken: next, problem: fault }
   }
 }

@@ -8,7 +8,8 @@ import { secretFile } from '../../../config/secret-file.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import type { Sealer } from '../../../upstream-tokens/index.ts'
 import type { RecordStore } from '../../store/record-store.ts'
-import { providerFetch, scrubbed, UnusableAnswer } from './provider-fetch.ts'
+import { faultOf, statusFault } from './provider-fault.ts'
+import { ProviderResponse, providerFetch, UnusableAnswer } from './provider-fetch.ts'
 
 /** A client that a provider has registered (RFC 7591 section 3.2.1). */
 export interface RegisteredClient {
@@ -90,6 +91,8 @@ export function createRegistration(options: RegistrationOptions): Registration {
       const ttlS = client.endsAt === undefined ? UNUSED_S : Math.max(1, Math.floor(client.endsAt - now() / 1000))
       await store.set('upstreamClient', name, sealer.seal(JSON.stringify(client), name), ttlS)
       return client
+    } catch (error) {
+      throw faultOf(error, 'registration')
     } finally {
       await store.delete('registering', name)
     }
@@ -141,10 +144,11 @@ async function register(
   }
   const token = initialAccessTokenFile && secretFile(resolve(directory, initialAccessTokenFile))()
   const headers = { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) }
-  const { status, text } = await fetch(endpoint, headers, JSON.stringify(metadata)).catch((error: unknown) => {
-    throw scrubbed(error)
-  })
-  if (status !== 201 && status !== 200) throw new UnusableAnswer(`the provider’s registration answered HTTP ${status}`)
+  const { status, text } = await fetch(endpoint, headers, JSON.stringify(metadata))
+  if (status !== 201 && status !== 200) {
+    const secrets = [token, softwareStatement].filter((one) => one !== undefined)
+    throw statusFault('registration', new ProviderResponse(text, status, {}, { secrets }))
+  }
   return clientIn(parsed(text), method, Math.floor(now() / 1000))
 }
 
@@ -156,9 +160,9 @@ async function endpointOf(
 ): Promise<{ readonly endpoint: string; readonly method: AuthMethod }> {
   if (registrationEndpoint !== undefined) return { endpoint: registrationEndpoint, method: METHODS[0] }
   const { status, text } = await fetch(discoveryUrl).catch((error: unknown) => {
-    throw scrubbed(error)
+    throw faultOf(error, 'metadata')
   })
-  if (status !== 200) throw new UnusableAnswer(`the provider’s metadata answered HTTP ${status}`)
+  if (status !== 200) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
   const document = parsed(text)
   const { registration_endpoint: endpoint, token_endpoint_auth_methods_supported: methods = [METHODS[0]] } = document
   const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null

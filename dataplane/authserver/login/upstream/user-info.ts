@@ -1,7 +1,8 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import type { UserInfoConfig } from '../../../config/authserver/upstream.ts'
 import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './identity.ts'
-import { providerFetch, type Reach, scrubbed, UnusableAnswer } from './provider-fetch.ts'
+import { faultOf, statusFault } from './provider-fault.ts'
+import { ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
 
 /** Asks a provider who the user of an access token is. */
 export interface UserInfo {
@@ -33,24 +34,30 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
   }
   async function get(accessToken: string): Promise<Readonly<Record<string, unknown>>> {
     const own = { ...headers, authorization: `Bearer ${accessToken}` }
-    const { status, text } = await fetch(endpointUrl, own, httpMethod === 'POST' ? '' : undefined).catch(
-      (error: unknown) => {
-        throw scrubbed(error)
-      },
-    )
-    if (status !== 200) throw new UnusableAnswer(`asked who the user is, the provider answered HTTP ${status}`)
+    const { status, text } = await fetch(endpointUrl, own, httpMethod === 'POST' ? '' : undefined)
+    if (status !== 200)
+      throw statusFault('user_info', new ProviderResponse(text, status, {}, { secrets: [accessToken] }))
     return parse(text)
   }
 
+  /** What is read of an answer; what is wrong with that is a fault at this endpoint. */
+  async function reading<T>(accessToken: string, read: (document: Readonly<Record<string, unknown>>) => T): Promise<T> {
+    try {
+      return read(await get(accessToken))
+    } catch (error) {
+      throw faultOf(error, 'user_info')
+    }
+  }
+
   return {
-    ask: async (accessToken) => identityIn(await get(accessToken), paths),
-    async confirm(accessToken, names) {
-      const document = await get(accessToken)
-      const named = firstAt(document, paths.subject)
-      if (named !== undefined && !names.includes(subjectFrom(named)))
-        throw new UnusableAnswer('asked who the user is, the provider named another one')
-      return shownIn(document, paths)
-    },
+    ask: (accessToken) => reading(accessToken, (document) => identityIn(document, paths)),
+    confirm: (accessToken, names) =>
+      reading(accessToken, (document) => {
+        const named = firstAt(document, paths.subject)
+        if (named !== undefined && !names.includes(subjectFrom(named)))
+          throw new UnusableAnswer('asked who the user is, the provider named another one')
+        return shownIn(document, paths)
+      }),
     close: () => fetch.close(),
   }
 }

@@ -1,4 +1,6 @@
+import type { AuthServerStatus } from '../../../config/status.ts'
 import type { Observation, Operation } from '../../../telemetry/observe.ts'
+import { ProviderFault } from './provider-fault.ts'
 import { type Upstream, UpstreamDenied } from './upstream.ts'
 
 /** How a provider stands, as far as logins and refreshes have shown it here. Times are RFC 3339. */
@@ -6,9 +8,14 @@ export interface UpstreamState {
   readonly name: string
   /** When it last gave what it was asked for; null where it has not been asked yet. */
   readonly lastSuccess: string | null
-  /** What went wrong after that: a code, and nothing that the provider has said. */
-  readonly lastError: { readonly code: string; readonly at: string } | null
+  /** What went wrong after that, and what the provider has said. */
+  readonly lastError: UpstreamFailure | null
+  /** How it, or the person there, last refused a login; absent: never. */
+  readonly lastRefusal?: UpstreamFailure
 }
+
+/** What has gone wrong, and when. Of errors that are none of the provider's there is the code alone. */
+type UpstreamFailure = NonNullable<AuthServerStatus['providers'][number]['lastError']>
 
 /** A provider whose state is known. */
 export interface WatchedUpstream extends Upstream {
@@ -22,6 +29,7 @@ export type ObserveProvider = (operation: Operation) => Observation
 export function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedUpstream {
   let lastSuccess: UpstreamState['lastSuccess'] = null
   let lastError: UpstreamState['lastError'] = null
+  let lastRefusal: UpstreamFailure | undefined
 
   const attributes = { 'portico.provider': upstream.name }
   const operations = {
@@ -39,13 +47,18 @@ export function watchedUpstream(upstream: Upstream, observe: ObserveProvider): W
       if (operation !== 'prepare') noteSuccess()
       return answer
     } catch (error) {
+      const failure = failureOf(error)
       const isDenied = error instanceof UpstreamDenied
-      const code = isDenied ? 'access_denied' : codeOf(error)
-      observed.end({ result: isDenied ? 'denied' : 'error', code })
-      if (isDenied) noteSuccess()
-      else lastError = { code, at: new Date().toISOString() }
+      observed.end({ result: isDenied ? 'denied' : 'error', code: failure.code })
+      if (!isDenied) lastError = failure
+      else noteRefusal(operation === 'exchange' ? failure : lastRefusal)
       throw error
     }
+  }
+
+  function noteRefusal(refusal: UpstreamFailure | undefined): void {
+    noteSuccess()
+    lastRefusal = refusal
   }
 
   function noteSuccess(): void {
@@ -56,13 +69,22 @@ export function watchedUpstream(upstream: Upstream, observe: ObserveProvider): W
   return {
     name: upstream.name,
     get state() {
-      return { name: upstream.name, lastSuccess, lastError }
+      return { name: upstream.name, lastSuccess, lastError, ...(lastRefusal && { lastRefusal }) }
     },
     authorizationUrl: (checks, maxAge) => watched('prepare', () => upstream.authorizationUrl(checks, maxAge)),
     exchange: (callback, checks) => watched('exchange', () => upstream.exchange(callback, checks)),
     refresh: (token) => watched('refresh', () => upstream.refresh(token)),
     close: () => upstream.close(),
   }
+}
+
+function failureOf(error: unknown): UpstreamFailure {
+  const isDenied = error instanceof UpstreamDenied
+  const found = { code: isDenied ? 'access_denied' : codeOf(error), at: new Date().toISOString() }
+  const fault = isDenied ? error.cause : error
+  if (!(fault instanceof ProviderFault)) return found
+  const { step, message, said, next } = fault
+  return { ...found, step, message, ...said, next }
 }
 
 const CODE = /^[A-Za-z]\w{0,63}$/

@@ -302,12 +302,11 @@ test('answers that won’t do end the login, in fixed words', () => {
     for (const flavour of answers) {
       provider.flavour = flavour
       const found = await client.authorize()
-      assert.is(
-        found.get('error'),
-        'server_error',
-        JSON.stringify(flavour.tokens?.toString() ?? flavour.user?.toString()),
-      )
+      const what = JSON.stringify(flavour.tokens?.toString() ?? flavour.user?.toString())
+      assert.is(found.get('error'), 'access_denied', what)
       assert.not.ok(found.toString().includes(token))
+      // A page has told it before.
+      assert.not.ok(client.faults.pop()?.includes(token) ?? true, what)
     }
     assert.not.ok(JSON.stringify(server.gateway.lines).includes(token))
   })

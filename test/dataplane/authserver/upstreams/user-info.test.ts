@@ -63,7 +63,8 @@ test('another user there, or an answer that won’t do, ends the login', async (
     { status: 302, body: { sub: 'alice' } },
   ]) {
     elsewhere = answer
-    assert.is((await client.authorize()).get('error'), 'server_error', JSON.stringify(answer))
+    assert.is((await client.authorize()).get('error'), 'access_denied', JSON.stringify(answer))
+    assert.match(client.faults.pop() ?? '', 'You can’t mend that', JSON.stringify(answer))
   }
 })
 

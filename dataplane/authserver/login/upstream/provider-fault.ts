@@ -1,0 +1,217 @@
+import * as client from 'openid-client'
+import { isObject } from '../../../../crds/shared/json.ts'
+import { withoutUrlSecrets } from '../../../config/url-secrets.ts'
+import { withoutCredentials } from '../../../server/credential-text.ts'
+import { adviceFor, type Step } from './fault-advice.ts'
+import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'
+
+/** What a provider has said against it. Nothing here is a token, a code or a secret. */
+export interface Said {
+  /** HTTP status of its answer. */
+  readonly status?: number
+  /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), where it is one. */
+  readonly error?: string
+  readonly errorDescription?: string
+  /** The claim, or member of the metadata, that does not fit, and the values where they are no secrets. */
+  readonly claim?: string
+  readonly expected?: string
+  readonly found?: string
+}
+
+/** Why something could not be done at a provider, for whoever operates the gateway. */
+export class ProviderFault extends Error {
+  override readonly name = 'ProviderFault'
+  readonly step: Step
+  /** The code that the provider gave, or else one of ours. */
+  readonly code: string
+  readonly said: Said
+  /** What to do about it. */
+  readonly next: string
+
+  constructor(step: Step, code: string, message: string, said: Said = {}) {
+    super(message)
+    this.step = step
+    this.code = code
+    this.said = said
+    this.next = adviceFor(step, code)
+  }
+}
+
+/** What the log says of an error at a provider: what it has said, each in a field of its own, or else the error. */
+export function toldOf(error: unknown): object {
+  const fault = error instanceof ProviderFault ? error : error instanceof Error ? error.cause : undefined
+  if (!(fault instanceof ProviderFault)) return { err: error }
+  const { step, code, said, next, message } = fault
+  return { step, code, ...said, reason: message, next }
+}
+
+/** The person, or a rule of the provider, has said no: the user can cure it, or nobody can. */
+const DENIED = 'access_denied'
+
+/** Statuses after which the same request may succeed a moment later. */
+const PASSING: ReadonlySet<number> = new Set([408, 429])
+/** The same of errors that come at 200. */
+const PASSING_ERRORS: ReadonlySet<string> = new Set([
+  ...['server_error', 'temporarily_unavailable', 'internal_error', 'fatal_error', 'service_unavailable'],
+  ...['slow_down', 'ratelimited', 'rate_limited', 'request_timeout'],
+])
+
+/** Whether a provider has refused a request for good: by any 4xx but those that pass, or by an error in a 2xx. */
+export function isRefusal(error: unknown): boolean {
+  const { status, error: code } = saidIn(error)
+  if (status === undefined) return false
+  if (status >= 400) return status < 500 && !PASSING.has(status)
+  return status < 300 && code !== undefined && !PASSING_ERRORS.has(code)
+}
+
+/** Whether a provider has sent somebody back because they, or a rule of its own, refused. */
+export const isDenial = (error: unknown): boolean =>
+  error instanceof client.AuthorizationResponseError && error.error === DENIED
+
+/**
+ * An error for the log, the status and the page, without what must not be told: of answers it holds the error and its
+ * description, and of tokens the claim that does not fit.
+ */
+export function faultOf(error: unknown, asked: Step): ProviderFault {
+  if (error instanceof ProviderFault) return error
+  const { code, words } = ownWords(error)
+  const isCallback =
+    error instanceof client.AuthorizationResponseError || words?.includes('response parameter') === true
+  const step = isCallback ? 'authorization' : asked
+  const said = { ...saidIn(error), ...claimIn(words), ...mismatchIn(error) }
+  if (error instanceof UnusableAnswer) return new ProviderFault(step, 'unusable_answer', error.message, said)
+  if (said.error !== undefined) return new ProviderFault(step, said.error, `the provider says ${said.error}`, said)
+  if (error instanceof client.AuthorizationResponseError)
+    return new ProviderFault(step, 'invalid_response', 'the provider says an error that is no code', said)
+  const isStatus = code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' || (said.status ?? 0) >= 300
+  if (said.status !== undefined && isStatus)
+    return new ProviderFault(step, 'unexpected_status', `the provider answered HTTP ${said.status}`, said)
+  const isLibrary = code?.startsWith('OAUTH_') === true
+  const own = isLibrary ? codeFor(code, words, said.claim) : (code ?? 'invalid_response')
+  return new ProviderFault(step, own, `the provider’s answer won’t do: ${words ?? own}${suffix(code, own)}`, said)
+}
+
+/** The fault of an answer that has another status than it has to have. */
+export function statusFault(step: Step, answer: ProviderResponse): ProviderFault {
+  const said = saidBy(answer)
+  const message = `the provider answered HTTP ${answer.answered}${said.error === undefined ? '' : ` (${said.error})`}`
+  return new ProviderFault(step, said.error ?? 'unexpected_status', message, said)
+}
+
+/** An error and its causes, the innermost last. */
+function* chainOf(error: unknown): Generator<Error> {
+  for (let depth = 0, at = error; depth < 5 && at instanceof Error; depth++, at = at.cause) yield at
+}
+
+const saidBy = (answer: ProviderResponse): Said => ({
+  status: answer.answered,
+  ...spoken(isObject(answer.document) ? answer.document : {}, answer.secrets),
+})
+
+const suffix = (code: string | undefined, own: string): string =>
+  code === undefined || code === own ? '' : ` (${code})`
+
+/** What the provider has said in the answer that an error is about. */
+export function saidIn(error: unknown): Said {
+  if (error instanceof client.AuthorizationResponseError) {
+    const secrets = error.cause.getAll('state')
+    return spoken({ error: error.error, error_description: error.error_description }, secrets)
+  }
+  for (const at of chainOf(error)) {
+    const { response } = at as { response?: unknown }
+    for (const one of [response, at.cause]) if (one instanceof ProviderResponse) return saidBy(one)
+  }
+  return {}
+}
+
+/** Codes have no blanks and no punctuation: what has may be anything. */
+const CODE = /^[A-Za-z0-9_.]{1,64}$/
+const LONGEST_DESCRIPTION = 300
+const SHORTEST_SECRET = 6
+
+function spoken(document: Readonly<Record<string, unknown>>, secrets: readonly string[]): Said {
+  const { error, error_description: description } = document
+  const text = typeof description === 'string' ? plainly(description, secrets) : ''
+  return {
+    ...(typeof error === 'string' && CODE.test(error) && { error }),
+    ...(text !== '' && { errorDescription: text }),
+  }
+}
+
+/** A text of the provider on one line, without credentials and without what it was sent. */
+function plainly(description: string, secrets: readonly string[]): string {
+  let text = description.slice(0, 4 * LONGEST_DESCRIPTION)
+  for (const secret of secrets) if (secret.length >= SHORTEST_SECRET) text = text.replaceAll(secret, '[redacted]')
+  const line = withoutUrlSecrets(withoutCredentials(text)).replace(/[\p{Cc}\p{Cf}\p{Cs}\s]+/gu, ' ')
+  return line.trim().slice(0, LONGEST_DESCRIPTION)
+}
+
+/** Of these claims the values may be told: they name parties and times. */
+const TOLD: ReadonlySet<string> = new Set(['iss', 'aud', 'azp', 'exp', 'iat', 'nbf', 'auth_time', 'issuer'])
+
+/** The claim of an ID token that is not there, or of another type. */
+function claimIn(words: string | undefined): Pick<Said, 'claim'> {
+  const claim = /JWT "(\w+)" .*claim (?:missing|type)/.exec(words ?? '')?.[1]
+  return claim === undefined ? {} : { claim }
+}
+
+/** The claim of an ID token, or the member of the metadata, that is another one than it has to be. */
+function mismatchIn(error: unknown): Pick<Said, 'claim' | 'expected' | 'found'> {
+  for (const { cause } of chainOf(error)) {
+    if (!isObject(cause)) continue
+    const { claim = cause['attribute'], claims = cause['body'], expected = cause['now'] } = cause
+    if (typeof claim === 'string') return { claim, ...(TOLD.has(claim) && valuesOf(expected, claims, claim)) }
+  }
+  return {}
+}
+
+function valuesOf(expected: unknown, members: unknown, claim: string): Pick<Said, 'expected' | 'found'> {
+  const [own, theirs] = [shown(expected), shown(isObject(members) ? members[claim] : undefined)]
+  return { ...(own !== undefined && { expected: own }), ...(theirs !== undefined && { found: theirs }) }
+}
+
+function shown(value: unknown): string | undefined {
+  const text = Array.isArray(value) ? value.join(' ') : value
+  return typeof text === 'string' || typeof text === 'number' ? plainly(String(text), []) : undefined
+}
+
+/** The innermost code of an error, and the fixed words of the library. */
+function ownWords(error: unknown): { readonly code?: string; readonly words?: string } {
+  let code: string | undefined
+  let words: string | undefined
+  for (const at of chainOf(error)) {
+    const { code: own } = at as { code?: unknown }
+    if (typeof own !== 'string' || !/^[\w-]{1,64}$/.test(own)) continue
+    code = own
+    // Whatever else fails has texts of its own, with addresses in them.
+    words = own.startsWith('OAUTH_') ? at.message.slice(0, 120) : undefined
+  }
+  return { ...(code !== undefined && { code }), ...(words !== undefined && { words }) }
+}
+
+/** Our code for what the library finds wrong with an answer. */
+function codeFor(code: string, words: string | undefined, claim: string | undefined): string {
+  if (claim !== undefined) return words?.endsWith('missing') === true ? `missing_${claim}` : `wrong_${claim}`
+  for (const [member, own] of MEMBERS) if (words?.includes(member)) return own
+  return CODES[code] ?? 'invalid_response'
+}
+
+const MEMBERS = [
+  ['"id_token"', 'no_id_token'],
+  ['"access_token"', 'no_access_token'],
+  ['"token_type"', 'no_token_type'],
+  ['`token_type`', 'unsupported_token_type'],
+  ['"iss" (issuer) missing', 'no_iss'],
+  ['"iss" (issuer) response parameter', 'wrong_iss'],
+  ['"alg" header parameter', 'wrong_alg'],
+  ['signature verification failed', 'bad_signature'],
+  ['no applicable keys', 'unknown_key'],
+] as const
+
+const CODES: Readonly<Record<string, string>> = {
+  OAUTH_RESPONSE_IS_NOT_JSON: 'not_json',
+  OAUTH_PARSE_ERROR: 'not_json',
+  OAUTH_RESPONSE_IS_NOT_CONFORM: 'unexpected_status',
+  OAUTH_KEY_SELECTION_FAILED: 'unknown_key',
+  OAUTH_TIMEOUT: 'timeout',
+}
