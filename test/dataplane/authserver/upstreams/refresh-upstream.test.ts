@@ -128,6 +128,49 @@ test('a provider that is away is asked again by a later call', async () => {
   assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
 })
 
+for (const [what, status, body] of [
+  ['403 unauthorized_client', 403, '{"error":"unauthorized_client"}'],
+  ['401 invalid_token', 401, '{"error":"invalid_token"}'],
+  ['400 with a code of its own', 400, '{"error":"session_expired"}'],
+  ['400 with an error that is no text', 400, '{"error":{"code":7}}'],
+  ['404 without a body', 404, ''],
+  ['an error at 200', 200, '{"error":"invalid_grant"}'],
+] as const)
+  test(`a refresh that is refused by ${what} asks for a new login, once`, async () => {
+    const token = await loggedIn(LIFE_S)
+    server.upstream.before = (request, response) => {
+      if (request.url !== '/token') return false
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+      return true
+    }
+    clock.pass(LIFE_S * 1000)
+    for (let calls = 0; calls < 2; calls++)
+      assert.match((await call(token)).error.message, 'you have to log in at the provider "corp" again')
+    assert.is(refreshes(), 1)
+  })
+
+for (const [what, status, body] of [
+  ['408', 408, '{"error":"request_timeout"}'],
+  ['429', 429, '{"error":"slow_down"}'],
+  ['an error at 200 that passes', 200, '{"error":"temporarily_unavailable"}'],
+  ['a page at 200', 200, '<p>maintenance'],
+] as const)
+  test(`a refresh that is answered by ${what} is tried again by a later call`, async () => {
+    const token = await loggedIn(LIFE_S)
+    server.upstream.before = (request, response) => {
+      if (request.url !== '/token') return false
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+      return true
+    }
+    clock.pass(LIFE_S * 1000)
+    assert.match((await call(token)).error.message, 'the provider "corp" can’t be asked at the moment')
+    server.upstream.before = undefined
+    await eventually('a call that succeeds', async () => {
+      clock.pass(1_000)
+      return (await call(token)).result !== undefined
+    })
+  })
+
 test('a login that was revoked is refreshed no more', async () => {
   const client = await TestClient.register(server.issuer)
   server.upstream.accessTokenS = LIFE_S
