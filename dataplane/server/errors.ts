@@ -23,7 +23,8 @@ export const errorTable = {
   missing_capability: { http: 400, rpc: -32021, text: 'The client lacks a capability that this call needs.' },
   unsupported_version: { http: 400, rpc: -32022, text: 'This protocol version is not served.' },
   session_required: { http: 400, rpc: -32600, text: 'The Mcp-Session-Id header is missing.' },
-  session_unknown: { http: 404, rpc: -32600, text: 'There is no such session; initialize a new one.' },
+  /** Clients in wide use initialize anew on this code alone. */
+  session_unknown: { http: 404, rpc: -32001, text: 'There is no such session; initialize a new one.' },
   invalid_request: { http: 400, rpc: -32602, text: 'The request is not valid.' },
   claims_required: { http: 400, rpc: -32602, text: 'Claims are required.' },
   source_required: { http: 400, rpc: -32602, text: 'Several managed sources are visible; name one in `source`.' },

@@ -78,7 +78,7 @@ const posts: readonly Case[] = [
     status: 200,
   },
   { name: 'no session', body: PING, status: 400, code: -32600, id: 1 },
-  { name: 'an unknown session', body: PING, headers: { 'mcp-session-id': 'nobody' }, status: 404, code: -32600, id: 1 },
+  { name: 'an unknown session', body: PING, headers: { 'mcp-session-id': 'nobody' }, status: 404, code: -32001, id: 1 },
   {
     name: 'an unknown legacy revision',
     body: PING,
