@@ -1,20 +1,16 @@
 import { createInterface } from 'node:readline'
 import type { KubernetesObject } from '../../operator/model/index.ts'
+import { dataPlanePort } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Io } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 import { exitOf, startKubectl } from './program.ts'
 
 const FORWARDING = /^Forwarding from 127\.0\.0\.1:(\d+) -> /
 
-interface PortHolder {
-  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
-}
-
-function portOf({ metadata, spec }: KubernetesObject, name: string): number {
-  const { containers = [], initContainers = [] } = spec as Readonly<Record<string, readonly PortHolder[]>>
-  const found = [...initContainers, ...containers].flatMap(({ ports = [] }) => ports).find((port) => port.name === name)
-  if (!found) throw new Error(`pod ${metadata.name} has no port ${name}`)
-  return found.containerPort
+function portOf(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number {
+  const found = dataPlanePort(pod, name)
+  if (found === undefined) throw new Error(`the proxy in pod ${pod.metadata.name} has no port ${name}`)
+  return found
 }
 
 async function forwardedPort(output: NodeJS.ReadableStream): Promise<number | undefined> {

@@ -1,3 +1,4 @@
+import { dataPlaneContainerName } from '../../operator/render/object/names.ts'
 import type { Command } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { exitOf, startKubectl } from './program.ts'
@@ -18,7 +19,7 @@ beside it.`,
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {
       const workload = await givenWorkload(given, cluster)
-      const own = workload.kind === 'VirtualMCPServer' ? 'vmcp' : 'portico'
+      const own = dataPlaneContainerName(workload.kind)
       const since = given.text('since')
       const args = [
         'logs',

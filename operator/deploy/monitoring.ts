@@ -1,4 +1,6 @@
+import { kinds } from '../../crds/index.ts'
 import { OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
+import { dataPlaneContainerName } from '../render/object/names.ts'
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { ruleGroups } from './alerts.ts'
 import { dashboardJson, dashboards } from './dashboards.ts'
@@ -12,6 +14,18 @@ const metadata = (name: string) => ({
   labels: { 'app.kubernetes.io/part-of': 'portico' },
 })
 
+/** Keeps the ports of our own containers: a user's container in the same pod may have a port of the same name. */
+const ofDataPlane = {
+  action: 'keep',
+  sourceLabels: ['__meta_kubernetes_pod_label_app_kubernetes_io_name', '__meta_kubernetes_pod_container_name'],
+  separator: '/',
+  regex: Object.values(kinds)
+    .filter(({ role }) => role === 'workload')
+    .map(({ kind }) => `${kind.toLowerCase()}/${dataPlaneContainerName(kind)}`)
+    .sort()
+    .join('|'),
+}
+
 /** Has the pods of all workloads scraped, in all namespaces: those of them that serve metrics. */
 const dataPlane = {
   apiVersion: MONITORING,
@@ -20,7 +34,7 @@ const dataPlane = {
   spec: {
     namespaceSelector: { any: true },
     selector: { matchLabels: { 'app.kubernetes.io/managed-by': 'portico' } },
-    podMetricsEndpoints: [{ port: 'admin', path: '/metrics' }],
+    podMetricsEndpoints: [{ port: 'admin', path: '/metrics', relabelings: [ofDataPlane] }],
   },
 }
 const operator = {

@@ -33,7 +33,7 @@ export function conditionProblems({ status }: Conditioned): readonly ConditionPr
   if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
   for (const condition of conditions) {
     const { type } = condition
-    const isWarning = condition.status === (/(Warning|Conflict)$/.test(type) ? 'True' : 'False')
+    const isWarning = condition.status === (/(Warning|Conflict|Taken)$/.test(type) ? 'True' : 'False')
     if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
   }
   return found

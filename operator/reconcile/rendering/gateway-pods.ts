@@ -1,6 +1,6 @@
 import { gatewayListeners } from '../../render/network/listeners.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
-import type { Workload } from '../../render/object/names.ts'
+import { dataPlaneContainerName, type Workload } from '../../render/object/names.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
 import { ownEnvironment, type PodSettings } from '../../render/pod/pod-settings.ts'
 import { type Resources, resourceDefaults } from '../../render/pod/resources.ts'
@@ -17,8 +17,6 @@ interface GatewayWorkload extends Workload {
 }
 
 interface GatewayPods {
-  /** Name of the one container, which `podTemplateSpec` refers to. */
-  readonly container: string
   readonly service: ChildrenOptions['service']
   /** Takes what is found wrong while rendering. */
   readonly problems: Problems
@@ -31,7 +29,7 @@ const VECTORS_VOLUME = { name: STATE_VOLUME, emptyDir: { sizeLimit: '256Mi' } }
 export function renderGatewayPods(
   object: GatewayWorkload,
   assembly: Assembly,
-  { container: name, service, problems }: GatewayPods,
+  { service, problems }: GatewayPods,
   context: ReconcileContext,
 ): Rendered {
   const { spec } = object
@@ -39,7 +37,7 @@ export function renderGatewayPods(
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
   const keepsVectors = assembly.config.optimizer?.embeddingService !== undefined
   const container = dataPlaneContainer({
-    container: name,
+    container: dataPlaneContainerName(object.kind),
     role: 'gateway',
     image: context.image,
     listeners: gatewayListeners,

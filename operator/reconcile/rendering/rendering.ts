@@ -6,12 +6,14 @@ import type { Listeners } from '../../render/network/listeners.ts'
 import { peerProblems } from '../../render/network/network-peers.ts'
 import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
 import { renderService, type ServiceOptions } from '../../render/network/service.ts'
-import { nameProblem, type Workload } from '../../render/object/names.ts'
+import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
 import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
+import { type OwnContainer, type TakenPart, takenMounts, takenPorts, takenVolumes } from '../../render/pod/own-ports.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
 import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts'
 import type { PodTemplate } from '../../render/pod/pod-template.ts'
 import { type Resources, renderResources } from '../../render/pod/resources.ts'
+import { STATE_VOLUME } from '../../render/pod/state.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
 import type { PodRights } from '../../render/rights/token-rights.ts'
 import { type Places, placeOf } from '../outcome/file-findings.ts'
@@ -23,7 +25,7 @@ export interface ChildrenOptions {
   readonly settings: PodSettings
   readonly configMap: KubernetesObject
   readonly listeners: Listeners
-  readonly service: Pick<ServiceOptions, 'port' | 'targetPort' | 'annotations'>
+  readonly service: Pick<ServiceOptions, 'port' | 'portName' | 'annotations'>
   readonly pod: Pick<PodOptions, 'containers' | 'initContainers' | 'volumes' | 'annotations'>
   readonly shape: WorkloadOptions['shape']
   readonly replicas: number | undefined
@@ -75,6 +77,21 @@ function noteViolations(pods: KubernetesObject, problems: Problems): void {
     })
 }
 
+/** Notes what of a pod template would take the place of something that our container is found by, or listens on. */
+function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, problems: Problems): void {
+  const patch = settings.podTemplateSpec
+  if (patch === undefined) return
+  const name = dataPlaneContainerName(workload.kind)
+  const own = [...pod.containers, ...(pod.initContainers ?? [])].find((one) => (one as OwnContainer).name === name)
+  const add = (reason: string) => (taken: TakenPart) =>
+    problems.add('PodTemplateValid', reason, { ...taken, pointer: `/spec/podTemplateSpec${taken.pointer}` })
+  takenPorts(workload.kind, own as OwnContainer, patch).forEach(add('PortNameTaken'))
+  const volumes = (pod.volumes as readonly { readonly name: string }[]).map((volume) => volume.name)
+  const ours = new Set(volumes.filter((volume) => volume.startsWith('portico-') && volume !== STATE_VOLUME))
+  takenVolumes(patch, ours).forEach(add('InvalidPodTemplateSpec'))
+  takenMounts(own as OwnContainer, patch).forEach(add('InvalidPodTemplateSpec'))
+}
+
 /**
  * The children of a workload in the order in which they are applied: what the pods need, the pods, rights for them, and
  * last what a cluster may not know.
@@ -94,6 +111,7 @@ export function renderChildren(
   const overrides = settings.resourceOverrides?.proxyService
   const service = renderService(workload, group, {
     ...options.service,
+    targetPort: listeners.listen,
     annotations: { ...options.service.annotations, ...overrides?.annotations },
     labels: overrides?.labels ?? {},
     sessionAffinity: settings.sessionAffinity,
@@ -114,6 +132,7 @@ export function renderChildren(
   )
   for (const text of broken)
     problems.add('PodTemplateValid', 'InvalidPodTemplateSpec', { message: `podTemplateSpec ${text}` })
+  if (broken.length === 0) noteTaken(workload, options, problems)
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
   for (const problem of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })

@@ -1,5 +1,6 @@
 import type { ClusterView, KubernetesObject, WorkloadObservation } from '../../model/view.ts'
 import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-map.ts'
+import { takenPortNames } from '../../render/pod/own-ports.ts'
 import { accountUses } from '../../render/pod/pod-security.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
@@ -145,6 +146,14 @@ function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void 
   if (uses.length > 0) conditions.set('PodTemplateWarning', 'True', 'ServiceAccountInTemplate', uses.join('; '))
 }
 
+/** A port of theirs with the name of one of ours is served: nothing of ours is found by a name that may be theirs. */
+function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions): void {
+  const taken = takenPortNames(kind, (spec as PodSettings).podTemplateSpec)
+  if (taken.length === 0) return
+  const texts = taken.map(({ pointer, message }) => `/spec/podTemplateSpec${pointer}: ${message}`)
+  conditions.set('PortNameTaken', 'True', 'PortNameTaken', texts.join('; '))
+}
+
 /** What the status tells of the set that is served: the new one, or the last good one as the status had it. */
 function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Record<string, unknown>> {
   if (rendered) {
@@ -175,6 +184,7 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
   setProblemConditions(problems, conditions)
   plan.extra?.(conditions, seen)
   warnOfAccounts(object, conditions)
+  warnOfPortNames(object, conditions)
   if (seen?.unanswered !== undefined)
     conditions.set(
       'PodStatusUnknown',

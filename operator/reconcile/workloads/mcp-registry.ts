@@ -14,6 +14,7 @@ import type { ClusterView } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/listeners.ts'
 import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName, renderConfig } from '../../render/object/config-map.ts'
+import { dataPlaneContainerName } from '../../render/object/names.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
@@ -195,7 +196,7 @@ function renderRegistry(
   const { spec } = object
   const config = renderConfig(object, context.group, 'registry', settings)
   const container = dataPlaneContainer({
-    container: 'portico',
+    container: dataPlaneContainerName(object.kind),
     role: 'registry',
     image: context.image,
     listeners: registryListeners,
@@ -218,7 +219,7 @@ function renderRegistry(
       listeners: registryListeners,
       service: {
         port: registryListeners.listen,
-        targetPort: 'http',
+        portName: 'http',
         ...(displayName === undefined ? {} : { annotations: { [`${context.group}/display-name`]: displayName } }),
       },
       pod: {

@@ -66,8 +66,8 @@ export function reconcileMcpRemoteProxy(
     context,
     problems,
     render: () => {
-      const service = { port: object.spec.proxyPort, targetPort: 'mcp' as const }
-      return renderGatewayPods(object, assembly, { container: 'portico', service, problems }, context)
+      const service = { port: object.spec.proxyPort, portName: 'mcp' as const }
+      return renderGatewayPods(object, assembly, { service, problems }, context)
     },
     replicas: object.spec.replicas,
     extra: (conditions) => {

@@ -7,6 +7,7 @@ import { sidecarListeners } from '../../render/network/listeners.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
 import { isPinned } from '../../render/object/image.ts'
+import { dataPlaneContainerName } from '../../render/object/names.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
@@ -160,7 +161,7 @@ function renderMcpServer(
     apiAccess: spec.serviceAccount !== undefined,
   })
   const proxy = dataPlaneContainer({
-    container: 'portico',
+    container: dataPlaneContainerName(object.kind),
     role: 'gateway',
     image: context.image,
     listeners: sidecarListeners,
@@ -177,7 +178,7 @@ function renderMcpServer(
       settings: spec,
       configMap: config.configMap,
       listeners: sidecarListeners,
-      service: { port: spec.proxyPort, targetPort: 'mcp' },
+      service: { port: spec.proxyPort, portName: 'mcp' },
       pod: {
         containers: [server.container],
         initContainers: [proxy],

@@ -197,10 +197,10 @@ function renderGateway(
   const { description } = assembly
   const service = {
     port: gatewayListeners.listen,
-    targetPort: 'mcp' as const,
+    portName: 'mcp' as const,
     ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
   }
-  return renderGatewayPods(object, assembly, { container: 'vmcp', service, problems }, context)
+  return renderGatewayPods(object, assembly, { service, problems }, context)
 }
 
 /** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */

@@ -5,8 +5,12 @@ import { child } from '../object/object.ts'
 export interface ServiceOptions {
   /** Public port. */
   readonly port: number
-  /** Name of the container port behind it. */
-  readonly targetPort: 'mcp' | 'http'
+  readonly portName: 'mcp' | 'http'
+  /**
+   * Number of the port behind it. A name could be another container's: the API server looks in `containers` before it
+   * looks at native sidecars, and before Kubernetes 1.32 not at these at all.
+   */
+  readonly targetPort: number
   readonly type?: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
   /** `ClientIP` keeps a client on one pod: sessions in memory live there. */
   readonly sessionAffinity?: 'ClientIP' | 'None'
@@ -16,7 +20,7 @@ export interface ServiceOptions {
 
 /** The Service under which a workload is reached. */
 export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
-  const { port, targetPort } = options
+  const { port, portName, targetPort } = options
   return child(
     workload,
     group,
@@ -32,7 +36,7 @@ export function renderService(workload: Workload, group: string, options: Servic
         type: options.type ?? 'ClusterIP',
         selector: selectorOf(workload),
         sessionAffinity: options.sessionAffinity ?? 'None',
-        ports: [{ name: targetPort, port, protocol: 'TCP', targetPort, appProtocol: 'http' }],
+        ports: [{ name: portName, port, protocol: 'TCP', targetPort, appProtocol: 'http' }],
       },
     },
   )

@@ -1,16 +1,17 @@
 /** Names and labels of what we render for a workload. */
 
-/** What follows from a workload's kind: the suffix of its children and the prefix of its Service. */
+/** What follows from a workload's kind: the suffix of its children, the prefix of its Service, and our container. */
 interface Naming {
   readonly suffix: string
   readonly component: 'server' | 'proxy' | 'gateway' | 'registry'
+  readonly container: 'portico' | 'vmcp'
 }
 
 const naming: Readonly<Record<string, Naming>> = {
-  MCPServer: { suffix: 'mcp', component: 'server' },
-  MCPRemoteProxy: { suffix: 'mcprp', component: 'proxy' },
-  VirtualMCPServer: { suffix: 'vmcp', component: 'gateway' },
-  MCPRegistry: { suffix: 'mcpreg', component: 'registry' },
+  MCPServer: { suffix: 'mcp', component: 'server', container: 'portico' },
+  MCPRemoteProxy: { suffix: 'mcprp', component: 'proxy', container: 'portico' },
+  VirtualMCPServer: { suffix: 'vmcp', component: 'gateway', container: 'vmcp' },
+  MCPRegistry: { suffix: 'mcpreg', component: 'registry', container: 'portico' },
 }
 
 export interface Workload {
@@ -26,6 +27,12 @@ const namingOf = (kind: string): Naming => {
 
 /** `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>`, `mcpreg-<name>`. */
 export const serviceName = (kind: string, name: string): string => `${namingOf(kind).suffix}-${name}`
+
+/**
+ * Name of the container that runs our data plane. Names of containers are unique in a pod, names of ports are not: whatever
+ * looks for a port of ours looks in this container.
+ */
+export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => namingOf(kind).container
 
 /** Name of the Deployment or StatefulSet, NetworkPolicy and so on, or of the child with a further `part` to its name. */
 export const childName = (kind: string, name: string, part?: string): string =>

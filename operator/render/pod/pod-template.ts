@@ -14,7 +14,8 @@ function merge(base: unknown, patch: unknown, key: string): unknown {
   if (!Array.isArray(patch)) return patch
   const mergeKey = mergeKeys[key]
   if (mergeKey === undefined || !Array.isArray(base)) return patch.map(withoutNulls)
-  return mergeItems(base as readonly Fields[], patch as readonly Fields[], mergeKey)
+  const items = key === 'ports' ? withoutTakenNames(base, patch) : base
+  return mergeItems(items as readonly Fields[], patch as readonly Fields[], mergeKey)
 }
 
 function mergeFields(base: Fields, patch: Fields): Fields {
@@ -34,6 +35,51 @@ function mergeItems(base: readonly Fields[], patch: readonly Fields[], mergeKey:
     else items[at] = merge(items[at], item, '') as Fields
   }
   return items
+}
+
+/** Ports of ours without the names that the template gives to others: a name is there once in a container. */
+function withoutTakenNames(ports: readonly Fields[], patch: readonly Fields[]): readonly Fields[] {
+  const taken = new Map(patch.map(({ name, containerPort }) => [name, containerPort]))
+  return ports.map((port) => {
+    const { name, ...rest } = port
+    return name !== undefined && taken.has(name) && taken.get(name) !== port['containerPort'] ? rest : port
+  })
+}
+
+/** Names of volumes that begin so are ours; see `startMounts`. */
+const OUR_PREFIX = 'portico-'
+
+/**
+ * The spec with volumes of ours under a name that nobody else takes, where the template has a volume of the same name from
+ * another source: a volume has one. A template that takes ours away (`emptyDir: null`) means that one.
+ */
+function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unknown> {
+  const theirs = isFields(patch) && Array.isArray(patch['volumes']) ? (patch['volumes'] as readonly Fields[]) : []
+  const sourceOf = ({ name: _, ...source }: Fields) => Object.keys(source)
+  const taken = new Set(
+    ((spec['volumes'] ?? []) as readonly Fields[])
+      .filter((ours) => {
+        const same = theirs.find(({ name }) => name === ours['name'])
+        const isOther = same !== undefined && !sourceOf(ours).some((source) => source in same)
+        return isOther && sourceOf(same).length > 0 && !String(ours['name']).startsWith(OUR_PREFIX)
+      })
+      .map(({ name }) => name),
+  )
+  if (taken.size === 0) return { ...spec }
+  const moved = (item: Fields): Fields =>
+    taken.has(item['name']) ? { ...item, name: `${OUR_PREFIX}${String(item['name'])}` } : item
+  const lists = containerLists.flatMap((list) => {
+    const containers = spec[list] as readonly Fields[] | undefined
+    return containers
+      ? [
+          [
+            list,
+            containers.map((one) => ({ ...one, volumeMounts: ((one['volumeMounts'] ?? []) as Fields[]).map(moved) })),
+          ],
+        ]
+      : []
+  })
+  return { ...spec, ...Object.fromEntries(lists), volumes: (spec['volumes'] as readonly Fields[]).map(moved) }
 }
 
 const withoutNulls = (value: unknown): unknown => (isFields(value) ? mergeFields({}, value) : value)
@@ -72,7 +118,8 @@ export function mergePodTemplate(
   if (patch === undefined) return base
   checkPatch(patch, base, problems)
   if (problems.length > 0) return base
-  const merged = merge(base, sortedKeys(patch), '') as PodTemplate
+  const own = { ...base, spec: withoutTakenVolumes(base.spec, patch['spec']) }
+  const merged = merge(own, sortedKeys(patch), '') as PodTemplate
   for (const [name, value] of Object.entries(kept)) {
     if (merged.metadata.labels?.[name] !== value) problems.push(`/metadata/labels/${name}: this label selects the pods`)
   }

@@ -2,6 +2,9 @@ import { request } from 'undici'
 import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { dataPlaneContainerName } from '../../render/object/names.ts'
+import { workloadOf } from '../children/workload-labels.ts'
 import type { Pod } from './observation.ts'
 
 export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
@@ -18,18 +21,23 @@ function checked(answer: unknown): ReportedStatus {
 }
 
 interface PortHolder {
+  readonly name: string
   readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
 }
 
-/** Port of the container port named `admin`. */
-function adminPort(pod: Pod): number | undefined {
-  const spec = (pod['spec'] ?? {}) as { containers?: PortHolder[]; initContainers?: PortHolder[] }
-  for (const { ports = [] } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])]) {
-    const admin = ports.find(({ name }) => name === 'admin')
-    if (admin) return admin.containerPort
-  }
-  return undefined
+/** Number of a port of our data plane's container in a pod; ports of the same name in other containers are not ours. */
+export function dataPlanePort(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number | undefined {
+  const workload = workloadOf(pod.metadata)
+  if (!workload) return undefined
+  const own = dataPlaneContainerName(workload.kind)
+  const { containers = [], initContainers = [] } = (pod['spec'] ?? {}) as Partial<
+    Record<'containers' | 'initContainers', readonly PortHolder[]>
+  >
+  const holder = [...initContainers, ...containers].find((container) => container.name === own)
+  return holder?.ports?.find((port) => port.name === name)?.containerPort
 }
+
+const adminPort = (pod: Pod) => dataPlanePort(pod, 'admin')
 
 /** Reads it at the pod's own address: for an operator inside the cluster. */
 export const readStatusByAddress: ReadPodStatus = (pod) => {

@@ -10,8 +10,11 @@ async function ask(answer: string): Promise<unknown> {
   const server = createServer((_, response) => response.end(answer))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  const spec = { containers: [{ name: 'portico', ports: [{ name: 'admin', containerPort: port }] }] }
-  const metadata = { name: 'one', namespace: 'a' }
+  // A port of the same name in the user's container is none of ours, whatever comes first.
+  const containers = [{ name: 'mcp', ports: [{ name: 'admin', containerPort: 1 }] }]
+  const spec = { containers, initContainers: [{ name: 'portico', ports: [{ name: 'admin', containerPort: port }] }] }
+  const labels = { 'app.kubernetes.io/name': 'mcpserver', 'app.kubernetes.io/instance': 'one' }
+  const metadata = { name: 'one', namespace: 'a', labels }
   const pod: Pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec, status: { podIP: '127.0.0.1' } }
   try {
     return await readStatusByAddress(pod)

@@ -1,0 +1,116 @@
+import { dataPlaneContainerName } from '../object/names.ts'
+import { containerLists, type Fields, isFields } from './pod-template-check.ts'
+
+/**
+ * What a user's pod template takes that is our data plane's: names and numbers of ports in the pod, and mounts of our
+ * container. All containers of a pod share its addresses, and the name of a port may be in several of them.
+ */
+export interface TakenPart {
+  /** JSON pointer in the template. */
+  readonly pointer: string
+  readonly message: string
+}
+
+interface Port {
+  readonly name?: string
+  readonly containerPort: number
+}
+
+/** Our container, as it is rendered. */
+export interface OwnContainer {
+  readonly name: string
+  readonly ports: readonly Port[]
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
+}
+
+const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
+const specOf = (patch: unknown): Fields => {
+  const spec = isFields(patch) ? patch['spec'] : undefined
+  return isFields(spec) ? spec : {}
+}
+
+interface PlacedPort {
+  readonly pointer: string
+  readonly container: unknown
+  readonly port: Fields
+}
+
+/** The ports that a pod template names, each with its pointer in the template. */
+const portsOf = (patch: unknown): readonly PlacedPort[] =>
+  containerLists.flatMap((list) =>
+    itemsOf(specOf(patch)[list]).flatMap((container, at) =>
+      itemsOf(container['ports']).map((port, index) => ({
+        pointer: `/spec/${list}/${at}/ports/${index}`,
+        container: container['name'],
+        port,
+      })),
+    ),
+  )
+
+/** Names of our own ports. */
+const portNames = (kind: string): readonly string[] => (kind === 'MCPRegistry' ? ['http', 'admin'] : ['mcp', 'admin'])
+
+/**
+ * Ports of a user's containers that have the name of one of ours. They do no harm: what is ours is found by its number, or
+ * in our own container. But whoever looks for the name may find the other port. Takes a template of any shape.
+ */
+export function takenPortNames(kind: string, patch: unknown): readonly TakenPart[] {
+  const names = portNames(kind)
+  const own = dataPlaneContainerName(kind)
+  return portsOf(patch)
+    .filter(({ container, port }) => container !== own && names.includes(port['name'] as string))
+    .map(({ pointer, container, port }) => ({
+      pointer: `${pointer}/name`,
+      message:
+        `port ${JSON.stringify(port['name'])} of container ${JSON.stringify(container)} has the name of a port of the ` +
+        'proxy in the same pod: the Service leads to the proxy by its number, whoever looks for the name may find either',
+    }))
+}
+
+const isTcp = ({ protocol = 'TCP' }: Fields) => protocol === 'TCP' || protocol === null
+
+/**
+ * What of a template can't be served: a port of another container on a number that our data plane listens on, and changes
+ * of our own container's ports. The template has passed `mergePodTemplate`.
+ */
+export function takenPorts(kind: string, own: OwnContainer, patch: unknown): readonly TakenPart[] {
+  const numbers = new Set(own.ports.map(({ containerPort }) => containerPort))
+  const names = portNames(kind)
+  return portsOf(patch).flatMap(({ pointer, container, port }) => {
+    const { containerPort, name } = port
+    const isOurs = numbers.has(containerPort as number)
+    if (container !== own.name) {
+      if (!isOurs || !isTcp(port)) return []
+      const message = `${containerPort} is where the proxy in the same pod listens; choose another port`
+      return [{ pointer: `${pointer}/containerPort`, message }]
+    }
+    const same = own.ports.find((one) => one.containerPort === containerPort)
+    if (isOurs && isTcp(port) && (name === undefined || name === same?.name)) return []
+    if (!isOurs && !names.includes(name as string)) return []
+    return [{ pointer, message: `the ports ${names.join(' and ')} of container ${own.name} can’t be changed` }]
+  })
+}
+
+/** Mounts of our own container that a template would put something else in the place of. */
+export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPart[] {
+  const volumes = new Map(own.volumeMounts.map(({ mountPath, name }) => [mountPath, name]))
+  return containerLists.flatMap((list) =>
+    itemsOf(specOf(patch)[list]).flatMap((container, at) =>
+      itemsOf(container['name'] === own.name ? container['volumeMounts'] : undefined).flatMap((mount, index) => {
+        const volume = volumes.get(mount['mountPath'] as string)
+        if (volume === undefined || mount['name'] === undefined || mount['name'] === volume) return []
+        const pointer = `/spec/${list}/${at}/volumeMounts/${index}/name`
+        return [{ pointer, message: `${mount['mountPath']} is where the proxy has its own volume ${volume}` }]
+      }),
+    ),
+  )
+}
+
+/** Volumes with names of ours that a template would change. Where a data plane keeps what it writes is for users to say. */
+export function takenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
+  return itemsOf(specOf(patch)['volumes']).flatMap(({ name }, at) =>
+    typeof name === 'string' && own.has(name)
+      ? [{ pointer: `/spec/volumes/${at}/name`, message: `${name} is a volume of the proxy’s; choose another name` }]
+      : [],
+  )
+}

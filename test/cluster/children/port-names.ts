@@ -1,0 +1,95 @@
+/** Where Services lead by the EndpointSlices of a real control plane, when users name their ports as we name ours. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { given } from '../../support/given.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { newStage } from '../support/stage.ts'
+
+const stage = newStage()
+
+/** Endpoints are of pods on nodes that there are. */
+const NODE = 'node-of-ports'
+const template = (spec: object) => ({ podTemplateSpec: { spec: { nodeName: NODE, ...spec } } })
+const port = (name: string, containerPort: number) => [{ name, containerPort }]
+const http = { image: 'server:1', transport: 'streamable-http', mcpPort: 8086 }
+
+/** As public manifests have them: the server's port is called as the Service's is, or a helper's. */
+const manifests = {
+  renamed: manifest('MCPServer', 'renamed', {
+    ...http,
+    ...template({ containers: [{ name: 'mcp', ports: port('mcp', 8086) }] }),
+  }),
+  another: manifest('MCPServer', 'another', {
+    ...http,
+    ...template({ containers: [{ name: 'mcp', ports: port('mcp', 3000) }] }),
+  }),
+  helper: manifest('MCPServer', 'helper', {
+    image: 'server:1',
+    transport: 'stdio',
+    ...template({ containers: [{ name: 'cache', image: 'cache:1', ports: port('mcp', 6379) }] }),
+  }),
+}
+
+interface Slice {
+  readonly endpoints: readonly { readonly addresses: readonly string[] }[]
+  readonly ports: readonly { readonly port: number }[]
+}
+
+/** The ports at which a workload's pods are reached, once its Service has an endpoint. */
+const portsBehind = (name: string) =>
+  eventually(() => {
+    const text = stage.plane.kubectl([
+      'get',
+      'endpointslices',
+      '-l',
+      `kubernetes.io/service-name=mcp-${name}`,
+      '-o',
+      'json',
+    ])
+    const { items } = JSON.parse(text) as { items: Slice[] }
+    const found = items.filter(({ endpoints }) => (endpoints ?? []).length > 0)
+    return found.length > 0 && found.flatMap(({ ports }) => ports.map((one) => one.port))
+  }, `endpoints of ${name}`)
+
+/** What a kubelet would do for the pod of a workload: it has an address. */
+async function addressed(name: string, address: string): Promise<void> {
+  const pod = await eventually(() => stage.podsWith(`app.kubernetes.io/instance=${name}`)[0], `a pod of ${name}`)
+  const patch = JSON.stringify({ status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } })
+  stage.plane.kubectl(['patch', 'pod', pod.metadata.name, '--subresource=status', '--type=merge', '-p', patch])
+}
+
+test.before(async () => {
+  await stage.start()
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: NODE } }
+  stage.plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(node) })
+})
+test.after(async () => {
+  stage.plane.kubectl(['delete', 'node', NODE])
+  await stage.stop()
+})
+
+test('the Service leads to the proxy, whatever a port of the user’s is called', async () => {
+  stage.apply(...Object.values(manifests))
+  for (const [at, name] of Object.keys(manifests).entries()) {
+    await addressed(name, `10.1.1.${at + 1}`)
+    assert.equal(await portsBehind(name), [14_483], name)
+    await stage.said('MCPServer', name, 'PortNameTaken', /^True PortNameTaken: .*\/ports\/0\/name/)
+  }
+})
+
+test('on a number of the proxy’s nothing is changed, and mended it is', async () => {
+  const { spec } = await stage.get('Deployment', 'another-mcp')
+  const { podTemplateSpec: _, ...plain } = manifests.another.spec
+  const taken = template({ containers: [{ name: 'mcp', ports: port('web', 14_483) }] })
+  stage.apply({ ...manifests.another, spec: { ...plain, ...taken } })
+  await stage.said('MCPServer', 'another', 'Ready', /^False PortNameTaken: .*14483 is where the proxy/)
+  assert.equal((await stage.get('Deployment', 'another-mcp')).spec, spec)
+  stage.apply({ ...manifests.another, spec: plain })
+  await stage.said('MCPServer', 'another', 'PortNameTaken', /^$/)
+  const { template: pod } = (await stage.until('Deployment', 'another-mcp', ({ metadata }) => metadata.generation > 1))
+    .spec
+  assert.is(given(pod.spec.containers[0]).ports.length, 1)
+})
+
+test.run()
