@@ -13,7 +13,7 @@ import { givenWorkload, runningPod } from './workload.ts'
 /** Conditions that are good when they are True; the others tell of trouble then. */
 const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed)$/
 /** What `Ready` says too. */
-const REPEATED = new Set(['Ready', 'Stalled', 'Reconciling'])
+const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
 
 const roleOf = (kind: string) => kinds[kind as KindName]?.role
 const leaf = (text: string): Branch => ({ text, branches: [] })

@@ -47,9 +47,11 @@ export interface ConfigMapContent {
 
 /** What is known of a running workload: the live Deployment or StatefulSet and what the pods say on `/status`. */
 export interface WorkloadObservation {
-  /** Pods that should be there and pods that are ready. */
+  /** Pods that should be there and pods that are ready, of whatever revision. */
   readonly replicas: number
   readonly readyReplicas: number
+  /** What is still to come of the newest revision, as `kubectl rollout status` sees it; absent once it is rolled out. */
+  readonly rollout?: string
   /** Why it isn't ready, where that is known: an image that can't be pulled, a crash, a taken port. */
   readonly reason?: string
   readonly message?: string

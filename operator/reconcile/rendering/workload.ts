@@ -66,14 +66,27 @@ function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number
   if (replicas === 0 || (replicas === undefined && seen?.replicas === 0))
     return { status: 'True', reason: 'Stopped', message: 'scaled to zero', phase: 'Stopped' }
   if (!seen) return { status: 'Unknown', reason: 'NotObserved', message: 'no pods were observed yet', phase: 'Pending' }
+  const { rollout, reason = 'Progressing' } = seen
   const counts = `${seen.readyReplicas} of ${seen.replicas} pods are ready`
-  if (seen.readyReplicas > 0 && seen.readyReplicas >= seen.replicas)
-    return { status: 'True', reason: 'PodsReady', message: counts, phase: 'Ready' }
-  const message = seen.message === undefined ? counts : `${counts}: ${seen.message}`
+  const isServed = seen.readyReplicas > 0 && seen.readyReplicas >= seen.replicas
+  if (isServed && rollout === undefined) return { status: 'True', reason: 'PodsReady', message: counts, phase: 'Ready' }
+  const progress = rollout === undefined ? counts : `${counts}, ${rollout}`
+  const message = seen.message === undefined ? progress : `${progress}: ${seen.message}`
   const stuck = seen.reason === undefined ? 'Pending' : 'Failed'
-  const phase = seen.readyReplicas > 0 ? 'Degraded' : stuck
-  const { reason = 'Progressing' } = seen
+  const isWell = isServed && seen.reason === undefined
+  const phase = seen.readyReplicas > 0 && !isWell ? 'Degraded' : stuck
   return { status: 'False', reason: REASON.test(reason) ? reason : 'PodsNotReady', message, phase }
+}
+
+/** `Progressing` while the newest pods are not all there, with what keeps them; absent otherwise. */
+function reportProgress(
+  { object, replicas }: WorkloadPlan,
+  seen: WorkloadObservation | undefined,
+  conditions: Conditions,
+) {
+  if (object.metadata.deletionTimestamp !== undefined) return
+  const { status, reason, message } = readinessOfPods(seen, replicas)
+  if (status === 'False') conditions.set('Progressing', 'True', reason, message)
 }
 
 function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: WorkloadObservation | undefined): Readiness {
@@ -203,6 +216,7 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
   const ready = readiness(plan, problems.all(), seen)
   const inForce = served(plan, rendered)
   conditions.set('Ready', ready.status, ready.reason, ready.message)
+  reportProgress(plan, seen, conditions)
   // kstatus: `Stalled` where waiting won't help, `Reconciling` where it will; absent otherwise.
   const waits = problems.of('Valid').length === 0 && problems.of('PodTemplateValid').length === 0
   if (!waits) conditions.set('Stalled', 'True', ready.reason, ready.message)

@@ -37,7 +37,7 @@ const STARTING = new Set(['ContainerCreating', 'PodInitializing'])
 const MESSAGE_LIMIT = 300
 
 /** Why a container isn't running, where the kubelet says; undefined for one that is on its way or running. */
-function troubleOf(status: ContainerStatus): { reason: string; message: string } | undefined {
+function troubleOf(status: ContainerStatus): Trouble | undefined {
   const { waiting, terminated } = status.state ?? {}
   if (waiting?.reason && !STARTING.has(waiting.reason)) {
     const last = status.lastState?.terminated
@@ -53,7 +53,7 @@ function troubleOf(status: ContainerStatus): { reason: string; message: string }
   return undefined
 }
 
-function troubleOfPod(pod: Pod): { reason: string; message: string } | undefined {
+function troubleOfPod(pod: Pod): Trouble | undefined {
   const { conditions, initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
   for (const container of [...initContainerStatuses, ...containerStatuses]) {
     const trouble = troubleOf(container)
@@ -65,42 +65,83 @@ function troubleOfPod(pod: Pod): { reason: string; message: string } | undefined
   return undefined
 }
 
+type Trouble = { readonly reason: string; readonly message: string }
+
 /** Failure that the controller of the pods reports, such as a quota or Pod Security that refuses them. */
-function troubleOfController(live: KubernetesObject): { reason: string; message: string } | undefined {
-  const { conditions = [] } = (live['status'] ?? {}) as { conditions?: PodStatus['conditions'] }
+function troubleOfController({ conditions = [] }: ControllerStatus): Trouble | undefined {
   const failure = conditions.find(({ type, status }) => type === 'ReplicaFailure' && status === 'True')
   return (
     failure && { reason: failure.reason ?? 'ReplicaFailure', message: failure.message ?? 'the pods can’t be created' }
   )
 }
 
+/** What is said when nothing else is known of a rollout that does not come to its end. */
+function lateness({ conditions = [] }: ControllerStatus): Trouble | undefined {
+  const late = conditions.find(({ type, status }) => type === 'Progressing' && status === 'False')
+  return late && { reason: late.reason ?? 'ProgressDeadlineExceeded', message: late.message ?? 'the rollout is late' }
+}
+
+/** Status of a Deployment or StatefulSet. */
+interface ControllerStatus {
+  readonly observedGeneration?: number
+  readonly replicas?: number
+  readonly readyReplicas?: number
+  readonly updatedReplicas?: number
+  readonly availableReplicas?: number
+  readonly currentRevision?: string
+  readonly updateRevision?: string
+  readonly conditions?: PodStatus['conditions']
+}
+
+const counted = (count: number, what: string) => `${count} ${count === 1 ? 'pod' : 'pods'} ${what}`
+
 /**
- * What a Deployment or StatefulSet and its pods say of a workload. Its `status` counts only once its controller has
- * seen the latest generation: until then nothing is ready.
+ * What is still to come of the newest revision; undefined once it is rolled out. The conditions are those of `kubectl
+ * rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go), of a StatefulSet without a partition.
+ */
+function pendingRollout(live: KubernetesObject, status: ControllerStatus, wanted: number): string | undefined {
+  const { observedGeneration = 0, readyReplicas = 0, updatedReplicas = 0, replicas = updatedReplicas } = status
+  const { availableReplicas = readyReplicas, currentRevision, updateRevision } = status
+  if (observedGeneration < (live.metadata.generation ?? 1)) return 'the newest revision is about to be rolled out'
+  if (updatedReplicas < wanted) return `${updatedReplicas} of ${counted(wanted, 'are of the newest revision')}`
+  if (live.kind === 'StatefulSet')
+    return wanted > 0 && currentRevision !== updateRevision ? 'the newest revision is being rolled out' : undefined
+  if (replicas > updatedReplicas) return counted(replicas - updatedReplicas, 'of an earlier revision still to go')
+  if (availableReplicas < updatedReplicas)
+    return `${availableReplicas} of ${counted(updatedReplicas, 'of the newest revision are available')}`
+  return undefined
+}
+
+type Texts = Readonly<Record<string, string>>
+
+/** Whether a pod is of a template: it has all annotations of it, of which one is the hash of the rest. */
+function isOfTemplate({ metadata }: Pod, annotations: Texts): boolean {
+  return Object.entries(annotations).every(([name, value]) => metadata.annotations?.[name] === value)
+}
+
+/**
+ * What a Deployment or StatefulSet and its pods say of a workload. What keeps the newest revision from being rolled out is
+ * asked of its own pods: those of an earlier one may be well, and go on serving, or have troubles that are mended.
  */
 export function observeWorkload(live: KubernetesObject, pods: readonly Pod[]): WorkloadObservation {
-  const spec = (live['spec'] ?? {}) as { replicas?: number }
-  const status = (live['status'] ?? {}) as {
-    observedGeneration?: number
-    readyReplicas?: number
-    updatedReplicas?: number
-    replicas?: number
+  const { replicas = 1, template } = (live['spec'] ?? {}) as {
+    readonly replicas?: number
+    readonly template?: { readonly metadata?: { readonly annotations?: Texts } }
   }
-  const replicas = spec.replicas ?? 1
-  const current = (status.observedGeneration ?? 0) >= (live.metadata.generation ?? 1)
-  // During a rollout an old pod may be ready: the workload is when as many of the new template are.
-  const ready = current ? Math.min(status.readyReplicas ?? 0, status.updatedReplicas ?? 0) : 0
-  const trouble =
-    ready >= replicas
-      ? undefined
-      : (troubleOfController(live) ??
-        pods
-          .filter(({ metadata }) => !metadata.deletionTimestamp)
-          .map(troubleOfPod)
-          .find(Boolean))
+  const status = (live['status'] ?? {}) as ControllerStatus
+  const { readyReplicas = 0 } = status
+  const rollout = pendingRollout(live, status, replicas)
+  const isDone = rollout === undefined && readyReplicas >= replicas
+  const newest = pods.filter(
+    (pod) => !pod.metadata.deletionTimestamp && isOfTemplate(pod, template?.metadata?.annotations ?? {}),
+  )
+  const trouble = isDone
+    ? undefined
+    : (troubleOfController(status) ?? newest.map(troubleOfPod).find(Boolean) ?? lateness(status))
   return {
     replicas,
-    readyReplicas: ready,
+    readyReplicas,
+    ...(rollout === undefined ? {} : { rollout }),
     ...(trouble ? { reason: trouble.reason, message: trouble.message.slice(0, MESSAGE_LIMIT) } : {}),
   }
 }

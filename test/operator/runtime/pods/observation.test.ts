@@ -19,16 +19,53 @@ const pod = (containerStatus: object, metadata: object = {}): Pod => ({
 
 const waiting = (reason: string, more: object = {}) => ({ state: { waiting: { reason, message: 'why' } }, ...more })
 
-test('as many pods are ready as are ready and of the new template', () => {
+const seenOf = (status: object, kind = 'Deployment') => observeWorkload({ ...deployment(status), kind }, [])
+
+test('the newest revision is rolled out when kubectl rollout status says so', () => {
+  const whole = { replicas: 2, readyReplicas: 2, updatedReplicas: 2, availableReplicas: 2 }
+  assert.is(seenOf(whole).rollout, undefined)
+  for (const [status, rollout] of [
+    [{ ...whole, updatedReplicas: 1 }, '1 of 2 pods are of the newest revision'],
+    // With surge the ready pods are the old ones.
+    [{ ...whole, replicas: 3, updatedReplicas: 1 }, '1 of 2 pods are of the newest revision'],
+    [{ ...whole, replicas: 3 }, '1 pod of an earlier revision still to go'],
+    [{ ...whole, readyReplicas: 2, availableReplicas: 1 }, '1 of 2 pods of the newest revision are available'],
+  ] as const)
+    assert.is(seenOf(status).rollout, rollout)
+  const [before, after] = [{ currentRevision: 'a' }, { updateRevision: 'a' }]
+  assert.is(seenOf({ ...whole, ...before, ...after }, 'StatefulSet').rollout, undefined)
+  assert.is(
+    seenOf({ ...whole, ...before, updateRevision: 'b' }, 'StatefulSet').rollout,
+    'the newest revision is being rolled out',
+  )
+})
+
+test('pods that are ready count, of whatever revision: they serve', () => {
   const rolling = { readyReplicas: 2, updatedReplicas: 1 }
-  assert.equal(observeWorkload(deployment(rolling), []), { replicas: 2, readyReplicas: 1 })
+  assert.is(observeWorkload(deployment(rolling), []).readyReplicas, 2)
   const done = { readyReplicas: 2, updatedReplicas: 2 }
   assert.equal(observeWorkload(deployment(done), []), { replicas: 2, readyReplicas: 2 })
 })
 
 test('what was said of an earlier generation counts for nothing', () => {
   const early = { observedGeneration: 2, readyReplicas: 2, updatedReplicas: 2 }
-  assert.equal(observeWorkload(deployment(early), []), { replicas: 2, readyReplicas: 0 })
+  assert.is(observeWorkload(deployment(early), []).rollout, 'the newest revision is about to be rolled out')
+})
+
+test('what keeps a rollout is asked of the newest pods alone', () => {
+  const annotations = (hash: string) => ({ annotations: { 'portico.dev/template-hash': hash } })
+  const live = deployment({ readyReplicas: 2, updatedReplicas: 1 })
+  const rolling = { ...live, spec: { ...live.spec, template: { metadata: annotations('new') } } }
+  const old = pod(waiting('CrashLoopBackOff'), annotations('old'))
+  assert.is(observeWorkload(rolling, [old]).reason, undefined)
+  const both = [old, pod(waiting('ImagePullBackOff'), { ...annotations('new'), name: 'it-mcp-1' })]
+  assert.is(observeWorkload(rolling, both).reason, 'ImagePullBackOff')
+})
+
+test('a rollout that is late is told where nothing else is known of it', () => {
+  const conditions = [{ type: 'Progressing', status: 'False', reason: 'ProgressDeadlineExceeded', message: 'late' }]
+  assert.is(observeWorkload(deployment({ conditions }), []).reason, 'ProgressDeadlineExceeded')
+  assert.is(observeWorkload(deployment({ conditions }), [pod(waiting('ErrImagePull'))]).reason, 'ErrImagePull')
 })
 
 test('where nobody says how many pods there should be it is one', () => {
@@ -43,7 +80,7 @@ test('scaled to zero there is nothing to wait for, whatever becomes of the pods 
 
 test('a pod that is on its way out says nothing of the workload', () => {
   const gone = pod(waiting('CrashLoopBackOff'), { deletionTimestamp: '2026-11-20T11:00:00Z' })
-  assert.equal(observeWorkload(deployment({}), [gone]), { replicas: 2, readyReplicas: 0 })
+  assert.is(observeWorkload(deployment({}), [gone]).reason, undefined)
   const { reason } = observeWorkload(deployment({}), [gone, pod(waiting('ImagePullBackOff'))])
   assert.is(reason, 'ImagePullBackOff')
 })

@@ -1,0 +1,82 @@
+/** Rollouts that fail, and those that come to their end: what the status tells, and what goes on serving. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { LiveObject } from '../../support/operator/live-object.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
+import { newStage } from '../support/stage.ts'
+
+const stage = newStage()
+
+const server = (name: string, spec: object = {}) =>
+  manifest('MCPServer', name, { image: 'server:1', transport: 'streamable-http', ...spec })
+
+/** The pod of a workload whose server has this image, once there is one that does not go. */
+const podOf = (name: string, image: string): Promise<LiveObject> =>
+  eventually(
+    () =>
+      stage
+        .podsWith(`app.kubernetes.io/instance=${name}`)
+        .find(
+          (pod) => !pod.metadata.deletionTimestamp && JSON.stringify(pod.spec['containers']).includes(`"${image}"`),
+        ),
+    `a pod of ${name} with ${image}`,
+  )
+
+/** What a kubelet would say of a pod. */
+function kubeletSays({ metadata }: LiveObject, status: object): void {
+  const patch = JSON.stringify({ status: { phase: 'Running', ...status } })
+  stage.plane.kubectl(['patch', 'pod', metadata.name, '--subresource=status', '--type=strategic', '-p', patch])
+}
+const isReady = { conditions: [{ type: 'Ready', status: 'True' }] }
+const waitsFor = (reason: string, message: string) => ({
+  phase: 'Pending',
+  containerStatuses: [
+    { name: 'mcp', image: 'x', imageID: '', ready: false, restartCount: 0, state: { waiting: { reason, message } } },
+  ],
+})
+
+test.before(() => stage.start())
+test.after(() => stage.stop())
+
+test('while the newest pods do not come up it is not Ready, tells why, and the old ones serve', async () => {
+  stage.apply(server('web'))
+  const old = await podOf('web', 'server:1')
+  await stage.said('MCPServer', 'web', 'Progressing', 'True Progressing: 0 of 1 pods are ready')
+  kubeletSays(old, isReady)
+  await stage.said('MCPServer', 'web', 'Ready', 'True PodsReady')
+  await stage.said('MCPServer', 'web', 'Progressing', /^$/)
+
+  stage.apply(server('web', { image: 'server:2' }))
+  kubeletSays(await podOf('web', 'server:2'), waitsFor('ImagePullBackOff', 'no such image'))
+  const why = /ImagePullBackOff: 1 of 1 pods are ready, .*: container mcp: no such image/
+  await stage.said('MCPServer', 'web', 'Progressing', why)
+  await stage.said('MCPServer', 'web', 'Ready', why)
+  const { status } = await stage.get('MCPServer', 'web')
+  assert.equal([status.phase, status['readyReplicas']], ['Degraded', 1])
+  const uids = stage.podsWith('app.kubernetes.io/instance=web').map(({ metadata }) => metadata.uid)
+  assert.ok(uids.includes(old.metadata.uid), 'the old pod is there')
+  const waited = stage.plane.kubectl([
+    'get',
+    'mcpserver',
+    'web',
+    '-o',
+    'jsonpath={.status.conditions[?(@.type=="Ready")].status}',
+  ])
+  assert.is(waited, 'False')
+
+  stage.apply(server('web', { image: 'server:3' }))
+  kubeletSays(await podOf('web', 'server:3'), isReady)
+  await stage.said('MCPServer', 'web', 'Ready', 'True PodsReady')
+})
+
+test('the troubles of pods of an earlier revision are not told of the newest', async () => {
+  stage.apply(server('mended', { image: 'server:1' }))
+  kubeletSays(await podOf('mended', 'server:1'), waitsFor('CrashLoopBackOff', 'exit 1'))
+  await stage.said('MCPServer', 'mended', 'Ready', 'False CrashLoopBackOff')
+  stage.apply(server('mended', { image: 'server:2' }))
+  await podOf('mended', 'server:2')
+  await stage.said('MCPServer', 'mended', 'Progressing', /^True Progressing: /)
+})
+
+test.run()
