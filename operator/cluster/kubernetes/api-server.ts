@@ -173,10 +173,19 @@ export class ApiServer {
   }
 
   /** Deletes one object, only if it is still the one with this uid. One that is gone already is a success. */
-  async remove(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
+  remove(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
+    return this.#delete(pathOf(resource, namespace, name), 'Background', uid)
+  }
+
+  /** The same, but what belongs to the object stays. */
+  removeAlone(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
+    return this.#delete(pathOf(resource, namespace, name), 'Orphan', uid)
+  }
+
+  async #delete(path: string, propagationPolicy: 'Background' | 'Orphan', uid: string | undefined): Promise<void> {
     try {
-      await this.request('DELETE', pathOf(resource, namespace, name), {
-        body: { propagationPolicy: 'Background', ...(uid ? { preconditions: { uid } } : {}) },
+      await this.request('DELETE', path, {
+        body: { propagationPolicy, ...(uid ? { preconditions: { uid } } : {}) },
       })
     } catch (error) {
       if (isNotFound(error)) return

@@ -92,6 +92,8 @@ export function renderWorkload(
     selector: { matchLabels: selectorOf(workload) },
     ...(shape === 'stateful'
       ? {
+          // By order, a pod that does not come up would keep its own mending back (kubernetes/kubernetes#67250).
+          podManagementPolicy: 'Parallel',
           serviceName: serviceName(workload.kind, workload.metadata.name),
           updateStrategy: { type: 'RollingUpdate' },
         }

@@ -6,7 +6,7 @@ import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watc
 import { type ChildCache, controllerOf } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
 import { type ChildProblem, notServed, titleOf } from './child-problem.ts'
-import { mustBeReplaced } from './immutable.ts'
+import { keepsPods, mustBeReplaced } from './immutable.ts'
 import { keptChild, letContentsGo } from './kept-child.ts'
 import {
   foreignManagers,
@@ -158,7 +158,8 @@ export class ChildWriter {
     const resource = childResource(desired.kind)
     const { namespace = '', name } = desired.metadata
     const isReplaced = live !== undefined && mustBeReplaced(desired, live)
-    if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
+    if (isReplaced && keepsPods(desired, live)) await api.removeAlone(resource, namespace, name, live.metadata.uid)
+    else if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
     else if (live) await this.#prepareManagers(desired, live, how)
     const written = keptChild(await api.apply(resource, guarded(desired, isReplaced ? undefined : live), MANAGER))
     if (live)

@@ -79,4 +79,55 @@ test('the troubles of pods of an earlier revision are not told of the newest', a
   await stage.said('MCPServer', 'mended', 'Progressing', /^True Progressing: /)
 })
 
+test('a stdio server leaves a template whose pod does not come up', async () => {
+  const stdio = (image: string, spec: object = {}) => server('pipe', { transport: 'stdio', image, ...spec })
+  stage.apply(stdio('server:1'))
+  const broken = await podOf('pipe', 'server:1')
+  kubeletSays(broken, waitsFor('ImagePullBackOff', 'no such image'))
+  await stage.said('MCPServer', 'pipe', 'Progressing', 'True ImagePullBackOff')
+  stage.apply(stdio('server:2'))
+  const next = await podOf('pipe', 'server:2')
+  await stage.said('MCPServer', 'pipe', 'Progressing', /^True Progressing: (?!.*no such image)/)
+  // Arguments and volumes, too.
+  kubeletSays(next, waitsFor('CrashLoopBackOff', 'exit 1'))
+  stage.apply(stdio('server:2', { args: ['--right'] }))
+  const right = await eventually(
+    () =>
+      stage
+        .podsWith('app.kubernetes.io/instance=pipe')
+        .find((pod) => !pod.metadata.deletionTimestamp && JSON.stringify(pod.spec['containers']).includes('--right')),
+    'a pod with the argument',
+  )
+  kubeletSays(right, isReady)
+  await stage.said('MCPServer', 'pipe', 'Ready', 'True PodsReady')
+})
+
+test('a StatefulSet of an earlier version is replaced, and its pod runs on', async () => {
+  const LABEL = 'portico.dev/installation'
+  stage.apply(server('kept', { transport: 'stdio' }))
+  const pod = await podOf('kept', 'server:1')
+  kubeletSays(pod, isReady)
+  await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
+  // Nobody looks after it while it is made as the earlier version did.
+  stage.plane.kubectl(['label', 'mcpserver', 'kept', `${LABEL}=nobody`])
+  const { metadata, apiVersion, kind, spec } = await stage.get('StatefulSet', 'kept-mcp')
+  stage.plane.kubectl(['delete', 'statefulset', 'kept-mcp', '--cascade=orphan'])
+  const { name, namespace, labels, annotations, ownerReferences } = metadata
+  const earlier = {
+    ...{ apiVersion, kind, metadata: { name, namespace, labels, annotations, ownerReferences } },
+    spec: { ...spec, podManagementPolicy: 'OrderedReady' },
+  }
+  stage.plane.kubectl(['apply', '--server-side', '--field-manager=portico', '-f', '-'], {
+    input: JSON.stringify(earlier),
+  })
+  const taken = (uid: string) => (one: LiveObject) => one.metadata.ownerReferences?.[0].uid === uid
+  const before = await stage.get('StatefulSet', 'kept-mcp')
+  await stage.until('Pod', pod.metadata.name, taken(before.metadata.uid))
+  stage.plane.kubectl(['label', 'mcpserver', 'kept', `${LABEL}-`])
+  const after = await stage.until('StatefulSet', 'kept-mcp', (one) => one.spec['podManagementPolicy'] === 'Parallel')
+  const { metadata: now } = await stage.until('Pod', pod.metadata.name, taken(after.metadata.uid))
+  assert.is(now.uid, pod.metadata.uid, 'it is the same pod')
+  await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
+})
+
 test.run()
