@@ -19,7 +19,7 @@ export const rooms: readonly Room[] = [
   { path: 'operator/model', mayImport: ['crds', 'dataplane/config'] },
   { path: 'operator/render', mayImport: ['crds', 'operator/model'] },
   { path: 'operator/reconcile', mayImport: ['crds', 'operator/model', 'operator/render', 'dataplane/config'] },
-  { path: 'operator/cluster', mayImport: ['crds', 'operator/model', 'operator/reconcile'] },
+  { path: 'operator/cluster', mayImport: ['crds', 'operator/model', 'operator/reconcile', 'dataplane/config/read'] },
   {
     path: 'operator/runtime',
     mayImport: [
@@ -115,7 +115,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'workloads',
   ],
   'operator/render': ['object', 'network', 'pod', 'rights'],
-  'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'admission', 'loop'],
+  'operator/runtime': ['queue', 'checks', 'watch', 'children', 'pods', 'report', 'removal', 'admission', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
   'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'audit', 'endpoint'],
   'dataplane/gateway': [

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import { EngineFault, engine } from './engine.ts'
 import { DeclaredEntities } from './entities.ts'
 import { DEEPEST, entityKey, readsOf } from './expressions.ts'
@@ -108,22 +106,15 @@ function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<strin
   }
 }
 
-const checked = new LRUCache<string, readonly PolicyProblem[]>({ max: 64 })
-
-/** Everything that is wrong with a source. The same source is compiled once, however often it is asked about. */
+/** Everything that is wrong with a source. Compiles it, which takes up to a second of a source at its bounds. */
 export function policyProblems(source: PolicySource): readonly PolicyProblem[] {
-  const key = createHash('sha256').update(JSON.stringify(source)).digest('base64')
-  const known = checked.get(key)
-  if (known !== undefined) return known
-  let problems: readonly PolicyProblem[] = []
   try {
     compile(source)
+    return []
   } catch (error) {
-    if (!(error instanceof PolicyError)) throw error
-    problems = error.problems
+    if (error instanceof PolicyError) return error.problems
+    throw error
   }
-  checked.set(key, problems)
-  return problems
 }
 
 /** Gives the engine a policy set under a name. Throws a PolicyError where it does not take it. */

@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { ConfigError, type Finding, findingLine } from '../../../dataplane/config/load.ts'
+import { type Finding, findingLine } from '../../../dataplane/config/load.ts'
+import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type Outbound, outboundNetwork } from '../../render/network/egress.ts'
 import type { Resolver } from './resolver.ts'
@@ -62,7 +63,7 @@ function unenforceable({ read = [], write = [], privileged, network = {} }: Prof
   return findings
 }
 
-const parseProfile = configParser(profileSchema, unenforceable)
+const parseProfile = longParser('permission profiles', configParser(profileSchema, unenforceable))
 
 function outboundOf({ network = {} }: Profile): Outbound {
   const { mode, outbound = {} } = network
@@ -106,14 +107,11 @@ function profileInConfigMap(name: string, key: string | undefined, resolver: Res
   }
   const text = resolver.configMapKey({ name, key })
   if (text === undefined) return undefined
-  try {
-    return outboundOf(parseProfile(text))
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    const about = { kind: 'ConfigMap', name }
-    const found = error.findings.map(findingLine).join('; ')
-    const message = `ConfigMap ${JSON.stringify(name)}, ${key}: ${found}`
-    resolver.problems.add('ReferencesResolved', 'ReferenceInvalid', { about, message })
-    return undefined
-  }
+  const parsed = parseProfile(text)
+  if ('value' in parsed) return outboundOf(parsed.value)
+  const about = { kind: 'ConfigMap', name }
+  const found = parsed.findings.map(findingLine).join('; ')
+  const message = `ConfigMap ${JSON.stringify(name)}, ${key}: ${found}`
+  resolver.problems.add('ReferencesResolved', 'ReferenceInvalid', { about, message })
+  return undefined
 }

@@ -8,6 +8,7 @@ import {
 } from '../../../crds/index.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
+import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -53,6 +54,7 @@ interface RegistryAssembly {
 }
 
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
+const parseText = longParser('configurations of registries', parseConfig)
 
 function fromFields(
   { spec, metadata }: MCPRegistry,
@@ -105,8 +107,9 @@ function refused(config: RegistryConfig): readonly Finding[] {
 const nothing: RegistryConfig = { sources: [], registries: [], auth: { mode: 'anonymous' } }
 
 function fromText(text: string, problems: Problems, mounts: Mounts, group: string): RegistryConfig {
-  try {
-    const config = parseConfig(text)
+  const parsed = parseText(text)
+  if ('value' in parsed) {
+    const config = parsed.value
     // A pod of ours has its token elsewhere than others, and only where a source needs it.
     const sources = config.sources.map(({ kubernetes, ...source }) =>
       kubernetes === undefined
@@ -114,15 +117,13 @@ function fromText(text: string, problems: Problems, mounts: Mounts, group: strin
         : { ...source, kubernetes: { apiServer: apiServerOf(mounts), group, ...kubernetes } },
     )
     return { ...config, sources }
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    for (const { pointer, message, line } of error.findings) {
-      const place = [...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean).join(', ')
-      const inText = { pointer: '/spec/configYAML', joint: ', ', message: `${place}: ${message}` } as const
-      problems.add('Valid', 'ConfigInvalid', place === '' ? { pointer: '/spec/configYAML', message } : inText)
-    }
-    return nothing
   }
+  for (const { pointer, message, line } of parsed.findings) {
+    const place = [...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean).join(', ')
+    const inText = { pointer: '/spec/configYAML', joint: ', ', message: `${place}: ${message}` } as const
+    problems.add('Valid', 'ConfigInvalid', place === '' ? { pointer: '/spec/configYAML', message } : inText)
+  }
+  return nothing
 }
 
 /** The password in a pgpass file, for either way of writing the configuration. */

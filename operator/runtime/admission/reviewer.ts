@@ -4,6 +4,7 @@ import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { VERSION } from '../../render/object/object.ts'
+import type { Checks } from '../checks/checks.ts'
 import { pause } from '../queue/pause.ts'
 import { type Contents, onCurrentContents } from '../watch/current-contents.ts'
 import { overlaidView } from './overlaid-view.ts'
@@ -23,6 +24,8 @@ interface Reviewed {
 interface ReviewerOptions {
   readonly view: ClusterView
   readonly contents: Contents
+  /** Runs what can take long elsewhere. */
+  readonly checks: Pick<Checks, 'on'>
   readonly context: Omit<ReconcileContext, 'now'>
   /** Namespaces that are looked after; none means all. */
   readonly namespaces: readonly string[]
@@ -45,6 +48,8 @@ export interface ReviewAnswer {
 const API_VERSION = 'admission.k8s.io/v1'
 /** Milliseconds that our watches get to show what was written just before. */
 const SECOND_LOOK_MS = 250
+/** Milliseconds that one look waits for checks of what the object says: the API server waits for two looks. */
+const CHECKS_MS = 2_000
 /** Nobody looks at the times of conditions that are not written. */
 const NO_TIME = '1970-01-01T00:00:00Z'
 /** A UID has 36 characters. */
@@ -126,11 +131,19 @@ export class Reviewer {
     return { ...found, metadata: { ...metadata, deletionTimestamp: NO_TIME } } as unknown as KubernetesObject
   }
 
-  #explain(object: KubernetesObject): Promise<Explained> {
-    const { view, contents, context } = this.#options
-    return onCurrentContents(view, contents, (tracked) =>
-      explainedPlan(object, overlaidView(tracked, object), { ...context, now: NO_TIME }),
-    )
+  /** Throws where a check of the object takes longer than the API server waits. */
+  async #explain(object: KubernetesObject): Promise<Explained> {
+    const { view, contents, context, checks } = this.#options
+    const { namespace = '' } = object.metadata
+    const until = Date.now() + CHECKS_MS
+    for (;;) {
+      const explained = await onCurrentContents(view, contents, (tracked) =>
+        checks.on(namespace, () => explainedPlan(object, overlaidView(tracked, object), { ...context, now: NO_TIME })),
+      )
+      if (!('checked' in explained)) return explained.made
+      const isDone = await Promise.race([explained.checked.then(() => true), pause(until - Date.now(), this.#never)])
+      if (isDone !== true) throw new Error('its checks take too long for a review')
+    }
   }
 
   /** Said once each: whoever writes such objects must not fill the log. */

@@ -74,18 +74,19 @@ export class PorticoOperator extends BaseOperator {
 
   /** Reconciles so far, and whether none is under way or due now. */
   get work(): { readonly done: number; readonly isIdle: boolean } {
-    const { handled, depth, working } = this.#parts.queue
-    return { done: handled, isIdle: depth + working === 0 }
+    const { queue, checks } = this.#parts
+    return { done: queue.handled, isIdle: queue.depth + queue.working + checks.pending === 0 }
   }
 
   /** What answers an admission webhook: by this process's own view, whether or not it leads. */
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options
-    const { world, contents, isLookedAfter } = this.#parts
+    const { world, contents, checks, isLookedAfter } = this.#parts
     return new Reviewer({
       isLookedAfter,
       view: world.view,
       contents,
+      checks,
       context,
       namespaces,
       isSynced: () => this.#synced,
@@ -178,11 +179,12 @@ export class PorticoOperator extends BaseOperator {
 
   async #stop(): Promise<void> {
     const { grace = 8_000, log, namespaces, kubeConfig } = this.#options
-    const { queue, lull, observers, watches } = this.#parts
+    const { queue, lull, checks, observers, watches } = this.#parts
     const { leading } = this // Later it may not be: in a removal the lease goes with the rest.
     super.stop()
     lull.close()
     queue.close()
+    checks.close()
     this.metrics.close()
     const late = () => new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all([...this.#workers, this.stopKeepingRights()]), late()])

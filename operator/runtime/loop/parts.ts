@@ -7,6 +7,7 @@ import { createWorld, type KubernetesObject, type World } from '../../model/inde
 import { explainedPlan } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { isOfInstallation } from '../../render/object/installation.ts'
+import { Checks } from '../checks/checks.ts'
 import { Applier } from '../children/applier.ts'
 import { keptChild } from '../children/kept-child.ts'
 import { isGoneOwner } from '../children/ownership.ts'
@@ -55,6 +56,7 @@ export interface Parts {
   readonly watches: Watches
   readonly observers: Observers
   readonly contents: Contents
+  readonly checks: Checks
   readonly reconciler: Reconciler
   readonly due: DueKeys
   readonly rollouts: Rollouts
@@ -97,6 +99,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     image: context.image,
     ownerOf: (kind, namespace, name) => world.objects.get(kind, namespace, name),
   })
+  const checks = new Checks({ log })
   const reconciler = new Reconciler({
     ...surroundings,
     world,
@@ -116,6 +119,8 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     events: new EventRecorder(api, `${context.group}/operator`, identity, log),
     namespaces,
     contents,
+    checks,
+    onChecked: (key) => queue.add(key),
     log,
   })
   const isOurs = (kind: string) => resources.has(kind)
@@ -124,7 +129,7 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   // Who looks after some namespaces only may not watch them.
   if (lookedAfter.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
-  return { world, queue, lull, watches, observers, contents, reconciler, due, rollouts, isLookedAfter }
+  return { world, queue, lull, watches, observers, contents, checks, reconciler, due, rollouts, isLookedAfter }
 }
 
 /** Adds the watches of what the operator has made, and of the pods of that. */

@@ -1,7 +1,9 @@
+import { Unchecked } from '../../../dataplane/config/check/long-check.ts'
 import type { ClusterView, KubernetesObject } from '../../model/index.ts'
 import type { Explained } from '../../reconcile/index.ts'
 import { startConditions } from '../../reconcile/outcome/conditions.ts'
 import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import type { Checks } from '../checks/checks.ts'
 import type { Applied, Applier } from '../children/applier.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
 import { finalizerName, partsOf } from '../queue/keys.ts'
@@ -23,6 +25,10 @@ export interface ReconcilerOptions extends StatusWriterOptions {
   readonly applier: Applier
   /** Contents that the view may ask for, by kind. */
   readonly contents: Contents
+  /** Runs what can take long elsewhere. */
+  readonly checks: Pick<Checks, 'on'>
+  /** Hears that a key is due again, whose checks have been run. */
+  readonly onChecked: (key: string) => void
   /** Adds or takes away our finalizer where it is not as the plan says. */
   readonly finalize: (object: KubernetesObject, wanted: boolean) => Promise<void>
 }
@@ -41,6 +47,9 @@ type Due = Pick<KeyedQueue, 'seen' | 'ownSeen'>
 interface Made extends Pick<Explained, 'plan' | 'retold'> {
   readonly seen: ReadonlySet<Dependency>
 }
+
+/** Nothing is said of an object while it is checked: it is due again when that is done. */
+const CHECKING: Outcome = { again: false }
 
 /** How often a reconcile begins anew because what it stands on has changed meanwhile. */
 const ROUNDS = 8
@@ -82,6 +91,7 @@ export class Reconciler {
   /** Brings one object to where its plan wants it. Gives nothing where it is to begin anew, unless it is the last time. */
   async #bring(key: string, object: KubernetesObject, due: Due, isLast: boolean): Promise<Outcome | undefined> {
     const made = await this.#plan(key, object)
+    if (made === undefined) return CHECKING
     this.#options.assertLeading()
     await this.#options.finalize(object, made.plan.finalizer)
     if (isGoing(object, made.plan, finalizerName(this.#options.context.group))) return { again: false }
@@ -114,20 +124,33 @@ export class Reconciler {
     return { again: !isWritten || problems.some(({ waits }) => !waits) }
   }
 
-  #plan(key: string, object: KubernetesObject): Promise<Made> {
-    const { world, context, explainedPlan, contents } = this.#options
-    return onCurrentContents(world.view, contents, (view, seen) => {
-      let explained: Pick<Explained, 'plan' | 'retold'>
-      try {
-        explained = explainedPlan(object, view, { ...context, now: seconds() })
-      } catch (error) {
-        // What the schema lets through must not throw: whatever does is shown, and harms nobody else.
-        this.#options.log.error({ key, err: error }, 'reconcile failed')
-        explained = { plan: failedPlan(object, error, finalizerName(context.group)) }
-      }
+  /** Gives nothing where something has to be checked elsewhere first. */
+  async #plan(key: string, object: KubernetesObject): Promise<Made | undefined> {
+    const { world, contents, checks, onChecked } = this.#options
+    const { namespace } = partsOf(key)
+    const planned = await onCurrentContents(world.view, contents, (view, seen) => {
+      const planned = checks.on(namespace, () => ({ ...this.#explain(key, object, view), seen }))
       this.graph.record(key, seen)
-      return { ...explained, seen }
+      return planned
     })
+    if ('made' in planned) return planned.made
+    planned.checked.then(
+      () => onChecked(key),
+      (error) => this.#options.log.error({ key, err: error }, 'a check could not be run'),
+    )
+    return undefined
+  }
+
+  #explain(key: string, object: KubernetesObject, view: ClusterView): Pick<Explained, 'plan' | 'retold'> {
+    const { context, explainedPlan } = this.#options
+    try {
+      return explainedPlan(object, view, { ...context, now: seconds() })
+    } catch (error) {
+      if (error instanceof Unchecked) throw error
+      // What the schema lets through must not throw: whatever does is shown, and harms nobody else.
+      this.#options.log.error({ key, err: error }, 'reconcile failed')
+      return { plan: failedPlan(object, error, finalizerName(context.group)) }
+    }
   }
 
   /** The plan with the status of what is there now; nothing where that needs the whole plan made anew. */

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import { fillWorld } from '../../../../operator/model/index.ts'
 import { isOfInstallation } from '../../../../operator/render/object/installation.ts'
 import { Reviewer } from '../../../../operator/runtime/admission/reviewer.ts'
+import { Checks } from '../../../../operator/runtime/checks/checks.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { context, defaulted, worldContent } from '../../../support/operator/plans.ts'
 
@@ -33,6 +34,7 @@ function reviewer(more: object = {}) {
   const options = {
     view: world.view,
     contents: new Map(),
+    checks: new Checks({ log }),
     context,
     namespaces: [],
     isSynced: () => true,

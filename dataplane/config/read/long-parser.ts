@@ -1,0 +1,21 @@
+import { longCheck } from '../check/long-check.ts'
+import { ConfigError, type Finding } from '../load.ts'
+
+/** What came of a text: its value, or everything that is wrong with it. */
+export type Parsed<T> = { readonly value: T } | { readonly findings: readonly Finding[] }
+
+/**
+ * Makes a long check of a parser that throws a ConfigError. The value is shared by all who parse the same text, and not to
+ * be changed. `name` as for `longCheck`.
+ */
+export function longParser<T>(name: string, parse: (text: string) => T): (text: string) => Parsed<T> {
+  const run = (text: string): Parsed<T> => {
+    try {
+      return { value: parse(text) }
+    } catch (error) {
+      if (error instanceof ConfigError) return { findings: error.findings }
+      throw error
+    }
+  }
+  return longCheck(name, run, (message) => ({ findings: [{ pointer: '', message }] }))
+}
