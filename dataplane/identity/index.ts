@@ -71,3 +71,4 @@ export function createAuthenticate(
     ...options,
   })
 }
+export { isEmailVerified } from './verified-email.ts'

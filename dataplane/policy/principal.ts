@@ -49,7 +49,7 @@ function readClaims(attributes: readonly string[], claims: Claims) {
   let problem: string | undefined
   for (const attribute of attributes) {
     const claim = attribute.slice(CLAIM.length)
-    if (!Object.hasOwn(claims, claim)) continue
+    if (!Object.hasOwn(claims, claim) || (claim === 'email' && isEmailRefuted(claims))) continue
     try {
       const value = cedarValueOf(claims[claim])
       if (value !== undefined) values[attribute] = value
@@ -60,6 +60,9 @@ function readClaims(attributes: readonly string[], claims: Claims) {
   }
   return { values, problem }
 }
+
+/** Whether the issuer says itself that nobody has checked whose e-mail address it is. */
+const isEmailRefuted = ({ email_verified: verified }: Claims): boolean => verified === false || verified === 'false'
 
 /** Groups and roles, sorted, each once. What is no array of texts counts as none. */
 function groupsOf(claims: Claims, { groupClaimName, roleClaimName }: ClaimNames): readonly string[] {

@@ -1,7 +1,7 @@
 import { decodeJwt } from 'jose'
 import type { UpstreamTokens } from '../../credentials/index.ts'
 import type { Authenticated, Judged } from '../../identity/caller.ts'
-import type { Caller, Verifier } from '../../identity/index.ts'
+import { type Caller, isEmailVerified, type Verifier } from '../../identity/index.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 
 /** A provider's new ID token counts after this time at the latest: tokens are refreshed beside, also by other replicas. */
@@ -57,12 +57,16 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
   )
 }
 
-/** Its signature was checked when the provider gave it; since then it has been in a store of ours. */
+/**
+ * Its signature was checked when the provider gave it; since then it has been in a store of ours. An e-mail address that the
+ * provider does not vouch for is left out, as it is of our own tokens.
+ */
 function judgedAs(idToken: string | undefined, provider: string): Judged {
   const unknown = `the caller has no ID token of the provider ${JSON.stringify(provider)}`
   if (idToken === undefined) return { unknown }
   try {
-    const claims = decodeJwt(idToken)
+    const { email, ...others } = decodeJwt<{ email?: unknown }>(idToken)
+    const claims = isEmailVerified(others) && email !== undefined ? { ...others, email } : others
     return typeof claims.sub === 'string' && claims.sub !== '' ? { subject: claims.sub, claims } : { unknown }
   } catch {
     return { unknown }

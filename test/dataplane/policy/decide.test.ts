@@ -29,6 +29,12 @@ test('a missing attribute denies, even where another policy permits', () => {
   assert.ok(careful({}))
 })
 
+test('an e-mail address that the token calls unverified is not there', () => {
+  const may = withPolicies([permitWhen('principal has claim_email && principal.claim_email == "a@x"')])
+  for (const email_verified of [true, 'true', undefined]) assert.ok(may({ email: 'a@x', email_verified }))
+  for (const email_verified of [false, 'false']) assert.not(may({ email: 'a@x', email_verified }))
+})
+
 test('a claim of another type denies, and never throws', () => {
   const may = withPolicies([permitWhen('context.claim_level > 3')])
   assert.ok(may({ level: 4 }))

@@ -16,6 +16,8 @@ export interface LoginProvider {
   user: string | undefined | ((request: IncomingMessage) => string)
   /** When it says that people have logged in, in seconds since 1970; undefined: when they did. */
   loggedInAt: number | undefined
+  /** What it says of its users' e-mail addresses as `email_verified`; undefined: nothing. */
+  isEmailVerified: boolean | string | undefined
   /** How long its access tokens live, in seconds. */
   accessTokenS: number
   /** Requests so far, as `METHOD path`. */
@@ -52,14 +54,17 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
       registration: { enabled: true, initialAccessToken },
     },
     interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
-    claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
+    claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'] },
     conformIdTokenClaims: false,
     issueRefreshToken: () => true,
     rotateRefreshToken: true,
     ttl: { AccessToken: () => found.accessTokenS, RefreshToken: 3600 },
     findAccount: (_context: unknown, id: string) => ({
       accountId: id,
-      claims: () => ({ sub: id, name: `Person ${id}`, email: `${id}@example.com` }),
+      claims: () => ({
+        ...{ sub: id, name: `Person ${id}`, email: `${id}@example.com` },
+        ...(found.isEmailVerified !== undefined && { email_verified: found.isEmailVerified }),
+      }),
     }),
   })
   const handle = provider.callback()
@@ -69,6 +74,7 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     initialAccessToken,
     user: 'alice',
     loggedInAt: undefined,
+    isEmailVerified: true,
     accessTokenS: 3600,
     requests: [],
     authorizations: [],

@@ -1,4 +1,5 @@
 import { isObject } from '../../../../crds/shared/json.ts'
+import { isEmailVerified } from '../../../identity/index.ts'
 import { UnusableAnswer } from './provider-fetch.ts'
 
 /** Who a user is at a provider. */
@@ -6,6 +7,7 @@ export interface Identity {
   /** The user's name there. */
   readonly subject: string
   readonly name?: string
+  /** One that the provider vouches for. */
   readonly email?: string
 }
 
@@ -68,15 +70,34 @@ export function shownIn(
   open?: (text: string) => unknown,
 ): Omit<Identity, 'subject'> {
   const name = shownClaim(firstAt(document, paths.name, open))
-  const email = shownClaim(firstAt(document, paths.email, open))
+  const email = emailIn(document, paths.email, open)
   return { ...(name !== undefined && { name }), ...(email !== undefined && { email }) }
 }
 
+/**
+ * The e-mail address, where the provider vouches for it: `email_verified` beside it is true. That speaks of `email` (OpenID
+ * Connect Core 1.0 section 5.1), so an address under another name has to be the same one where both are there.
+ */
+function emailIn(document: unknown, paths: readonly string[], open?: (text: string) => unknown): string | undefined {
+  const found = firstFound(document, paths, open)
+  const email = shownClaim(found?.value)
+  if (found === undefined || email === undefined) return undefined
+  const parent = Object.hasOwn(document as object, found.path)
+    ? ''
+    : found.path.slice(0, found.path.lastIndexOf('.') + 1)
+  const beside = (name: string) => valueAt(document, parent + name, open)
+  const isSame = [undefined, email].includes(beside('email') as string | undefined)
+  return isSame && isEmailVerified({ email_verified: beside('email_verified') }) ? email : undefined
+}
+
 /** What stands at the first path at which there is anything. */
-export function firstAt(document: unknown, paths: readonly string[], open?: (text: string) => unknown): unknown {
+export const firstAt = (document: unknown, paths: readonly string[], open?: (text: string) => unknown): unknown =>
+  firstFound(document, paths, open)?.value
+
+function firstFound(document: unknown, paths: readonly string[], open?: (text: string) => unknown) {
   for (const path of paths) {
     const value = valueAt(document, path, open)
-    if (value !== undefined && value !== null && value !== '') return value
+    if (value !== undefined && value !== null && value !== '') return { path, value }
   }
   return undefined
 }

@@ -4,6 +4,7 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import type { OidcUpstreamConfig } from '../../../config/authserver/upstream.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'
+import { isEmailVerified } from '../../../identity/index.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
 import { faultOf, isDenial, ProviderFault } from './provider-fault.ts'
@@ -218,7 +219,8 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
   const claims: Readonly<Record<string, unknown>> = answer.claims() ?? {}
   const { subject, ...tokens } = tokensOf(answer, subjectClaim)
   if (subject === undefined) throw new ProviderFault('token', 'no_id_token', 'there is no ID token')
-  const [name, email] = [shownClaim(claims['name']), shownClaim(claims['email'])]
+  const name = shownClaim(claims['name'])
+  const email = isEmailVerified(claims) ? shownClaim(claims['email']) : undefined
   const { auth_time: authTime } = claims
   return {
     issuer,

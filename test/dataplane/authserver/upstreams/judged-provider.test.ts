@@ -94,6 +94,27 @@ test('the gateway’s own subject and claims count for nothing', async () => {
   assert.equal(await listed(token), [])
 })
 
+test('an e-mail address that its provider does not vouch for decides nothing', async () => {
+  const forEmail =
+    'permit(principal, action, resource) when { principal has claim_email && principal.claim_email == "dev@example.com" };'
+  for (const provider of [undefined, 'code']) {
+    await use({ authz: { policies: [forEmail], ...(provider && { primaryUpstreamProvider: provider }) } })
+    for (const [isEmailVerified, status] of [
+      [true, 200],
+      ['true', 200],
+      [false, 403],
+      ['false', 403],
+      [undefined, 403],
+    ] as const) {
+      for (const upstream of server.upstreams) upstream.isEmailVerified = isEmailVerified
+      const token = await loginAs('dev', 'dev')
+      assert.is(await call(token), status, `${provider} ${isEmailVerified}`)
+      assert.is(decodeJwt(token)['email'] !== undefined, status === 200)
+    }
+  }
+  for (const upstream of server.upstreams) upstream.isEmailVerified = true
+})
+
 test('a login without that provider may nothing, whatever is permitted', async () => {
   const { upstreamProviders } = server.config().authServer as NonNullable<GatewayConfig['authServer']>
   await use({}, { upstreamProviders: upstreamProviders.slice(0, 1) })

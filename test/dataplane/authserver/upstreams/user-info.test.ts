@@ -48,7 +48,21 @@ test('what is said elsewhere counts before the ID token, for what is shown', asy
   assert.is(plain['name'], 'Person alice')
   elsewhere = { body: { sub: 'alice', displayName: 'Alice L.', mail: '', addresses: [{ value: 'a@x' }] } }
   const claims = decodeJwt((await client.login()).access_token)
-  assert.equal([claims.sub, claims['name'], claims['email']], [plain.sub, 'Alice L.', 'a@x'])
+  assert.equal([claims.sub, claims['name']], [plain.sub, 'Alice L.'])
+  const emailOf = async (body: object) => {
+    elsewhere = { body: { sub: 'alice', ...body } }
+    return decodeJwt((await client.login()).access_token)['email']
+  }
+  assert.is(await emailOf({ mail: 'a@x', email_verified: true }), 'a@x')
+  assert.is(await emailOf({ addresses: [{ value: 'a@x', email_verified: 'true' }] }), 'a@x')
+  // What elsewhere is not vouched for leaves what the ID token vouches for.
+  for (const body of [
+    { mail: 'a@x' },
+    { mail: 'a@x', email_verified: false },
+    { mail: 'a@x', email: 'b@x', email_verified: true },
+    { addresses: [{ value: 'a@x' }], email_verified: true },
+  ])
+    assert.is(await emailOf(body), 'alice@example.com', JSON.stringify(body))
   assert.ok(tokens.every((header) => header?.startsWith('Bearer ')))
 })
 

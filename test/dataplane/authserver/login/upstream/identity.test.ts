@@ -47,7 +47,11 @@ test('the first field that is there names the user, or nobody does', () => {
   const paths = { subject: ['id', 'login'], name: ['name', 'login'], email: ['email'] }
   assert.equal(identityIn({ id: 7, login: 'l' }, paths), { subject: '7', name: 'l' })
   assert.equal(identityIn({ id: null, login: 'l', name: '', email: 3 }, paths), { subject: 'l', name: 'l' })
-  assert.equal(identityIn({ id: '', login: 'l', email: 'e' }, paths), { subject: 'l', name: 'l', email: 'e' })
+  assert.equal(identityIn({ id: '', login: 'l', email: 'e' }, paths), { subject: 'l', name: 'l' })
+  const email = { email: 'e', email_verified: true }
+  assert.equal(identityIn({ id: '', login: 'l', ...email }, paths), { subject: 'l', name: 'l', email: 'e' })
+  for (const email_verified of [false, 'false', 1, null, {}, undefined])
+    assert.is(identityIn({ id: 1, email: 'e', email_verified }, paths).email, undefined, String(email_verified))
   for (const id of [{}, [], true, 1.5, 2 ** 53, -(2 ** 53), Number.NaN, 'x'.repeat(257)])
     assert.throws(() => identityIn({ id, login: 'l' }, paths), 'no usable subject')
   assert.throws(() => identityIn({}, paths), 'no usable subject')
