@@ -7,7 +7,7 @@ import { checkHost, guardHosts } from '../server/hosts.ts'
 import { networkOf } from '../server/network-of.ts'
 import type { Gateway } from './core/gateway.ts'
 import { rootRoutes } from './page/routes.ts'
-import { metadataPaths } from './request/public-url.ts'
+import { ENDPOINT, metadataPaths } from './request/public-url.ts'
 
 /** What the public listener serves besides the MCP endpoint. */
 export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
@@ -22,7 +22,9 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   )
   app.use(ownIssuerRoutes(gateway))
   app.route('/', rootRoutes(gateway))
-  app.notFound(() => errorResponse(new PublicError('not_found')))
+  // Such as /mcp/ and /sse: clients show the message, and a person sees what to change.
+  const message = `Not found; MCP is served at ${ENDPOINT}.`
+  app.notFound(() => errorResponse(new PublicError('not_found', { message })))
   app.onError((error) => errorResponse(error, gateway.log))
   return app
 }

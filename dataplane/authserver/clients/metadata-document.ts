@@ -1,12 +1,13 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import {
   type ClientRecord,
-  GRANT_TYPES,
+  grantTypesOf,
   MOST_SCOPES,
   RegistrationRefused,
   type RegistrationRules,
   redirectUrisOf,
   SHOWN,
+  withoutNulls,
 } from './registration.ts'
 
 /** A URL is told in tokens and pages. */
@@ -33,8 +34,9 @@ export const documentOf = (clientId: string): string | undefined => (clientId.in
  * Reads the metadata document of a client. Documents are written for every server at once: what is unknown here of its
  * grants and scopes is left out. Such a client is public. Throws a RegistrationRefused.
  */
-export function readDocument(document: unknown, id: string, rules: RegistrationRules): ClientRecord {
-  if (!isObject(document)) throw refuse('the document must be a JSON object')
+export function readDocument(metadata: unknown, id: string, rules: RegistrationRules): ClientRecord {
+  if (!isObject(metadata)) throw refuse('the document must be a JSON object')
+  const document = withoutNulls(metadata)
   if (document['client_id'] !== id) throw refuse('client_id must be the address of the document')
   if (document['client_secret'] !== undefined || document['client_secret_expires_at'] !== undefined)
     throw refuse('the document must hold no secret')
@@ -62,13 +64,6 @@ function webRedirectsOf(uris: unknown): readonly string[] {
   const found = redirectUrisOf(uris, true)
   if (!found.every((uri) => /^https?:/i.test(uri))) throw refuse('redirect_uris must be http or https')
   return found
-}
-
-function grantTypesOf(types: unknown): readonly string[] {
-  if (types === undefined) return [...GRANT_TYPES] as string[]
-  const known = Array.isArray(types) ? types.filter((type) => GRANT_TYPES.has(type)) : []
-  if (!known.includes('authorization_code')) throw refuse('grant_types must hold authorization_code')
-  return [...new Set(known)]
 }
 
 /** All scopes that there are, where it names none that is known here. */

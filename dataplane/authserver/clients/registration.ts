@@ -42,7 +42,7 @@ export class RegistrationRefused extends Error {
   }
 }
 
-export const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
+const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
 const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
 const MOST_REDIRECT_URIS = 10
 /** Of all of them together, in characters. */
@@ -51,19 +51,22 @@ export const MOST_SCOPES = 100
 /** Names are shown to people: characters that look like others, or turn the direction of the text, deceive them. */
 export const SHOWN = /^[\x20-\x7e]{1,256}$/
 
-/** Reads what a client asks to be registered with. Throws a RegistrationRefused. */
+/**
+ * Reads what a client asks to be registered with. It gets what there is of it (RFC 7591 section 2): unknown scopes, grant
+ * types and response types are left out. Throws a RegistrationRefused.
+ */
 export function readRegistration(
-  document: unknown,
+  metadata: unknown,
   rules: RegistrationRules,
 ): Omit<ClientRecord, 'client_id' | 'client_id_issued_at' | 'client_secret' | 'client_secret_expires_at'> {
-  if (!isRecord(document)) throw new RegistrationRefused('invalid_client_metadata', 'the body must be a JSON object')
+  if (!isRecord(metadata)) throw new RegistrationRefused('invalid_client_metadata', 'the body must be a JSON object')
+  const document = withoutNulls(metadata)
   const method = authMethodOf(document, rules)
   const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none')
   const name = shown(document, 'client_name')
   const software = shown(document, 'software_id')
   const responseTypes = document['response_types'] ?? ['code']
-  if (!Array.isArray(responseTypes) || responseTypes.length === 0 || responseTypes.some((type) => type !== 'code'))
-    throw refuse('response_types must be ["code"]')
+  if (!Array.isArray(responseTypes) || !responseTypes.includes('code')) throw refuse('response_types must hold code')
   return {
     ...(name !== undefined && { client_name: name }),
     ...(software !== undefined && { software_id: software }),
@@ -109,11 +112,12 @@ function shown(document: Record<string, unknown>, field: 'client_name' | 'softwa
   return value
 }
 
-function grantTypesOf(types: unknown): readonly string[] {
+/** Those of the grant types that there are. Throws a RegistrationRefused where codes are not among them. */
+export function grantTypesOf(types: unknown): readonly string[] {
   if (types === undefined) return ['authorization_code', 'refresh_token']
-  if (!Array.isArray(types) || !types.includes('authorization_code') || !types.every((type) => GRANT_TYPES.has(type)))
-    throw refuse('grant_types must hold authorization_code, and may hold refresh_token')
-  return [...new Set(types as string[])]
+  const known = Array.isArray(types) ? types.filter((type) => GRANT_TYPES.has(type)) : []
+  if (!known.includes('authorization_code')) throw refuse('grant_types must hold authorization_code')
+  return [...new Set(known)]
 }
 
 function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'native' | 'web' {
@@ -130,17 +134,22 @@ function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'na
   return 'native'
 }
 
+/** All scopes that there are, where a client names none that is known here. */
 function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
-  const wanted = asked === undefined || asked === '' ? scopes : Array.isArray(asked) ? asked : splitScope(asked)
-  if (wanted.length > MOST_SCOPES || !wanted.every((scope) => scopes.includes(scope as string)))
-    throw refuse('scope holds a scope that is not supported')
-  return [...new Set([...(wanted as string[]), ...baselineScopes])].join(' ')
+  const wanted = asked === undefined ? [] : Array.isArray(asked) ? asked : splitScope(asked)
+  if (wanted.some((scope) => typeof scope !== 'string')) throw refuse('scope must hold texts')
+  const known = wanted.slice(0, MOST_SCOPES).filter((scope) => scopes.includes(scope))
+  return [...new Set([...(known.length === 0 ? scopes : known), ...baselineScopes])].join(' ')
 }
 
 function splitScope(text: unknown): readonly string[] {
   if (typeof text !== 'string') throw refuse('scope must be a text')
   return text.split(' ').filter((scope) => scope !== '')
 }
+
+/** Members that are null are not there: some clients write them all. */
+export const withoutNulls = (document: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(document).filter(([, value]) => value !== null))
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

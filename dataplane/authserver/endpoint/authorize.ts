@@ -64,6 +64,8 @@ function normalized({ settings }: Front, query: URLSearchParams, client: ClientR
     if ((found.get('response_mode') ?? 'query') !== 'query')
       return new OAuthError('invalid_request', 'response_mode must be query')
     const asked = (found.get('scope') ?? '').split(' ').filter((scope) => scope !== '')
+    const resource = found.get('resource')
+    if (resource !== undefined) found.set('resource', settings.resourceNamed(resource))
     const known = asked.filter((scope) => settings.scopes.includes(scope))
     if (asked.length > 0 && known.length === 0)
       return new OAuthError('invalid_scope', 'none of the scopes is known here')

@@ -70,6 +70,8 @@ async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<str
 function send(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
   const parameters = new URLSearchParams([...form])
   parameters.set('client_id', client.client_id)
+  const resource = form.get('resource')
+  if (resource !== undefined) parameters.set('resource', front.settings.resourceNamed(resource))
   const secret = client.client_secret
   if (secret === undefined) parameters.delete('client_secret')
   // The library has the digest for the secret, so the digest is what it compares.

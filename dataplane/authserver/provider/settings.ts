@@ -3,6 +3,7 @@ import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { callbackNameOf, isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
 import type { UpstreamProviderConfig } from '../../config/authserver/upstream.ts'
 import { lifespanBounds } from '../../config/check/auth-server.ts'
+import { resourceSpelling } from './resource-names.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */
 const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']
@@ -46,6 +47,8 @@ export interface Settings {
   readonly defaultScope: string
   /** From resources to the audience of tokens for them. */
   readonly audiences: ReadonlyMap<string, string>
+  /** The configured spelling of a resource that a client names, and any other text as it is. */
+  readonly resourceNamed: (asked: string) => string
   /** What is meant by a request without `resource`; undefined where there is a choice. */
   readonly defaultResource: string | undefined
   readonly allowConfidential: boolean
@@ -109,6 +112,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     ownScopes: scopes.filter((scope) => !OPENID_SCOPES.includes(scope)),
     defaultScope: (ownScopes.length === 0 ? ['openid'] : ownScopes).join(' '),
     audiences,
+    resourceNamed: resourceSpelling(audiences.keys()),
     defaultResource: isOnlyOwn ? own.resource : undefined,
     allowConfidential: config.allowConfidentialClientRegistration === true,
     providers: config.upstreamProviders.map(shownProvider),

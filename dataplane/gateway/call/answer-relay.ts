@@ -6,7 +6,7 @@ import { isListChanged } from '../backends/lists/list-kind.ts'
 import { updatedUri } from '../backends/session/resource-updates.ts'
 import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import { isId } from '../mcp/message.ts'
+import { isId, type Message } from '../mcp/message.ts'
 import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
 import type { RequestContext } from '../request/request-context.ts'
@@ -25,6 +25,8 @@ import type { UpstreamRequest } from './upstream-request.ts'
 export class AnswerRelay implements AnswerOwner {
   readonly #call: Call
   readonly #upstream: UpstreamRequest
+  /** The request that the backend has got; later ones are retries, with progress tokens of their own. */
+  readonly #first: Message
   /** Requests of the backend that a legacy client answers while it waits. */
   #serverRequests: CallServerRequests | undefined
   /** Requests of the backend that a modern client answers with a retry. */
@@ -41,6 +43,7 @@ export class AnswerRelay implements AnswerOwner {
   constructor(call: Call, upstream: UpstreamRequest) {
     this.#call = call
     this.#upstream = upstream
+    this.#first = call.message
   }
 
   /** Whether a client waits for the answer at the moment. */
@@ -177,10 +180,10 @@ export class AnswerRelay implements AnswerOwner {
     const notification = parseBytes(bytes)
     if (!isObject(notification)) return true
     const { method, params } = notification
-    const { context, backend, message } = this.#call
+    const { context, backend } = this.#call
     if (isListChanged(method)) backend.refreshLists()
     else if (method === 'notifications/cancelled') this.#serverRequests?.cancel(params)
-    else if (isRelayed(notification, message, context.era) && this.#mayHear(notification)) {
+    else if (isRelayed(notification, this.#first, context.era) && this.#mayHear(notification)) {
       const { tasks } = this.#upstream
       const shown = tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
       if (shown !== undefined && !context.reply.message(shown)) {

@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts'
 import { LEVELS, levelOf } from '../mcp/log-levels.ts'
-import type { Message } from '../mcp/message.ts'
+import { isId, type Message } from '../mcp/message.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
 
@@ -22,18 +22,24 @@ const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
 ])
 
 /**
- * Whether a notification that came with the answer to a call goes on to the client: progress, and log messages from
- * the level that a modern client asked for; to a legacy client all of them.
+ * Whether a notification that came with the answer to a call goes on to the client: progress that the call asked for, and
+ * log messages from the level that a modern client asked for; to a legacy client all of them.
  */
 export function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {
   const { method } = notification
-  if (method === 'notifications/progress') return true
+  if (method === 'notifications/progress') return isAboutCall(notification['params'], call)
   if (era === 'legacy' && LEGACY_RELAYED.has(method)) return true
   if (method !== 'notifications/message' || era === 'legacy') return method === 'notifications/message'
   const level = call.meta?.[LOG_LEVEL_KEY]
   if (typeof level !== 'string') return false
   const { params } = notification
   return levelOf(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(level)
+}
+
+/** Whether progress is told under the token of this call, which may come back as a text. */
+function isAboutCall(params: unknown, { meta }: Message): boolean {
+  const [asked, told] = [meta?.['progressToken'], isObject(params) ? params['progressToken'] : undefined]
+  return isId(asked) && isId(told) && String(asked) === String(told)
 }
 
 /** Whether two ids, as JSON text, are one: `1` and `1.0`, `"a"` and `"\u0061"`. */

@@ -181,7 +181,16 @@ export const parseElement = (text: string): Message => messageOf(text, parseJson
 
 function messageOf(text: string, value: unknown): Message {
   if (!isObject(value)) throw new PublicError('invalid_message')
-  return new Message(text, value)
+  if (value['params'] !== null || !('method' in value)) return new Message(text, value)
+  return new Message(withEmptyParams(text), { ...value, params: {} })
+}
+
+/** Some clients write null for params that they leave out. Whoever looks into the text finds an object there. */
+function withEmptyParams(text: string): string {
+  const members = new Members(text, skipSpace(text, 0))
+  while (members.next())
+    if (members.key === 'params') return `${text.slice(0, members.valueStart)}{}${text.slice(members.valueEnd)}`
+  return text
 }
 
 function elementsOf(text: string): string[] {

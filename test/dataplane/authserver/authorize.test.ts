@@ -126,7 +126,10 @@ test('what else is wrong is told to the client, at its own port, with its state 
     [{ resource: 'https://other.example/mcp' }, 'invalid_target'],
     [{ resource: '/mcp' }, 'invalid_target'],
     [{ resource: `${server.resource}#x` }, 'invalid_target'],
-    [{ resource: `${server.resource}/` }, 'invalid_target'],
+    [{ resource: `${server.resource}//` }, 'invalid_target'],
+    [{ resource: `${server.resource}?x` }, 'invalid_target'],
+    [{ resource: server.resource.replace('/mcp', '/x/../mcp') }, 'invalid_target'],
+    [{ resource: server.resource.replace('//', '//x@') }, 'invalid_target'],
     [{ response_mode: 'form_post' }, 'invalid_request'],
     [{ response_mode: 'fragment' }, 'invalid_request'],
     [{ request: 'eyJ' }, 'request_not_supported'],
@@ -182,7 +185,8 @@ test('a parameter that comes twice is refused', async () => {
 })
 
 test('a token is for the resource that was asked for, and for this gateway where none was', async () => {
-  for (const resource of [undefined, '', server.resource]) {
+  const spellings = [`${server.resource}/`, server.resource.replace('http', 'HTTP')]
+  for (const resource of [undefined, '', server.resource, ...spellings]) {
     const { access_token: token } = await client.login({ resource })
     assert.is(decodeJwt(token).aud, server.resource)
   }

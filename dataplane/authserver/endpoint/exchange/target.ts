@@ -1,3 +1,4 @@
+import { resourceSpelling } from '../../provider/resource-names.ts'
 import type { Settings } from '../../provider/settings.ts'
 import { OAuthError } from '../oauth-error.ts'
 
@@ -8,12 +9,14 @@ import { OAuthError } from '../oauth-error.ts'
 export function audienceFor(
   asked: readonly (string | undefined)[],
   allowed: readonly string[],
-  { audiences }: Pick<Settings, 'audiences'>,
+  { audiences, resourceNamed }: Pick<Settings, 'audiences' | 'resourceNamed'>,
 ): string {
   const audienceOf = (name: string) => audiences.get(name) ?? name
   const wanted = asked.filter((name) => name !== undefined)
-  if (!wanted.every((name) => allowed.includes(name))) throw invalidTarget()
-  const found = new Set((wanted.length === 0 ? allowed : wanted).map(audienceOf))
+  const own = resourceSpelling(allowed)
+  const named = wanted.map((name) => (allowed.includes(name) ? name : own(resourceNamed(name))))
+  if (!named.every((name) => allowed.includes(name))) throw invalidTarget()
+  const found = new Set((named.length === 0 ? allowed : named).map(audienceOf))
   const [audience] = found
   if (audience === undefined || found.size > 1) throw invalidTarget()
   return audience

@@ -18,7 +18,8 @@ import { at, destinationOf } from './destination.ts'
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
-  if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
+  if ((request.message.params?.['cursor'] ?? undefined) !== undefined)
+    throw invalid('params.cursor is not one of ours.')
   afterFirstLists(request, () => answerVisible(request, kind))
 }
 

@@ -18,7 +18,7 @@ import { listMetaTools, metaTool } from './tool-search.ts'
 export function listTools(request: EndpointRequest): void {
   const { params } = request.message
   // The list has one page, so no cursor is ours.
-  if (params?.['cursor'] !== undefined)
+  if ((params?.['cursor'] ?? undefined) !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
   const { search } = request.gateway
   if (search !== undefined) listMetaTools(request, search)

@@ -230,7 +230,7 @@ test('audiences and scopes are the client’s, and of our tokens no more than th
   assert.is(await ask(agent, own.access_token, {}), '400 invalid_target')
   assert.is(await ask(agent, own.access_token, { resource: 'https://evil.example' }), '400 invalid_target')
   assert.is(await ask(agent, own.access_token, { resource: OTHER, audience: server.resource }), '400 invalid_target')
-  assert.is(await ask(agent, own.access_token, { resource: `${OTHER}/` }), '400 invalid_target')
+  assert.is(await ask(agent, own.access_token, { resource: `${OTHER}//` }), '400 invalid_target')
   assert.is(await ask(bot, own.access_token, { resource: server.resource }), '400 invalid_target')
   assert.is(await ask(bot, own.access_token, {}), 'tools:call tools:read')
   assert.is(await ask(bot, own.access_token, { scope: 'tools:read tools:read' }), 'tools:read')

@@ -42,7 +42,7 @@ const call = (url: string, params: object = {}) =>
   postModern(url, 'tools/call', { name: 'b_t', arguments: {}, _meta: META, ...params })
 
 async function asked(url: string): Promise<{ key: string; requestState: string }> {
-  const { json } = await call(url)
+  const { json } = await call(url, { _meta: { ...META, progressToken: 'p' } })
   assert.is(json.result.resultType, 'input_required')
   const [key] = Object.keys(json.result.inputRequests)
   return { key: key as string, requestState: json.result.requestState }

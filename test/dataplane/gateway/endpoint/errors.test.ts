@@ -369,6 +369,30 @@ test('other paths are not found', async () => {
     assert.is((await fetch(gateway.base + path)).status, 404, path)
 })
 
+test('a path beside the endpoint says where MCP is', async () => {
+  for (const path of ['/mcp/', '/sse', '/mcp/sse']) {
+    const answer = await fetch(gateway.base + path, { method: 'POST', body: PING })
+    assert.is(answer.status, 404)
+    assert.match(await answer.text(), 'MCP is served at /mcp.')
+  }
+})
+
+test('null counts as absent: params, and the cursor of lists', async () => {
+  const session = await openSession(gateway.url)
+  for (const method of ['ping', 'tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
+    for (const params of ['null', '{"cursor":null}']) {
+      const body = `{"jsonrpc":"2.0","params" : ${params},"id":7,"method":"${method}"}`
+      const { status, json } = await post(gateway.url, body, session)
+      assert.is(status, 200, `${method} ${params}`)
+      assert.is(json.id, 7)
+      assert.ok(json.result, JSON.stringify(json))
+    }
+  const twice = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{},"params":null}'
+  assert.is((await post(gateway.url, twice, session)).json.error.code, -32600)
+  const notification = '{"jsonrpc":"2.0","method":"notifications/initialized","params":null}'
+  assert.is((await post(gateway.url, notification, session)).status, 202)
+})
+
 /** Sends bytes as they are and gives the first line of the answer. */
 function raw(text: string): Promise<string> {
   const { hostname, port } = new URL(gateway.url)

@@ -276,7 +276,8 @@ test('notifications come first, as events; the answer is the last event', async 
   }
   const session = await openSession(gateway.url)
   for (const name of ['new_events', 'old_events']) {
-    const { headers, text } = await post(gateway.url, rpc('tools/call', { name }, 3), session)
+    const params = { name, _meta: { progressToken: 'p' } }
+    const { headers, text } = await post(gateway.url, rpc('tools/call', params, 3), session)
     assert.is(headers.get('content-type'), 'text/event-stream')
     const data = text.match(/^data: .+$/gm)?.map((line) => JSON.parse(line.slice(6)))
     assert.equal(
@@ -285,6 +286,38 @@ test('notifications come first, as events; the answer is the last event', async 
     )
     assert.not.match(text, /^id: 0$/m, 'ids are the gateway’s own')
   }
+})
+
+test('progress is relayed under the token that the call gave, and under no other', async () => {
+  behaviours['events'] = (request, res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    const { progressToken: own } = (request.message.params?.['_meta'] ?? {}) as { progressToken?: unknown }
+    for (const [step, progressToken] of [own, String(own), 'another', 8, null, {}].entries())
+      res.write(
+        event(
+          JSON.stringify({
+            jsonrpc: '2.0',
+            method: 'notifications/progress',
+            params: { progressToken, progress: step },
+          }),
+        ),
+      )
+    res.end(event(answer(request, OK_RESULT)))
+    return undefined
+  }
+  const envelope = JSON.parse(modern('x').body).params._meta
+  const session = await openSession(gateway.url)
+  for (const name of ['new_events', 'old_events'])
+    for (const token of ['p', 7, undefined]) {
+      const _meta = token === undefined ? {} : { progressToken: token }
+      for (const { text } of [
+        await post(gateway.url, rpc('tools/call', { name, _meta }), session),
+        await postModern(gateway.url, 'tools/call', { name, _meta: { ...envelope, ..._meta } }),
+      ]) {
+        const steps = [...text.matchAll(/"progress":(\d)/g)].map(([, step]) => Number(step))
+        assert.equal(steps, token === undefined ? [] : [0, 1], `${name} ${token}`)
+      }
+    }
 })
 
 test('a modern client hears no log but from the level it asked for', async () => {
@@ -323,7 +356,8 @@ test('a large answer after notifications flows as one event', async () => {
     return undefined
   }
   for (const name of ['new_big-events', 'old_big-events']) {
-    const { text } = await postModern(gateway.url, 'tools/call', { name })
+    const _meta = { ...JSON.parse(modern('x').body).params._meta, progressToken: 'p' }
+    const { text } = await postModern(gateway.url, 'tools/call', { name, _meta })
     const data = text.match(/^data: .*$/gm) ?? []
     assert.is(data.length, 2)
     assert.is(JSON.parse(String(data[1]).slice(6)).result.text.length, 300_000)

@@ -22,6 +22,22 @@ test('messages are told apart', () => {
   assert.equal(parseMessage(Buffer.from(' [{}, 1.0 ,[]]')), ['{}', '1.0', '[]'])
 })
 
+test('params that are null are params of nothing, for whoever looks into the text, too', () => {
+  for (const text of [
+    '{"jsonrpc":"2.0","id":1,"params" : null ,"method":"m"}',
+    '{"par\\u0061ms":null,"jsonrpc":"2.0","id":1,"method":"m"}',
+  ]) {
+    const message = parse(text)
+    assert.equal(message.params, {})
+    assert.is(message.text, text.replace('null', '{}'))
+    assert.equal(JSON.parse(rewriteCall(message, { id: '2', name: undefined, meta: '{"a":1}' })), {
+      ...JSON.parse(text),
+      id: 2,
+      params: { _meta: { a: 1 } },
+    })
+  }
+})
+
 test('the id is kept as it was written', () => {
   for (const id of ['1', '"a"', '1.0', '-5', '12345678901234567890', '"\\u00e9"', '""'])
     assert.is(parse(`{"jsonrpc":"2.0", "id" : ${id} ,"method":"m"}`).id, id)
@@ -42,7 +58,7 @@ const refused: [string, string | Buffer, string][] = [
   ['method number', '{"jsonrpc":"2.0","id":1,"method":5}', 'invalid_message'],
   ['method empty', '{"jsonrpc":"2.0","id":1,"method":""}', 'invalid_message'],
   ['params array', '{"jsonrpc":"2.0","id":1,"method":"m","params":[]}', 'invalid_message'],
-  ['params null', '{"jsonrpc":"2.0","id":1,"method":"m","params":null}', 'invalid_message'],
+  ['params twice, once null', '{"jsonrpc":"2.0","id":1,"method":"m","params":{},"params":null}', 'invalid_message'],
   ['nothing of all', '{"jsonrpc":"2.0","id":1}', 'invalid_message'],
   ['id twice', '{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}', 'invalid_message'],
   ['method twice', '{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}', 'invalid_message'],
