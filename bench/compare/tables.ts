@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { type Estimate, estimate } from '../gateway/estimate.ts'
+import { type Estimate, estimate, withError } from '../gateway/estimate.ts'
 import { median } from '../percentile.ts'
 import { BARE, countWithin, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure.ts'
 import { KINDS, type Kind } from '../shipped/work.ts'
@@ -34,8 +34,7 @@ const TITLES: Readonly<Record<Kind, string>> = {
 const NOTHING_ON = 'portico none'
 
 const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-const shown = (ratio: Ratio | undefined) =>
-  ratio === undefined ? '' : `${ratio.ratio.toFixed(2)} ± ${ratio.error.toFixed(2)}`
+const shown = (ratio: Ratio | undefined) => (ratio === undefined ? '' : withError(ratio.ratio, ratio.error, 2))
 
 function tableOf(rows: readonly Row[], kind: Kind): string[] {
   const its = rows.filter((row) => row.kind === kind)
@@ -60,7 +59,7 @@ function tableOf(rows: readonly Row[], kind: Kind): string[] {
       const bare = findRow(rows, era, kind, BARE)
       return line([
         name,
-        `${cpu.median.toFixed(0)} ± ${cpu.error.toFixed(0)}`,
+        withError(cpu.median, cpu.error, 0),
         shown(nothing && ratioOf(micros, nothing.micros)),
         shown(bare && ratioOf(bare.micros, micros)),
         (1e6 / cpu.median).toFixed(0),
@@ -86,8 +85,7 @@ export function tablesOf({ command, date, commit, machine, extent, rows, idle }:
         texts.push(`${TITLES[kind]}, ${era} era:`, tableOf(its, kind).join('\n'))
     }
   // Of one start there is no error, which JSON has as null.
-  const of = ({ median, error }: Estimate, digits: number) =>
-    `${median.toFixed(digits)} ± ${(error ?? Number.NaN).toFixed(digits)}`
+  const of = ({ median, error }: Estimate, digits: number) => withError(median, error ?? Number.NaN, digits)
   if (idle !== undefined)
     texts.push(
       [

@@ -9,6 +9,10 @@ export interface Estimate {
   readonly most: number
 }
 
+/** A figure and its error as people read it; the figure alone where nothing is known of its error. */
+export const withError = (figure: number, error: number, digits: number): string =>
+  figure.toFixed(digits) + (Number.isNaN(error) ? '' : ` ± ${error.toFixed(digits)}`)
+
 /** A median scatters so much more than a mean does, where samples are spread normally. */
 const MEDIAN_BY_MEAN = Math.sqrt(Math.PI / 2)
 

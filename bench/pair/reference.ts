@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { withError } from '../gateway/estimate.ts'
 import { BARE, findRow, type Ratio, type Row, ratioOf } from '../shipped/measure.ts'
 
 const FILE = fileURLToPath(new URL('../reference.json', import.meta.url))
@@ -53,7 +54,7 @@ export function compareWithReference(rows: readonly Row[], side: string, setting
     ? JSON.parse(readFileSync(FILE, 'utf8'))
     : { what: WHAT, set: [], ratios: {} }
   const lost = losses(reference.ratios, found)
-  const shown = ({ ratio, error }: Ratio) => `${ratio.toFixed(3)} ± ${error.toFixed(3)}`
+  const shown = ({ ratio, error }: Ratio) => withError(ratio, error, 3)
   for (const [name, ratio] of Object.entries(found)) {
     const its = reference.ratios[name]
     const beside = its === undefined ? 'not in the reference' : `reference ${shown(its)}`

@@ -1,4 +1,4 @@
-import { type Estimate, estimate } from '../gateway/estimate.ts'
+import { type Estimate, estimate, withError } from '../gateway/estimate.ts'
 import { endParts, type Part, start as startPart } from '../gateway/parts.ts'
 import type { Era } from '../gateway/requests.ts'
 import { median, percentile } from '../percentile.ts'
@@ -249,9 +249,7 @@ export function printGoal(rows: readonly Row[], { name, of, most }: Goal): void 
     const { ratio, error } = ratioOf(micros, base?.micros ?? micros.map(() => 1))
     const unit = of === undefined ? 'µs' : `of ${of}`
     const verdict = ratio - (Number.isNaN(error) ? 0 : error) <= most ? 'met' : 'missed'
-    console.log(
-      `${era} ${name}: ${ratio.toFixed(3)} ± ${error.toFixed(3)} ${unit}, at most ${most.toFixed(3)}: ${verdict}`,
-    )
+    console.log(`${era} ${name}: ${withError(ratio, error, 3)} ${unit}, at most ${most.toFixed(3)}: ${verdict}`)
   }
 }
 
@@ -260,7 +258,7 @@ export function printRows(
   rows: readonly Row[],
   others: (name: string) => readonly { name: string; as: string }[],
 ): void {
-  const shown = ({ ratio, error }: Ratio) => `${ratio.toFixed(3)} ± ${error.toFixed(3)}`
+  const shown = ({ ratio, error }: Ratio) => withError(ratio, error, 3)
   for (const { era, kind, name, micros, ownMiB } of rows) {
     const found = estimate(micros)
     const bares = [BARE, BARE_UNDICI].flatMap((bare) => (name === bare ? [] : (findRow(rows, era, kind, bare) ?? [])))
@@ -268,7 +266,7 @@ export function printRows(
       [
         `${era} ${kind}`.padEnd(15),
         name.padEnd(18),
-        `${found.median.toFixed(1).padStart(7)} ± ${found.error.toFixed(1)} µs`,
+        `${withError(found.median, found.error, 1).padStart(7)} µs`,
         `${found.least.toFixed(1)} to ${found.most.toFixed(1)}, ${countWithin(found, micros)} of ${micros.length} within 10 %`,
         `${median(ownMiB).toFixed(0)} MiB`,
         ...bares.map((bare) => `${shown(ratioOf(bare.micros, micros))} of ${bare.name} a CPU-second`),
