@@ -41,6 +41,8 @@ export function operatorRules(kinds: readonly KindDeclaration[], group: string):
     // `patch`: the annotation that makes the kubelet update a mounted configuration.
     { apiGroups: [''], resources: ['pods'], verbs: [...READ, 'patch'] },
     { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create'] },
+    // Why the pod of a StatefulSet is refused is told there alone.
+    { apiGroups: [''], resources: ['events'], verbs: ['list'] },
     // Whether one is being deleted: nothing can be made there any more. In a Role it is about its own namespace, and
     // can't be more than this.
     { apiGroups: [''], resources: ['namespaces'], verbs: ['get'] },

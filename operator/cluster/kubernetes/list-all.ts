@@ -9,19 +9,20 @@ interface Which {
   /** Absent: all. */
   readonly namespace?: string | undefined
   readonly labelSelector?: string
+  readonly fieldSelector?: string
 }
 
 /** Every object of a kind, by pages, each with kind and apiVersion. Throws an ApiError, 404 where the cluster has no such kind. */
 export async function listAll(
   api: ApiServer,
   resource: Resource,
-  { namespace, labelSelector }: Which = {},
+  { namespace, labelSelector, fieldSelector }: Which = {},
 ): Promise<KubernetesObject[]> {
   const objects: KubernetesObject[] = []
   let token: string | undefined
   do {
     const { metadata, items } = await api.list(resource, namespace, {
-      query: { limit: PAGE, continue: token, labelSelector },
+      query: { limit: PAGE, continue: token, labelSelector, fieldSelector },
     })
     for (const item of items ?? []) objects.push({ ...item, apiVersion: apiVersionOf(resource), kind: resource.kind })
     token = metadata.continue

@@ -122,8 +122,9 @@ function isOfTemplate({ metadata }: Pod, annotations: Texts): boolean {
 /**
  * What a Deployment or StatefulSet and its pods say of a workload. What keeps the newest revision from being rolled out is
  * asked of its own pods: those of an earlier one may be well, and go on serving, or have troubles that are mended.
+ * `refusal` is why pods of a StatefulSet can't be made.
  */
-export function observeWorkload(live: KubernetesObject, pods: readonly Pod[]): WorkloadObservation {
+export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], refusal?: string): WorkloadObservation {
   const { replicas = 1, template } = (live['spec'] ?? {}) as {
     readonly replicas?: number
     readonly template?: { readonly metadata?: { readonly annotations?: Texts } }
@@ -135,9 +136,10 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[]): W
   const newest = pods.filter(
     (pod) => !pod.metadata.deletionTimestamp && isOfTemplate(pod, template?.metadata?.annotations ?? {}),
   )
+  const refused = refusal === undefined ? undefined : { reason: 'FailedCreate', message: refusal }
   const trouble = isDone
     ? undefined
-    : (troubleOfController(status) ?? newest.map(troubleOfPod).find(Boolean) ?? lateness(status))
+    : (refused ?? troubleOfController(status) ?? newest.map(troubleOfPod).find(Boolean) ?? lateness(status))
   return {
     replicas,
     readyReplicas,

@@ -9,6 +9,7 @@ import type { Dependency } from '../watch/dependencies.ts'
 import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
 import { PodAnswers } from './pod-answers.ts'
 import { PodCache } from './pod-cache.ts'
+import { isIncomplete, PodRefusals } from './pod-refusals.ts'
 import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
 import {
@@ -47,6 +48,7 @@ export class Observers {
   readonly delivery: ConfigDelivery
   readonly #workloads: WorkloadObserver
   readonly #answers: PodAnswers
+  readonly #refusals: PodRefusals
   readonly #statuses: StatusObserver
 
   constructor({ api, world, group, readStatus, leading, isLookedAfter, log, onChild, onChange }: ObserversOptions) {
@@ -59,11 +61,22 @@ export class Observers {
       log,
     })
     const readCounted: ReadPodStatus = (pod) => answers.read(pod)
-    const workloads = new WorkloadObserver({ world, reports, answers, children, pods, onChange })
+    const refusals = new PodRefusals({
+      api,
+      incomplete({ kind, namespace, name }) {
+        const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
+        return children.ownedBy(uid).find(isIncomplete)
+      },
+      leading,
+      onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
+      log,
+    })
+    const workloads = new WorkloadObserver({ world, reports, answers, refusals, children, pods, onChange })
     const observe = (kind: string, namespace: string, name: string) => workloads.observe(kind, namespace, name)
     const problemsOf = (kind: string) => reportReader(kind, reports, observe)
     this.#answers = answers
     this.#workloads = workloads
+    this.#refusals = refusals
     this.#statuses = new StatusObserver({
       world,
       pods,
@@ -106,11 +119,13 @@ export class Observers {
   /** Begins to poll data planes. */
   start(): void {
     this.delivery.start()
+    this.#refusals.start()
     this.#statuses.start()
   }
 
   async stop(): Promise<void> {
     await this.delivery.stop()
+    await this.#refusals.stop()
     await this.#statuses.stop()
   }
 

@@ -5,6 +5,7 @@ import { type Dependency, onWorkload } from '../watch/dependencies.ts'
 import { observeWorkload } from './observation.ts'
 import type { PodAnswers } from './pod-answers.ts'
 import type { PodCache } from './pod-cache.ts'
+import type { PodRefusals } from './pod-refusals.ts'
 import { observeRoute } from './route-observation.ts'
 import type { PodReports } from './status-readers.ts'
 
@@ -15,6 +16,8 @@ interface ObserverOptions {
   readonly reports: PodReports
   /** Knows whose pods can't be asked. */
   readonly answers: PodAnswers
+  /** Knows why pods are refused. */
+  readonly refusals: PodRefusals
   readonly onChange: (dependency: Dependency) => void
 }
 
@@ -28,7 +31,7 @@ export class WorkloadObserver {
 
   /** Observes one workload; `onChange` is called when it says something else than before. */
   observe(kind: string, namespace: string, name: string): void {
-    const { world, children, pods, reports, answers, onChange } = this.#options
+    const { world, children, pods, reports, answers, refusals, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
@@ -41,7 +44,7 @@ export class WorkloadObserver {
     }
     const unanswered = answers.unreachableReason({ kind, namespace, name })
     const seen = {
-      ...observeWorkload(live, pods.of(kind, namespace, name)),
+      ...observeWorkload(live, pods.of(kind, namespace, name), refusals.messageOf(live)),
       ...reports.get(key),
       ...(unanswered === undefined ? {} : { unanswered }),
       ...(route ? { route: observeRoute(route) } : {}),

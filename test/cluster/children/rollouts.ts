@@ -130,4 +130,48 @@ test('a StatefulSet of an earlier version is replaced, and its pod runs on', asy
   await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
 })
 
+test('why pods are refused is told word for word, of a stdio server as of one on HTTP', async () => {
+  const namespace = 'refusing'
+  const of = (kind: string, name: string, spec: object) => ({
+    apiVersion: 'v1',
+    kind,
+    metadata: { name, namespace },
+    spec,
+  })
+  stage.plane.kubectl(['create', 'namespace', namespace])
+  const apply = (...objects: object[]) =>
+    stage.plane.kubectl(['apply', '-f', '-'], { input: objects.map((one) => JSON.stringify(one)).join('\n---\n') })
+  const pair = [
+    manifest('MCPServer', 'pipe', { image: 'server:1', transport: 'stdio' }, namespace),
+    manifest('MCPServer', 'web', { image: 'server:1', transport: 'streamable-http' }, namespace),
+  ]
+  const told = (name: string, pattern: RegExp) =>
+    eventually(async () => {
+      const object = await stage.find('MCPServer', name, namespace)
+      const progress = object?.status?.conditions?.find(({ type }) => type === 'Progressing')
+      const text = `${progress?.reason}: ${progress?.message}`
+      if (pattern.test(text)) return text
+      throw new Error(text)
+    }, `${name}: ${pattern}`)
+  apply(of('ResourceQuota', 'none', { hard: { pods: '0' } }))
+  await eventually(
+    async () => (await stage.find('ResourceQuota', 'none', namespace))?.status?.['hard'] !== undefined,
+    'the quota is in force',
+  )
+  apply(...pair)
+  for (const name of ['pipe', 'web']) await told(name, /^FailedCreate: .*exceeded quota: none/)
+  // Another reason takes the place of the first.
+  stage.plane.kubectl(['delete', 'resourcequota', 'none', '-n', namespace])
+  stage.plane.kubectl(['delete', '--all', 'mcpservers', '-n', namespace, '--wait=false'])
+  apply(of('LimitRange', 'small', { limits: [{ type: 'Container', max: { memory: '1Mi' } }] }))
+  await eventually(
+    async () => (await stage.find('StatefulSet', 'pipe-mcp', namespace)) === undefined,
+    'the StatefulSet goes',
+  )
+  apply(...pair)
+  for (const name of ['pipe', 'web']) await told(name, /^FailedCreate: .*maximum memory usage per Container is 1Mi/)
+  stage.plane.kubectl(['delete', 'limitrange', 'small', '-n', namespace])
+  stage.plane.kubectl(['delete', 'namespace', namespace, '--wait=false'])
+})
+
 test.run()

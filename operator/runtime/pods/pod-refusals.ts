@@ -1,0 +1,127 @@
+import type { Logger } from 'pino'
+import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { listAll } from '../../cluster/kubernetes/list-all.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { keyOf, partsOf } from '../queue/keys.ts'
+import { KeyedQueue } from '../queue/queue.ts'
+
+/** The StatefulSet controller writes core/v1 Events. */
+const EVENTS: Resource = { group: '', version: 'v1', plural: 'events', kind: 'Event' }
+const REASON = 'FailedCreate'
+
+/** Milliseconds after which a pod that is not there was refused, rather than is about to be made. */
+const FIRST_MS = 1_000
+/** How often is asked again: the reason may become another one. */
+const AGAIN_MS = 15_000
+
+interface RefusalsOptions {
+  readonly api: ApiServer
+  /** The StatefulSet of a workload that has fewer pods than it should; undefined where there is none. */
+  readonly incomplete: (workload: WorkloadName) => KubernetesObject | undefined
+  readonly leading: () => boolean
+  readonly onChange: (workload: WorkloadName) => void
+  readonly log: Logger
+}
+
+interface Refusal {
+  readonly uid: string | undefined
+  readonly message: string
+}
+
+interface CoreEvent extends KubernetesObject {
+  readonly message?: string
+  readonly lastTimestamp?: string | null
+  readonly eventTime?: string | null
+}
+
+const timeOf = ({ lastTimestamp, eventTime, metadata }: CoreEvent): number =>
+  Date.parse(lastTimestamp || eventTime || metadata.creationTimestamp || '') || 0
+
+/** Whether a StatefulSet has fewer pods than it should, although its controller has seen what it should have. */
+export function isIncomplete(live: KubernetesObject): boolean {
+  const { replicas = 1 } = (live['spec'] ?? {}) as { readonly replicas?: number }
+  const { observedGeneration = 0, replicas: made = 0 } = (live['status'] ?? {}) as {
+    readonly observedGeneration?: number
+    readonly replicas?: number
+  }
+  return live.kind === 'StatefulSet' && observedGeneration >= (live.metadata.generation ?? 1) && made < replicas
+}
+
+/**
+ * Finds out why pods of StatefulSets are refused: by a quota, Pod Security, a webhook. A Deployment says so in its status, a
+ * StatefulSet in Events alone. They are asked for only while pods are missing.
+ */
+export class PodRefusals {
+  readonly #options: RefusalsOptions
+  readonly #queue = new KeyedQueue({ first: FIRST_MS, longest: 60_000 })
+  readonly #found = new Map<string, Refusal>()
+  #running: Promise<void> | undefined
+
+  constructor(options: RefusalsOptions) {
+    this.#options = options
+  }
+
+  /** Why the pods of this StatefulSet are refused, as far as is known; asks, where they are missing. */
+  messageOf(live: KubernetesObject): string | undefined {
+    const workload = workloadOf(live.metadata)
+    if (!workload) return undefined
+    const key = keyOf(workload.kind, workload.namespace, workload.name)
+    if (!isIncomplete(live)) {
+      this.#found.delete(key)
+      return undefined
+    }
+    const found = this.#found.get(key)
+    this.#queue.addAfter(key, found ? AGAIN_MS : FIRST_MS)
+    return found?.uid === live.metadata.uid ? found?.message : undefined
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#queue.close()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      try {
+        if (await this.#ask(key)) this.#queue.addAfter(key, AGAIN_MS)
+        this.#queue.forget(key)
+      } catch (error) {
+        const level = this.#queue.failures(key) === 0 ? 'warn' : 'debug'
+        this.#options.log[level]({ key, error: String(error) }, 'it can’t be asked why pods are missing')
+        this.#queue.retry(key)
+      } finally {
+        this.#queue.done(key)
+      }
+    }
+  }
+
+  /** Whether pods are missing still. */
+  async #ask(key: string): Promise<boolean> {
+    const { api, incomplete, leading, onChange } = this.#options
+    const workload = partsOf(key)
+    const live = incomplete(workload)
+    if (!live) {
+      this.#found.delete(key)
+      return false
+    }
+    // Who doesn't write the status need not know.
+    if (!leading()) return true
+    const { uid, namespace } = live.metadata
+    const fieldSelector = `involvedObject.uid=${uid},reason=${REASON}`
+    const events = (await listAll(api, EVENTS, { namespace, fieldSelector })) as CoreEvent[]
+    const latest = events.reduce<CoreEvent | undefined>(
+      (last, event) => (last && timeOf(last) > timeOf(event) ? last : event),
+      undefined,
+    )
+    if (latest?.message === undefined || this.#found.get(key)?.message === latest.message) return true
+    this.#found.set(key, { uid, message: latest.message })
+    onChange(workload)
+    return true
+  }
+}
