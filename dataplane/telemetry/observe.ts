@@ -32,7 +32,14 @@ export interface Outcome {
   readonly result: 'ok' | 'error' | 'denied'
   /** Code from the error table where the result isn't ok. */
   readonly code?: string
+  /** Code of the JSON-RPC error that is the answer. Backends choose theirs: it is no label of metrics. */
+  readonly rpcCode?: number | undefined
+  /** Status of HTTP, where that is what tells how it ended. */
+  readonly status?: number | undefined
 }
+
+/** `error.type` of a tool's error result (semantic conventions for MCP). */
+export const TOOL_ERROR = 'tool_error'
 
 /** What W3C Trace Context hands from one to the next. */
 export interface TraceContext {
@@ -52,7 +59,7 @@ export interface Origin {
   /** The trace context that came from outside, unchecked. */
   incoming?(): { readonly traceparent: unknown; readonly tracestate?: unknown } | undefined
   details?(): Details
-  /** What the operation is done to, once it is known to exist: the name of a tool. Asked at the end. */
+  /** What the operation is done to, once it is known to exist: the name of a tool or prompt. Asked at the end. */
   target?(): string | undefined
 }
 
@@ -60,10 +67,14 @@ export interface Origin {
 export interface Observation {
   /** For whoever is asked in the course of it; undefined where nothing is traced. */
   readonly trace: TraceContext | undefined
+  /** Whether anything is told of it: what is told need not be found out for others. */
+  readonly isTold: boolean
   /** Whether it has a span: what spans alone tell need not be found out for others. */
   readonly isSampled: boolean
   /** A step of it that lasted from one `performance.now()` to another. */
   step(name: string, from: number, to: number, details?: Details): void
+  /** What is known of it later than at its beginning. */
+  tell(details: Details): void
   /** It goes on with what was begun under this trace context, by whoever came before; undefined: with nothing. */
   link(traceparent: string | undefined): void
   /** Called once. */
@@ -74,8 +85,12 @@ export type Observe = (operation: Operation, origin?: Origin) => Observation
 
 const nothing: Observation = {
   trace: undefined,
+  isTold: false,
   isSampled: false,
   step() {
+    // Nothing is observed.
+  },
+  tell() {
     // Nothing is observed.
   },
   link() {

@@ -32,6 +32,10 @@ export class Observed implements Observation {
     return traced !== undefined && 'span' in traced ? traced.context : traced
   }
 
+  get isTold(): boolean {
+    return this.#durations !== undefined || this.isSampled
+  }
+
   get isSampled(): boolean {
     return this.#traced !== undefined && 'span' in this.#traced
   }
@@ -39,6 +43,11 @@ export class Observed implements Observation {
   step(name: string, from: number, to: number, details?: Details): void {
     const traced = this.#traced
     if (traced !== undefined && 'span' in traced) this.#spans?.step(traced.span, { name, from, to, details })
+  }
+
+  tell(details: Details): void {
+    const traced = this.#traced
+    if (traced !== undefined && 'span' in traced) this.#spans?.tell(traced.span, details)
   }
 
   link(traceparent: string | undefined): void {
@@ -51,9 +60,9 @@ export class Observed implements Observation {
     if (this.#isOver) return
     this.#isOver = true
     const now = performance.now()
-    this.#durations?.record(this.#operation, outcome, now - this.#startedAt)
-    if (this.#traced === undefined || !('span' in this.#traced)) return
     const target = this.#origin?.target?.()
+    this.#durations?.record(this.#operation, outcome, now - this.#startedAt, target)
+    if (this.#traced === undefined || !('span' in this.#traced)) return
     const name = target === undefined ? undefined : `${this.#operation.name} ${target}`
     this.#spans?.end(this.#traced.span, outcome, now, name)
   }

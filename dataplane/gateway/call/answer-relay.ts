@@ -122,7 +122,8 @@ export class AnswerRelay implements AnswerOwner {
     if (scanner.hasError && !flowed && this.#upstream.backendSession !== undefined) {
       const failure = new BackendFailure('backend_failed', 'answered with an error', {
         status: 200,
-        rpcCode: codeIn(body),
+        // An error without a code is none of the protocol's.
+        rpcCode: errorCodeIn(body) ?? Number.NaN,
       })
       if (this.#upstream.sendsAgain(failure, () => this.#take(scanner, body, false))) return
     }
@@ -167,13 +168,16 @@ export class AnswerRelay implements AnswerOwner {
 
   #reply(status: number, body: Buffer, hasError: boolean): void {
     const call = this.#call
+    let answer: Buffer
     try {
-      call.context.reply.json(status, translated(call, this.#upstream, hasError, body))
+      answer = translated(call, this.#upstream, hasError, body)
+      call.context.reply.json(status, answer)
     } catch (error) {
       call.refuse(error)
       return
     }
-    call.answered(hasError ? 'error' : 'ok')
+    if (hasError) call.answered('error', call.observed.isSampled ? errorCodeIn(answer) : undefined)
+    else call.answered('ok')
   }
 
   notified(bytes: Buffer): boolean {
@@ -251,11 +255,14 @@ export class AnswerRelay implements AnswerOwner {
   }
 }
 
-/** The code of an answer's error; NaN where it has none, which is no code of the protocol. */
-function codeIn(answer: Buffer): number {
+/** The code of the error that an answer holds; undefined where that is no plain number. */
+function errorCodeIn(answer: Buffer): number | undefined {
   const error = memberText(answer.toString('latin1'), 'error')
-  return Number((error?.startsWith('{') ? memberText(error, 'code') : undefined) ?? Number.NaN)
+  const code = error?.startsWith('{') ? memberText(error, 'code') : undefined
+  return code !== undefined && CODE.test(code) ? Number(code) : undefined
 }
+
+const CODE = /^-?\d{1,9}$/
 
 /** The answer with the id of the retry that it goes to; what was read before that came has another. */
 const withId = (answer: Buffer, id: string): Buffer =>

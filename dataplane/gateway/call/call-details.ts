@@ -24,6 +24,3 @@ export function callDetails({ message, route, backend }: Asked): Details {
       : {}),
   }
 }
-
-/** The tool or prompt that a message which a backend is asked by names: it is one that is there. */
-export const usedBy = (message: Message): string | undefined => message.parameter('name')

@@ -1,6 +1,6 @@
 import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { Details, Observation, Origin } from '../../telemetry/observe.ts'
+import { type Details, type Observation, type Origin, type Outcome, TOOL_ERROR } from '../../telemetry/observe.ts'
 import type { MakeLink } from '../../upstream-tokens/index.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -9,9 +9,10 @@ import type { Message } from '../mcp/message.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
 import { OK, type RequestContext } from '../request/request-context.ts'
+import { requestIdText, usedBy } from '../request/request-details.ts'
 import { TOKEN_ENDED } from '../request/token-ended.ts'
 import type { Session } from '../sessions/sessions.ts'
-import { callDetails, usedBy } from './call-details.ts'
+import { callDetails } from './call-details.ts'
 import type { CallServices } from './call-services.ts'
 import type { Destination } from './destination.ts'
 import { answerLimited } from './limited-answer.ts'
@@ -46,6 +47,8 @@ const HEARTBEAT_MS = 15_000
 const LINGER_MS = 1_000
 /** Whoever has sent a larger request is not counted for it any more when the answer is there. */
 const LARGE = 64 * 1024
+const ERROR: Outcome = { result: 'error' }
+const FAILED_TOOL: Outcome = { result: 'error', code: TOOL_ERROR }
 
 /** One call of a backend for a client: what is asked, who waits, how long it may last, and all the ways in which it ends. */
 export class Call implements InFlightCall, Origin {
@@ -122,6 +125,11 @@ export class Call implements InFlightCall, Origin {
     context.backend = this.backend.name
   }
 
+  /** Its request goes out under this id (JSON text). */
+  sentAs(id: string): void {
+    if (this.observed.isSampled) this.observed.tell({ 'jsonrpc.request.id': requestIdText(id) })
+  }
+
   /** Another request of the client waits for the answer from now on. */
   awaitedBy(context: RequestContext): void {
     this.context = context
@@ -173,7 +181,7 @@ export class Call implements InFlightCall, Origin {
     const { health } = this.backend
     if (this.#upstream.attempts === 0) health.abandoned()
     else health.answered()
-    this.#close('error')
+    this.#close(ERROR)
     this.context.fail(error)
   }
 
@@ -181,7 +189,7 @@ export class Call implements InFlightCall, Origin {
   limited(refusal: Refusal): void {
     if (this.isOver) return
     this.backend.health.abandoned()
-    this.#close('error', 'rate_limited')
+    this.#close({ result: 'error', code: 'rate_limited' })
     answerLimited(this.context, refusal)
   }
 
@@ -191,7 +199,7 @@ export class Call implements InFlightCall, Origin {
       (offer) => {
         if (this.isOver) return
         this.backend.health.abandoned()
-        this.#close('error', 'login_needed')
+        this.#close({ result: 'error', code: 'login_needed' })
         answerWithLink(this.context, offer)
       },
       (error) => this.refuse(error),
@@ -218,16 +226,17 @@ export class Call implements InFlightCall, Origin {
   #abandon(reason: string): void {
     this.#upstream.cancel(reason)
     this.backend.health.abandoned()
-    this.#close('error')
-    this.context.ended({ result: 'error' })
+    this.#close(ERROR)
+    this.context.ended(ERROR)
     this.#stop()
   }
 
   /** The client has its answer, be it with an error. */
-  answered(result: 'ok' | 'error'): void {
+  answered(result: 'ok' | 'error', rpcCode?: number): void {
     this.backend.health.answered()
-    this.#close(result)
-    this.context.ended(result === 'ok' ? OK : { result })
+    const ended = result === 'ok' ? OK : { result, rpcCode }
+    this.#close(result === 'ok' && this.context.hasErrorResult ? FAILED_TOOL : ended)
+    this.context.ended(ended)
     if (this.#upstream.isExchanging) this.allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
   }
 
@@ -235,7 +244,7 @@ export class Call implements InFlightCall, Origin {
   failed(failure: BackendFailure, flowed = false): void {
     if (this.isOver) return
     if (!this.#relay.isAwaited) {
-      this.#close('error', failure.code)
+      this.#close({ result: 'error', code: failure.code })
       return
     }
     const { context, backend } = this
@@ -251,15 +260,15 @@ export class Call implements InFlightCall, Origin {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })
     } else context.fail(errorOf(failure, backend))
-    this.#close('error', failure.code)
+    this.#close({ result: 'error', code: failure.code })
   }
 
   /** Stays in flight until the exchange has ended as well: a stream may go on after its answer. */
-  #close(result: 'ok' | 'error', code?: string): void {
+  #close(outcome: Outcome): void {
     this.isOver = true
     this.#relay.end()
     this.#upstream.release()
-    this.observed.end(code === undefined ? (result === 'ok' ? OK : { result }) : { result, code })
+    this.observed.end(outcome)
     if (!this.#upstream.isExchanging) this.services.inFlight.delete(this)
   }
 

@@ -173,6 +173,7 @@ export class UpstreamRequest {
     this.release()
     this.#opened = undefined
     this.sentId = modernId(call)
+    call.sentAs(this.sentId)
     this.#post(request)
   }
 
@@ -187,6 +188,7 @@ export class UpstreamRequest {
       return
     }
     this.sentId = legacyId(call, backendSession)
+    call.sentAs(this.sentId)
     this.#post(legacyRequest(call, backendSession, this.sentId, this.tasks))
   }
 

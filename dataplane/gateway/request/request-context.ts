@@ -3,16 +3,25 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { publicError } from '../../server/answer.ts'
-import { PublicError } from '../../server/errors.ts'
+import { errorTable, PublicError } from '../../server/errors.ts'
 import { traceIdOf } from '../../server/log.ts'
 import { requestIdOf } from '../../server/request-id.ts'
-import type { Details, Observation, Observe, Operation, Origin, Outcome } from '../../telemetry/observe.ts'
+import {
+  type Details,
+  type Observation,
+  type Observe,
+  type Operation,
+  type Origin,
+  type Outcome,
+  TOOL_ERROR,
+} from '../../telemetry/observe.ts'
 import { Message } from '../mcp/message.ts'
 import { errorText, resultText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { SessionRecord } from '../sessions/store/store.ts'
 import type { EventLog } from '../sessions/streams/event-log.ts'
 import { auditRequest } from './audit/audit-request.ts'
+import { findingErrorResult, isErrorResult } from './audit/recorded-reply.ts'
 import { Held, REQUEST_BYTES } from './held.ts'
 import { OTHER, operationOf } from './operation.ts'
 import type { Reply } from './reply.ts'
@@ -41,7 +50,7 @@ export class RequestContext extends Held implements Origin {
   /** What is in force for this request, whatever is reloaded meanwhile. */
   readonly setup: Setup
   readonly req: IncomingMessage
-  readonly reply: Reply
+  reply: Reply
   caller: Caller = { kind: 'anonymous' }
   binding = ''
   era: 'modern' | 'legacy' = 'legacy'
@@ -104,6 +113,7 @@ export class RequestContext extends Held implements Origin {
   adopt(message: Message): void {
     this.#message = message
     this.#observe(this.operationOf(message.method))
+    if (this.#observation?.isTold === true) this.reply = findingErrorResult(this.reply, message.method)
   }
 
   /** What is measured of a request by this method. */
@@ -179,7 +189,8 @@ export class RequestContext extends Held implements Origin {
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
     else this.reply.json(this.#statusOf(error), errorText(message?.id, error), headersOf(error))
     if (this.#observation === undefined) this.#observe(OTHER)
-    this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
+    const result = error.status === 401 || error.status === 403 ? 'denied' : 'error'
+    this.ended({ result, code: error.code, rpcCode: errorTable[error.code].rpc })
   }
 
   /** Its lines carry the ids by which the request is found again. */
@@ -200,12 +211,17 @@ export class RequestContext extends Held implements Origin {
     return answersRequest && error.status < 500 && !TELLING.has(error.status) ? 200 : error.status
   }
 
+  /** Whether its answer is a tool's error result, as far as anything is told of that. */
+  get hasErrorResult(): boolean {
+    return this.#message !== undefined && isErrorResult(this.reply, this.#message.method)
+  }
+
   ended(outcome: Outcome): void {
     this.onGone = undefined
     const { log } = this.host.audit
     if (log !== undefined && !this.#isOver && !this.isRemote) auditRequest(log, this, outcome)
     this.#isOver = true
-    this.#observation?.end(outcome)
+    this.#observation?.end(outcome.result === 'ok' && this.hasErrorResult ? FAILED_TOOL : outcome)
     this.#observation = undefined
     this.release()
   }
@@ -219,3 +235,4 @@ const CLOSING = Buffer.from('}')
 const TELLING: ReadonlySet<number> = new Set([401, 403, 429])
 
 export const OK: Outcome = { result: 'ok' }
+const FAILED_TOOL: Outcome = { result: 'error', code: TOOL_ERROR }

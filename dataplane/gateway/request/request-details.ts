@@ -38,6 +38,14 @@ export function messageDetails(message: Message): Details {
   }
 }
 
+/** An id that is given as JSON text, as the semantic conventions have it: a string without its quotes. */
+export const requestIdText = (id: string | undefined): string | undefined =>
+  id?.startsWith('"') === true ? (JSON.parse(id) as string) : id
+
+/** The name of the tool or prompt that a message is about; of other methods it is nobody's. */
+export const usedBy = (message: Message): string | undefined =>
+  named[message.method] === undefined ? undefined : message.parameter('name')
+
 /** A URI without its query, fragment and credentials. */
 export const plainUri = (uri: string): string => withoutUrlSecrets(uri.split(/[?#]/, 1)[0] ?? '')
 
@@ -46,7 +54,7 @@ export function requestDetails(req: IncomingMessage, message: Message | undefine
   const version = req.headers[PROTOCOL]
   return {
     ...(message === undefined ? {} : messageDetails(message)),
-    'jsonrpc.request.id': message?.id,
+    'jsonrpc.request.id': requestIdText(message?.id),
     'mcp.protocol.version': typeof version === 'string' ? version : undefined,
     'http.request.method': req.method,
     'network.transport': 'tcp',

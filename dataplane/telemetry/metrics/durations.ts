@@ -12,9 +12,21 @@ const BACKEND = 'portico.backend'
 const PROVIDER = 'portico.provider'
 const WORKFLOW = 'portico.workflow'
 const TOOL = 'gen_ai.tool.name'
+const PROMPT = 'gen_ai.prompt.name'
 const ERROR = 'error.type'
 /** Most series of one backend in a metric: more than that is its own affair, and no other's series. */
 const MOST_OF_A_BACKEND = 500
+/** Most series of one method: a catalog may have more tools, and other methods keep their room. */
+const MOST_OF_A_METHOD = 1_500
+/** Methods whose target is a label, and which of the two that is. */
+const TARGET_LABELS: ReadonlyMap<string, typeof TOOL | typeof PROMPT> = new Map([
+  ['tools/call', TOOL],
+  ['prompts/get', PROMPT],
+])
+/** Longer names of targets are cut. */
+const LONGEST_LABEL = 256
+/** Names of targets that are kept with their series. */
+const MOST_TARGETS = 4_000
 
 interface Measure {
   readonly metric: string
@@ -24,6 +36,8 @@ interface Measure {
   /** The attribute of the operation that is a label as well; absent: its backend. */
   readonly of?: string
   readonly bounds?: readonly number[]
+  /** Its targets are labels. */
+  readonly hasTargets?: boolean
 }
 
 const requests: Readonly<Record<Role, Measure>> = {
@@ -31,6 +45,7 @@ const requests: Readonly<Record<Role, Measure>> = {
     metric: 'mcp.server.operation.duration',
     description: 'Duration of an MCP request as its receiver sees it.',
     label: 'mcp.method.name',
+    hasTargets: true,
   },
   registry: {
     metric: 'portico.registry.request.duration',
@@ -90,6 +105,8 @@ const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
   },
 }
 
+type ByError = Map<string | undefined, Counted>
+
 /** Where an operation that ended one way is counted. */
 interface Counted {
   readonly duration: Series
@@ -106,7 +123,9 @@ export class Durations {
   readonly #metrics: Metrics
   readonly #histograms = new Map<Operation['kind'], Metric>()
   readonly #toolCalls: Metric
-  readonly #counted = new WeakMap<Operation, Map<string | undefined, Counted>>()
+  readonly #counted = new WeakMap<Operation, ByError>()
+  /** Of requests by operation and the name of what is used. */
+  readonly #targeted = new Map<Operation, Map<string, ByError>>()
 
   constructor(role: Role, metrics: Metrics) {
     this.#role = role
@@ -120,28 +139,55 @@ export class Durations {
     })
   }
 
-  /** Counts one operation that took so many milliseconds. */
-  record(operation: Operation, { result, code }: Outcome, ms: number): void {
+  /** Counts one operation that took so many milliseconds; `target`: what it was done to, which is in a catalog. */
+  record(operation: Operation, { result, code }: Outcome, ms: number, target?: string): void {
     if (operation.kind === 'inner-call') return
-    const { duration, tool } = this.#countedAs(operation, result === 'ok' ? undefined : (code ?? OTHER_ERROR))
-    duration.add(ms / 1000)
-    tool?.add(1)
-  }
-
-  #countedAs(operation: Operation, error: string | undefined): Counted {
-    let byError = this.#counted.get(operation)
-    if (byError === undefined) this.#counted.set(operation, (byError = new Map()))
+    const error = result === 'ok' ? undefined : (code ?? OTHER_ERROR)
+    const label = target === undefined ? undefined : this.#targetLabel(operation)
+    const used = label === undefined ? undefined : target
+    const byError = used === undefined ? this.#byError(operation) : this.#byTarget(operation, used)
     let counted = byError.get(error)
     if (counted === undefined || counted.duration.ended || counted.tool?.ended === true)
-      byError.set(error, (counted = this.#find(operation, error)))
-    return counted
+      byError.set(error, (counted = this.#find(operation, error, used)))
+    counted.duration.add(ms / 1000)
+    counted.tool?.add(1)
   }
 
-  #find({ kind, name, tool, attributes }: Operation, error: string | undefined): Counted {
-    const { of = BACKEND } = this.#measureOf(kind as Measured)
+  #targetLabel({ kind, name }: Operation): string | undefined {
+    return kind === 'request' && requests[this.#role].hasTargets === true ? TARGET_LABELS.get(name) : undefined
+  }
+
+  #byError(operation: Operation): ByError {
+    let byError = this.#counted.get(operation)
+    if (byError === undefined) this.#counted.set(operation, (byError = new Map()))
+    return byError
+  }
+
+  #byTarget(operation: Operation, target: string): ByError {
+    let byTarget = this.#targeted.get(operation)
+    if (byTarget === undefined) this.#targeted.set(operation, (byTarget = new Map()))
+    let byError = byTarget.get(target)
+    if (byError === undefined) {
+      // Catalogs change: names that are gone go with the others, which are found again.
+      if (byTarget.size >= MOST_TARGETS) byTarget.clear()
+      byTarget.set(target, (byError = new Map()))
+    }
+    return byError
+  }
+
+  #find(operation: Operation, error: string | undefined, target: string | undefined): Counted {
+    const { kind, name, tool, attributes } = operation
+    const { of = BACKEND, hasTargets } = this.#measureOf(kind as Measured)
+    const histogram = this.#histogram(kind as Measured)
+    if (hasTargets === true) {
+      const isTool = TARGET_LABELS.get(name) === TOOL
+      const shown = target?.slice(0, LONGEST_LABEL)
+      const targets = [isTool ? shown : undefined, isTool ? undefined : shown]
+      return { duration: histogram.series([name, error, ...targets]), tool: undefined }
+    }
     const first = attributes?.[of]?.toString()
     return {
-      duration: this.#histogram(kind as Measured).series([first, name, error]),
+      duration: histogram.series([first, name, error]),
       tool: tool === undefined ? undefined : this.#toolCalls.series([first, tool, error]),
     }
   }
@@ -153,13 +199,17 @@ export class Durations {
   #histogram(kind: Measured): Metric {
     let histogram = this.#histograms.get(kind)
     if (histogram === undefined) {
-      const { metric: name, description, label, of = BACKEND, bounds = BOUNDS } = this.#measureOf(kind)
-      const labels = [of, label, ERROR]
-      const ofBackends = kind === 'backend-call' || kind === 'exchange'
-      const limits = ofBackends ? { mostOfFirst: MOST_OF_A_BACKEND } : {}
+      const { metric: name, description, label, of = BACKEND, bounds = BOUNDS, hasTargets } = this.#measureOf(kind)
+      const labels = hasTargets === true ? [label, ERROR, TOOL, PROMPT] : [of, label, ERROR]
+      const limits = limitsOf(kind, hasTargets)
       histogram = this.#metrics.add({ name, unit: 's', description, labels, bounds, ...limits })
       this.#histograms.set(kind, histogram)
     }
     return histogram
   }
+}
+
+function limitsOf(kind: Measured, hasTargets: boolean | undefined): { readonly mostOfFirst?: number } {
+  if (hasTargets === true) return { mostOfFirst: MOST_OF_A_METHOD }
+  return kind === 'backend-call' || kind === 'exchange' ? { mostOfFirst: MOST_OF_A_BACKEND } : {}
 }

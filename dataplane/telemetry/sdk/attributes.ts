@@ -8,12 +8,14 @@ const OLDER: ReadonlyMap<string, string> = new Map([
   ['gen_ai.prompt.name', 'mcp.prompt.name'],
   ['gen_ai.tool.name', 'mcp.tool.name'],
   ['http.request.method', 'http.method'],
+  ['http.response.status_code', 'http.status_code'],
   ['jsonrpc.request.id', 'mcp.request.id'],
   ['mcp.method.name', 'mcp.method'],
   ['mcp.resource.uri', 'mcp.resource.id'],
   ['network.transport', 'mcp.transport'],
   ['rpc.system.name', 'rpc.system'],
   ['url.path', 'http.target'],
+  ['url.scheme', 'http.scheme'],
   ['user_agent.original', 'http.user_agent'],
 ])
 

@@ -119,6 +119,10 @@ export class Spans {
     this.#tracer.startSpan(name, { startTime: from, attributes }, context).end(to)
   }
 
+  tell(span: Span, details: Details): void {
+    span.setAttributes(attributesOf(details, this.#older))
+  }
+
   /** Links a span to that of a trace context of our own making. */
   link(span: Span, traceparent: string): void {
     const context = parseTraceParent(traceparent)
@@ -126,8 +130,11 @@ export class Spans {
   }
 
   /** `name`: what the span is called in the end, where that is another name than in the beginning. */
-  end(span: Span, { result, code }: Outcome, at: number, name: string | undefined): void {
+  end(span: Span, { result, code, rpcCode, status }: Outcome, at: number, name: string | undefined): void {
     if (name !== undefined) span.updateName(name.slice(0, LONGEST_VALUE))
+    // The semantic conventions have it as text, since gRPC has names.
+    if (rpcCode !== undefined) span.setAttribute('rpc.response.status_code', String(rpcCode))
+    if (status !== undefined) this.tell(span, { 'http.response.status_code': status })
     if (result !== 'ok') {
       span.setAttribute('error.type', code ?? OTHER_ERROR)
       span.setStatus({ code: SpanStatusCode.ERROR })

@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import { openSession, post, postModern } from '../../support/gateway/post.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 import { startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
@@ -60,12 +60,15 @@ const SERVER = 'mcp_server_operation_duration_seconds'
 const CLIENT = 'mcp_client_operation_duration_seconds'
 const METHOD = { mcp_method_name: 'tools/call' }
 
-/** Counts of a histogram, by how it ended. */
-const counts = ({ samples }: Scraped, name: string) =>
-  samples
-    .filter((sample) => sample.name === `${name}_count`)
-    .map(({ labels, value }) => [labels['mcp_method_name'], labels['error_type'] ?? 'ok', value].join(' '))
-    .sort()
+/** Counts of a histogram, by these labels and by how it ended. */
+function counts({ samples }: Scraped, name: string, by: readonly string[] = ['mcp_method_name']): string[] {
+  const sums = new Map<string, number>()
+  for (const { labels, value } of samples.filter((sample) => sample.name === `${name}_count`)) {
+    const key = [...by.map((label) => labels[label] ?? '-'), labels['error_type'] ?? 'ok'].join(' ')
+    sums.set(key, (sums.get(key) ?? 0) + value)
+  }
+  return [...sums].map(([key, sum]) => `${key} ${sum}`).sort()
+}
 
 test('calls, denials, errors and slow answers are exactly these counts and sums, in Prometheus as in OTLP', async () => {
   const receiver = await startOtlpReceiver()
@@ -90,6 +93,15 @@ test('calls, denials, errors and slow answers are exactly these counts and sums,
       'tools/call _OTHER 3',
       'tools/call forbidden 4',
       'tools/call ok 7',
+    ])
+    // Of what nobody could use there is no name.
+    assert.equal(counts(text, SERVER, ['mcp_method_name', 'gen_ai_tool_name']), [
+      'other - method_not_found 2',
+      'other - unsupported_media_type 1',
+      'tools/call - forbidden 4',
+      'tools/call bad _OTHER 3',
+      'tools/call good ok 5',
+      'tools/call slow ok 2',
     ])
     assert.equal(counts(text, CLIENT), ['tools/call _OTHER 3', 'tools/call ok 7'])
     const calls = (name: string) =>
@@ -266,6 +278,19 @@ test('a call is decided once, also while a backend has never answered', async ()
     silent.close()
     silent.closeAllConnections()
   }
+})
+
+test('well-known methods are named, answers of clients as well; what is not known is other', async () => {
+  const served = await started(configOf({ prometheus: { enabled: true } }))
+  const session = await openSession(served.url)
+  const known = ['initialized', 'cancelled', 'progress', 'roots/list_changed'].map((name) => `notifications/${name}`)
+  const before = counts(await scrape(served.adminUrl), SERVER)
+  for (const method of [...known, 'notifications/made-up'])
+    await post(served.url, JSON.stringify({ jsonrpc: '2.0', method, params: { requestId: 7 } }), session)
+  await post(served.url, JSON.stringify({ jsonrpc: '2.0', id: 7, result: {} }), session)
+  const after = counts(await scrape(served.adminUrl), SERVER)
+  const named = after.filter((line) => !before.includes(line)).map((line) => line.split(' ')[0])
+  assert.equal(named.sort(), [...known, 'other', 'response'].sort())
 })
 
 test.run()

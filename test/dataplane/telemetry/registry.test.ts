@@ -1,6 +1,7 @@
 /** What a registry reports: its syncs, and the requests to both of its halves. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
 import { configOf, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 import { scrape } from '../../support/telemetry/prometheus-text.ts'
@@ -42,10 +43,10 @@ test('syncs and requests are spans and counts, by names of ours alone', async ()
   await registry.get('/servers?limit=0', { traceparent })
   assert.is((await fetch(`${registry.url}/v1/sources`, { headers: { traceparent } })).status, 200)
   const requests = await receiver.counted('portico.registry.request.duration', 5)
-  const told = requests
+  const counts = requests
     .map(({ attributes, count }) => `${attributes['portico.operation']} ${attributes['error.type'] ?? 'ok'} ${count}`)
     .sort()
-  assert.equal(told, ['listServers invalid_request 1', 'listServers ok 3', 'listSources ok 1'])
+  assert.equal(counts, ['listServers invalid_request 1', 'listServers ok 3', 'listSources ok 1'])
   const syncs = await receiver.counted('portico.sync.duration', 2)
   assert.equal(
     syncs
@@ -68,6 +69,36 @@ test('syncs and requests are spans and counts, by names of ours alone', async ()
   const servers = receiver.spans.filter(({ kind }) => kind === 2)
   assert.ok(servers.every(({ parentSpanId }) => parentSpanId === SAMPLED.slice(36, 52)))
   assert.equal(new Set(receiver.spans.map(({ resource }) => resource['service.name'])), new Set(['catalog']))
+  assert.not.match(JSON.stringify(receiver.spans), /hunter2/)
+  const told = (name: string, status: number) => {
+    const found = servers.find(
+      (span) => span.name === name && span.attributes['http.response.status_code'] === status,
+    )?.attributes
+    return [found?.['url.path'], found?.['url.scheme'], found?.['http.status_code']]
+  }
+  const list = '/registry/{registry}/v0.1/servers'
+  assert.equal(told('listServers', 200), [list, 'http', 200])
+  assert.equal(told('listServers', 400), [list, 'http', 400])
+  assert.equal(told('listSources', 200), ['/v1/sources', 'http', 200])
+  receiver.spans.length = 0
+  const headers = { traceparent }
+  const { headers: shown } = await registry.get('/servers', headers)
+  await registry.get('/servers', { ...headers, 'if-none-match': shown.get('etag') ?? '' })
+  await registry.get('/servers/hunter2%2Fx/versions/1.0.0', headers)
+  await fetch(`${registry.url}/v1/sources/hunter2`, { headers })
+  await fetch(`${registry.url}/v1/sources/own`, { method: 'PUT', headers, body: '{' })
+  const seen = () => receiver.spans.filter(({ kind }) => kind === 2)
+  await eventually('all spans', () => seen().length === 5)
+  const statuses = seen().map(
+    ({ attributes }) => `${attributes['http.response.status_code']} ${attributes['url.path']}`,
+  )
+  assert.equal(statuses.slice(0, 4), [
+    `200 ${list}`,
+    `304 ${list}`,
+    `404 ${list}/{entry}/versions/{version}`,
+    '404 /v1/sources/{source}',
+  ])
+  assert.match(statuses[4] ?? '', /^4\d\d \/v1\/sources\/\{source\}$/)
   assert.not.match(JSON.stringify(receiver.spans), /hunter2/)
 })
 

@@ -68,6 +68,31 @@ test('a backend with many tools takes no room from another, and all its calls ar
   assert.is(text.samples.filter(({ name }) => name === TOOLS).length, 502)
 })
 
+test('requests are counted by the tool or prompt that they use; many of them take no room from other methods', () => {
+  const { metrics, durations } = start()
+  const request = (name: string) => ({ kind: 'request', name }) as const
+  const [toolCall, promptGet, list] = [request('tools/call'), request('prompts/get'), request('tools/list')]
+  for (let index = 0; index < 10_000; index++) durations.record(toolCall, OK, 1, `tool-${index}`)
+  durations.record(toolCall, { result: 'error', code: 'tool_error' }, 1, 'tool-7')
+  durations.record(toolCall, OK, 1, 'tool-7')
+  durations.record(promptGet, OK, 1, 'greet')
+  durations.record(list, OK, 1, 'no-target-of-its')
+  const text = read(metrics)
+  const name = 'mcp_server_operation_duration_seconds_count'
+  assert.is(text.value(name, { mcp_method_name: 'tools/call', gen_ai_tool_name: 'tool-7' }), 2)
+  assert.is(text.value(name, { mcp_method_name: 'prompts/get', gen_ai_prompt_name: 'greet' }), 1)
+  const [listed] = text.samples.filter(
+    (sample) => sample.name === name && sample.labels['mcp_method_name'] === 'tools/list',
+  )
+  assert.equal([listed?.labels, listed?.value], [{ mcp_method_name: 'tools/list' }, 1])
+  const counted = text.samples.filter((sample) => sample.name === name)
+  assert.is(
+    counted.reduce((sum, { value }) => sum + value, 0),
+    10_004,
+  )
+  assert.ok(counted.length <= 1_503, `${counted.length}`)
+})
+
 test('series of a backend end with it; its calls that end later and its return begin anew', () => {
   const backends = ['a', 'b']
   const { metrics, durations } = start(backends)

@@ -2,9 +2,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { GuardedGateway } from '../../support/gateway/guarded.ts'
-import { openSession, post, rpc } from '../../support/gateway/post.ts'
+import { modern, openSession, post, rpc } from '../../support/gateway/post.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
+import { scrape } from '../../support/telemetry/prometheus-text.ts'
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const PARENT = '00f067aa0ba902b7'
@@ -16,6 +17,13 @@ let one: RawServer
 let two: RawServer
 let guarded: GuardedGateway
 
+const others = ['bad', 'large', 'nested', 'broken'].map((name) => tool(name))
+const results: Readonly<Record<string, string>> = {
+  bad: '{"resultType":"complete","content":[{"type":"text","text":"no"}],"isError":true}',
+  large: `{"resultType":"complete","isError":true,"content":[{"type":"text","text":"${'no '.repeat(400_000)}"}]}`,
+  nested: '{"resultType":"complete","content":[],"structuredContent":{"isError":true},"isError":false}',
+}
+
 const openTelemetry = (url: string, more: object = {}) => ({
   enabled: true,
   endpoint: url,
@@ -26,16 +34,21 @@ const openTelemetry = (url: string, more: object = {}) => ({
 
 test.before(async () => {
   receiver = await startOtlpReceiver()
-  const call = (request: Parameters<typeof answer>[0]) => answer(request, '{"resultType":"complete","content":[]}')
-  one = await startRawServer({ era: 'legacy', tools: [tool('alpha')], call })
-  two = await startRawServer({ era: 'modern', tools: [tool('beta')], call })
+  const call = (request: Parameters<typeof answer>[0]) => {
+    const name = String(request.message.params?.['name'])
+    if (name === 'broken')
+      return `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32099,"message":"no"}}`
+    return answer(request, results[name] ?? '{"resultType":"complete","content":[]}')
+  }
+  one = await startRawServer({ era: 'legacy', tools: [tool('alpha'), ...others], call })
+  two = await startRawServer({ era: 'modern', tools: [tool('beta'), ...others], call })
   guarded = await GuardedGateway.start(
     [
       { name: 'one', url: one.url },
       { name: 'two', url: two.url },
     ],
     { policies: ['permit(principal, action, resource);', 'forbid(principal == Client::"eve", action, resource);'] },
-    { telemetry: { serviceName: 'tools', openTelemetry: openTelemetry(receiver.url) } },
+    { telemetry: { serviceName: 'tools', openTelemetry: openTelemetry(receiver.url), prometheus: { enabled: true } } },
   )
 })
 
@@ -164,6 +177,77 @@ test('whatever _meta there is, it stays, with the context in it, and the body st
     const { traceparent: _, tracestate: __, ...kept } = JSON.parse(meta ?? '{}')
     assert.equal(sent, { name: 'alpha', arguments: {}, _meta: { ...kept, traceparent: UNSAMPLED } }, meta)
   }
+})
+
+test('a tool’s error result fails the spans of both sides and is no good point of the metrics; one within a result does not', async () => {
+  const ended = async () => {
+    const text = await scrape(guarded.gateway.adminUrl)
+    return (metric: string, labels: object) => text.value(metric, { error_type: 'tool_error', ...labels }) ?? 0
+  }
+  const before = await ended()
+  for (const backend of ['one', 'two'])
+    for (const name of ['bad', 'large', 'nested']) {
+      receiver.spans.length = 0
+      assert.is((await call(`${backend}_${name}`, { traceparent: SAMPLED })).status, 200)
+      await receiver.received(4)
+      const told = [...ofKind(SERVER), ...ofKind(CLIENT)].map((span) => [span.failed, span.attributes['error.type']])
+      const expected = name === 'nested' ? [false, undefined] : [true, 'tool_error']
+      assert.equal(told, [expected, expected], `${backend} ${name}`)
+    }
+  const after = await ended()
+  const more = (metric: string, labels: object) => after(metric, labels) - before(metric, labels)
+  for (const [portico_backend, gen_ai_tool_name] of [
+    ['one', 'bad'],
+    ['two', 'large'],
+  ]) {
+    assert.is(more('mcp_client_operation_duration_seconds_count', { portico_backend }), 2)
+    assert.is(more('portico_tool_calls_total', { portico_backend, gen_ai_tool_name }), 1)
+    const shown = `${portico_backend}_${gen_ai_tool_name}`
+    assert.is(more('mcp_server_operation_duration_seconds_count', { gen_ai_tool_name: shown }), 1)
+  }
+})
+
+test('an error of a backend is told by its code, on both sides; one of ours by the code that is answered', async () => {
+  for (const name of ['one_broken', 'two_broken']) {
+    receiver.spans.length = 0
+    await call(name, { traceparent: SAMPLED })
+    await receiver.received(4)
+    for (const { failed, attributes } of [...ofKind(SERVER), ...ofKind(CLIENT)])
+      assert.equal(
+        [failed, attributes['error.type'], attributes['rpc.response.status_code']],
+        [true, '_OTHER', '-32099'],
+      )
+  }
+  receiver.spans.length = 0
+  await call('one_none', { traceparent: SAMPLED })
+  await receiver.received(3)
+  const attributes = ofKind(SERVER)[0]?.attributes ?? {}
+  assert.equal([attributes['error.type'], attributes['rpc.response.status_code']], ['forbidden', '403'])
+})
+
+test('a client span tells the id of its own request', async () => {
+  const bearer = await guarded.bearer(alice)
+  for (const id of [7, 'seven "7"']) {
+    receiver.spans.length = 0
+    const { body, headers } = modern('tools/call', { name: 'two_beta' })
+    const withId = JSON.stringify({ ...JSON.parse(body), id })
+    assert.is((await post(guarded.url, withId, { ...headers, ...bearer, traceparent: SAMPLED })).status, 200)
+    await receiver.received(4)
+    for (const span of [...ofKind(SERVER), ...ofKind(CLIENT)])
+      assert.is(span.attributes['jsonrpc.request.id'], String(id))
+  }
+  receiver.spans.length = 0
+  const { body, headers } = modern('tools/call', { name: 'one_alpha' })
+  const mine = JSON.stringify({ ...JSON.parse(body), id: 'mine' })
+  await post(guarded.url, mine, { ...headers, ...bearer, traceparent: SAMPLED })
+  await receiver.received(4)
+  // All callers of the modern era share one session with it, in which ids are the gateway’s.
+  const sent = one.calls('tools/call').at(-1)?.message.id
+  assert.is.not(sent, 'mine')
+  assert.equal(
+    [ofKind(SERVER)[0]?.attributes['jsonrpc.request.id'], ofKind(CLIENT)[0]?.attributes['jsonrpc.request.id']],
+    ['mine', String(sent)],
+  )
 })
 
 test('a denied call is a failed server span of the method alone, without one of a backend', async () => {

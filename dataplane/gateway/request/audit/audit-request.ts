@@ -7,7 +7,7 @@ import type { Observation, Origin, Outcome } from '../../../telemetry/observe.ts
 import type { Message } from '../../mcp/message.ts'
 import type { Reply } from '../reply.ts'
 import { plainUri } from '../request-details.ts'
-import { RecordedReply } from './recorded-reply.ts'
+import { isErrorResult, RecordedReply } from './recorded-reply.ts'
 
 const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 const methodEvents = new Map<string, AuditEventType>(Object.entries(METHOD_EVENTS))
@@ -64,13 +64,13 @@ function eventOf(
   { type, ended }: { readonly type: AuditEventType; readonly ended: Outcome },
 ): AuditEvent {
   const { req, reply, understood: message } = context
-  const isErrorResult = reply instanceof RecordedReply && reply.isErrorResult && message?.method === 'tools/call'
+  const hasFailed = log.tellsApplicationErrors && message !== undefined && isErrorResult(reply, message.method)
   const uri = message?.parameter('uri')
   const { request, requestId, traceparent, caller, client, session } = aboutRequest(context)
   // Each member by name: a spread of it costs as much as the rest of the event.
   return {
     type,
-    outcome: isErrorResult && ended.result === 'ok' ? 'application_error' : outcome(ended),
+    outcome: hasFailed && ended.result === 'ok' ? 'application_error' : outcome(ended),
     error: ended.result === 'ok' ? undefined : (ended.code ?? 'backend_error'),
     request,
     requestId,

@@ -6,7 +6,7 @@ import { ErrorResult, MEMBER } from './error-result.ts'
 export const recordsAnswers = ({ responseBytes, tellsApplicationErrors }: AuditLog): boolean =>
   responseBytes > 0 || tellsApplicationErrors
 
-/** A reply of which the audit log is told something: how the answer begins, and whether it is a tool's error result. */
+/** A reply of which more is told: how the answer begins, and whether it is a tool's error result. */
 export class RecordedReply implements Reply {
   readonly #reply: Reply
   readonly #most: number
@@ -14,10 +14,15 @@ export class RecordedReply implements Reply {
   #size = 0
   readonly #errorResult: ErrorResult | undefined
 
-  constructor(reply: Reply, log: AuditLog) {
+  constructor(reply: Reply, log: Pick<AuditLog, 'responseBytes' | 'tellsApplicationErrors'>) {
     this.#reply = reply
     this.#most = log.responseBytes
     this.#errorResult = log.tellsApplicationErrors ? new ErrorResult() : undefined
+  }
+
+  /** Whether it finds out if the answer is a tool's error result. */
+  get findsErrorResult(): boolean {
+    return this.#errorResult !== undefined
   }
 
   /** The answer, or as much of it as is needed to cut it; undefined where there is none. */
@@ -100,3 +105,19 @@ export class RecordedReply implements Reply {
     this.#reply.abort()
   }
 }
+
+/** What telemetry is to know of an answer. */
+const FOR_TELEMETRY = { responseBytes: 0, tellsApplicationErrors: true }
+
+/** Methods whose result is a tool's. */
+const OF_TOOLS: ReadonlySet<string> = new Set(['tools/call', 'tasks/result'])
+
+/** The reply to a message of this method, of which it is found out whether it is a tool's error result. */
+export function findingErrorResult(reply: Reply, method: string): Reply {
+  if (!OF_TOOLS.has(method) || (reply instanceof RecordedReply && reply.findsErrorResult)) return reply
+  return new RecordedReply(reply, FOR_TELEMETRY)
+}
+
+/** Whether the answer to a message of this method was a tool's error result, as far as anybody wants to know. */
+export const isErrorResult = (reply: Reply, method: string): boolean =>
+  reply instanceof RecordedReply && reply.isErrorResult && OF_TOOLS.has(method)

@@ -27,13 +27,24 @@ export const catalogIds = {
   skill: { list: 'listSkills', versions: 'listSkillVersions', version: 'getSkillVersion' },
 } as const satisfies Record<EntryType, Record<CatalogPath['kind'], string>>
 
+/** Path templates, by what a path asks for. */
+export const catalogPaths = {
+  server: pathsBelow(`${BASE}/servers`),
+  skill: pathsBelow(`${BASE}/x/portico/skills`),
+} as const satisfies Record<EntryType, Record<CatalogPath['kind'], string>>
+
+function pathsBelow(list: string) {
+  const versions = `${list}/{entry}/versions` as const
+  return { list, versions, version: `${versions}/{version}` } as const
+}
+
 /**
  * The consumer API: what a registry shows. Servers as in the MCP registry API v0.1, skills beside it in the same way.
  * It is asked far more often than everything else, so `catalogReads` answers it before the app.
  */
 export const catalogOperations: readonly Operation[] = [
-  ...operationsOf('server', `${BASE}/servers`),
-  ...operationsOf('skill', `${BASE}/x/portico/skills`),
+  ...operationsOf('server'),
+  ...operationsOf('skill'),
   {
     id: 'getSkill',
     tag: 'catalog',
@@ -47,9 +58,10 @@ export const catalogOperations: readonly Operation[] = [
   },
 ]
 
-function operationsOf(type: EntryType, base: string): readonly Operation[] {
+function operationsOf(type: EntryType): readonly Operation[] {
   const [list, version] = type === 'server' ? [serverList, serverVersion] : [skillList, skillVersion]
   const ids = catalogIds[type]
+  const paths = catalogPaths[type]
   const entry = { registry: registryParameter, entry: entryParameter }
   const common = {
     tag: 'catalog',
@@ -61,7 +73,7 @@ function operationsOf(type: EntryType, base: string): readonly Operation[] {
     {
       ...common,
       id: ids.list,
-      path: base,
+      path: paths.list,
       parameters: { registry: registryParameter },
       query: listParameters,
       summary: `Lists versions of ${type}s, by name and precedence.`,
@@ -70,7 +82,7 @@ function operationsOf(type: EntryType, base: string): readonly Operation[] {
     {
       ...common,
       id: ids.versions,
-      path: `${base}/{entry}/versions`,
+      path: paths.versions,
       parameters: entry,
       query: versionsParameters,
       summary: `Lists the versions of a ${type}, newest first.`,
@@ -79,7 +91,7 @@ function operationsOf(type: EntryType, base: string): readonly Operation[] {
     {
       ...common,
       id: ids.version,
-      path: `${base}/{entry}/versions/{version}`,
+      path: paths.version,
       parameters: { ...entry, version: versionParameter },
       query: { include_deleted: includeDeleted },
       summary: `Gets one version of a ${type}.`,

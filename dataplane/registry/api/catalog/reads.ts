@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../../audit/event.ts'
 import { PublicError } from '../../../server/errors.ts'
-import type { Observe } from '../../../telemetry/observe.ts'
+import type { Observe, Operation } from '../../../telemetry/observe.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { type AnsweredHosts, checkHostHeader } from '../../settings/host-check.ts'
 import { auditAnswer, auditRefusal } from '../request/audit-request.ts'
@@ -10,12 +10,13 @@ import type { CallerMemory } from '../request/caller-memory.ts'
 import { type CatalogPath, catalogPath, requestTarget } from '../request/catalog-path.ts'
 import type { Api } from '../request/context.ts'
 import { openRegistry, readOpen } from '../request/gate.ts'
+import { failureOf } from '../request/observe-request.ts'
 import { requestOrigin } from '../request/origin.ts'
 import { catalogQueryOf } from '../request/query.ts'
 import { createCatalogBodies } from './bodies.ts'
 import { acceptsGzip } from './compressed.ts'
 import { type Exchange, isUnchanged, openExchange, sendError, sendUnchanged, writeBodyHead } from './exchange.ts'
-import { catalogIds } from './operations.ts'
+import { catalogIds, catalogPaths } from './operations.ts'
 
 interface CatalogReadsOptions {
   readonly api: Pick<Api, 'reader' | 'visibilityOf' | 'identity'>
@@ -29,6 +30,15 @@ interface CatalogReadsOptions {
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
+}
+
+/** What is measured of reads, by what a path asks for. */
+const operations = { server: operationsOf('server'), skill: operationsOf('skill') }
+
+function operationsOf(type: keyof typeof catalogIds) {
+  const { list, versions, version } = catalogIds[type]
+  const operation = (name: string): Operation => ({ kind: 'request', name })
+  return { list: operation(list), versions: operation(versions), version: operation(version) }
 }
 
 /** What is read, by whom: the steps of one request hand it on. */
@@ -69,18 +79,18 @@ export function catalogReads(options: CatalogReadsOptions) {
 
   async function observed(exchange: Exchange, request: CatalogRequest): Promise<void> {
     const { type, kind } = request.path
-    const observation = observe({ kind: 'request', name: catalogIds[type][kind] }, requestOrigin(exchange.incoming))
+    const observation = observe(operations[type][kind], requestOrigin(exchange.incoming, catalogPaths[type][kind]))
     exchange.traceparent = observation.trace?.traceparent
     const startedAt = performance.now()
     try {
       await answer(exchange, request)
     } catch (error) {
       auditRead(audit, exchange, request, { error, startedAt })
-      observation.end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
+      observation.end(failureOf(error))
       throw error
     }
     auditRead(audit, exchange, request, { error: undefined, startedAt })
-    observation.end({ result: 'ok' })
+    observation.end({ result: 'ok', status: exchange.outgoing.statusCode })
   }
 
   async function answer(exchange: Exchange, { path, query, actor }: CatalogRequest): Promise<void> {

@@ -22,7 +22,10 @@ export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], 
     const allow = allowed(path, onPath)
     for (const route of routesOf(path)) {
       for (const { id, method, role, handle } of onPath) {
-        const told = [observeRequest(options.observe, id), auditOperation(options.audit, { id, method })] as const
+        const told = [
+          observeRequest(options.observe, { id, path }),
+          auditOperation(options.audit, { id, method }),
+        ] as const
         app.on(method.toUpperCase(), route, ...told, (c) => {
           if (role !== undefined) requireRole(c.var.actor, role, options)
           // What is answered before the app comes here only where its path has been resolved: `/a/../registry/…`.

@@ -1,19 +1,27 @@
+import type { IncomingMessage } from 'node:http'
 import type { MiddlewareHandler } from 'hono'
 import { PublicError } from '../../../server/errors.ts'
-import type { Observe } from '../../../telemetry/observe.ts'
-import type { RegistryEnv } from './operation.ts'
+import type { Observe, Operation, Outcome } from '../../../telemetry/observe.ts'
+import type { OperationDescription, RegistryEnv } from './operation.ts'
 import { requestOrigin } from './origin.ts'
 
-/** Tells the seam of telemetry about requests of one route; `name` is the route's, never what the caller wrote. */
-export function observeRequest(observe: Observe, name: string): MiddlewareHandler<RegistryEnv> {
+/** Tells the seam of telemetry about requests of one route, by names of ours, never by what the caller wrote. */
+export function observeRequest(
+  observe: Observe,
+  { id: name, path }: Pick<OperationDescription, 'id' | 'path'>,
+): MiddlewareHandler<RegistryEnv> {
+  const operation: Operation = { kind: 'request', name }
   return async function observed(c, next) {
-    const observation = observe(
-      { kind: 'request', name },
-      requestOrigin({ method: c.req.method, headers: c.req.header() }),
-    )
+    const { incoming } = c.env as unknown as { readonly incoming: IncomingMessage }
+    const observation = observe(operation, requestOrigin(incoming, path))
     c.set('traceparent', observation.trace?.traceparent)
     await next()
-    if (c.error === undefined) observation.end({ result: 'ok' })
-    else observation.end({ result: 'error', code: c.error instanceof PublicError ? c.error.code : 'internal' })
+    observation.end(c.error === undefined ? { result: 'ok', status: c.res.status } : failureOf(c.error))
   }
 }
+
+/** How a request has ended that was refused, or that failed. */
+export const failureOf = (error: unknown): Outcome =>
+  error instanceof PublicError
+    ? { result: 'error', code: error.code, status: error.status }
+    : { result: 'error', code: 'internal', status: 500 }
