@@ -5,12 +5,13 @@ const MOST = 16
 const LONGEST = 300
 
 /** What is observed of a workload by the problems that its pods report. */
-export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog'>
+export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries'>
 
 /** Codes of problems, by what is observed of them. */
 const CODES = {
   clashes: 'AggregationConflict',
   auditLog: 'AuditLogUnavailable',
+  entries: 'EntryInvalid',
 } as const satisfies Record<keyof ReportedProblems, string>
 
 /**

@@ -61,6 +61,8 @@ export interface WorkloadObservation {
   readonly backends?: readonly BackendObservation[]
   /** Why audit logs are not written, as the pods say; sorted. */
   readonly auditLog?: readonly string[]
+  /** Entries of backends' lists that are left out, as the pods say; sorted. */
+  readonly entries?: readonly string[]
   /** Why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
   /** What Gateways say of its HTTPRoute; absent while there is none. */

@@ -42,7 +42,7 @@ export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string):
 
 /** The tools of a catalog, by their routes, and composite ones by name; read once for each catalog. */
 const toolsOf = memoized((catalog: Catalog) => {
-  const texts = textsIn(catalog.legacyList, 'tools')
+  const texts = textsIn(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
     return [route, { subject: toolOf(name, route.backend, hintsIn(text)), text }] as const

@@ -5,6 +5,7 @@ import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
+import { toolForSession } from '../mcp/entry-rules.ts'
 import { type Listed, listedItems, listedTools, textsIn } from './subjects.ts'
 
 /** What lists are made of. */
@@ -90,7 +91,8 @@ export class VisibleLists {
   /** Texts of the items that the caller may see. */
   async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlySet<string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
-    return new Set(allowed.map(({ text }) => text))
+    // A tool may have another text for clients of sessions.
+    return new Set(allowed.flatMap(({ text }) => (kind === 'tools' ? [text, toolForSession(text)] : [text])))
   }
 
   async #allowed(principal: Principal, items: readonly Listed[]): Promise<readonly Listed[]> {

@@ -2,6 +2,7 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendTool } from '../backends/lists/tool.ts'
 import { withoutPage } from '../mcp/apps.ts'
+import { toolForSession } from '../mcp/entry-rules.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { type CompositeTools, compositeTools, type StepTool } from './composite-tools.ts'
@@ -115,7 +116,7 @@ const ownNameOf = ({ route }: Shown): string => `${route.backend}.${route.tool}`
 function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] {
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
   return {
-    legacyList: Buffer.from(`{${list}}`),
+    legacyList: Buffer.from(`{"tools":[${tools.map(({ text }) => toolForSession(text)).join(',')}]}`),
     // What is shown changes with the configuration within a second, and no notice of it is sent in this era yet; so a
     // client may not keep it. It is one authorization context's view.
     modernList: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),

@@ -123,6 +123,21 @@ const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: un
 const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
 const NO_NAMES: ReadonlySet<string> = new Set()
 
+const NO_EDITS: Readonly<Record<string, string | undefined>> = {}
+
+/**
+ * The edits of a result (JSON text) for a client of a session: until 2025-11-25 `structuredContent` is an object. Anything
+ * else goes to it as text alone.
+ */
+function structuredForSession(result: string): Readonly<Record<string, string | undefined>> {
+  const structured = result.includes('"structuredContent"') ? memberText(result, 'structuredContent') : undefined
+  if (structured === undefined || structured.startsWith('{')) return NO_EDITS
+  const content = memberText(result, 'content')
+  const isSaid = content !== undefined && /^\[\s*\{/.test(content)
+  if (isSaid || structured === 'null') return { structuredContent: undefined }
+  return { structuredContent: undefined, content: JSON.stringify([{ type: 'text', text: structured }]) }
+}
+
 /** Changes the parts of a large answer; undefined where they go through as they are. */
 export function stripperFor({ context }: Call, { backendSession, tasks }: UpstreamRequest): ResultStripper | undefined {
   if (context.era === 'legacy' && backendSession === undefined) return new ResultStripper(MODERN_NAMES)
@@ -146,8 +161,10 @@ export function checkType(type: string | undefined): void {
 function legacyAnswer(answer: Buffer): Buffer {
   const text = answer.toString('latin1')
   const result = memberText(text, 'result')
-  const type = result === undefined ? undefined : memberText(result, 'resultType')
-  if (result === undefined || type === undefined) return answer
+  if (result === undefined) return answer
+  const type = memberText(result, 'resultType')
   checkType(type)
-  return Buffer.from(editObject(text, { result: editObject(result, MODERN_MEMBERS) }), 'latin1')
+  const edits = { ...(type === undefined ? {} : MODERN_MEMBERS), ...structuredForSession(result) }
+  if (Object.keys(edits).length === 0) return answer
+  return Buffer.from(editObject(text, { result: editObject(result, edits) }), 'latin1')
 }

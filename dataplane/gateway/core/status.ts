@@ -85,6 +85,13 @@ function problemsOf({
         lists.warnings.map((warning) => `${name}: ${warning}`),
       ),
     ),
+    ...backends.flatMap(({ name, entryNotes }) =>
+      Object.values(entryNotes)
+        .flat()
+        .flatMap(({ isLeftOut, message }) =>
+          warningsOf(isLeftOut ? 'EntryInvalid' : 'EntryMended', [`${name}: ${message}`]),
+        ),
+    ),
     ...[...cutForCallers].flatMap(([name, callers]) =>
       warningsOf('ListCut', [`${name}: lists of ${callers} callers are cut: they are larger than there is room for`]),
     ),

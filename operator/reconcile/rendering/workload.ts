@@ -212,6 +212,13 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
       'AuditLogNotWritten',
       `calls are served, but what is told of them may be lost: ${seen.auditLog.join('; ')}`,
     )
+  if (seen?.entries !== undefined)
+    conditions.set(
+      'EntriesValid',
+      'False',
+      'EntryInvalid',
+      `clients refuse what is left out: ${seen.entries.join('; ')}`,
+    )
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)
   const inForce = served(plan, rendered)

@@ -26,7 +26,7 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
 })
 
 /** What is observed of a workload by what its pods report of themselves. */
-type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'backends'>
+type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'backends'>
 
 /** What pods report, by the key of their workload; those that report nothing have none. */
 export type PodReports = Map<string, PodReport>

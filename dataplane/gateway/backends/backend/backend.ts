@@ -12,7 +12,8 @@ import { type BackendHeaders, ConfiguredHeaders } from '../connection/headers.ts
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
-import type { BackendItem } from '../lists/list-page.ts'
+import type { ListKind } from '../lists/list-kind.ts'
+import type { BackendItem, EntryNote } from '../lists/list-page.ts'
 import { ListRooms } from '../lists/list-room.ts'
 import type { BackendTool } from '../lists/tool.ts'
 import { BackendSession, type SessionKeeper } from '../session/backend-session.ts'
@@ -78,6 +79,8 @@ export class Backend implements SessionPeer {
   prompts: readonly BackendItem[] = NO_ITEMS
   resources: readonly BackendItem[] = NO_ITEMS
   templates: readonly BackendItem[] = NO_ITEMS
+  /** What was mended in its lists, and what is left out. */
+  readonly entryNotes: Record<ListKind, readonly EntryNote[]> = { tools: [], prompts: [], resources: [], templates: [] }
   /** As of the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */

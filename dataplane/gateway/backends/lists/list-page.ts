@@ -1,42 +1,126 @@
 import { isObject } from '../../../../crds/shared/json.ts'
+import { type EntryKind, type ReadEntry, readEntry } from '../../mcp/entry-rules.ts'
 import { detached, Elements, memberText } from '../../mcp/json.ts'
-import type { ListForm } from './list-kind.ts'
+import type { ListForm, ListKind } from './list-kind.ts'
 
 /** An item of a backend's list. */
 export interface BackendItem {
   /** Name, URI or URI template. */
   readonly key: string
-  /** Its JSON text as the backend wrote it: what we don't know is shown unchanged. */
+  /** Its JSON text as the backend wrote it, but for what was mended: what we don't know is shown unchanged. */
   readonly text: string
 }
 
+/** What was mended in an entry of a list, or why it is left out. */
+export interface EntryNote {
+  readonly isLeftOut: boolean
+  /** For people: the kind, the entry and the rule. */
+  readonly message: string
+}
+
 /** One page of a backend's list. */
-export interface ListPage {
-  readonly items: readonly BackendItem[]
+export interface ListPage<T> {
+  readonly items: readonly T[]
   readonly nextCursor: string | undefined
+  readonly notes: readonly EntryNote[]
+}
+
+/** An entry of a page as clients take it. */
+export interface NewEntry extends BackendItem {
+  readonly value: Readonly<Record<string, unknown>>
+}
+
+/** How a page is read: without a kind its entries have no rules but that of the key. */
+export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind }
+
+/** Characters: notes are kept and logged, and names in them are the backend's. */
+const LONGEST_NOTE = 300
+const LONGEST_KEY = 100
+const SINGULAR: Readonly<Record<ListKind, string>> = {
+  tools: 'tool',
+  prompts: 'prompt',
+  resources: 'resource',
+  templates: 'resource template',
 }
 
 /**
- * Reads the answer to a request for a list. Items without a key are left out; at one that `fits` refuses the list ends.
- * Throws a TypeError where the answer holds no list.
+ * Reads the answer to a request for a list. Entries that clients refuse are mended or left out; at one that `fits`
+ * refuses the list ends. `itemOf` makes an item of an entry, or gives the rule that leaves it out. Throws a TypeError
+ * where the answer holds no list.
  */
-export function readListPage(
+export function readPage<T>(
   answer: string,
-  { member, key }: Pick<ListForm, 'member' | 'key'>,
+  { kind, member, key }: ReadPage,
+  itemOf: (entry: NewEntry) => T | string,
   fits: (textLength: number) => boolean = () => true,
-): ListPage {
+): ListPage<T> {
   const result = memberText(answer, 'result')
   const list = result === undefined ? undefined : memberText(result, member)
   if (result === undefined || list === undefined || !list.startsWith('[')) throw new TypeError(`no list of ${member}`)
   const cursor: unknown = JSON.parse(memberText(result, 'nextCursor') ?? 'null')
-  const items: BackendItem[] = []
+  const page = new Page(kind ?? 'tools', itemOf)
   const elements = new Elements(list, 0)
   while (elements.next()) {
     const text = elements.value
     if (!fits(text.length)) break
-    const item: unknown = JSON.parse(text)
-    const value = isObject(item) ? item[key] : undefined
-    if (typeof value === 'string' && value !== '') items.push({ key: value, text: detached(text) })
+    const entry = kind === undefined ? plainEntry(text) : readEntry(kind, text)
+    page.take(entry, 'broken' in entry ? nameIn(text, key) : entry.value[key], key)
   }
-  return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined }
+  const { items, notes } = page
+  return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined, notes }
+}
+
+/** The items of a page, and what is told of its entries. */
+class Page<T> {
+  readonly items: T[] = []
+  readonly notes: EntryNote[] = []
+  readonly #kind: ListKind
+  readonly #itemOf: (entry: NewEntry) => T | string
+
+  constructor(kind: ListKind, itemOf: (entry: NewEntry) => T | string) {
+    this.#kind = kind
+    this.#itemOf = itemOf
+  }
+
+  /** Takes an entry; `name` is the value of its member `key`. */
+  take(entry: ReadEntry, name: unknown, key: string): void {
+    if (typeof name !== 'string' || name === '') {
+      this.#note(true, `without a ${key} is left out`)
+      return
+    }
+    const quoted = JSON.stringify(name.slice(0, LONGEST_KEY))
+    if ('broken' in entry) {
+      this.#note(true, `${quoted} is left out: ${entry.broken}`)
+      return
+    }
+    const { text, value, mended } = entry
+    const item = this.#itemOf({ key: name, text: detached(text), value })
+    if (typeof item === 'string') {
+      this.#note(true, `${quoted} is left out: ${item}`)
+      return
+    }
+    this.items.push(item)
+    if (mended.length > 0) this.#note(false, `${quoted} is mended: ${mended.join(', ')}`)
+  }
+
+  #note(isLeftOut: boolean, message: string): void {
+    this.notes.push({ isLeftOut, message: `${SINGULAR[this.#kind]} ${message}`.slice(0, LONGEST_NOTE) })
+  }
+}
+
+/** Reads a page of a list of this kind, or of one of our own form. */
+export const readListPage = (
+  answer: string,
+  form: ReadPage,
+  fits?: (textLength: number) => boolean,
+): ListPage<BackendItem> => readPage(answer, form, ({ key, text }) => ({ key, text }), fits)
+
+function plainEntry(text: string) {
+  const value: unknown = JSON.parse(text)
+  return { text, value: isObject(value) ? value : {}, mended: [] }
+}
+
+function nameIn(entry: string, key: string): unknown {
+  const value: unknown = JSON.parse(entry)
+  return isObject(value) ? value[key] : undefined
 }

@@ -3,9 +3,10 @@ import { requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/result-of.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
-import { type BackendItem, readListPage } from '../lists/list-page.ts'
+import { type BackendItem, type EntryNote, readListPage } from '../lists/list-page.ts'
 import { sameTexts } from '../lists/same-texts.ts'
 import { ownMeta } from '../session/era.ts'
+import { MOST_NOTES } from './list-tools.ts'
 
 const MOST_PAGES = 200
 
@@ -24,29 +25,32 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   const before = backend[kind]
   const room = backend.lists.room(kind)
   room.begin()
+  const notes: EntryNote[] = []
   let after: readonly BackendItem[]
   try {
-    after = isObject(backend.capabilities[listForms[kind].capability]) ? await listItems(backend, kind) : []
+    after = isObject(backend.capabilities[listForms[kind].capability]) ? await listItems(backend, kind, notes) : []
   } catch {
     room.giveUp()
     return false
   }
   room.settle()
+  backend.entryNotes[kind] = notes
   // What has not changed stays the same object: others may have it as well.
   if (sameTexts(before, after)) return false
   backend[kind] = after
   return true
 }
 
-async function listItems(backend: Backend, kind: ItemKind): Promise<readonly BackendItem[]> {
+async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): Promise<readonly BackendItem[]> {
   const items: BackendItem[] = []
   const room = backend.lists.room(kind)
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
     const { status, text } = await askPage(backend, listForms[kind].method, cursor)
     resultOf(status, text)
-    const read = readListPage(text, listForms[kind], room.fits)
+    const read = readListPage(text, { ...listForms[kind], kind }, room.fits)
     for (const item of read.items) items.push(item)
+    for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
     if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return items
     cursor = read.nextCursor
   }

@@ -5,6 +5,7 @@ import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 import { resultOf } from '../connection/result-of.ts'
 import { isKnownBy, mayMeanLoss } from '../connection/session-check.ts'
+import type { EntryNote } from '../lists/list-page.ts'
 import type { ListRoom } from '../lists/list-room.ts'
 import { type BackendTool, readToolPage } from '../lists/tool.ts'
 import { ownMeta } from '../session/era.ts'
@@ -12,11 +13,12 @@ import { isRefusal } from '../session/era-evidence.ts'
 import type { Opened } from '../session/opened.ts'
 
 const MOST_PAGES = 200
-const MOST_WARNINGS = 100
+/** Of one list: they are kept. */
+export const MOST_NOTES = 100
 
 export interface Listed {
   readonly tools: readonly BackendTool[]
-  readonly warnings: readonly string[]
+  readonly notes: readonly EntryNote[]
 }
 
 /** Asks a backend for all of its tools. Rejects with a BackendFailure. */
@@ -92,7 +94,7 @@ async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Li
   return NONE
 }
 
-const NONE: Listed = { tools: [], warnings: [] }
+const NONE: Listed = { tools: [], notes: [] }
 
 type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
 
@@ -101,20 +103,20 @@ const roomOf = (backend: Backend): ListRoom => backend.lists.room('tools')
 async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
   room.begin()
   const tools: BackendTool[] = []
-  const warnings: string[] = []
+  const notes: EntryNote[] = []
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
     const answer = await ask(cursor)
     resultOf(answer.status, answer.text)
     const read = readPage(answer.text, room)
-    for (const tool of read.tools) tools.push(tool)
-    for (const warning of read.warnings) if (warnings.length < MOST_WARNINGS) warnings.push(warning)
+    for (const tool of read.items) tools.push(tool)
+    for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
     // A backend that gives the same cursor again would go on for ever.
-    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, warnings }
+    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, notes }
     cursor = read.nextCursor
   }
   room.end()
-  return { tools, warnings }
+  return { tools, notes }
 }
 
 function readPage(text: string, room: ListRoom) {

@@ -62,12 +62,18 @@ export class ToolFeed implements Feed {
     const { backend } = this
     const start = performance.now()
     try {
-      const { tools, warnings } = await listTools(backend)
+      const { tools, notes } = await listTools(backend)
+      backend.entryNotes.tools = notes
       backend.health.listed(performance.now() - start)
       this.#retryMs = FIRST_RETRY_MS
       this.#reported = ''
       const changed = await refreshPromptsAndResources(backend)
-      this.#warn([...warnings, ...backend.lists.warnings])
+      this.#warn([
+        ...Object.values(backend.entryNotes)
+          .flat()
+          .map(({ message }) => message),
+        ...backend.lists.warnings,
+      ])
       if (changed || !sameTexts(backend.tools, tools)) {
         backend.tools = tools
         this.#onChange()
@@ -104,7 +110,8 @@ export class ToolFeed implements Feed {
 
   #warn(warnings: readonly string[]): void {
     const text = warnings.join('; ')
-    if (text !== this.#warned && text !== '') this.#log.warn({ backend: this.backend.name, warnings }, 'tools left out')
+    if (text !== this.#warned && text !== '')
+      this.#log.warn({ backend: this.backend.name, warnings }, 'entries of its lists are mended or left out')
     this.#warned = text
   }
 }

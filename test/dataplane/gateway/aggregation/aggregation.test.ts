@@ -19,7 +19,7 @@ function catalogOf(
 ): Catalog {
   const shown = Object.entries(backends).map(([name, tools]) => ({
     name,
-    tools: readToolPage(`{"result":{"tools":[${tools.join(',')}]}}`).tools,
+    tools: readToolPage(`{"result":{"tools":[${tools.join(',')}]}}`).items,
     callOperationOf: () => undefined,
   }))
   return buildCatalog({ role, aggregation }, shown as unknown as Backend[])
@@ -58,17 +58,17 @@ test('excludeAll hides a backend, excludeAllTools hides all', () => {
 
 test('an override changes what it names and nothing else', () => {
   const text =
-    '{ "name":"x" ,"inputSchema":{"maximum":9223372036854775807},"annotations":{"title":"T","x":1.0},"odd":[1] }'
+    '{ "name":"x" ,"inputSchema":{"type":"object","maximum":9223372036854775807},"annotations":{"title":"T","x":1.0},"odd":[1] }'
   const overrides = { x: { description: 'new "text"', annotations: { readOnlyHint: true, title: 'U' } } }
   const { legacyList } = catalogOf({ a: [text] }, { tools: [{ workload: 'a', overrides }] })
   assert.is(
     legacyList.toString(),
-    '{"tools":[{"name":"a_x","inputSchema":{"maximum":9223372036854775807},"annotations":{"title":"U","x":1.0,"readOnlyHint":true},"odd":[1],"description":"new \\"text\\""}]}',
+    '{"tools":[{"name":"a_x","inputSchema":{"type":"object","maximum":9223372036854775807},"annotations":{"title":"U","x":1.0,"readOnlyHint":true},"odd":[1],"description":"new \\"text\\""}]}',
   )
 })
 
 test('a proxy renames nothing, keeps the order, and shows the tools byte for byte', () => {
-  const odd = '{ "name":"b b","inputSchema":{},  "n":1.0 }'
+  const odd = '{ "name":"b b","inputSchema":{"type":"object"},  "n":1.0 }'
   const { legacyList, routes } = catalogOf({ a: [tool('z'), odd] }, {}, 'proxy')
   assert.is(legacyList.toString(), `{"tools":[${tool('z')},${odd}]}`)
   assert.is(routes.get('b b')?.rename, undefined)
@@ -111,13 +111,13 @@ test('names of Object’s own members are names like others', () => {
 
 test('tools that no client may have are left out, with the reason', () => {
   const bad = '{"name":"bad","inputSchema":{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}}'
-  const { tools, warnings } = readToolPage(`{"result":{"tools":[${tool('x')},${bad},{"inputSchema":{}},5]}}`)
+  const { items, notes } = readToolPage(`{"result":{"tools":[${tool('x')},${bad},{"inputSchema":{}},5]}}`)
   assert.equal(
-    tools.map(({ name }) => name),
+    items.map(({ name }) => name),
     ['x'],
   )
-  assert.is(warnings.length, 3)
-  assert.match(warnings[0] as string, /bad .*string, integer or boolean/)
+  assert.is(notes.filter(({ isLeftOut }) => isLeftOut).length, 3)
+  assert.match(notes[0]?.message as string, /bad" .*string, integer or boolean/)
 })
 
 for (const text of ['{}', '{"result":{}}', '{"result":{"tools":{}}}', '{"result":[]}'])

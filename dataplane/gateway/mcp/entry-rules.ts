@@ -1,0 +1,192 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { editObject, memberText } from './json.ts'
+
+/**
+ * What official clients take of an entry of a list. They throw the whole list away for one entry that their schema
+ * refuses, so entries are mended where nothing is lost by it, and otherwise left out one by one.
+ */
+
+/** The kinds of entries that a server lists. */
+export type EntryKind = 'tools' | 'prompts' | 'resources' | 'templates'
+
+/** An entry as clients take it: its JSON text and value, and what was mended in it; or the rule that leaves it out. */
+export type ReadEntry =
+  | { readonly text: string; readonly value: Readonly<Record<string, unknown>>; readonly mended: readonly string[] }
+  | { readonly broken: string }
+
+type JsonObject = Readonly<Record<string, unknown>>
+
+/** Gives the value as clients take it: the same one where nothing is to be mended. Throws a BrokenRule. */
+type Rule = (value: unknown, at: string) => unknown
+
+class BrokenRule extends Error {}
+
+function text(value: unknown, at: string): unknown {
+  if (typeof value !== 'string') throw new BrokenRule(`${at} must be a string`)
+  return value
+}
+
+function boolean(value: unknown, at: string): unknown {
+  if (typeof value !== 'boolean') throw new BrokenRule(`${at} must be true or false`)
+  return value
+}
+
+const number =
+  (min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY): Rule =>
+  (value, at) => {
+    if (typeof value !== 'number' || !(value >= min && value <= max))
+      throw new BrokenRule(`${at} must be a number in range`)
+    return value
+  }
+
+const oneOf =
+  (...values: readonly string[]): Rule =>
+  (value, at) => {
+    if (!values.includes(value as string)) throw new BrokenRule(`${at} must be ${values.join(' or ')}`)
+    return value
+  }
+
+const listOf =
+  (rule: Rule): Rule =>
+  (value, at) => {
+    if (!Array.isArray(value)) throw new BrokenRule(`${at} must be a list`)
+    const kept = value.map((item, index) => rule(item, `${at}/${index}`))
+    return kept.every((item, index) => item === value[index]) ? value : kept
+  }
+
+/** Values by name, all of one kind. */
+const recordOf =
+  (rule: Rule): Rule =>
+  (value, at) => {
+    if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
+    return withMembers(
+      value,
+      Object.keys(value).map((name) => [name, rule]),
+      at,
+    )
+  }
+
+/** An object with members that must be right where they are there, and some that must be there. */
+const object =
+  (members: Readonly<Record<string, Rule>>, ...needed: readonly string[]): Rule =>
+  (value, at) => {
+    if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
+    const kept = withMembers(value, Object.entries(members), at)
+    const missing = needed.find((name) => kept[name] === undefined)
+    if (missing !== undefined) throw new BrokenRule(`${below(at, missing)} is missing`)
+    return kept
+  }
+
+const below = (at: string, name: string): string => (at === '' ? name : `${at}/${name}`)
+
+/** The object with members as their rules give them, and without those that are null. */
+function withMembers(value: JsonObject, rules: readonly (readonly [string, Rule])[], at: string): JsonObject {
+  let kept = value
+  for (const [name, rule] of rules) {
+    const member = Object.hasOwn(value, name) ? value[name] : undefined
+    if (member === undefined) continue
+    const right = member === null ? undefined : rule(member, below(at, name))
+    if (right === member) continue
+    if (kept === value) kept = { ...value }
+    if (right === undefined) delete (kept as Record<string, unknown>)[name]
+    else (kept as Record<string, unknown>)[name] = right
+  }
+  return kept
+}
+
+/** A schema of one property. SDK 1 takes objects alone; `true` and `false` have a form as such. */
+function propertySchema(value: unknown, at: string): unknown {
+  if (typeof value === 'boolean') return value ? {} : { not: {} }
+  if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
+  return value
+}
+
+/** A schema of an object, as a tool's schemas are until 2025-11-25. */
+const objectSchema = object(
+  { $schema: text, type: oneOf('object'), properties: recordOf(propertySchema), required: listOf(text) },
+  'type',
+)
+
+function inputSchema(value: unknown, at: string): unknown {
+  if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
+  const { type, properties } = value
+  if (Object.keys(value).length === 0) return { type: 'object' }
+  // What has properties is an object: arguments are nothing else in any case.
+  const isUntyped = (type === undefined || type === null) && isObject(properties)
+  return objectSchema(isUntyped ? { ...value, type: 'object' } : value, at)
+}
+
+const icons = listOf(object({ src: text, mimeType: text, sizes: listOf(text), theme: oneOf('light', 'dark') }, 'src'))
+const meta = object({})
+const common = { name: text, title: text, description: text, icons, _meta: meta }
+
+const DATE_TIME =
+  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+function dateTime(value: unknown, at: string): unknown {
+  if (typeof value !== 'string' || !DATE_TIME.test(value))
+    throw new BrokenRule(`${at} must be a date with time and offset`)
+  return value
+}
+const annotations = object({
+  audience: listOf(oneOf('user', 'assistant')),
+  priority: number(0, 1),
+  lastModified: dateTime,
+})
+
+const rules: Readonly<Record<EntryKind, Rule>> = {
+  tools: object(
+    {
+      ...common,
+      inputSchema,
+      outputSchema: object({ $schema: text }),
+      annotations: object({
+        title: text,
+        readOnlyHint: boolean,
+        destructiveHint: boolean,
+        idempotentHint: boolean,
+        openWorldHint: boolean,
+      }),
+      execution: object({ taskSupport: oneOf('required', 'optional', 'forbidden') }),
+    },
+    'name',
+    'inputSchema',
+  ),
+  prompts: object(
+    { ...common, arguments: listOf(object({ name: text, description: text, required: boolean }, 'name')) },
+    'name',
+  ),
+  resources: object({ ...common, uri: text, mimeType: text, size: number(), annotations }, 'name', 'uri'),
+  templates: object({ ...common, uriTemplate: text, mimeType: text, annotations }, 'name', 'uriTemplate'),
+}
+
+/** Reads one entry (JSON text) of a list. */
+export function readEntry(kind: EntryKind, entry: string): ReadEntry {
+  const given: unknown = JSON.parse(entry)
+  if (!isObject(given)) return { broken: 'an entry must be an object' }
+  const isWithoutInput = kind === 'tools' && (given['inputSchema'] === undefined || given['inputSchema'] === null)
+  const complete = isWithoutInput ? { ...given, inputSchema: { type: 'object' } } : given
+  try {
+    const value = rules[kind](complete, '') as JsonObject
+    if (value === given) return { text: entry, value, mended: [] }
+    const names = new Set([...Object.keys(given), ...Object.keys(value)])
+    const mended = [...names].filter((name) => value[name] !== given[name])
+    const edits = mended.map((name) => [name, value[name] === undefined ? undefined : JSON.stringify(value[name])])
+    return { text: editObject(entry, Object.fromEntries(edits)), value, mended }
+  } catch (error) {
+    if (error instanceof BrokenRule) return { broken: error.message }
+    throw error
+  }
+}
+
+/** A tool (JSON text) as clients of sessions take it: until 2025-11-25 an `outputSchema` is one of an object. */
+export function toolForSession(tool: string): string {
+  const schema = tool.includes('"outputSchema"') ? memberText(tool, 'outputSchema') : undefined
+  if (schema === undefined) return tool
+  try {
+    const value: unknown = JSON.parse(schema)
+    if (objectSchema(value, '') === value) return tool
+  } catch {
+    // It is none that such a client takes.
+  }
+  return editObject(tool, { outputSchema: undefined })
+}
