@@ -4,13 +4,13 @@ import { keepTicksFast } from './memory.ts'
 const stop = new AbortController()
 
 /** The first signal asks to stop, the second one doesn't ask. */
-function onSignal(code: number): void {
+function onSignal(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', code: number): void {
   if (stop.signal.aborted) process.exit(code)
-  stop.abort()
+  stop.abort(signal)
 }
-process.on('SIGINT', () => onSignal(130))
-process.on('SIGTERM', () => onSignal(143))
-process.on('SIGHUP', () => onSignal(129))
+process.on('SIGINT', () => onSignal('SIGINT', 130))
+process.on('SIGTERM', () => onSignal('SIGTERM', 143))
+process.on('SIGHUP', () => onSignal('SIGHUP', 129))
 // Started by `portico run`: when the channel closes, that process is gone, and this one must not outlive it.
 process.on('disconnect', () => stop.abort())
 

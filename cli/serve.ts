@@ -1,5 +1,6 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
+import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/drain.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { address } from './options/address.ts'
 import { givenLogLevel } from './options/log-level.ts'
@@ -10,13 +11,15 @@ interface Served {
   readonly adminUrl: string
   /** Has the log tell more, or again what it told before. */
   switchDebug(): void
-  close(): Promise<void>
+  close(times?: DrainTimes): Promise<void>
 }
 
 interface Listeners {
   readonly configFile: string
   readonly listen: string
   readonly adminListen: string
+  /** Answers a preStop hook. */
+  readonly preStop?: DrainTimes
 }
 
 /** What can be served; each one loads only its own half of the data plane. */
@@ -67,6 +70,16 @@ function containerMemory(): number | undefined {
   return bytes > 0 && bytes < totalmem() ? bytes : undefined
 }
 
+/** An option of whole seconds. */
+function seconds(given: Given, option: string): number {
+  const text = given.text(option) ?? ''
+  if (!/^\d{1,6}$/.test(text)) throw new UsageError(`--${option} ${text}: takes a number of seconds`)
+  return Number(text)
+}
+
+/** Of the grace period of a pod the hook before the end of the server takes so much; that server ends in the rest. */
+const PRE_STOP_SHARE = 0.75
+
 function readUsage(given: Given) {
   const [name] = given.positionals
   const what = Object.keys(planes).join(' or ')
@@ -75,9 +88,13 @@ function readUsage(given: Given) {
   if (!plane) throw new UsageError(`can't serve ${name}: takes ${what}`)
   const configFile = given.text('config')
   if (configFile === undefined) throw new UsageError('--config is missing')
+  const notice = seconds(given, 'drain')
+  const grace = seconds(given, 'grace')
   return {
     plane,
+    drain: drainTimes(notice, grace),
     options: {
+      ...(given.flag('pre-stop') && { preStop: drainTimes(notice, grace * PRE_STOP_SHARE) }),
       configFile,
       listen: address(given, 'listen') ?? plane.listen,
       adminListen: address(given, 'admin-listen') ?? ':8081',
@@ -90,6 +107,9 @@ export const command: Command = {
   synopsis: 'gateway|registry --config FILE [options]',
   about: `Serves one data plane: a gateway (MCP) or a registry (the catalog). The config file is watched: a change takes
 effect at once and sessions live on; a broken one is refused with every finding while the old one serves.
+After SIGTERM it drains: it is not ready, takes new connections for as long as --drain says, closes each connection
+with its next answer, and ends when none is left, at the latest when calls have had the time of --grace. After SIGINT it ends
+once the calls in flight have been answered. A second signal ends it at once.
 SIGUSR2 has the log tell more (debug), until it comes again.
 PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and a gateway the vectors of tool search.`,
   options: {
@@ -100,10 +120,26 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       description: 'Public listener. Default: :4483, for a registry :8080.',
     },
     'admin-listen': { type: 'string', value: 'HOST:PORT', description: 'Probes, status, metrics. Default: :8081.' },
+    drain: {
+      type: 'string',
+      value: 'SECONDS',
+      default: '5',
+      description: 'For how long load balancers may send new connections after SIGTERM.',
+    },
+    grace: {
+      type: 'string',
+      value: 'SECONDS',
+      default: '30',
+      description: 'After how long it is killed: the grace period of its pod. It has ended a little before.',
+    },
+    'pre-stop': {
+      type: 'boolean',
+      description: `Answers GET ${PRE_STOP} on the admin listener, for preStop hooks in the pod: it drains, and answers when nobody is left.`,
+    },
   },
   mostOperands: 1,
   async run(given, io) {
-    const { plane, options } = readUsage(given)
+    const { plane, drain, options } = readUsage(given)
     let served: Served | undefined
     const onSignal = () => served?.switchDebug()
     process.on('SIGUSR2', onSignal)
@@ -115,7 +151,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       return 1
     }
     await untilAborted(io.stop)
-    await served.close()
+    await served.close(io.stop.reason === 'SIGTERM' ? drain : atOnce(drain.graceMs))
     process.off('SIGUSR2', onSignal)
     return 0
   },

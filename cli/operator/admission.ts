@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { errorResponse } from '../../dataplane/server/answer.ts'
 import { readBody } from '../../dataplane/server/body.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
+import { type DrainTimes, drainTimes } from '../../dataplane/server/listen/drain.ts'
 import { type Listener, listen } from '../../dataplane/server/listen/listen.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { ADMISSION_NAME, webhookName } from '../../operator/render/network/admin-peers.ts'
@@ -55,6 +56,9 @@ function parsed(body: Buffer): unknown {
   }
 }
 
+/** Within the grace period of the operator's pod (operator/deploy), in seconds, with the rest for the loop. */
+const DRAIN = drainTimes(5, 18)
+
 interface AdmissionOptions {
   readonly api: ApiServer
   readonly reviewer: Pick<Reviewer, 'review'>
@@ -67,18 +71,20 @@ interface AdmissionOptions {
   /** `HOST:PORT`. */
   readonly address: string
   readonly log: Logger
+  readonly drain?: DrainTimes
   readonly times?: Partial<CertificateKeeperTimes>
   readonly now?: () => number
 }
 
 export interface ServedAdmission {
   status(): AdmissionStatus
-  close(): Promise<void>
+  /** Ends it once the reviews in flight have ended; after SIGTERM the API server hears of that first. */
+  close(reason?: unknown): Promise<void>
 }
 
 /** Serves the admission webhook from the moment at which there is a certificate until it is closed. */
 export function serveAdmission(options: AdmissionOptions): ServedAdmission {
-  const { api, reviewer, group, namespace, configuration, address, log, times, now } = options
+  const { api, reviewer, group, namespace, configuration, address, log, drain = DRAIN, times, now } = options
   let listener: Listener | undefined
   let path = ''
   const app = admissionApp(reviewer, () => path, log)
@@ -109,9 +115,9 @@ export function serveAdmission(options: AdmissionOptions): ServedAdmission {
   keeper.start()
   return {
     status: () => keeper.status,
-    async close() {
+    async close(reason) {
       await keeper.stop()
-      await listener?.close()
+      await listener?.close(reason === 'SIGTERM' ? drain : undefined)
     },
   }
 }

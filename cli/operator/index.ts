@@ -203,7 +203,7 @@ one works, the others wait.`,
     let admission: ServedAdmission | undefined
     await using open = new AsyncDisposableStack()
     open.defer(() => kubeConfig.closePool())
-    const listening = await serve(() => running, addresses, { admission: () => admission, log, group, open })
+    const listening = await serve(() => running, addresses, { admission: () => admission, io, log, group, open })
     const ownPod = await ownPodOf(io, api, log)
     if (io.stop.aborted) return 0
     const image = dataPlaneImage(given, io, ownPod)
@@ -247,7 +247,7 @@ one works, the others wait.`,
     open.adopt(giveBackAfterWork(operator), clearInterval)
     await untilAborted(AbortSignal.any([io.stop, removed.signal]))
     // Before the watches end: what is reviewed is reviewed by all there is.
-    await admission?.close()
+    await admission?.close(io.stop.reason)
     await operator.stop()
     return 0
   },

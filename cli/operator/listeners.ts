@@ -4,6 +4,7 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import { listenAdmin } from '../../dataplane/server/listen/admin.ts'
 import type { PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import packageJson from '../../package.json' with { type: 'json' }
+import type { Io } from '../command.ts'
 import type { ServedAdmission } from './admission.ts'
 
 const version = { version: packageJson.version, node: process.versions.node }
@@ -13,6 +14,7 @@ const instance = { 'service.version': packageJson.version, 'service.instance.id'
 interface Served {
   /** Gives undefined where no webhook is served. */
   readonly admission: () => ServedAdmission | undefined
+  readonly io: Pick<Io, 'stop'>
   readonly log: Logger
   readonly group: string
   readonly open: AsyncDisposableStack
@@ -30,9 +32,12 @@ interface Addresses {
 export async function serve(
   operator: () => PorticoOperator | undefined,
   addresses: Addresses,
-  { admission, log, group, open }: Served,
+  { admission, io, log, group, open }: Served,
 ): Promise<Addresses> {
-  const ready = () => operator()?.ready ?? { reason: 'the API server is waited for' }
+  const ready = () =>
+    io.stop.aborted
+      ? { reason: 'the operator is stopping' }
+      : (operator()?.ready ?? { reason: 'the API server is waited for' })
   const leading = () => operator()?.leading ?? false
   const health = await listenAdmin(addresses.health, {
     ready,

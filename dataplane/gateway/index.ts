@@ -6,6 +6,7 @@ import { readGateway } from '../config/read/gateway.ts'
 import { watchConfig } from '../config/watch.ts'
 import type { UpstreamTokens } from '../credentials/index.ts'
 import { type AdminOptions, listenAdmin } from '../server/listen/admin.ts'
+import { atOnce, type DrainTimes } from '../server/listen/drain.ts'
 import { later } from '../server/listen/later.ts'
 import { type Listener, listen } from '../server/listen/listen.ts'
 import { createLog } from '../server/log.ts'
@@ -38,6 +39,8 @@ interface ServeGatewayOptions {
   readonly stateDirectory?: string
   /** Tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
   readonly upstreamTokens?: UpstreamTokens | undefined
+  /** Answers a preStop hook on the admin listener: the times within which its clients leave. */
+  readonly preStop?: DrainTimes | undefined
 }
 
 export interface ServedGateway {
@@ -46,13 +49,11 @@ export interface ServedGateway {
   readonly adminUrl: string
   /** Has the log tell more, or again what it told before. */
   switchDebug(): void
-  close(): Promise<void>
+  /** Ends it within `times`; absent: without notice, once the calls in flight have ended. */
+  close(times?: DrainTimes): Promise<void>
 }
 
-/**
- * Longest wait for calls in flight when the gateway stops. A pod has 30 s for all of it, of which 5 s pass before it is
- * told to stop, so that load balancers have taken it out.
- */
+/** Longest wait for calls in flight where no times are given. */
 const GRACE_MS = 22_000
 const ADMIN_GRACE_MS = 1_000
 
@@ -74,6 +75,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const publicRoutes = later(async () => (await import('./public-app.ts')).publicApp(running()), log)
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
   let gateway: Gateway | undefined
+  let isStopping = false
 
   const loaded = await watchConfig(configFile, {
     read: readGateway,
@@ -98,7 +100,11 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     const adminRoutes = later(async () => (await import('./admin-routes.ts')).adminRoutes(running), log)
-    listeners.push(await listenAdmin(options.adminListen, probesAndStatus(running, reporting), adminRoutes))
+    const probes = {
+      ...probesAndStatus(running, reporting, () => isStopping),
+      ...preStopOf(listener, options.preStop, running),
+    }
+    listeners.push(await listenAdmin(options.adminListen, probes, adminRoutes))
   } catch (error) {
     await close()
     throw error
@@ -114,9 +120,10 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     await reporting.reload(next)
   }
 
-  async function close(): Promise<void> {
+  async function close(times = atOnce(GRACE_MS)): Promise<void> {
+    isStopping = true
     stop.abort()
-    await end(gateway, listeners)
+    await end(gateway, listeners, times)
     await reporting.close()
   }
 
@@ -125,20 +132,36 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   return { url, adminUrl, switchDebug: () => level.switchDebug(log), close }
 }
 
-async function end(gateway: Gateway | undefined, [publicListener, adminListener]: readonly Listener[]): Promise<void> {
-  // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for.
-  gateway?.drain()
-  await Promise.all([publicListener?.close(GRACE_MS), gateway?.suspended.settled(GRACE_MS)])
+/** What answers a preStop hook; nothing without times for it. */
+const preStopOf = (
+  listener: Listener,
+  times: DrainTimes | undefined,
+  running: () => Gateway,
+): Pick<AdminOptions, 'preStop'> =>
+  // The process is told to end when the server beside it has ended, which waits for this answer.
+  times ? { preStop: () => listener.empty(times, 2 * times.graceMs, () => running().endStreams()) } : {}
+
+async function end(
+  gateway: Gateway | undefined,
+  [publicListener, adminListener]: readonly Listener[],
+  times: DrainTimes,
+): Promise<void> {
+  // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for. Clients that
+  // come back here, because their load balancer has not heard yet, are served until the notice is over.
+  const early = times.noticeMs > 0 ? setTimeout(() => gateway?.endStreams(), times.noticeMs / 2) : undefined
+  publicListener?.closing.addEventListener('abort', () => gateway?.drain())
+  await Promise.all([publicListener?.close(times), gateway?.suspended.settled(times.graceMs)])
+  clearTimeout(early)
   // Probes are answered to the end: not ready, but alive.
   await adminListener?.close(ADMIN_GRACE_MS)
   await gateway?.close()
 }
 
 /** What the admin listener serves of the gateway that runs. */
-const probesAndStatus = (running: () => Gateway, reporting: Reporting): AdminOptions => ({
+const probesAndStatus = (running: () => Gateway, reporting: Reporting, isStopping: () => boolean): AdminOptions => ({
   status: () => ({ ...running().status(), ...reporting.status() }),
   ready() {
-    const reason = running().closing.aborted ? 'the gateway is stopping' : running().notReady
+    const reason = isStopping() ? 'the gateway is stopping' : running().notReady
     return reason === undefined ? true : { reason }
   },
   version: { version: manifest.version, node: process.version },

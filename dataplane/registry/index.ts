@@ -4,7 +4,8 @@ import type { Level, Logger } from 'pino'
 import { Audit } from '../audit/audit.ts'
 import { parseAddress } from '../server/listen/address.ts'
 import { listenAdmin } from '../server/listen/admin.ts'
-import { listen } from '../server/listen/listen.ts'
+import { atOnce, type DrainTimes } from '../server/listen/drain.ts'
+import { type Listener, listen } from '../server/listen/listen.ts'
 import { createLog } from '../server/log.ts'
 import { LogLevel } from '../server/log-level.ts'
 import type { Observe } from '../telemetry/observe.ts'
@@ -56,8 +57,8 @@ interface RunningRegistry {
   readonly adminUrl: string
   /** Has the log tell more, or again what it told before. */
   switchDebug(): void
-  /** Drains the listeners, ends the syncs and closes the store. */
-  close(): Promise<void>
+  /** Drains the listeners within `times`, ends the syncs and closes the store; absent: without notice. */
+  close(times?: DrainTimes): Promise<void>
 }
 
 /**
@@ -84,7 +85,7 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     parts = await startParts({ ...given, ends, log, level, observe, telemetry, audit })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
-    return { url, adminUrl, switchDebug: () => level.switchDebug(log), close: () => ends.close() }
+    return { url, adminUrl, switchDebug: () => level.switchDebug(log), close: (times) => ends.close(times) }
   } catch (error) {
     await ends.close()
     throw error
@@ -95,7 +96,7 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
 class Ends {
   readonly #following = new AbortController()
   readonly #parts = new AsyncDisposableStack()
-  readonly #front: (() => Promise<unknown>)[] = []
+  readonly #front: ((times: DrainTimes) => Promise<unknown>)[] = []
 
   /** Aborted first of all: the configuration is then left as it is. */
   get signal(): AbortSignal {
@@ -103,7 +104,7 @@ class Ends {
   }
 
   /** Ended together with the others of its kind, before the rest: whoever makes the parts work. */
-  addFront(end: () => Promise<unknown>): void {
+  addFront(end: (times: DrainTimes) => Promise<unknown>): void {
     this.#front.push(end)
   }
 
@@ -112,9 +113,9 @@ class Ends {
     return this.#parts.adopt(part, (it) => it.close())
   }
 
-  async close(): Promise<void> {
+  async close(times = atOnce(GRACE_MS)): Promise<void> {
     this.#following.abort()
-    await Promise.all(this.#front.map((end) => end()))
+    await Promise.all(this.#front.map((end) => end(times)))
     await this.#parts.disposeAsync()
   }
 }
@@ -196,25 +197,30 @@ async function startListeners(
 ): Promise<Pick<RunningRegistry, 'url' | 'adminUrl'>> {
   const { configuration, store, scheduler, ends, log, observe, telemetry, audit } = parts
   const version = options.version ?? { version: 'unknown', node: process.version }
+  const isReady = readiness(scheduler, store.away)
   const adminListener = await listenAdmin(options.adminListen, {
     status: () => ({
       ...statusOf(configuration, scheduler, audit.problem),
       ...telemetry.status(),
       ...audit.status(),
     }),
-    ready: readiness(scheduler, store.away),
+    ready: () => (ends.signal.aborted ? { reason: 'the registry is stopping' } : isReady()),
     version,
     metrics: (accept) => telemetry.prometheus(accept),
   })
-  ends.addFront(() => adminListener.close())
+  let listener: Listener | undefined
+  ends.addFront(async (times) => {
+    await listener?.close(times)
+    // Probes are answered to the end: not ready, but alive.
+    await adminListener.close(ADMIN_GRACE_MS)
+  })
   const api = apiOf(parts)
   const origins = () => configuration.current().origins
   const hosts = () => configuration.current().hosts
   const memory = new CallerMemory(callerLimits(options.memoryBytes, () => configuration.current().limits.bodyBytes))
   const app = registryApp({ api, memory, origins, hosts, version: version.version, log, observe, audit })
   const direct = catalogReads({ api, memory, away: store.away, origins, hosts, log, observe, audit })
-  const listener = await listen(app.fetch, options.listen, { direct })
-  ends.addFront(() => listener.close())
+  listener = await listen(app.fetch, options.listen, { direct })
   return { url: listener.url, adminUrl: adminListener.url }
 }
 
@@ -229,6 +235,9 @@ function apiOf({ configuration, store, identity, scheduler, schedule }: Parts): 
   }
 }
 
+/** Longest wait for requests in flight where no times are given. */
+const GRACE_MS = 10_000
+const ADMIN_GRACE_MS = 1_000
 /** After this a stop goes on without the syncs: the thread that they are in may stand still, and is then ended. */
 const SYNCS_END_MS = 5_000
 

@@ -277,6 +277,10 @@ export class Gateway {
   /** Begins to stop: ends streams, so that clients open them elsewhere; calls go on. */
   drain(): void {
     this.#closing.abort()
+    this.endStreams()
+  }
+
+  endStreams(): void {
     this.sessions.endStreams()
     this.listeners.end()
   }

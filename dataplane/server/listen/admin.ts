@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { withoutUrlSecrets } from '../../config/url-secrets.ts'
 import { errorResponse, type HttpAnswer, httpError } from '../answer.ts'
 import { PublicError } from '../errors.ts'
+import { PRE_STOP } from './drain.ts'
 import { type Listener, listen } from './listen.ts'
 
 export interface AdminOptions {
@@ -15,6 +16,8 @@ export interface AdminOptions {
   /** What Prometheus fetches; undefined while that is switched off. `accept`: the header of whoever asks. */
   metrics?(accept: string | undefined): { readonly text: string; readonly contentType: string } | undefined
   readonly log?: Logger
+  /** Has its clients leave, and settles when they have: for a hook that the kubelet calls before it ends the pod. */
+  preStop?(): Promise<void>
 }
 
 /** What is served to GET and HEAD, by path. */
@@ -52,6 +55,13 @@ export function listenAdmin(address: string, options: AdminOptions, web: Hono['f
     direct(incoming, outgoing) {
       const { method } = incoming
       const path = pathOf(incoming)
+      if (path === PRE_STOP && method === 'GET' && options.preStop) {
+        options.preStop().then(
+          () => send(outgoing, json(200, { status: 'drained' })),
+          () => outgoing.destroy(),
+        )
+        return true
+      }
       const route = Object.hasOwn(routes, path) ? routes[path] : undefined
       if (route === undefined || !(method === 'GET' || method === 'HEAD')) return false
       send(

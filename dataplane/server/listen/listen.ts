@@ -5,8 +5,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Hono } from 'hono'
 import { parseAddress } from './address.ts'
 import { boundConnections } from './connections.ts'
+import { atOnce, Drain, type DrainTimes } from './drain.ts'
 import { lingerBehind } from './linger.ts'
-import { NosniffResponse } from './nosniff-response.ts'
+import { responses } from './nosniff-response.ts'
 
 export interface ListenOptions {
   /** Longest wait for the whole of a request's headers, against clients that send them byte by byte. Default 15 s. */
@@ -38,7 +39,7 @@ export interface TlsCertificate {
 export interface ListenerEnv {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
-  /** Aborted when the listener is about to close: streams without an end of their own end here. */
+  /** Aborted when streams without an end of their own have to end. */
   readonly closing: AbortSignal
 }
 
@@ -47,13 +48,21 @@ export interface Listener {
   readonly url: string
   readonly host: string
   readonly port: number
-  /** Aborted as soon as `close` is called. */
+  /** Aborted when `close` was called and its notice is over. */
   readonly closing: AbortSignal
   /**
-   * Stops accepting, ends streams through `closing`, waits up to `graceMs` (default 10 s) for requests
-   * in flight, then closes their connections. Resolves when the last connection is gone. May be called again.
+   * Says on every answer from now on that its connection closes. While `times.noticeMs` lasts, everything is served as
+   * before; then streams end through `closing`. When no connection is left, at the latest after `times.idleMs`, it takes no
+   * more of them, waits until `times.graceMs` for requests in flight, and closes their connections. A number has no notice
+   * and is the grace; default 10 s. Resolves when the last connection is gone. May be called again.
    */
-  close(graceMs?: number): Promise<void>
+  close(times?: number | DrainTimes): Promise<void>
+  /**
+   * Waits until the clients have gone, who are told to as `close` tells them, or `times.graceMs` have passed. Connections are
+   * taken all the while. `endStreams` is called in the middle of the notice and at its end. It does not end what serves:
+   * unless `close` was called before `takenBackMs` have passed, all is as it was.
+   */
+  empty(times: DrainTimes, takenBackMs: number, endStreams: () => void): Promise<void>
   /** Serves new connections with another certificate. Throws a TypeError on a listener without TLS. */
   setCertificate(certificate: TlsCertificate): void
 }
@@ -86,6 +95,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
     await app(incoming, outgoing)
   }
   const unused = new Set<Socket>()
+  const hasBegun = () => drain.hasBegun
   // Nobody loads TLS who doesn't serve it.
   const create = tls ? ((await import('node:https')).createServer as typeof createServer) : createServer
   const server = create(
@@ -99,7 +109,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       noDelay: true,
       // As web headers do: of two `Authorization` the first would pass alone, where a proxy may have checked the second.
       joinDuplicateHeaders: true,
-      ServerResponse: NosniffResponse,
+      ServerResponse: responses(hasBegun),
     },
     (incoming, outgoing) => {
       unused.delete(incoming.socket)
@@ -115,6 +125,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
   )
   boundConnections(server, limits.maxConnections, options.isProxied)
   keepUnused(server, unused)
+  const drain = new Drain(server, unused)
   await bind(server, host, port)
 
   const bound = server.address() as AddressInfo
@@ -124,11 +135,11 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
     host: bound.address,
     port: bound.port,
     closing: closing.signal,
-    close(graceMs = 10_000) {
-      closing.abort()
-      closed ??= drain(server, unused, graceMs)
+    close(times = 10_000) {
+      closed ??= drain.end(typeof times === 'number' ? atOnce(times) : times, closing)
       return closed
     },
+    empty: (times, takenBackMs, endStreams) => drain.empty(times, takenBackMs, endStreams),
     setCertificate(certificate) {
       if (!tls) throw new TypeError('this listener serves no TLS')
       ;(server as HttpsServer).setSecureContext({ ...certificate })
@@ -178,15 +189,4 @@ function keepUnused(server: Server, unused: Set<Socket>): void {
     unused.add(socket)
     socket.once('close', () => unused.delete(socket))
   })
-}
-
-async function drain(server: Server, unused: ReadonlySet<Socket>, graceMs: number): Promise<void> {
-  const gone = new Promise<void>((resolve) => server.close(() => resolve()))
-  for (const socket of unused) if (socket.bytesRead === 0) socket.destroy()
-  // `close` ends idle connections once; those that become idle while we wait would stay until their keep-alive ends.
-  const sweep = setInterval(() => server.closeIdleConnections(), 20)
-  const cut = setTimeout(() => server.closeAllConnections(), graceMs)
-  await gone
-  clearInterval(sweep)
-  clearTimeout(cut)
 }

@@ -8,15 +8,19 @@ export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
 
 /**
- * A response that forbids browsers, whatever its content, to guess another type from its bytes (Fetch standard,
- * `X-Content-Type-Options`): what callers and backends have written must not become a page. Node calls `writeHead` for
- * every response, so nobody who answers has to think of it.
+ * Makes the class of a listener's responses. They forbid browsers, whatever the content, to guess another type from its bytes
+ * (Fetch standard, `X-Content-Type-Options`): what callers and backends have written must not become a page. Once
+ * `isEnding`, each says that its connection closes. Node calls `writeHead` for every response, so nobody who answers has to
+ * think of it.
  */
-export class NosniffResponse extends ServerResponse {
-  override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
-    return typeof reason === 'string'
-      ? super.writeHead(status, reason, withNosniff(headers))
-      : super.writeHead(status, withNosniff(reason ?? headers))
+export function responses(isEnding: () => boolean) {
+  return class NosniffResponse extends ServerResponse {
+    override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
+      if (isEnding()) this.shouldKeepAlive = false
+      return typeof reason === 'string'
+        ? super.writeHead(status, reason, withNosniff(headers))
+        : super.writeHead(status, withNosniff(reason ?? headers))
+    }
   }
 }
 

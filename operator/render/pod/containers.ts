@@ -48,12 +48,20 @@ export function withoutUsers(spec: Record<string, unknown>): Record<string, unkn
   return { ...freed(spec as Secured), ...Object.fromEntries(lists) }
 }
 
-/** Seconds between the news that a pod goes and its SIGTERM: load balancers and kube-proxies learn of it meanwhile. */
-const DRAIN_SECONDS = 5
-/** Seconds for the drain and what is still being answered. */
+/**
+ * Seconds between the news that a pod goes and its end. A data plane drains by itself (`portico serve --help`). A server with
+ * our proxy beside it has the same news and the same time, by a hook that asks the proxy.
+ */
 export const GRACE_SECONDS = 30
 
-export const drainHook = { preStop: { sleep: { seconds: DRAIN_SECONDS } } }
+/**
+ * Before a server is told to end, the proxy beside it is asked to have its clients leave, and the server waits for that. The
+ * proxy itself is told last: a native sidecar ends after the other containers. By the proxy's own hook it hears of the end
+ * where a pod template gives the server another hook.
+ */
+export const drainHook = (proxy: Listeners) => ({
+  preStop: { httpGet: { path: '/pre-stop', port: proxy.admin, scheme: 'HTTP' } },
+})
 
 const probe = (path: string, periodSeconds: number, failureThreshold: number) => ({
   failureThreshold,
@@ -90,13 +98,14 @@ export function dataPlaneContainer(options: DataPlaneOptions): Record<string, un
       `:${listeners.listen}`,
       '--admin-listen',
       `:${listeners.admin}`,
+      ...(options.sidecar ? ['--pre-stop'] : []),
     ],
     ...(options.env.length === 0 ? {} : { env: options.env }),
     ports: [
       { name: role === 'registry' ? 'http' : 'mcp', containerPort: listeners.listen, protocol: 'TCP' },
       { name: 'admin', containerPort: listeners.admin, protocol: 'TCP' },
     ],
-    ...(options.sidecar ? { restartPolicy: 'Always' } : { lifecycle: drainHook }),
+    ...(options.sidecar ? { restartPolicy: 'Always', lifecycle: drainHook(listeners) } : {}),
     startupProbe: probe('/healthz', 1, 60),
     livenessProbe: probe('/healthz', 10, 3),
     readinessProbe: probe('/readyz', 5, 2),

@@ -22,9 +22,21 @@ function mergeFields(base: Fields, patch: Fields): Fields {
   const merged: Record<string, unknown> = { ...base }
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name]
-    else merged[name] = merge(merged[name], value, name)
+    else merged[name] = merge(handled.has(name) ? withoutHandlers(merged[name], value) : merged[name], value, name)
   }
   return merged
+}
+
+/** Hooks and probes: each is done in one way. */
+const handled = new Set(['preStop', 'postStart', 'livenessProbe', 'readinessProbe', 'startupProbe'])
+const handlers = ['exec', 'grpc', 'httpGet', 'sleep', 'tcpSocket']
+
+/** A hook or probe without the way in which it is done where the patch has another one: the API server refuses two. */
+function withoutHandlers(base: unknown, patch: unknown): unknown {
+  if (!isFields(base) || !isFields(patch)) return base
+  const chosen = handlers.filter((handler) => isFields(patch[handler]))
+  if (chosen.length === 0) return base
+  return Object.fromEntries(Object.entries(base).filter(([name]) => !handlers.includes(name) || chosen.includes(name)))
 }
 
 function mergeItems(base: readonly Fields[], patch: readonly Fields[], mergeKey: string): readonly Fields[] {

@@ -1,3 +1,4 @@
+import { sidecarListeners } from '../network/listeners.ts'
 import { drainHook, serverSecurityContext } from './containers.ts'
 import { apiAccessVolume } from './mounts.ts'
 import type { Resources } from './resources.ts'
@@ -52,7 +53,7 @@ export function serverContainer(options: ServerOptions): { readonly container: o
     ...(port === undefined
       ? { stdin: true, stdinOnce: true }
       : { ports: [{ name: 'server', containerPort: port, protocol: 'TCP' }] }),
-    lifecycle: drainHook,
+    lifecycle: drainHook(sidecarListeners),
     resources: options.resources,
     securityContext: serverSecurityContext,
     volumeMounts: [

@@ -39,6 +39,25 @@ const spread = (workload: Workload) => [
   },
 ]
 
+interface Container {
+  readonly args?: unknown
+}
+
+/** Tells data planes of a grace period that is not the one that they take for granted. */
+function withGrace(template: PodTemplate): PodTemplate {
+  const { terminationGracePeriodSeconds: seconds = GRACE_SECONDS } = template.spec
+  if (seconds === GRACE_SECONDS) return template
+  const told = (container: Container) =>
+    Array.isArray(container.args) && container.args[0] === 'serve'
+      ? { ...container, args: [...container.args, '--grace', String(seconds)] }
+      : container
+  const lists = ['initContainers', 'containers'].flatMap((list) => {
+    const containers = template.spec[list] as readonly Container[] | undefined
+    return containers ? [[list, containers.map(told)] as const] : []
+  })
+  return { ...template, spec: { ...template.spec, ...Object.fromEntries(lists) } }
+}
+
 function podTemplate(
   workload: Workload,
   group: string,
@@ -64,7 +83,7 @@ function podTemplate(
     },
   }
   const base = users === 'platform' ? { ...rendered, spec: withoutUsers(rendered.spec) } : rendered
-  const merged = mergePodTemplate(base, pod.patch, selectorOf(workload), problems)
+  const merged = withGrace(mergePodTemplate(base, pod.patch, selectorOf(workload), problems))
   // What needs a restart, in one value: standalone and the roll-out report compare it. The configuration isn't in it.
   const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashOf(merged) }
   return { ...merged, metadata: { ...merged.metadata, ...stringMap('annotations', annotations) } }

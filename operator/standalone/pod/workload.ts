@@ -63,6 +63,8 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
     '--listen': `${host.includes(':') ? `[${host}]` : host}:${ports.listen}`,
     '--admin-listen': `127.0.0.1:${ports.admin}`,
   })
+  // No load balancer has to learn that it ends.
+  args.push('--drain', '0')
   const env = Object.entries(environmentOf(container, sources)).map(([name, value]) => [name, here(value)])
   return {
     title: `${title(input.id)}${input.local ? ' (proxy)' : ''}`,

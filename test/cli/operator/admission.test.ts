@@ -1,6 +1,6 @@
 /** The webhook's listener towards whoever reaches it: who may ask, how much, how slowly and how many at once. */
 import { once } from 'node:events'
-import { request } from 'node:https'
+import { Agent, request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import { test } from 'uvu'
@@ -110,6 +110,27 @@ test('another certificate is served to new connections', async () => {
   assert.is((await ask(PATH, '{}', 'POST', next.ca)).status, 200)
   const refused = await ask(PATH, '{}').catch(({ code }) => code)
   assert.match(String(refused), /SIGNATURE|ISSUER|SELF_SIGNED/)
+})
+
+test('an API server that keeps its connection hears of the end before it', async () => {
+  const app = admissionApp(reviewer, () => PATH, log)
+  const ending = await listen(app.fetch, '127.0.0.1:0', { tls: first })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const review = () =>
+    new Promise<string | undefined>((resolve, reject) => {
+      const options = { port: ending.port, path: PATH, method: 'POST', ca: first.ca, servername: 'localhost', agent }
+      const sent = request({ host: '127.0.0.1', ...options }, (response) => {
+        response.resume().once('end', () => resolve(response.headers.connection))
+      })
+      sent.on('error', reject)
+      sent.end('{}')
+    })
+  assert.is(await review(), 'keep-alive')
+  const ended = ending.close({ noticeMs: 200, idleMs: 30_000, graceMs: 60_000 })
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  assert.is(await review(), 'close')
+  await ended
+  agent.destroy()
 })
 
 test('a listener without TLS has no certificate to change', async () => {

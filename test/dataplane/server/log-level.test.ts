@@ -89,7 +89,8 @@ class Served {
 
   async close(): Promise<void> {
     const ended = new Promise((resolve) => this.#child.once('exit', resolve))
-    this.#child.kill('SIGTERM')
+    // No load balancer has to learn of it first.
+    this.#child.kill('SIGINT')
     await ended
   }
 }

@@ -137,4 +137,34 @@ test('what can’t be merged is named with its place', () => {
   }
 })
 
+test('a hook or probe that is done in another way takes the place of ours', () => {
+  const ours = { preStop: { httpGet: { path: '/pre-stop', port: 1 } } }
+  const hooked = base()
+  ;(hooked.spec['containers'] as object[])[0] = {
+    ...(hooked.spec['containers'] as object[])[0],
+    lifecycle: ours,
+    readinessProbe: { periodSeconds: 5, httpGet: { path: '/readyz', port: 1 } },
+  }
+  const merged = (container: object) => {
+    const patch = { spec: { containers: [{ name: 'mcp', ...container }] } }
+    const { spec } = mergePodTemplate(hooked, patch, {}, [])
+    return (spec['containers'] as Record<string, unknown>[])[0] as Record<string, unknown>
+  }
+  assert.equal(merged({ lifecycle: { preStop: { exec: { command: ['a'] } } } })['lifecycle'], {
+    preStop: { exec: { command: ['a'] } },
+  })
+  assert.equal(merged({ readinessProbe: { tcpSocket: { port: 2 } } })['readinessProbe'], {
+    periodSeconds: 5,
+    tcpSocket: { port: 2 },
+  })
+  assert.equal(merged({ readinessProbe: { periodSeconds: 9 } })['readinessProbe'], {
+    periodSeconds: 9,
+    httpGet: { path: '/readyz', port: 1 },
+  })
+  assert.equal(merged({ lifecycle: { postStart: { exec: { command: ['a'] } } } })['lifecycle'], {
+    ...ours,
+    postStart: { exec: { command: ['a'] } },
+  })
+})
+
 test.run()

@@ -1,0 +1,221 @@
+/** Gateways that end while clients with kept connections go on asking, behind a load balancer that hears of it late. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { Agent, type IncomingHttpHeaders, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { serveGateway } from '../../../../dataplane/gateway/index.ts'
+import { type DrainTimes, drainTimes } from '../../../../dataplane/server/listen/drain.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { BASE_HEADERS, modern, openSession, rpc } from '../../../support/gateway/post.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { startTcpFront } from '../../../support/network/tcp-front.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const SLOW_MS = 2_000
+let backend: RawServer
+let directory: string
+
+test.before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'portico-rollouts-'))
+  backend = await startRawServer({
+    era: 'legacy',
+    call(asked, res) {
+      const { slow } = (asked.message.params?.['arguments'] ?? {}) as { slow?: boolean }
+      const body = answer(asked, OK_RESULT)
+      if (!slow) return body
+      setTimeout(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body), SLOW_MS)
+      return undefined
+    },
+  })
+  const config: Partial<GatewayConfig> = {
+    name: 'test',
+    namespace: 'default',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    backends: [{ name: 'b', url: backend.url }],
+  }
+  await writeFile(join(directory, 'gateway.yaml'), JSON.stringify(config))
+})
+test.after(async () => {
+  await backend.close()
+  await rm(directory, { recursive: true })
+})
+
+async function start(preStop?: DrainTimes) {
+  const { log } = keptLog()
+  const at = { listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', configFile: join(directory, 'gateway.yaml') }
+  const served = await serveGateway({ ...at, stateDirectory: join(directory, 'state'), log, preStop })
+  return { ...served, port: Number(new URL(served.url).port), ready: async () => statusOf(`${served.adminUrl}/readyz`) }
+}
+
+/** 0 where nobody answers. */
+const statusOf = (url: string): Promise<number> =>
+  fetch(url, { headers: { connection: 'close' } }).then(
+    ({ status }) => status,
+    () => 0,
+  )
+
+interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
+/** A client of one kept connection, which sends nothing twice. */
+class Client {
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  readonly #port: number
+
+  constructor(port: number) {
+    this.#port = port
+  }
+
+  post(body: string, headers: object = {}): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const options = { port: this.#port, path: '/mcp', method: 'POST', agent: this.#agent }
+      const asked = request({ ...options, headers: { ...BASE_HEADERS, ...headers } }, (response) => {
+        const { statusCode: status = 0, headers } = response
+        text(response).then((body) => resolve({ status, headers, body }), reject)
+      })
+      asked.on('error', reject)
+      asked.end(body)
+    })
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+}
+
+const call = (slow: boolean) => ({ name: 'b_t', arguments: { slow } })
+const initialize = rpc('initialize', {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'raw', version: '1' },
+})
+
+/** One session of a client, or one call of the modern era; a session whose replica has gone is opened anew (404). */
+async function visit(client: Client, isModern: boolean, slow: boolean): Promise<Answer> {
+  if (isModern) {
+    const { body, headers } = modern('tools/call', call(slow))
+    return client.post(body, headers)
+  }
+  const opened = await client.post(initialize)
+  const session = opened.headers['mcp-session-id']
+  if (typeof session !== 'string') return opened
+  const headers = { 'mcp-session-id': session, 'mcp-protocol-version': '2025-11-25' }
+  const answered = await client.post(rpc('tools/call', call(slow)), headers)
+  return answered.status === 404 ? visit(client, isModern, slow) : answered
+}
+
+test('rollouts under clients of both eras with kept connections lose nothing', async () => {
+  const times: DrainTimes = { noticeMs: 300, idleMs: 700, graceMs: 5_000 }
+  let running = await start()
+  const front = await startTcpFront(running.port)
+  const over = new AbortController()
+  let visits = 0
+  const lost: string[] = []
+  const clients = Array.from({ length: 20 }, async (_, at) => {
+    const client = new Client(front.port)
+    while (!over.signal.aborted) {
+      const { status, body } = await visit(client, at % 2 === 0, at % 5 === 0).catch((error) => ({
+        status: 0,
+        body: String(error),
+      }))
+      visits++
+      if (status !== 200 || !body.includes('"ok"')) lost.push(`client ${at}: ${status} ${body}`)
+      await delay(20 + at * 5)
+    }
+    client.close()
+  })
+  for (let rollout = 0; rollout < 4; rollout++) {
+    const next = await start()
+    const ending = running.close(times)
+    // The load balancer hears of it late.
+    await delay(times.noticeMs / 2)
+    front.choose(next.port)
+    await ending
+    running = next
+  }
+  over.abort()
+  await Promise.all(clients)
+  assert.equal(lost, [], `of ${visits}`)
+  assert.ok(visits > 200)
+  await front.close()
+  await running.close()
+})
+
+test('who ends is not ready, serves new connections meanwhile, tells each client, and ends when nobody is left', async () => {
+  const gateway = await start()
+  const idle = new Client(gateway.port)
+  const before = await idle.post(initialize)
+  assert.is(before.headers.connection, 'keep-alive')
+  const started = performance.now()
+  const ended = gateway.close({ noticeMs: 400, idleMs: 60_000, graceMs: 120_000 })
+  assert.is(await gateway.ready(), 503)
+  const fresh = new Client(gateway.port)
+  assert.is((await fresh.post(initialize)).headers.connection, 'close')
+  await delay(500)
+  // Idle all the time: not cut, but told.
+  const told = await idle.post(initialize)
+  assert.is(told.status, 200)
+  assert.is(told.headers.connection, 'close')
+  await ended
+  assert.ok(performance.now() - started < 30_000)
+  assert.is(await gateway.ready(), 0)
+})
+
+test('a stream that a load balancer still leads here is served until the notice is over', async () => {
+  const gateway = await start()
+  const session = await openSession(`${gateway.url}/mcp`)
+  const ended = gateway.close({ noticeMs: 400, idleMs: 600, graceMs: 120_000 })
+  const reader = await EventReader.listen(`${gateway.url}/mcp`, session)
+  assert.is(reader.status, 200)
+  await ended
+})
+
+test('before the server beside it ends, a hook has the clients leave; without an end all is as before', async () => {
+  const gateway = await start({ noticeMs: 50, idleMs: 150, graceMs: 400 })
+  const client = new Client(gateway.port)
+  const slow = visit(client, true, false)
+  await slow
+  const hook = fetch(`${gateway.adminUrl}/pre-stop`)
+  await eventually('it tells', async () => (await visit(client, true, false)).headers.connection === 'close')
+  assert.is(await gateway.ready(), 200, 'whoever asks for this takes nobody away from it')
+  assert.is((await hook).status, 200)
+  await eventually('it keeps connections again', async () => {
+    const other = new Client(gateway.port)
+    const { headers } = await visit(other, true, false)
+    other.close()
+    return headers.connection === 'keep-alive'
+  })
+  assert.is(await statusOf(`${(await startedWithout()).adminUrl}/pre-stop`), 404)
+  await gateway.close()
+})
+
+const others: { close(): Promise<void> }[] = []
+async function startedWithout() {
+  const other = await start()
+  others.push(other)
+  return other
+}
+test.after(async () => {
+  for (const other of others) await other.close()
+})
+
+test('times fit into the grace period, however short', () => {
+  for (const grace of [0, 1, 2, 5, 10, 20, 30, 300]) {
+    const { noticeMs, idleMs, graceMs } = drainTimes(5, grace)
+    assert.ok(noticeMs <= idleMs && idleMs <= graceMs && graceMs <= grace * 1000, String(grace))
+  }
+  assert.equal(drainTimes(5, 30), { noticeMs: 5_000, idleMs: 10_000, graceMs: 27_000 })
+  assert.is(drainTimes(0, 30).idleMs, 0)
+})
+
+test.run()

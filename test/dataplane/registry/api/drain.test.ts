@@ -1,0 +1,35 @@
+import { Agent, get } from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { serveRegistry } from '../../../../dataplane/registry/index.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { configOf, registryFile, registryFolder, server } from '../../../support/registry/registry.ts'
+
+test('a registry that ends is not ready, serves on, and tells who keeps a connection before it closes it', async () => {
+  const folder = await registryFolder()
+  await folder.write('a.json', registryFile([server('io.example/a')]))
+  await folder.configure(configOf({ a: 'a.json' }))
+  const { log } = keptLog()
+  const listeners = { listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' }
+  const { configFile, stateDirectory } = folder
+  const { url, adminUrl, close } = await serveRegistry({ ...listeners, configFile, stateDirectory, log })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const asked = (kept = agent) =>
+    new Promise<string | undefined>((resolve, reject) => {
+      get(`${url}/registry/main/v0.1/servers`, { agent: kept }, (response) => {
+        response.resume().once('end', () => resolve(response.headers.connection))
+      }).on('error', reject)
+    })
+  assert.is(await asked(), 'keep-alive')
+  const ended = close({ noticeMs: 300, idleMs: 30_000, graceMs: 60_000 })
+  assert.is((await fetch(`${adminUrl}/readyz`)).status, 503)
+  assert.is(await asked(new Agent({ keepAlive: true })), 'close')
+  await delay(400)
+  assert.is(await asked(), 'close')
+  await ended
+  agent.destroy()
+  await folder.remove()
+})
+
+test.run()

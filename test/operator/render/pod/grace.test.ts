@@ -1,0 +1,55 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { PRE_STOP } from '../../../../dataplane/server/listen/drain.ts'
+import type { LivePodTemplate } from '../../../support/operator/live-object.ts'
+import { childOf, plansOfText } from '../../../support/operator/plans.ts'
+
+interface Hooked {
+  readonly args?: readonly string[]
+  readonly lifecycle?: { readonly preStop: { readonly httpGet?: object; readonly exec?: object } }
+}
+
+function podOf(kind: string, spec: string) {
+  const plan = plansOfText(`kind: ${kind}\nmetadata: {name: w}\nspec:\n  ${spec}`).get(`${kind}/w`)
+  const { template } = childOf(plan, 'Deployment')['spec'] as { template: LivePodTemplate }
+  const { containers, initContainers = [] } = template.spec as unknown as Record<string, readonly Hooked[]>
+  return { server: containers?.[0] as Hooked, proxy: initContainers[0] as Hooked }
+}
+
+const SERVER = 'image: a:1\n  transport: streamable-http'
+const template = (text: string) => `\n  podTemplateSpec: {spec: ${text}}`
+
+test('a server ends after its proxy has had its clients leave, and the proxy hears of it by itself too', () => {
+  const { server, proxy } = podOf('MCPServer', SERVER)
+  const admin = Number(proxy.args?.[proxy.args.indexOf('--admin-listen') + 1]?.slice(1))
+  const hook = { preStop: { httpGet: { path: PRE_STOP, port: admin, scheme: 'HTTP' } } }
+  assert.equal(server.lifecycle, hook)
+  assert.equal(proxy.lifecycle, hook)
+  assert.ok(proxy.args?.includes('--pre-stop'))
+})
+
+test('a hook of the pod template takes the place of that of the server; the proxy keeps its own', () => {
+  const own = '{containers: [{name: mcp, lifecycle: {preStop: {exec: {command: [a]}}}}]}'
+  const { server, proxy } = podOf('MCPServer', SERVER + template(own))
+  assert.equal(server.lifecycle, { preStop: { exec: { command: ['a'] } } })
+  assert.ok(proxy.lifecycle?.preStop.httpGet)
+})
+
+test('a data plane outside of a server’s pod is told of the end itself, without a hook', () => {
+  const { server } = podOf('MCPRemoteProxy', 'remoteUrl: https://example.com/mcp')
+  assert.is(server.lifecycle, undefined)
+  assert.not(server.args?.includes('--pre-stop'))
+})
+
+for (const [kind, spec, which] of [
+  ['MCPServer', SERVER, 'proxy'],
+  ['MCPRemoteProxy', 'remoteUrl: https://example.com/mcp', 'server'],
+] as const)
+  test(`a ${kind} knows of another grace period`, () => {
+    const told = (text: string) => podOf(kind, spec + text)[which].args?.slice(-2)
+    assert.equal(told(template('{terminationGracePeriodSeconds: 120}')), ['--grace', '120'])
+    assert.not(told('')?.includes('--grace'))
+    assert.not(told(template('{terminationGracePeriodSeconds: 30}'))?.includes('--grace'))
+  })
+
+test.run()
