@@ -17,7 +17,7 @@ import { apiGroup } from '../options/api-group.ts'
 import { groupOption, manifestPaths } from '../options/manifest-paths.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
 import { childDiff } from './compare.ts'
-import { applied, type Contents, liveChildren, liveObjects, worldOf } from './live.ts'
+import { applied, type Contents, liveChildren, liveObjects, revisionsIn, worldOf } from './live.ts'
 
 const FAILED = 2
 /** Children tell no time. */
@@ -64,13 +64,15 @@ async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Mani
   const live = new Map((await liveObjects(api, group, namespaces)).map((object) => [idOf(object), object]))
   const given = new Map(valid.map((one) => [objectKey(one.id), applied(one, live.get(objectKey(one.id)), group)]))
   const contents: Contents = new Map()
-  const before = plansOf(await worldOf(api, [...live.values()], contents), context)
-  const after = plansOf(await worldOf(api, [...new Map([...live, ...given]).values()], contents, set), context)
+  const children = await liveChildren(api, namespaces)
+  const known = { ...context, secretRevisionOf: revisionsIn(children, group) }
+  const before = plansOf(await worldOf(api, [...live.values()], contents), known)
+  const after = plansOf(await worldOf(api, [...new Map([...live, ...given]).values()], contents, set), known)
   const isConcerned = (id: string, { plan }: PlannedObject) =>
     given.has(id) || canonicalJson(plan.children) !== canonicalJson(before.get(id)?.plan.children)
   return {
     concerned: [...after].filter(([id, planned]) => isConcerned(id, planned)).map(([, planned]) => planned),
-    children: await liveChildren(api, namespaces),
+    children,
   }
 }
 

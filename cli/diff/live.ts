@@ -5,6 +5,7 @@ import { childKinds } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
 import type { Resource } from '../../operator/cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
+import { childName } from '../../operator/render/object/names.ts'
 
 const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
@@ -29,6 +30,21 @@ export async function liveChildren(api: ApiServer, namespaces: readonly string[]
         ...(await listServed(api, resource, { namespace, labelSelector: 'app.kubernetes.io/managed-by=portico' })),
       )
   return found
+}
+
+/** By MCPServer, the revision of values of Secrets that its pods have: only the operator can tell it from the values. */
+export function revisionsIn(children: readonly KubernetesObject[], group: string) {
+  const revisions = new Map<string, string>(
+    children.flatMap(({ kind, metadata, spec }) => {
+      const { template } = (spec ?? {}) as { readonly template?: Pick<KubernetesObject, 'metadata'> }
+      const revision = template?.metadata?.annotations?.[`${group}/secret-revision`]
+      return revision === undefined ? [] : [[`${kind}/${metadata.namespace}/${metadata.name}`, revision] as const]
+    }),
+  )
+  return ({ namespace, name }: { readonly namespace: string; readonly name: string }): string | undefined => {
+    const place = `${namespace}/${childName('MCPServer', name)}`
+    return revisions.get(`Deployment/${place}`) ?? revisions.get(`StatefulSet/${place}`)
+  }
 }
 
 /** What an apply makes of a live object: what its author writes is the file's, the rest stays. */
@@ -68,19 +84,19 @@ interface Brought {
 function put(world: World, { kind, metadata, data = {} }: Content): void {
   const place = `${metadata.namespace}/${metadata.name}`
   if (kind === 'ConfigMap') world.configMaps.set(place, { data })
-  else world.secrets.set(place, { keys: new Set(Object.keys(data)), revision: metadata.resourceVersion ?? '' })
+  else world.secrets.set(place, { keys: new Map(Object.keys(data).map((key) => [key, ''])) })
 }
 
-/** Puts what an apply brings along into the world. A Secret's next version can't be known: it keeps the one it has. */
+/** Puts what an apply brings along into the world. */
 function bring(world: World, { secrets, configMaps }: Brought): void {
   for (const { namespace, name, values } of configMaps) {
     const data = Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
     world.configMaps.set(`${namespace}/${name}`, { data })
   }
-  for (const { namespace, name, values, revision } of secrets) {
+  for (const { namespace, name, values } of secrets) {
     const live = world.secrets.get(`${namespace}/${name}`)
-    const keys = new Set([...(live?.keys ?? []), ...values.keys()])
-    world.secrets.set(`${namespace}/${name}`, { keys, revision: live?.revision ?? revision })
+    const keys = new Map([...(live?.keys.keys() ?? []), ...values.keys()].map((key) => [key, '']))
+    world.secrets.set(`${namespace}/${name}`, { keys })
   }
 }
 

@@ -11,6 +11,7 @@ import {
   OPERATOR_LEASE_ROLE,
   OPERATOR_NAME,
   OPERATOR_NAMESPACE,
+  OPERATOR_REVISIONS,
   operatorName,
 } from '../../operator/render/network/admin-peers.ts'
 import { INSTALLATION, isOfInstallation } from '../../operator/render/object/installation.ts'
@@ -62,8 +63,18 @@ function scopeOf(given: Given): Scope {
   return { namespaces: given.texts('namespace'), installation }
 }
 
-const leaseIn = (namespace: string, given: Given, { installation }: Scope): Pick<ControllerOptions, 'lease'> =>
-  given.flag('leader-elect') ? { lease: { namespace, name: operatorName(installation) } } : {}
+/** Lease and Secret of the operator's own, in its namespace. */
+function ownObjects(
+  { env }: Io,
+  given: Given,
+  { installation }: Scope,
+): Pick<ControllerOptions, 'lease' | 'revisionKey'> {
+  const { POD_NAMESPACE: namespace = 'default' } = env
+  return {
+    revisionKey: { namespace: env['POD_NAMESPACE'] || OPERATOR_NAMESPACE, name: OPERATOR_REVISIONS },
+    ...(given.flag('leader-elect') && { lease: { namespace, name: operatorName(installation) } }),
+  }
+}
 
 /** The pod that this process is in; undefined on somebody's machine. Waits while the API server is away, until `io.stop`. */
 async function ownPodOf({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
@@ -223,7 +234,7 @@ one works, the others wait.`,
       readStatus: io.env['KUBERNETES_SERVICE_HOST'] ? () => readStatusByAddress : readStatusByProxy,
       log,
       ...removalIn(ownPod, { group, ...scope }, { kubeConfig, api }, () => removed.abort()),
-      ...leaseIn(ownNamespace, given, scope),
+      ...ownObjects(io, given, scope),
     })
     // What is asked beside the loop is counted with the rest.
     api.onAnswer = operator.metrics.asked

@@ -1,5 +1,5 @@
 import type { KindDeclaration } from '../../crds/define.ts'
-import { OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../render/network/admin-peers.ts'
+import { OPERATOR_LEASE_ROLE, OPERATOR_NAME, OPERATOR_REVISIONS } from '../render/network/admin-peers.ts'
 import { leaseRules, namespacesRule, operatorRules, ownRightsRule, type PolicyRule } from './rbac.ts'
 
 const NAME = OPERATOR_NAME
@@ -74,9 +74,19 @@ export const clusterRights = (kinds: readonly KindDeclaration[], installation: I
 export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
   role(installation.name, operatorRules(kinds, installation.group), installation, namespace)
 
-/** What it may do where it runs, whatever it looks after. */
-export const leaseRights = (installation: Installation) =>
-  role(OPERATOR_LEASE_ROLE, leaseRules(NAME, OPERATOR_LEASE_ROLE), installation, installation.namespace)
+/**
+ * What it may do where it runs, whatever it looks after; and a Secret of its own, which is empty, so that nobody needs the
+ * right to make one: the operator fills it.
+ */
+export const leaseRights = (installation: Installation) => [
+  { apiVersion: 'v1', kind: 'Secret', metadata: metadata(OPERATOR_REVISIONS, installation.namespace), type: 'Opaque' },
+  ...role(
+    OPERATOR_LEASE_ROLE,
+    leaseRules(NAME, OPERATOR_LEASE_ROLE, OPERATOR_REVISIONS),
+    installation,
+    installation.namespace,
+  ),
+]
 
 /** On a busy node an answer may take longer than the second that is Kubernetes' default: that is no reason to kill it. */
 const probe = (path: string, periodSeconds: number) => ({

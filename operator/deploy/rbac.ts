@@ -71,11 +71,13 @@ export const ownRightsRule = (name: string): PolicyRule => ({
  *
  * @param account name of its ServiceAccount
  * @param role name of the Role of these rules, and of its binding
+ * @param revisions name of the Secret with the key for revisions of values
  */
-export const leaseRules = (account: string, role: string): PolicyRule[] => [
+export const leaseRules = (account: string, role: string, revisions: string): PolicyRule[] => [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
   { apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['get'] },
   { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] },
+  { apiGroups: [''], resources: ['secrets'], resourceNames: [revisions], verbs: ['get', 'patch'] },
   { apiGroups: [''], resources: ['serviceaccounts'], resourceNames: [account], verbs: ['get', 'patch'] },
   {
     apiGroups: ['rbac.authorization.k8s.io'],

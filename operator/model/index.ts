@@ -19,7 +19,7 @@ interface Named {
   readonly name: string
 }
 
-type NamedSecret = Named & { readonly keys: Iterable<string>; readonly revision: string }
+type NamedSecret = Named & { readonly keys: Iterable<readonly [key: string, revision: string]> }
 type NamedConfigMap = Named & ConfigMapContent
 export type NamedObservation = Named & { readonly kind: string } & WorkloadObservation
 export type NamedSources = Named & { readonly sources: readonly SourceObservation[] }
@@ -73,8 +73,8 @@ export interface WorldContent {
 export function fillWorld(content: WorldContent, kinds?: Readonly<Record<string, KindDeclaration>>): World {
   const world = createWorld(kinds)
   for (const object of content.objects) world.objects.put(object)
-  for (const { namespace, name, keys, revision } of content.secrets ?? [])
-    world.secrets.set(`${namespace}/${name}`, { keys: new Set(keys), revision })
+  for (const { namespace, name, keys } of content.secrets ?? [])
+    world.secrets.set(`${namespace}/${name}`, { keys: new Map(keys) })
   for (const { namespace, name, data } of content.configMaps ?? [])
     world.configMaps.set(`${namespace}/${name}`, { data })
   for (const { kind, namespace, name, ...observation } of content.observations ?? [])

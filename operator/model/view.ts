@@ -36,9 +36,8 @@ export interface ObjectName {
 
 /** What the operator knows of a Secret: that it is there and which keys it has, never a value. */
 export interface SecretPresence {
-  readonly keys: ReadonlySet<string>
-  /** Changes whenever a value changes. */
-  readonly revision: string
+  /** By key, what changes whenever the value does, and tells nobody the value. */
+  readonly keys: ReadonlyMap<string, string>
 }
 
 export interface ConfigMapContent {

@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { ServerCommand } from '../reconcile/outcome/plan.ts'
+import { valueRevision } from '../render/object/canonical.ts'
 import { ManifestFeed } from './manifest-feed.ts'
 import type { StandaloneOptions } from './options.ts'
 import { PodProblem } from './pod/environment.ts'
@@ -26,6 +28,8 @@ const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${n
 
 /** Manifests as they run on one machine: the loop from files to processes and back to conditions. */
 export class Standalone {
+  /** Processes are made anew when a value in their environment changes; nobody else is to learn of it. */
+  readonly #revisionKey = randomBytes(32)
   readonly #options: StandaloneOptions
   readonly #feed: ManifestFeed
   readonly #state: StateDirectory
@@ -125,6 +129,7 @@ export class Standalone {
       observations: this.#pods.observations(),
       sources: this.#sourcePoller.sources,
       statusOf,
+      revisionOf: (place: string, value: Buffer) => valueRevision(this.#revisionKey, place, value),
     }
     const { podTemplate = 'baseline' } = this.#options
     const now = new Date().toISOString()

@@ -1,13 +1,13 @@
 import type { ClusterView, SecretPresence } from '../../model/view.ts'
 
-/** A set that holds every key. */
-class AnyKey extends Set<string> {
+/** Holds every key. */
+class AnyKey extends Map<string, string> {
   override has(): boolean {
     return true
   }
 }
 
-const anySecret: SecretPresence = { keys: new AnyKey(), revision: '' }
+const anySecret: SecretPresence = { keys: new AnyKey() }
 
 /**
  * A view in which every Secret is there: those that are not among the files are expected in the cluster, where good

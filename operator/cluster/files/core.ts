@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { at, isObject } from '../../../crds/shared/json.ts'
 import type { ObjectFinding } from './metadata.ts'
 
@@ -8,8 +7,6 @@ export interface CoreObject {
   readonly name: string
   readonly file: string
   readonly values: ReadonlyMap<string, Buffer>
-  /** Changes whenever a key or value does. */
-  readonly revision: string
 }
 
 const base64 = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
@@ -37,15 +34,6 @@ const fieldsOf: Record<string, readonly (readonly [string, Decode])[]> = {
 
 export const isCoreKind = (kind: string): kind is 'Secret' | 'ConfigMap' => Object.hasOwn(fieldsOf, kind)
 
-function revisionOf(values: ReadonlyMap<string, Buffer>): string {
-  const hash = createHash('sha256')
-  for (const key of [...values.keys()].sort()) {
-    const value = values.get(key) as Buffer
-    hash.update(`${key.length}:${key}${value.length}:`).update(value)
-  }
-  return hash.digest('hex').slice(0, 32)
-}
-
 /** Reads the values of a Secret or ConfigMap; a finding never shows a value. */
 export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<string, unknown>) {
   const findings: ObjectFinding[] = []
@@ -66,7 +54,7 @@ export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<stri
       else values.set(key, read)
     }
   }
-  return { values, revision: revisionOf(values), findings }
+  return { values, findings }
 }
 
 /** The bytes under a key, or what is wrong with it. */

@@ -21,6 +21,8 @@ interface PlanInput {
   readonly manifests: readonly Manifest[]
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
+  /** What changes with a value of a Secret; absent: nothing does, so that what is planned tells nobody a value. */
+  readonly revisionOf?: (place: string, value: Buffer) => string
   readonly observations?: readonly NamedObservation[]
   readonly sources?: readonly NamedSources[]
   /** The status of an object as it was planned before. */
@@ -49,11 +51,13 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
   const objects = manifests.map(withStatus)
   const view = createView({
     objects,
-    secrets: input.secrets.map(({ namespace, name, values, revision }) => ({
+    secrets: input.secrets.map(({ namespace, name, values }) => ({
       namespace,
       name,
-      keys: values.keys(),
-      revision,
+      keys: [...values].map(([key, value]): [string, string] => [
+        key,
+        input.revisionOf?.(`${namespace}/${name}/${key}`, value) ?? '',
+      ]),
     })),
     configMaps: input.configMaps.map(({ namespace, name, values }) => ({ namespace, name, data: textOf(values) })),
     observations: input.observations ?? [],

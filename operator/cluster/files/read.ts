@@ -156,10 +156,10 @@ class Reading {
   #takeCore(candidate: Candidate, kind: 'Secret' | 'ConfigMap'): void {
     const id = this.#identify(candidate, kind)
     if (!id) return
-    const { values, revision, findings } = readCoreObject(kind, candidate.value)
+    const { values, findings } = readCoreObject(kind, candidate.value)
     this.#add(candidate, findings, id)
     if (findings.length === 0) {
-      this.core[kind].push({ namespace: id.namespace, name: id.name, file: candidate.file, values, revision })
+      this.core[kind].push({ namespace: id.namespace, name: id.name, file: candidate.file, values })
     }
   }
 

@@ -78,6 +78,11 @@ export interface ReconcileContext {
    */
   readonly serverCommand?: (server: { readonly namespace: string; readonly name: string }) => ServerCommand | undefined
   /**
+   * The revision of the values of Secrets that the pods of an MCPServer have, for those who can't tell it from the values;
+   * undefined where it is not known. Absent: it is made of what the view knows.
+   */
+  readonly secretRevisionOf?: (server: { readonly namespace: string; readonly name: string }) => string | undefined
+  /**
    * Pods are processes of the very machine whose user wrote the manifests: what listens on its loopback address is a
    * remote server like any other. In a pod that address would be the pod's own, which nobody is let at.
    */

@@ -135,10 +135,19 @@ function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
   return isObject(own) && typeof own['image'] === 'string' ? own['image'] : image
 }
 
-/** Values of Secrets in a process's environment are read once: a changed one needs new pods. */
-function secretRevision({ spec, metadata }: MCPServer, view: ClusterView): string | undefined {
+/** Values of Secrets in a process's environment are read once: a changed one needs new pods, and nothing else of them. */
+function secretRevision(
+  { spec, metadata }: MCPServer,
+  view: ClusterView,
+  { secretRevisionOf }: ReconcileContext,
+): string | undefined {
   if (!spec.secrets?.length) return undefined
-  return hashOf(spec.secrets.map(({ name }) => [name, view.secret(metadata.namespace, name)?.revision]))
+  const revisions = spec.secrets.map(({ name, key }) => [
+    name,
+    key,
+    view.secret(metadata.namespace, name)?.keys.get(key),
+  ])
+  return secretRevisionOf?.(metadata) ?? hashOf(revisions)
 }
 
 /** All children of a server whose configuration could be assembled. */
@@ -170,7 +179,7 @@ function renderMcpServer(
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: true,
   })
-  const revision = secretRevision(object, view)
+  const revision = secretRevision(object, view, context)
   const rights = shape === 'stateful' ? attachRights(object, context.group, spec.serviceAccount) : undefined
   const children = renderChildren(
     object,

@@ -22,6 +22,9 @@ export const operatorName = (installation: string | undefined): string =>
 /** The Role for what it does in its own namespace. */
 export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 
+/** The Secret with the key by which it tells whether values of Secrets have changed, in its namespace. */
+export const OPERATOR_REVISIONS = `${OPERATOR_NAME}-revisions`
+
 /** Service and Secret of the operator's admission webhook, in its namespace. */
 export const ADMISSION_NAME = `${OPERATOR_NAME}-admission`
 /** The ValidatingWebhookConfiguration and the ClusterRole for it: of the whole cluster, so the namespace is in the name. */

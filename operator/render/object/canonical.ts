@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 
 /** JSON with the keys of every object in order of their code units and without `undefined`: one text per value. */
 export function canonicalJson(value: unknown): string {
@@ -33,3 +33,10 @@ export const sha256 = (text: string): string => `sha256:${createHash('sha256').u
 
 /** The hash that stands for a value, whatever the order of its keys: `sha256:` over its canonical JSON. */
 export const hashOf = (value: unknown): string => sha256(canonicalJson(value))
+
+/**
+ * What changes with a value, and tells nothing of it to whoever lacks the key: HMAC-SHA256 (RFC 2104), cut to 128 bits.
+ * The same value in another place has another one.
+ */
+export const valueRevision = (key: Buffer, place: string, value: string | Buffer): string =>
+  createHmac('sha256', key).update(`${place}\0`).update(value).digest('base64url').slice(0, 22)

@@ -20,6 +20,7 @@ import { EventRecorder } from '../report/event-recorder.ts'
 import { Rollouts } from '../report/rollouts.ts'
 import type { Contents } from '../watch/current-contents.ts'
 import { NAMESPACES, Namespaces } from '../watch/namespaces.ts'
+import { revisionKeyIn } from '../watch/revision-key.ts'
 import { watchContents } from '../watch/watch-contents.ts'
 import { Watches, type WatchSettings } from '../watch/watches.ts'
 import { DueKeys } from './due-keys.ts'
@@ -37,6 +38,8 @@ export interface PartsSettings {
   readonly log: Logger
   readonly watchSettings?: WatchSettings
   readonly backoff?: Backoff
+  /** The Secret with the key by which changes of Secrets' values are told; absent: any change of one counts. */
+  readonly revisionKey?: { readonly namespace: string; readonly name: string }
   /** How the status of a pod's data plane is read. */
   readonly readStatus: (api: ApiServer) => ReadPodStatus
 }
@@ -91,6 +94,9 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
     api,
     world,
     watches,
+    revisionKey: settings.revisionKey
+      ? revisionKeyIn({ api, place: settings.revisionKey, log })
+      : () => Promise.resolve(undefined),
     isWanted: (dependency) => reconciler.graph.has(dependency),
     onChange: (dependency) => due.contentChanged(dependency),
   })

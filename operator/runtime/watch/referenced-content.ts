@@ -15,7 +15,7 @@ interface ContentOptions<T> {
   /** Where the view reads; keys are `namespace/name`. */
   readonly into: Map<string, T>
   /** What is kept of a content. */
-  readonly project: (object: ContentObject) => T
+  readonly project: (object: ContentObject) => T | Promise<T>
   /** Whether some object's last reconcile has read this one. */
   readonly isWanted: (namespace: string, name: string) => boolean
   /** Hears when what the view says about one has become outdated. */
@@ -64,8 +64,9 @@ export class ReferencedContent<T> {
     const version = this.#versions.get(key)
     try {
       const object = await this.#options.api.get<ContentObject>(this.#options.resource, namespace, name)
+      const projected = await this.#options.project(object)
       // One that the watch doesn't show may be gone by now, and nobody would say so: it counts once it is shown.
-      if (this.#versions.has(key)) this.#options.into.set(key, this.#options.project(object))
+      if (this.#versions.has(key)) this.#options.into.set(key, projected)
       else this.#options.into.delete(key)
     } catch (error) {
       if (!isNotFound(error)) throw error

@@ -1,14 +1,17 @@
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
-import type { World } from '../../model/index.ts'
+import type { SecretPresence, World } from '../../model/index.ts'
+import { valueRevision } from '../../render/object/canonical.ts'
 import type { Contents } from './current-contents.ts'
 import { type Dependency, onObject } from './dependencies.ts'
 import { type ContentObject, ReferencedContent } from './referenced-content.ts'
+import type { ReadRevisionKey } from './revision-key.ts'
 import type { Watches } from './watches.ts'
 
 interface ContentsOptions {
   readonly api: ApiServer
   readonly world: World
   readonly watches: Watches
+  readonly revisionKey: ReadRevisionKey
   readonly isWanted: (dependency: Dependency) => boolean
   readonly onChange: (dependency: Dependency) => void
 }
@@ -16,11 +19,13 @@ interface ContentsOptions {
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
 
-/** Of a Secret nothing is kept but its keys and its version. */
-const presenceOf = ({ data = {}, metadata }: ContentObject) => ({
-  keys: new Set(Object.keys(data)),
-  revision: metadata.resourceVersion ?? '',
-})
+/** Of a Secret nothing is kept but its keys, each with what changes with its value: without a key for that, its version. */
+function presenceOf({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
+  const { namespace, name, resourceVersion = '' } = metadata
+  const revisionOf = (field: string, value: string) =>
+    key ? valueRevision(key, `${namespace}/${name}/${field}`, value) : resourceVersion
+  return { keys: new Map(Object.entries(data).map(([field, value]) => [field, revisionOf(field, value)])) }
+}
 
 /** Adds the metadata watches of Secrets and ConfigMaps; gives, by kind, what reads the referenced ones. */
 export function watchContents(options: ContentsOptions): Contents {
@@ -34,7 +39,7 @@ export function watchContents(options: ContentsOptions): Contents {
     ...shared('Secret'),
     resource: SECRETS,
     into: world.secrets,
-    project: presenceOf,
+    project: async (object) => presenceOf(object, await options.revisionKey()),
   })
   const configMaps = new ReferencedContent({
     ...shared('ConfigMap'),

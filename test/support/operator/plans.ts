@@ -50,8 +50,7 @@ export function worldContent(text: string): Required<WorldContent> {
       .map((document) => defaulted({ ...document, metadata: { namespace: 'default', ...document.metadata } })),
     secrets: of('Secret').map((secret) => ({
       ...named(secret),
-      keys: Object.keys(secret.stringData ?? {}),
-      revision: digest(secret.stringData),
+      keys: Object.entries(secret.stringData ?? {}).map(([key, value]): [string, string] => [key, digest(value)]),
     })),
     configMaps: of('ConfigMap').map((configMap) => ({ ...named(configMap), data: configMap.data ?? {} })),
     observations: of('Observation').map((document) => ({

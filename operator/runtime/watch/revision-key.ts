@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+
+const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
+const BYTES = 32
+/** Several replicas may fill the Secret at the same time: the first has its way. */
+const TRIES = 5
+
+interface KeyOptions {
+  readonly api: ApiServer
+  /** The Secret that holds the key. */
+  readonly place: { readonly namespace: string; readonly name: string }
+  readonly log: Logger
+}
+
+/** Reads the key by which revisions of values are made; undefined where it can't be had. */
+export type ReadRevisionKey = () => Promise<Buffer | undefined>
+
+/**
+ * Makes the function that reads the key of an installation, once; one that fails is called again. The key is in a Secret
+ * that is installed empty and filled by the first who needs it, so that revisions stay the same when the operator restarts.
+ */
+export function revisionKeyIn(options: KeyOptions): ReadRevisionKey {
+  let reading: Promise<Buffer | undefined> | undefined
+  return () => {
+    reading ??= readKey(options).catch((error) => {
+      reading = undefined
+      throw error
+    })
+    return reading
+  }
+}
+
+const has = (error: unknown, ...statuses: readonly number[]): boolean =>
+  error instanceof ApiError && statuses.includes(error.status)
+
+async function readKey({ api, place: { namespace, name }, log }: KeyOptions): Promise<Buffer | undefined> {
+  try {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { data, metadata } = await api.get<KubernetesObject & { readonly data?: { readonly key?: string } }>(
+        SECRETS,
+        namespace,
+        name,
+      )
+      const key = Buffer.from(data?.key ?? '', 'base64')
+      if (key.length >= BYTES) return key
+      await fill(api, { ...metadata, namespace })
+    }
+    throw new Error(`Secret ${namespace}/${name} is changed again and again`)
+  } catch (error) {
+    if (!has(error, 403, 404)) throw error
+    log.warn(
+      { secret: `${namespace}/${name}`, error: String(error) },
+      'pods are rolled for every change of the Secrets that they use: the key to tell changes of values is missing',
+    )
+    return undefined
+  }
+}
+
+async function fill(api: ApiServer, { namespace, name, resourceVersion }: KubernetesObject['metadata']): Promise<void> {
+  const data = { key: randomBytes(BYTES).toString('base64') }
+  try {
+    await api.mergePatch(SECRETS, namespace ?? '', name, { metadata: { resourceVersion }, data })
+  } catch (error) {
+    if (!has(error, 409)) throw error
+  }
+}

@@ -1,0 +1,79 @@
+/** Pods roll for the values that they use: never for a Secret's metadata or other keys, nor for a restart of the operator. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually, SYSTEM } from '../support/operator-process.ts'
+
+const cluster = newCluster()
+const { apply, kubectl } = cluster
+
+const NAMES = ['one', 'two'] as const
+const REVISION = 'portico.dev/secret-revision'
+
+const server = (name: string) =>
+  manifest('MCPServer', name, {
+    image: 'server:1',
+    transport: 'streamable-http',
+    secrets: [{ name: 'shared', key: name, targetEnvName: 'TOKEN' }],
+  })
+const secret = (values: object, metadata: object = {}) =>
+  apply({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'shared', namespace: 'default', ...metadata },
+    stringData: values,
+  })
+
+interface Rollout {
+  readonly generation: number
+  readonly revision: string
+}
+function rolloutOf(name: string): Rollout {
+  const { metadata, spec } = cluster.read('Deployment', `${name}-mcp`)
+  return { generation: metadata.generation, revision: spec.template.metadata.annotations[REVISION] ?? '' }
+}
+/** Waits until a server has been rolled, and tells what it has become. */
+const rolled = (name: string, { revision }: Rollout) =>
+  eventually(() => {
+    const now = rolloutOf(name)
+    return now.revision !== revision && now
+  }, `${name} is rolled`)
+
+test.before(() => cluster.start())
+test.after(() => cluster.stop())
+
+test('only the servers that use a value are rolled when it changes', async () => {
+  secret({ one: 'a', two: 'b', other: 'c' })
+  apply(...NAMES.map(server))
+  const [one, two] = await eventually(() => {
+    const found = NAMES.map(rolloutOf) as [Rollout, Rollout]
+    return found.every(({ revision }) => revision !== '') && found
+  }, 'both run')
+  secret({ one: 'a', two: 'b', other: 'd' }, { labels: { team: 'x' }, annotations: { 'example.com/note': '1' } })
+  secret({ one: 'a', two: 'b', more: 'e' })
+  secret({ one: 'changed', two: 'b' })
+  assert.is((await rolled('one', one)).generation, one.generation + 1, 'for the value alone')
+  assert.equal(rolloutOf('two'), two)
+})
+
+test('a restart rolls nothing, whatever has become of the metadata meanwhile', async () => {
+  const [one, two] = NAMES.map(rolloutOf) as [Rollout, Rollout]
+  await cluster.operator.stop()
+  kubectl(['annotate', 'secret', 'shared', 'example.com/note=while-it-was-down'])
+  await cluster.startOperator()
+  secret({ one: 'changed', two: 'again' })
+  assert.is((await rolled('two', two)).generation, two.generation + 1, 'for the value alone')
+  assert.equal(rolloutOf('one'), one)
+})
+
+test('the key for that is the operator’s own, and makes another thing of the same value elsewhere', async () => {
+  const { data } = cluster.read('Secret', 'portico-operator-revisions', SYSTEM)
+  assert.is(Buffer.from(data['key'] ?? '', 'base64').length, 32)
+  secret({ one: 'same', two: 'same' })
+  const before = rolloutOf('two')
+  await rolled('two', before)
+  assert.is.not(rolloutOf('one').revision, rolloutOf('two').revision)
+})
+
+test.run()
