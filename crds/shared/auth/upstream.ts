@@ -95,7 +95,12 @@ const oauth2Config = (readBy: Reader) =>
       clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
       dcrConfig: Type.Optional(dcrConfig(readBy)),
       scopes: scopes(readBy),
-      redirectUri: Type.Optional(url(readBy, 'Callback; when left out `{issuer}/oauth/callback`, or with several `oauth2` providers `{issuer}/oauth/callback/{name}`.')),
+      redirectUri: Type.Optional(
+        url(
+          readBy,
+          'Callback; when left out `{issuer}/oauth/callback`, or with several `oauth2` providers `{issuer}/oauth/callback/{name}`.',
+        ),
+      ),
       userInfo: Type.Optional(userInfo(readBy, 'How the user is found out.')),
       tokenResponseMapping: Type.Optional(
         object('Where a nested token response holds what (dot notation).', {

@@ -18,6 +18,7 @@ interface GatewayWorkload extends Workload {
 
 interface GatewayPods {
   readonly service: ChildrenOptions['service']
+  readonly gateways?: ChildrenOptions['gateways']
   /** Takes what is found wrong while rendering. */
   readonly problems: Problems
 }
@@ -29,7 +30,7 @@ const VECTORS_VOLUME = { name: STATE_VOLUME, emptyDir: { sizeLimit: '256Mi' } }
 export function renderGatewayPods(
   object: GatewayWorkload,
   assembly: Assembly,
-  { service, problems }: GatewayPods,
+  { service, gateways, problems }: GatewayPods,
   context: ReconcileContext,
 ): Rendered {
   const { spec } = object
@@ -56,6 +57,7 @@ export function renderGatewayPods(
       pod: { containers: [container], volumes: [...mounts.volumes(), ...(keepsVectors ? [VECTORS_VOLUME] : [])] },
       shape: 'rolling',
       replicas: spec.replicas,
+      gateways,
     },
     problems,
     context,

@@ -3,7 +3,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import type { Outbound } from '../../render/network/egress.ts'
 import { renderHttpRoute } from '../../render/network/http-route.ts'
 import type { Listeners } from '../../render/network/listeners.ts'
-import { peerProblems } from '../../render/network/network-peers.ts'
+import { type NetworkPeers, peerProblems } from '../../render/network/network-peers.ts'
 import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
 import { renderService, type ServiceOptions } from '../../render/network/service.ts'
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
@@ -31,6 +31,8 @@ export interface ChildrenOptions {
   readonly replicas: number | undefined
   /** What the pods may reach; absent: anything. */
   readonly outbound?: Outbound | undefined
+  /** Gateways whose pods alone may reach the public port, beside whom the settings name; absent: everybody. */
+  readonly gateways?: NetworkPeers | undefined
   /** The account that the pods run as, and what it is granted. */
   readonly rights?: PodRights | undefined
 }
@@ -136,7 +138,9 @@ export function renderChildren(
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
   for (const problem of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
-  const traffic = { isShut: enabled, admin: adminPeers, public: ingressFrom, outbound: options.outbound }
+  const { outbound, gateways } = options
+  const callers = gateways && [...gateways, ...(ingressFrom ?? [])]
+  const traffic = { isShut: enabled, admin: adminPeers, public: callers ?? ingressFrom, outbound }
   const policy = renderNetworkPolicy(workload, group, listeners, traffic)
   const budget = renderDisruptionBudget(workload, group, settings.disruption, options.replicas)
   const { httpRoute } = settings

@@ -11,6 +11,7 @@ import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
+import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
@@ -60,6 +61,7 @@ export function reconcileMcpRemoteProxy(
   const problems = startProblems()
   const resolver = startResolver(view, object.metadata.namespace, problems)
   const assembly = assembleMcpRemoteProxy(object, resolver, context)
+  const gateways = gatewayPeers(object, view)
   return planWorkload({
     object,
     view,
@@ -67,7 +69,7 @@ export function reconcileMcpRemoteProxy(
     problems,
     render: () => {
       const service = { port: object.spec.proxyPort, portName: 'mcp' as const }
-      return renderGatewayPods(object, assembly, { service, problems }, context)
+      return renderGatewayPods(object, assembly, { service, gateways, problems }, context)
     },
     replicas: object.spec.replicas,
     extra: (conditions) => {
@@ -75,6 +77,7 @@ export function reconcileMcpRemoteProxy(
       warnOfSessions(object.spec, conditions)
       warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
+      warnOfOpenToAll(assembly.config, { settings: object.spec, gateways }, context, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
   })

@@ -30,6 +30,7 @@ import { checkSupported } from '../outcome/supported.ts'
 import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
+import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
@@ -197,6 +198,7 @@ function renderMcpServer(
       shape,
       rights,
       outbound: assembly.outbound,
+      gateways: gatewayPeers(object, view),
       replicas: shape === 'stateful' ? Math.min(1, replicasOf(spec) ?? 1) : replicasOf(spec),
     },
     problems,
@@ -224,6 +226,9 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfRateLimits(limitedOf(object, replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
+      const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
+      const served = { settings: object.spec, gateways: gatewayPeers(object, view), secrets }
+      warnOfOpenToAll(assembly.config, served, context, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
     status: { imagePinned: isPinned(imageOf(object.spec)) },

@@ -21,6 +21,7 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressesOf, endpointOf } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
+import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import type { Assembly } from '../rendering/proxy.ts'
 import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
@@ -262,6 +263,7 @@ export function reconcileVirtualMcpServer(
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
       reportCompositeTools(assembly.compositeTools, assembly.config, conditions)
+      warnOfOpenToAll(assembly.config, { settings: spec }, context, conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)

@@ -1,0 +1,61 @@
+import { mcpGroup, virtualMcpServer } from '../../../crds/index.ts'
+import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { ClusterView } from '../../model/view.ts'
+import type { NetworkPeers } from '../../render/network/network-peers.ts'
+import { selectorOf } from '../../render/object/names.ts'
+import type { PodSettings } from '../../render/pod/pod-settings.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import type { ReconcileContext } from '../outcome/plan.ts'
+
+interface MemberObject {
+  readonly metadata: { readonly namespace: string }
+  readonly spec: { readonly groupRef?: { readonly name: string }; readonly oidcConfigRef?: object }
+}
+
+/**
+ * Pods of the gateways that a member of a group is reached through. Undefined where others reach it as well: it asks its
+ * callers itself, is in no group, or no gateway of its group asks callers who they are.
+ */
+export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
+  const { groupRef, oidcConfigRef } = spec
+  if (groupRef === undefined || oidcConfigRef !== undefined) return undefined
+  const { namespace } = metadata
+  const gateways = view
+    .referrers(mcpGroup, namespace, groupRef.name)
+    .flatMap(({ kind, name }) => (kind === 'VirtualMCPServer' && view.get(virtualMcpServer, namespace, name)) || [])
+  if (gateways.every((gateway) => gateway.spec.incomingAuth.type === 'anonymous')) return undefined
+  return gateways.map((gateway) => ({ podSelector: { matchLabels: selectorOf(gateway) } }))
+}
+
+interface ServedTo {
+  readonly settings: Pick<PodSettings, 'networkPolicy'>
+  /** As `gatewayPeers` gives them. */
+  readonly gateways?: NetworkPeers | undefined
+  /** Names of Secrets that the server behind a proxy has. */
+  readonly secrets?: readonly string[]
+}
+
+const sendsCredential = ({ headerFiles = [], credential }: BackendConfig) =>
+  headerFiles.length > 0 || (credential !== undefined && credential.type !== 'forwarded')
+
+/** `OpenToAll`: who can open a connection can use a credential that is not theirs. */
+export function warnOfOpenToAll(
+  { incomingAuth, backends }: GatewayConfig,
+  { settings: { networkPolicy }, gateways, secrets = [] }: ServedTo,
+  context: ReconcileContext,
+  conditions: Conditions,
+): void {
+  // On somebody's own machine the listeners are on loopback.
+  if (incomingAuth.type !== 'anonymous' || context.isOwnMachine) return
+  const { enabled = true, ingressFrom } = networkPolicy ?? {}
+  if (enabled && (ingressFrom ?? gateways) !== undefined) return
+  const sent = backends.filter(sendsCredential).map(({ name }) => JSON.stringify(name))
+  if (sent.length === 0 && secrets.length === 0) return
+  const used = [
+    ...(sent.length > 0 ? [`what is sent to ${sent.join(', ')}`] : []),
+    ...(secrets.length > 0 ? [`Secrets ${secrets.map((name) => JSON.stringify(name)).join(', ')}`] : []),
+  ]
+  const remedy = 'let callers say who they are, or name who may reach it in networkPolicy.ingressFrom'
+  const message = `every pod of the cluster can call this without a token, with credentials of its own (${used.join('; ')}): ${remedy}`
+  conditions.set('ExposureWarning', 'True', 'OpenToAll', message)
+}

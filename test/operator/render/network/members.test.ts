@@ -1,0 +1,113 @@
+/** Who may reach a member of a group that a gateway serves, and whose credentials anybody may use. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { childOf, condition, plansOfText } from '../../../support/operator/plans.ts'
+
+const AROUND = `
+kind: Secret
+metadata: {name: keys}
+stringData: {key: k}
+---
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: MCPGroup
+metadata: {name: others}
+---
+kind: MCPOIDCConfig
+metadata: {name: idp}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: key}
+spec: {type: headerInjection, headerInjection: {headerName: X-Key, valueSecretRef: {name: keys, key: key}}}
+---
+`
+
+const gateway = (name: string, incomingAuth: string, group = 'tools') => `
+kind: VirtualMCPServer
+metadata: {name: ${name}}
+spec: {groupRef: {name: ${group}}, incomingAuth: ${incomingAuth}}
+---
+`
+const OIDC = '{type: oidc, oidcConfigRef: {name: idp, audience: gw}}'
+const server = (more = '') => `
+kind: MCPServer
+metadata: {name: it}
+spec: {image: "a:1", transport: streamable-http${more}}
+`
+const proxy = (more = '') => `
+kind: MCPRemoteProxy
+metadata: {name: it}
+spec: {remoteUrl: "https://example.com/mcp"${more}}
+`
+const IN_GROUP = ', groupRef: {name: tools}'
+const pods = (name: string) => ({
+  podSelector: { matchLabels: { 'app.kubernetes.io/instance': name, 'app.kubernetes.io/name': 'virtualmcpserver' } },
+})
+
+const plansOf = (text: string) => plansOfText(`${AROUND}${text}`)
+
+/** Who may reach the public port; undefined: everybody. */
+function callers(text: string, kind = 'MCPServer'): unknown {
+  const policy = childOf(plansOf(text).get(`${kind}/it`), 'NetworkPolicy') as unknown as {
+    readonly spec: { readonly ingress: readonly { readonly from?: unknown }[] }
+  }
+  return policy.spec.ingress[0]?.from
+}
+
+test('a member that knows no callers is for the gateways of its group, where one of them asks who calls', () => {
+  const gateways = gateway('gw', OIDC)
+  assert.equal(callers(gateways + server(IN_GROUP)), [pods('gw')])
+  assert.equal(callers(gateways + proxy(IN_GROUP), 'MCPRemoteProxy'), [pods('gw')])
+  assert.equal(
+    callers(gateways + server(`${IN_GROUP}, transport: stdio`).replace('transport: streamable-http, ', '')),
+    [pods('gw')],
+  )
+  assert.equal(callers(gateways + gateway('open', '{type: anonymous}') + server(IN_GROUP)), [pods('gw'), pods('open')])
+  const peers = ', networkPolicy: {ingressFrom: [{podSelector: {}}]}'
+  assert.equal(callers(gateways + server(IN_GROUP + peers)), [pods('gw'), { podSelector: {} }])
+})
+
+test('others are as open as before', () => {
+  const gateways = gateway('gw', OIDC)
+  for (const [what, text] of Object.entries({
+    'no group': gateways + server(),
+    'another group': gateways + server(', groupRef: {name: others}'),
+    'no gateway': server(IN_GROUP),
+    'a gateway that asks nobody': gateway('gw', '{type: anonymous}') + server(IN_GROUP),
+    'callers of its own': gateways + server(`${IN_GROUP}, oidcConfigRef: {name: idp, audience: it}`),
+  }))
+    assert.is(callers(text), undefined, what)
+})
+
+const openToAll = (text: string, kind: string, name = 'it') =>
+  condition(plansOf(text).get(`${kind}/${name}`), 'ExposureWarning')
+
+test('a credential that every pod may use is told', () => {
+  const key = ', externalAuthConfigRef: {name: key}'
+  const told = openToAll(proxy(key), 'MCPRemoteProxy')
+  assert.match(told ?? '', /^True OpenToAll: every pod of the cluster can call this without a token.*sent to "it"/)
+  const secrets = ', secrets: [{name: keys, key: key, targetEnvName: KEY}]'
+  assert.match(openToAll(server(secrets), 'MCPServer') ?? '', /Secrets "keys"/)
+  assert.ok(openToAll(server(key), 'MCPServer'))
+  const inGroup = proxy(key + IN_GROUP)
+  assert.ok(openToAll(gateway('gw', '{type: anonymous}') + inGroup, 'MCPRemoteProxy'))
+  assert.ok(openToAll(`${gateway('gw', '{type: anonymous}')}${server(key + IN_GROUP)}`, 'VirtualMCPServer', 'gw'))
+  const unshut = proxy(`${key}${IN_GROUP}, networkPolicy: {enabled: false}`)
+  assert.ok(openToAll(gateway('gw', OIDC) + unshut, 'MCPRemoteProxy'), 'without a policy nobody is kept out')
+})
+
+test('nothing is told where others are kept out, or nothing can be used', () => {
+  const key = ', externalAuthConfigRef: {name: key}'
+  for (const [what, text] of Object.entries({
+    'no credential': proxy(),
+    'callers of its own': proxy(`${key}, oidcConfigRef: {name: idp, audience: it}`),
+    'named peers': proxy(`${key}, networkPolicy: {ingressFrom: [{podSelector: {}}]}`),
+    'behind a gateway that asks': gateway('gw', OIDC) + proxy(key + IN_GROUP),
+  }))
+    assert.is(openToAll(text, 'MCPRemoteProxy'), undefined, what)
+  assert.is(openToAll(gateway('gw', OIDC) + server(key + IN_GROUP), 'VirtualMCPServer', 'gw'), undefined)
+})
+
+test.run()
