@@ -3,6 +3,7 @@ import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import { SOURCE_KINDS, type SourceConfig } from '../registry/source.ts'
 import { duplicates } from './duplicates.ts'
+import { apiServerProblem } from './token-path.ts'
 import { urlFindings } from './url.ts'
 
 const SMALLEST_INTERVAL_MS = 1000
@@ -25,10 +26,16 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
     ...(file === undefined ? [] : fileFindings(file, `${at}/file`)),
     ...(kubernetes?.apiServer === undefined
       ? []
-      : urlFindings(kubernetes.apiServer.url, `${at}/kubernetes/apiServer/url`)),
+      : apiServerFindings(kubernetes.apiServer.url, `${at}/kubernetes/apiServer/url`)),
     ...globFindings(filter?.names?.include, `${at}/filter/names/include`),
     ...globFindings(filter?.names?.exclude, `${at}/filter/names/exclude`),
   ]
+}
+
+/** The token of a pod goes to the API server of its cluster and nowhere else. */
+function apiServerFindings(url: string, pointer: string): readonly Finding[] {
+  const message = apiServerProblem(url)
+  return [...urlFindings(url, pointer), ...(message === undefined ? [] : [{ pointer, message }])]
 }
 
 /** Names of headers are compared without case (RFC 9110, section 5.1). */

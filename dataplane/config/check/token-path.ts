@@ -18,6 +18,13 @@ const API_SERVERS: ReadonlySet<string> = new Set([API_SERVER, `${API_SERVER}.clu
 /** Whether a URL leads to the cluster's own API server by one of its two full names, over https on its usual port. */
 export const isApiServer = (url: URL): boolean => API_SERVERS.has(url.origin)
 
+/** Why the pod's token is not sent to a URL; undefined where that is the cluster's own API server, or one on this machine. */
+export function apiServerProblem(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (url === null || isApiServer(url) || isLoopback(url)) return undefined
+  return `must be the cluster’s own, ${[...API_SERVERS].join(' or ')}`
+}
+
 /** Whether a path is one of a file below the folder for tokens, in the one form that has no other reading. */
 export const isMountedToken = (path: string): boolean =>
   path.startsWith(`${JWKS_TOKENS}/`) && posix.normalize(path) === path && !path.endsWith('/') && !path.includes('\0')
@@ -61,8 +68,8 @@ function checkIntrospection({ issuer, introspection }: Settings, find: Find): vo
 
 function checkCluster({ cluster, jwksUrl }: Settings, find: Find): void {
   const server = cluster && URL.parse(cluster.apiServer ?? API_SERVER)
-  if (server && !isApiServer(server) && !isLoopback(server))
-    find('cluster/apiServer', `must be the cluster’s own, ${[...API_SERVERS].join(' or ')}`)
+  const problem = server && apiServerProblem(server.href)
+  if (problem) find('cluster/apiServer', problem)
   if (server && jwksUrl !== undefined && URL.parse(jwksUrl)?.origin !== server.origin)
     find('jwksUrl', 'must be at cluster/apiServer: the token for it goes nowhere else')
 }

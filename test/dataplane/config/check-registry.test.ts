@@ -9,6 +9,10 @@ const good: RegistryConfig = {
   auth: { mode: 'anonymous' },
 }
 const [source] = good.sources as [RegistryConfig['sources'][number]]
+const inCluster = (url: string) => ({
+  name: 'files',
+  kubernetes: { namespaces: ['a'], apiServer: { url, tokenFile: '/run/token', caFile: '/run/ca.crt' } },
+})
 const [registry] = good.registries as [RegistryConfig['registries'][number]]
 
 for (const [what, change, pointers] of [
@@ -37,6 +41,24 @@ for (const [what, change, pointers] of [
     },
     ['/sources/0/api/headers/1/name'],
   ],
+  ...(
+    [
+      'https://kubernetes.default.svc',
+      'https://kubernetes.default.svc.cluster.local',
+      'https://127.0.0.1:6443',
+    ] as const
+  ).map((url) => [`the API server ${url}`, { sources: [inCluster(url)] }, []] as const),
+  ...(
+    [
+      'https://evil.example',
+      'https://kubernetes.default.svc.evil.example',
+      'http://kubernetes.default.svc',
+      'https://kubernetes.default.svc:8443',
+      'https://10.0.0.1',
+    ] as const
+  ).map(
+    (url) => [`the token for ${url}`, { sources: [inCluster(url)] }, ['/sources/0/kubernetes/apiServer/url']] as const,
+  ),
   ['two registries of a name', { registries: [registry, registry] }, ['/registries/1/name']],
   ['a source that isn’t there', { registries: [{ name: 'a', sources: ['files', 'no'] }] }, ['/registries/0/sources/1']],
   ['a source twice', { registries: [{ name: 'a', sources: ['files', 'files'] }] }, ['/registries/0/sources/1']],

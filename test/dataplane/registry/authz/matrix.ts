@@ -511,7 +511,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
         {
           kubernetes: {
             namespaces: ['a'],
-            apiServer: { url: 'https://10.0.0.1', tokenFile: '/run/t', caFile: '/run/c' },
+            apiServer: { url: 'https://kubernetes.default.svc', tokenFile: '/run/t', caFile: '/run/c' },
           },
         },
         '/kubernetes/apiServer',
