@@ -7,7 +7,7 @@ import { serviceName } from '../../operator/render/object/names.ts'
 import type { Given, Io, Option } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 import { withForwarded } from './forward.ts'
-import { podOf } from './workload.ts'
+import { podOf } from './pods.ts'
 
 /** The options that say who calls. */
 export const callerOptions = {

@@ -6,8 +6,9 @@ import { printExplanation, questionOf, questionOptions } from '../explain.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { boundedText } from './endpoint.ts'
 import { withForwarded } from './forward.ts'
+import { podOf } from './pods.ts'
 import { printable } from './tree.ts'
-import { givenWorkload, podOf, WORKLOAD } from './workload.ts'
+import { givenWorkload, WORKLOAD } from './workload.ts'
 
 /** Every text in a value of any shape, fit for a terminal. */
 function harmless(value: unknown): unknown {

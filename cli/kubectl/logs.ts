@@ -1,8 +1,9 @@
 import { dataPlaneContainerName } from '../../operator/render/object/names.ts'
 import type { Command } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
+import { selectorText } from './pods.ts'
 import { exitOf, startKubectl } from './program.ts'
-import { givenWorkload, selectorText, WORKLOAD } from './workload.ts'
+import { givenWorkload, WORKLOAD } from './workload.ts'
 
 export const command: Command = {
   name: 'logs',

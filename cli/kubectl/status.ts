@@ -7,8 +7,9 @@ import { readStatusAt } from '../../operator/runtime/pods/read-pod-status.ts'
 import type { Command, Io } from '../command.ts'
 import { type Cluster, clusterOptions, inCluster } from './cluster.ts'
 import { withForwarded } from './forward.ts'
+import { runningPod } from './pods.ts'
 import { type Branch, treeText } from './tree.ts'
-import { givenWorkload, runningPod } from './workload.ts'
+import { givenWorkload } from './workload.ts'
 
 /** Conditions that are good when they are True; the others tell of trouble then. */
 const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed)$/

@@ -1,10 +1,6 @@
 import { type KindName, kinds, VERSION } from '../../crds/index.ts'
 import { isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
-import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
-import { selectorOf } from '../../operator/render/object/names.ts'
-import type { Pod } from '../../operator/runtime/pods/observation.ts'
-import { isPollable, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
 import { type Given, UsageError } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -22,12 +18,6 @@ function kindsNamed(word: string): typeof withPods {
   if (found.length > 0) return found
   throw new UsageError(`${word}: is no kind with pods; there are ${withPods.map(({ kind }) => kind).join(', ')}`)
 }
-
-/** Label selector of a workload's pods. */
-export const selectorText = ({ kind, metadata: { name, namespace = '' } }: KubernetesObject): string =>
-  Object.entries(selectorOf({ kind, metadata: { name, namespace } }))
-    .map(([label, value]) => `${label}=${value}`)
-    .join(',')
 
 /** The workload that the one argument of a command names. Throws an Error where there is none, or are several. */
 export async function givenWorkload({ positionals }: Given, cluster: Cluster): Promise<KubernetesObject> {
@@ -47,21 +37,4 @@ export async function givenWorkload({ positionals }: Given, cluster: Cluster): P
     throw new UsageError(`${name}: say which: ${found.map(({ kind }) => `${kind}/${name}`).join(' or ')}`)
   if (found[0] === undefined) throw new Error(`no workload ${text} in namespace ${cluster.namespace}`)
   return found[0]
-}
-
-/** A pod of the workload whose data plane can be asked; undefined where none runs. */
-export async function runningPod({ api }: Cluster, workload: KubernetesObject): Promise<Pod | undefined> {
-  const { namespace } = workload.metadata
-  const pods = await listAll(api, PODS, { namespace, labelSelector: selectorText(workload) })
-  const isReady = ({ status }: Pod) =>
-    status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
-  const running = (pods as Pod[]).filter(isPollable)
-  return running.find(isReady) ?? running[0]
-}
-
-/** The same, for commands that need one. */
-export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
-  const pod = await runningPod(cluster, workload)
-  if (pod === undefined) throw new Error(`no pod of ${workload.kind} ${workload.metadata.name} runs`)
-  return pod
 }

@@ -1,0 +1,51 @@
+import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
+import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { childName, selectorOf } from '../../operator/render/object/names.ts'
+import type { Pod } from '../../operator/runtime/pods/observation.ts'
+import { isPollable, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
+import type { Cluster } from './cluster.ts'
+
+const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets', kind: 'ReplicaSet' }
+
+/** Label selector of a workload's pods. */
+export const selectorText = ({ kind, metadata: { name, namespace = '' } }: KubernetesObject): string =>
+  Object.entries(selectorOf({ kind, metadata: { name, namespace } }))
+    .map(([label, value]) => `${label}=${value}`)
+    .join(',')
+
+/** Of some objects those that one of the owners controls. */
+const controlledBy = <T extends KubernetesObject>(objects: readonly T[], owners: readonly KubernetesObject[]): T[] => {
+  const uids = new Set(owners.flatMap(({ metadata }) => metadata.uid ?? []))
+  return objects.filter(({ metadata }) =>
+    metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uids.has(uid)),
+  )
+}
+
+/**
+ * A pod of the workload whose data plane can be asked; undefined where none runs. It is one that the workload owns through
+ * its Deployment or StatefulSet: everybody who may create a pod may give it our labels, and would be sent the caller's token.
+ */
+export async function runningPod({ api }: Cluster, workload: KubernetesObject): Promise<Pod | undefined> {
+  const { kind, metadata } = workload
+  const which = { namespace: metadata.namespace, labelSelector: selectorText(workload) }
+  const pods = await listAll(api, PODS, which)
+  if (pods.length === 0) return undefined
+  const children: KubernetesObject[] = []
+  for (const child of ['Deployment', 'StatefulSet']) children.push(...(await listAll(api, childResource(child), which)))
+  const named = children.filter((child) => child.metadata.name === childName(kind, metadata.name))
+  const owners = controlledBy(named, [workload])
+  const sets = owners.length === 0 ? [] : await listAll(api, REPLICA_SETS, which)
+  const own = controlledBy(pods as Pod[], [...owners, ...controlledBy(sets, owners)])
+  const isReady = ({ status }: Pod) =>
+    status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+  const running = own.filter(isPollable)
+  return running.find(isReady) ?? running[0]
+}
+
+/** The same, for commands that need one. */
+export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
+  const pod = await runningPod(cluster, workload)
+  if (pod === undefined) throw new Error(`no pod of ${workload.kind} ${workload.metadata.name} runs`)
+  return pod
+}

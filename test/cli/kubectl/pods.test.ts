@@ -1,0 +1,66 @@
+/** Which pod the plugin talks to: whoever may create pods may give one the labels of a workload. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Cluster } from '../../../cli/kubectl/cluster.ts'
+import { podOf, runningPod } from '../../../cli/kubectl/pods.ts'
+import type { KubernetesObject } from '../../../operator/model/index.ts'
+
+const owner = (kind: string, uid: string) => ({ apiVersion: 'v1', kind, name: 'x', uid, controller: true })
+const object = (kind: string, name: string, uid: string, owners: readonly object[] = []) =>
+  ({
+    apiVersion: 'v1',
+    kind,
+    metadata: { name, namespace: 'team', uid, ownerReferences: owners },
+  }) as unknown as KubernetesObject
+
+const pod = (name: string, owners: readonly object[] = []) => ({
+  ...object('Pod', name, `of-${name}`, owners),
+  spec: { containers: [{ name: 'portico', ports: [{ name: 'admin', containerPort: 4081 }] }] },
+  status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },
+})
+
+/** A cluster that holds these objects, by plural. */
+const clusterOf = (objects: Readonly<Record<string, readonly object[]>>) =>
+  ({
+    api: { list: async ({ plural }: { plural: string }) => ({ metadata: {}, items: objects[plural] ?? [] }) },
+    namespace: 'team',
+  }) as unknown as Cluster
+
+const gateway = object('VirtualMCPServer', 'front', 'of-front')
+const rogues = [
+  pod('rogue'),
+  pod('rogue-owner', [owner('VirtualMCPServer', 'of-front')]),
+  pod('rogue-set', [owner('ReplicaSet', 'of-rogue-set')]),
+]
+const deployments = [object('Deployment', 'front-vmcp', 'of-deployment', [owner('VirtualMCPServer', 'of-front')])]
+const replicasets = [
+  object('ReplicaSet', 'rogue', 'of-rogue-set'),
+  object('ReplicaSet', 'front-vmcp-1', 'of-set', [owner('Deployment', 'of-deployment')]),
+]
+
+test('the pod of the Deployment that the workload owns, among others with its labels', async () => {
+  const pods = [...rogues, pod('own', [owner('ReplicaSet', 'of-set')])]
+  assert.is((await runningPod(clusterOf({ pods, deployments, replicasets }), gateway))?.metadata.name, 'own')
+})
+
+test('the pod of its StatefulSet', async () => {
+  const server = object('MCPServer', 'it', 'of-it')
+  const statefulsets = [object('StatefulSet', 'it-mcp', 'of-stateful', [owner('MCPServer', 'of-it')])]
+  const pods = [...rogues, pod('own', [owner('StatefulSet', 'of-stateful')])]
+  assert.is((await runningPod(clusterOf({ pods, statefulsets }), server))?.metadata.name, 'own')
+})
+
+test('none where only others have the labels: no token goes anywhere', async () => {
+  assert.is(await runningPod(clusterOf({ pods: rogues, deployments, replicasets }), gateway), undefined)
+  const foreign = [object('Deployment', 'front-vmcp', 'of-deployment', [owner('VirtualMCPServer', 'of-another')])]
+  const pods = [pod('own', [owner('ReplicaSet', 'of-set')])]
+  assert.is(await runningPod(clusterOf({ pods, deployments: foreign, replicasets }), gateway), undefined)
+  try {
+    await podOf(clusterOf({ pods: rogues }), gateway)
+    assert.unreachable()
+  } catch (error) {
+    assert.match((error as Error).message, /no pod of VirtualMCPServer front runs/)
+  }
+})
+
+test.run()
