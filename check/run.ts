@@ -1,4 +1,4 @@
-/** `make check`: types, lint, import arrows, ways, floating promises, nesting, generated files fresh. Runs every check and fails when one does. */
+/** `make check`: types, lint, import arrows, ways, floating promises, locked packages, nesting, generated files fresh. Runs every check and fails when one does. */
 import { spawn } from 'node:child_process'
 
 interface Check {
@@ -13,6 +13,7 @@ const checks: readonly Check[] = [
   { name: 'arrows', command: [process.execPath, 'check/arrows.ts'] },
   { name: 'ways', command: [process.execPath, 'check/ways.ts'] },
   { name: 'floating promises', command: [process.execPath, 'check/floating-promises.ts'] },
+  { name: 'locked', command: [process.execPath, 'check/locked.ts'] },
   { name: 'nesting', command: [process.execPath, 'check/nesting.ts'] },
   { name: 'generated', command: [process.execPath, 'check/generate.ts', '--check'] },
 ]
