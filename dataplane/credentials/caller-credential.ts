@@ -24,6 +24,7 @@ export class CallerCredential {
       name,
       strategy.isOfLogin === true ? (login ?? null) : null,
       strategy.variant?.({ claims }) ?? null,
+      strategy.digest?.({ claims }) ?? null,
     ]
     this.#key = hash('sha256', JSON.stringify([strategy.key, ...of]), 'base64url')
   }

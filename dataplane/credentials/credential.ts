@@ -55,6 +55,11 @@ export interface Strategy {
    * callers. Absent, or an empty text: nothing.
    */
   variant?(subject: Pick<Subject, 'claims'>): string
+  /**
+   * Digest of all of the caller's claims that the credential may depend on, whatever looks at them: what was obtained for a
+   * token serves no other one that differs in it. Sessions outlive such a difference. Absent: on none.
+   */
+  digest?(subject: Pick<Subject, 'claims'>): string
   /** `refused`: what the backend has not accepted. Rejects with a CredentialError. */
   obtain(subject: Subject, refused?: Credential): Promise<Credential>
   /** A credential of the gateway itself, for probes; absent where there is none of that kind. */

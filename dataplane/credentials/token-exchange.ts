@@ -1,5 +1,5 @@
 import type { TokenExchangeConfig } from '../config/credential.ts'
-import { authorityOf } from './authority.ts'
+import { authorityOf, claimsDigest } from './authority.ts'
 import { bearerCredential } from './bearer.ts'
 import type { Strategy, Subject } from './credential.ts'
 import { TokenEndpoint } from './token-endpoint.ts'
@@ -51,6 +51,7 @@ export function tokenExchange(
     key: JSON.stringify(['tokenExchange', config]),
     isOfLogin: subjectProviderName !== undefined,
     variant: ({ claims }) => (subjectProviderName === undefined ? authorityOf(claims) : ''),
+    digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
     async obtain(subject) {
       const issued = await endpoint.request({ ...ofExchange, subject_token: await subjectToken(subject) })
       if (!BEARERS.has(issued.issuedTokenType)) throw endpoint.unusable('gave a token of another type, or of none')

@@ -1,6 +1,6 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { XaaConfig } from '../config/credential.ts'
-import { authorityOf } from './authority.ts'
+import { authorityOf, claimsDigest } from './authority.ts'
 import { bearerCredential } from './bearer.ts'
 import type { Strategy, Subject } from './credential.ts'
 import { TokenEndpoint } from './token-endpoint.ts'
@@ -67,6 +67,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: XaaOptions)
     key: JSON.stringify(['xaa', config]),
     isOfLogin: subjectProviderName !== undefined,
     variant: ({ claims }) => (subjectProviderName === undefined ? authorityOf(claims) : ''),
+    digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
     async obtain(subject) {
       const assertion = await assertionFor(subject)
       return bearerCredential('authorization', await target.request({ grant_type: JWT_BEARER, assertion }), target)

@@ -1,6 +1,6 @@
 import { decodeJwt } from 'jose'
 import type { AwsStsConfig } from '../../config/credential.ts'
-import { authorityOf } from '../authority.ts'
+import { authorityOf, claimsDigest } from '../authority.ts'
 import type { Strategy, Subject } from '../credential.ts'
 import type { UpstreamTokens } from '../upstream-tokens.ts'
 import { type AssumeRole, createAssumeRole } from './assume-role.ts'
@@ -41,6 +41,7 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
         return 'none'
       }
     },
+    digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
     async obtain(subject) {
       const { token, claims } = await identityOf(subject)
       const credentials = await assumeRole(chooseRole(claims), token)

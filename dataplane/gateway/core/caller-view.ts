@@ -60,10 +60,14 @@ export class CallerView implements View {
   /** The version under which all lists had been asked for. */
   #listedVersion = -1
 
+  /** The name by which this view is kept. */
+  readonly key: string
+
   /** @param binding the name by which things of the caller are kept */
-  constructor(ground: ViewGround, binding: string, subject: Subject) {
+  constructor(ground: ViewGround, binding: string, subject: Subject, key: string) {
     this.#ground = ground
     this.binding = binding
+    this.key = key
     this.#subject = subject
   }
 

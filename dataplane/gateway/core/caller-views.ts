@@ -35,6 +35,8 @@ interface Admitted {
 
 interface Binding {
   readonly binding: string
+  /** The name by which the view is kept: the same, and what credentials depend on besides. */
+  readonly key: string
   readonly personal: readonly PersonalBackend[]
   readonly hasLogins: boolean
 }
@@ -63,8 +65,10 @@ interface CallerViewsOptions {
 /** What each caller sees, where some backend gets credentials of its callers. */
 export class CallerViews {
   readonly #options: CallerViewsOptions
-  /** By binding, the one that was not used for longest first. */
+  /** By key, the one that was not used for longest first. */
   readonly #views = new Map<string, CallerView>()
+  /** Of each binding the one that was used last. */
+  readonly #latest = new Map<string, CallerView>()
   readonly #ground: ViewGround
   /** Bytes that the claims of their callers may take, and take now. */
   readonly #mostClaims: number
@@ -112,15 +116,16 @@ export class CallerViews {
 
   #admitCaller(request: Admitted, caller: Authenticated): void {
     const { binding } = request
-    let view = this.#views.get(binding)
+    const { key } = this.#named(caller)
+    let view = this.#views.get(key)
     // A caller is one object for as long as its token is known.
     if (view?.caller !== caller) {
       const subject = this.#subjectOf(caller, request.req.headers)
-      view ??= this.#open(binding, subject)
+      view ??= this.#open(binding, subject, key)
       this.#claims += claimsOf(caller) - claimsOf(view.caller)
       view.isOf(subject, caller)
     }
-    this.#enter(request, binding, view)
+    this.#enter(request, view)
   }
 
   /** Who brings a credential for the server has nothing in common with whoever brings another one. */
@@ -130,30 +135,36 @@ export class CallerViews {
     if (forwarded === undefined) return
     const subject = bearerOf(forwarded)
     const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
-    this.#enter(request, binding, this.#views.get(binding) ?? this.#open(binding, subject))
+    this.#enter(request, this.#views.get(binding) ?? this.#open(binding, subject))
   }
 
-  #enter(request: Admitted, binding: string, view: CallerView): void {
+  #enter(request: Admitted, view: CallerView): void {
     const now = performance.now()
     if (now - view.usedAt > ORDER_MS) {
-      this.#views.delete(binding)
-      this.#views.set(binding, view)
+      this.#views.delete(view.key)
+      this.#views.set(view.key, view)
       view.keep()
     }
+    if (this.#latest.get(view.binding) !== view) this.#latest.set(view.binding, view)
     view.arrived(now)
     request.view = view
-    request.binding = binding
+    request.binding = view.binding
   }
 
   /** The name by which things of a caller are kept. */
   bindingOf(caller: Caller): string {
+    return this.#named(caller).binding
+  }
+
+  #named(caller: Caller): Binding {
     const personal = this.#options.personal()
     const hasLogins = this.#options.hasLogins()
     const known = this.#bindings.get(caller)
-    if (known !== undefined && known.personal === personal && known.hasLogins === hasLogins) return known.binding
+    if (known !== undefined && known.personal === personal && known.hasLogins === hasLogins) return known
     const binding = this.#newBinding(caller)
-    this.#bindings.set(caller, { binding, personal, hasLogins })
-    return binding
+    const named = { binding, key: binding + this.#digestOf(caller), personal, hasLogins }
+    this.#bindings.set(caller, named)
+    return named
   }
 
   #newBinding(caller: Caller): string {
@@ -169,6 +180,13 @@ export class CallerViews {
     return variants.every((variant) => variant === '') ? [] : variants
   }
 
+  /** What credentials of the caller depend on besides; empty for most. NUL is in none of it. */
+  #digestOf(caller: Caller): string {
+    if (caller.kind === 'anonymous') return ''
+    const digests = this.#options.personal().map(({ strategy }) => strategy.digest?.(caller) ?? '')
+    return digests.every((one) => one === '') ? '' : `\0${digests.join('\0')}`
+  }
+
   #loginOf(caller: Caller): string | undefined {
     return this.#options.hasLogins() && caller.kind === 'authenticated' ? loginOf(caller.claims) : undefined
   }
@@ -178,14 +196,14 @@ export class CallerViews {
     return { issuer, subject, claims, login: this.#loginOf(caller), token: tokenIn(headers.authorization) }
   }
 
-  #open(binding: string, subject: Subject): CallerView {
+  #open(binding: string, subject: Subject, key = binding): CallerView {
     if (this.#isFull) this.#forget(0, MADE_ROOM)
     if (this.#isFull)
       throw new PublicError('unavailable', {
         message: 'Too many callers are served at the moment; try again.',
         headers: { 'retry-after': '10' },
       })
-    return new CallerView(this.#ground, binding, subject)
+    return new CallerView(this.#ground, binding, subject, key)
   }
 
   get #isFull(): boolean {
@@ -194,7 +212,7 @@ export class CallerViews {
 
   /** The caller's own backend of this name, or the one that is everybody's. Undefined where the caller is not known here. */
   backendNamed(binding: string, name: string): Backend | undefined {
-    const view = this.#views.get(binding)
+    const view = this.#latest.get(binding)
     if (view !== undefined) return view.backendNamed(name)
     const { personal, shared } = this.#ground
     const isPersonal = binding !== ANONYMOUS && personal.some((one) => one.shared.name === name)
@@ -203,7 +221,7 @@ export class CallerViews {
 
   /** What this caller sees, for what is not in a request; what all see where the caller is not known here. */
   known(binding: string): View {
-    return this.#views.get(binding) ?? this.#ground.shared
+    return this.#latest.get(binding) ?? this.#ground.shared
   }
 
   /** How many callers there are whose own lists of a backend (its name) are cut. */
@@ -215,8 +233,8 @@ export class CallerViews {
   }
 
   #changed(view: CallerView, before: Catalogs): void {
-    const { binding } = view
-    if (this.#views.get(binding) === view) this.#options.onChange(binding, before, view.catalogs)
+    const { binding, key } = view
+    if (this.#views.get(key) === view) this.#options.onChange(binding, before, view.catalogs)
   }
 
   /** Forgets callers who are away, and ends idle sessions of the others at their backends; `now` in milliseconds since 1970. */
@@ -231,16 +249,17 @@ export class CallerViews {
     const busy = new Set(this.#views.size === 0 ? [] : this.#options.busy().map(({ binding }) => binding))
     const before = performance.now() - idleMs
     let left = most
-    for (const [binding, view] of this.#views) {
+    for (const [key, view] of this.#views) {
       if (left === 0 || view.usedAt > before) return
-      if (busy.has(binding)) continue
-      this.#views.delete(binding)
+      if (busy.has(view.binding)) continue
+      this.#views.delete(key)
       this.#drop(view)
       left--
     }
   }
 
   #drop(view: CallerView): void {
+    if (this.#latest.get(view.binding) === view) this.#latest.delete(view.binding)
     this.#claims -= claimsOf(view.caller)
     for (const backend of view.own) this.#options.onGone(backend)
   }
@@ -249,6 +268,7 @@ export class CallerViews {
   async close(): Promise<void> {
     const backends = [...this.#views.values()].flatMap(({ own }) => own)
     this.#views.clear()
+    this.#latest.clear()
     await Promise.all(backends.map((backend) => backend.close()))
   }
 }

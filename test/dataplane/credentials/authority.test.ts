@@ -28,21 +28,38 @@ const different: readonly Readonly<Record<string, unknown>>[] = [
   { act: deep(50_000) },
   { may_act: { sub: 'x' } },
   { authorization_details: [{ type: 'x' }] },
+  { org: 'A' },
+  { org: 'B' },
+  { groups: ['a', 'b'] },
+  { groups: ['a'] },
+  { groups: [['a', 'b']] },
+  { aud: 'https://other.example' },
+  { email: 'alice@example.com' },
+  { 'https://claims.example/tenant': { id: 7 } },
+  { ['__proto__']: 'x' },
 ]
 const alike: readonly Readonly<Record<string, unknown>>[] = [
   { scope: 'a b', jti: '1', iat: 1, exp: 2 },
   { scope: 'b a', jti: '2', iat: 3, exp: 4 },
   { scope: ['a', 'b', 'a'] },
   { scope: 'b', scp: ['a'] },
+  { scope: 'a b', auth_time: 7, nbf: 1, updated_at: 5, nonce: 'n', at_hash: 'h' },
+  { scope: 'a b', uti: 'u', aio: 'a', rh: 'r', event_id: 'e' },
+]
+const sameInOrder: typeof alike = [
+  { groups: ['a', 'b'], org: { id: 1, name: 'A' } },
+  { org: { name: 'A', id: 1 }, groups: ['b', 'a'] },
 ]
 
 for (const config of configs({}))
   test(`${config.type}: a token that is good for something else gets a credential of its own`, async () => {
     const strategy = createStrategy(config, { directory: '.' })
-    const variantsOf = (all: typeof alike) =>
-      new Set(all.map((claims) => strategy.variant?.({ claims: { sub: 'alice', ...claims } })))
+    const variantsOf = (all: typeof alike) => new Set(all.map((claims) => keyOf({ sub: 'alice', ...claims })))
+    const keyOf = (claims: (typeof alike)[0]) =>
+      JSON.stringify([strategy.variant?.({ claims }), strategy.digest?.({ claims })])
     assert.is(variantsOf(different).size, different.length)
     assert.is(variantsOf(alike).size, 1)
+    assert.is(variantsOf(sameInOrder).size, 1)
     await strategy.close()
   })
 
@@ -50,6 +67,7 @@ for (const config of configs({ subjectProviderName: 'corp' }))
   test(`${config.type} of a login’s token: the token that the caller brings is nothing to it`, async () => {
     const strategy = createStrategy(config, { directory: '.' })
     assert.is(new Set(different.map((claims) => strategy.variant?.({ claims }))).size, 1)
+    assert.is(new Set(different.map((claims) => strategy.digest?.({ claims }))).size, 1)
     await strategy.close()
   })
 

@@ -165,6 +165,10 @@ const AUTHORITIES: readonly Readonly<Record<string, unknown>>[] = [
   { scope: 'read', act: { sub: 'agent-2', act: { sub: 'agent-1' } } },
   { scope: 'read', acr: 'gold' },
   { authorization_details: [{ type: 'payment', amount: 1 }] },
+  { org: 'A' },
+  { org: 'B' },
+  { groups: ['admins', 'staff'] },
+  { groups: ['staff'] },
 ]
 
 test('what a token was got for never serves one of the same user that is good for something else', async () => {
