@@ -1,4 +1,5 @@
 import { Agent, request } from 'undici'
+import { decodedBody } from './body-decoder.ts'
 import { type ConnectOptions, guardedConnect } from './connect.ts'
 
 interface GuardedFetchOptions extends ConnectOptions {
@@ -26,6 +27,9 @@ export interface GuardedFetch {
   close(): Promise<void>
 }
 
+/** Some servers write a byte order mark before JSON, where it means nothing. */
+const withoutMark = (text: string): string => (text.startsWith('\ufeff') ? text.slice(1) : text)
+
 const MAX_BYTES = 1024 * 1024
 const TIMEOUT_MS = 5_000
 
@@ -42,17 +46,21 @@ export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
     const answer = await request(url, {
       dispatcher,
       signal: AbortSignal.timeout(timeoutMs),
-      headers: { accept: 'application/json', ...headers },
+      headers: { accept: 'application/json', 'accept-encoding': 'gzip', ...headers },
       ...(body !== undefined && { method: 'POST', body }),
     })
     const chunks: Buffer[] = []
     let size = 0
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for await (const chunk of decodedBody(answer.body, answer.headers['content-encoding'])) {
       size += chunk.length
       if (size > maxBytes) throw new Error(`the answer of ${new URL(url).host} is larger than ${maxBytes} bytes`)
       chunks.push(chunk)
     }
-    return { status: answer.statusCode, headers: answer.headers, text: Buffer.concat(chunks).toString('utf8') }
+    return {
+      status: answer.statusCode,
+      headers: answer.headers,
+      text: withoutMark(Buffer.concat(chunks).toString('utf8')),
+    }
   }
   return Object.assign(guardedFetch, { close: () => dispatcher.destroy() })
 }

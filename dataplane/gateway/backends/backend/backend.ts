@@ -9,6 +9,7 @@ import { declaresTasks } from '../../mcp/tasks/session-tasks.ts'
 import type { CallerHeaders } from '../connection/caller-headers.ts'
 import { connectionFailure } from '../connection/failure.ts'
 import { type BackendHeaders, ConfiguredHeaders } from '../connection/headers.ts'
+import { IDENTITY } from '../connection/media-type.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
@@ -255,6 +256,7 @@ export class Backend implements SessionPeer {
       'application/json',
       'accept',
       'application/json, text/event-stream',
+      ...IDENTITY,
       'mcp-protocol-version',
       MODERN,
       'mcp-method',

@@ -1,8 +1,9 @@
 import type { Dispatcher } from 'undici'
+import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { isOfType } from '../connection/media-type.ts'
+import { IDENTITY, isOfType } from '../connection/media-type.ts'
 import { requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { UnfinishedEvent } from '../connection/unfinished-event.ts'
@@ -37,7 +38,7 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
       share,
     })
     dispatcher.stream(
-      { path: url.pathname + url.search, method: 'GET', headers: ['accept', 'text/event-stream', ...own] },
+      { path: url.pathname + url.search, method: 'GET', headers: ['accept', 'text/event-stream', ...IDENTITY, ...own] },
       stream,
     )
     return promise
@@ -63,7 +64,7 @@ class SseChannel implements Channel {
       dispatcher: this.#dispatcher,
       path: this.#path,
       method: 'POST',
-      headers: ['content-type', 'application/json', ...own],
+      headers: ['content-type', 'application/json', ...IDENTITY, ...own],
       body: text,
       timeoutMs: PATIENCE_MS,
       isAnswerless: true,
@@ -98,6 +99,8 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   #state: 'opening' | 'open' | 'over' = 'opening'
   readonly #event: UnfinishedEvent
   #dropped: DroppedMessage | undefined
+  /** The body came compressed, though that was not asked for. */
+  #decoder: BodyDecoder | undefined
 
   constructor(options: StreamOptions) {
     this.#options = options
@@ -117,6 +120,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     const wasOpen = this.#state === 'open'
     this.#state = 'over'
     this.#event.take()
+    this.#decoder?.stop()
     this.#controller?.abort(reason)
     if (wasOpen) this.#options.receiver.closed(reason)
     else this.#options.refused(reason)
@@ -135,9 +139,28 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     if (status !== 200) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
     else if (!isOfType(headers['content-type'], 'text/event-stream'))
       this.#end(new BackendFailure('backend_failed', 'gave no stream of events'))
+    else this.#decode(headers['content-encoding'])
+  }
+
+  #decode(encoding: string | string[] | undefined): void {
+    const failed = (error: unknown) => this.#end(new BackendFailure('backend_failed', (error as Error).message))
+    try {
+      this.#decoder = decoderFor(encoding, {
+        data: (chunk) => this.#read(chunk),
+        end: () => this.#end(new BackendFailure('backend_unavailable', 'the stream ended')),
+        failed,
+      })
+    } catch (error) {
+      failed(error)
+    }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#decoder === undefined) this.#read(chunk)
+    else this.#decoder.write(chunk)
+  }
+
+  #read(chunk: Buffer): void {
     if (this.#state === 'over') return
     this.#splitter.push(chunk)
     if (!this.#event.settle()) this.#drop()
@@ -192,7 +215,13 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
 }
 
 /** Headers of other revisions, and those that each request has of its own, are left out. */
-const notOwn: ReadonlySet<string> = new Set(['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version'])
+const notOwn: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-encoding',
+  'content-type',
+  'mcp-session-id',
+  'mcp-protocol-version',
+])
 
 function ownHeaders(headers: readonly string[]): string[] {
   const own: string[] = []

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { type BodyDecoder, decoderFor, UnknownEncoding } from '../../../net/body-decoder.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
@@ -56,6 +57,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #flowing = false
   /** The stream that is read resumes one that has broken off. */
   #goingOn = false
+  /** The body came compressed, though that was not asked for. */
+  #decoder: BodyDecoder | undefined
   /** The owner has what it gets; whatever still comes is dropped. */
   #over = false
 
@@ -67,17 +70,20 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   /** Stops reading and ends the exchange. Of the owner only `ended` is called. */
   stop(): void {
     this.#over = true
+    this.#decoder?.stop()
     this.#controller?.abort(new Error('given up'))
   }
 
   /** Reads no more until `resume`, apart from what is here already. */
   pause(): void {
+    this.#decoder?.pause()
     this.#controller?.pause()
   }
 
   /** Goes on after `pause`, or after `part` has given false. */
   resume(): void {
     this.#controller?.resume()
+    this.#decoder?.resume()
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -93,12 +99,16 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     try {
       this.#begin(status, headers)
     } catch (error) {
-      this.#faulted(error)
+      if (error instanceof UnknownEncoding) this.#fail(new BackendFailure('backend_failed', error.message))
+      else this.#faulted(error)
     }
   }
 
   #begin(status: number, headers: HeadersRead): void {
     this.#status = status
+    this.#decoder = undefined
+    const encoding = headers['content-encoding']
+    if (encoding !== undefined) this.#decode(encoding)
     this.#owner.begun?.(status, headers)
     const type = headers['content-type']
     if (status !== 200 || typeof type !== 'string') this.#form = 'refusal'
@@ -109,7 +119,23 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     } else this.#form = 'refusal'
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  #decode(encoding: string | string[]): void {
+    this.#decoder = decoderFor(encoding, {
+      data: (chunk) => this.#read(chunk),
+      end: () => this.#ended(),
+      failed: (error) => {
+        this.#fail(new BackendFailure('backend_failed', error.message, { cause: error }))
+        this.#owner.ended(this)
+      },
+    })
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#decoder === undefined) this.#read(chunk)
+    else this.#decoder.write(chunk)
+  }
+
+  #read(chunk: Buffer): void {
     if (this.#over) return
     try {
       if (this.#form === 'json') this.#take(chunk)
@@ -117,7 +143,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
       else if (this.#size < HELD) this.#hold(chunk)
       else this.#refusedAtLength()
       if (!this.#flowing || this.#over) return
-      if (!this.#flow()) controller.pause()
+      if (!this.#flow()) this.pause()
     } catch (error) {
       this.#faulted(error)
     }
@@ -131,6 +157,11 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onResponseEnd(): void {
+    if (this.#decoder === undefined || this.#over) this.#ended()
+    else this.#decoder.end()
+  }
+
+  #ended(): void {
     try {
       if (!this.#over && this.#endOfBody()) return
     } catch (error) {
@@ -140,6 +171,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#decoder?.stop()
     try {
       if (!this.#over && this.#brokenOff(connectionFailure(error))) return
     } catch (fault) {

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
+import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { isOfType } from './media-type.ts'
@@ -32,6 +33,8 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   /** Undefined once it has begun. */
   #refused: number | undefined = 0
   #over = false
+  /** The body came compressed, though that was not asked for. */
+  #decoder: BodyDecoder | undefined
 
   constructor(options: MessageStreamOptions) {
     this.#options = options
@@ -51,6 +54,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   stop(): void {
     this.#over = true
     this.#drop()
+    this.#decoder?.stop()
     this.#controller?.abort(new Error('no longer of interest'))
   }
 
@@ -66,6 +70,13 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   ): void {
     if (status === 200 && isOfType(headers['content-type'], 'text/event-stream')) {
       this.#refused = undefined
+      this.#guard(() => {
+        this.#decoder = decoderFor(headers['content-encoding'], {
+          data: (chunk) => this.#read(chunk),
+          end: () => this.#end(),
+          failed: (error) => controller.abort(error),
+        })
+      })
       this.#guard(() => this.#options.onBegin?.())
     } else {
       this.#refused = status
@@ -74,13 +85,19 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#decoder === undefined) this.#read(chunk)
+    else this.#decoder.write(chunk)
+  }
+
+  #read(chunk: Buffer): void {
     if (this.#over) return
     this.#splitter.push(chunk)
     if (this.#over || !this.#event.settle()) this.#drop()
   }
 
   onResponseEnd(): void {
-    this.#end()
+    if (this.#decoder === undefined) this.#end()
+    else this.#decoder.end()
   }
 
   onResponseError(): void {
@@ -88,6 +105,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   #end(): void {
+    this.#decoder?.stop()
     this.#drop()
     if (this.#over) return
     this.#over = true

@@ -3,6 +3,7 @@ import { LEVELS } from '../../mcp/log-levels.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
 import { notificationText, requestText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { IDENTITY } from '../connection/media-type.ts'
 import { resultOf } from '../connection/result-of.ts'
 import { streamHeaders } from '../connection/resumption.ts'
 import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
@@ -355,7 +356,7 @@ function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, stat
 
 const NOBODY = '"error":{"code":-32601,"message":"The client behind this gateway takes no requests."}'
 
-const BASE_HEADERS = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream']
+const BASE_HEADERS = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream', ...IDENTITY]
 
 function postHeaders({ sessionId, revision }: Opened): string[] {
   const headers = [...BASE_HEADERS, 'mcp-protocol-version', revision]

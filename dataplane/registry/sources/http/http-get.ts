@@ -1,4 +1,5 @@
 import { Agent, type Dispatcher, request } from 'undici'
+import { decodedBody } from '../../../net/body-decoder.ts'
 import { guardedConnect } from '../../../net/connect.ts'
 import { AddressRefused } from '../../../net/dispatcher.ts'
 import { tooManyBytes } from '../format/budget.ts'
@@ -49,17 +50,12 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     const answer = await request(url, {
       dispatcher: isFirst ? trusted : guarded,
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
-      headers: { accept: 'application/json', 'user-agent': 'portico', ...headers },
+      headers: { accept: 'application/json', 'accept-encoding': 'gzip', 'user-agent': 'portico', ...headers },
     })
     const { statusCode: status, body } = answer
     const { location } = answer.headers
     if (status === 200 || status === 304) {
-      let size = 0
-      for await (const piece of body as AsyncIterable<Buffer>) {
-        size += piece.length
-        if (size > maxBytes) throw tooManyBytes(maxBytes)
-        await take(piece)
-      }
+      await takeWithin(maxBytes, decodedBody(body, answer.headers['content-encoding']), take)
       return { status, headers: answer.headers }
     }
     // What comes with a refusal is not read; the connection is kept where it is little.
@@ -95,6 +91,19 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     },
   })
 }
+
+/** Hands a body over without the byte order mark that some servers write before JSON, where it means nothing. */
+async function takeWithin(maxBytes: number, body: AsyncIterable<Buffer>, take: TakePiece): Promise<void> {
+  let size = 0
+  for await (const piece of body) {
+    const isFirst = size === 0
+    size += piece.length
+    if (size > maxBytes) throw tooManyBytes(maxBytes)
+    await take(isFirst ? withoutMark(piece) : piece)
+  }
+}
+
+const withoutMark = (piece: Buffer): Buffer => (piece.indexOf('\ufeff') === 0 ? piece.subarray(3) : piece)
 
 function refusal({ status, headers }: HttpAnswer): SourceError {
   const options = { retryAfterMs: retryAfterOf(headers['retry-after'], Date.now()) }
