@@ -9,10 +9,12 @@ import {
   type Node,
   type Pair,
   parseAllDocuments,
+  type ScalarTag,
   type Tags,
   type YAMLMap,
 } from 'yaml'
 import { at, stepsOf } from '../../../crds/shared/json.ts'
+import { kubectlScalar } from '../../../crds/shared/kubectl-scalar.ts'
 import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
 import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
 import { withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
@@ -37,14 +39,26 @@ interface SyntaxFinding {
   readonly line: number
 }
 
-/**
- * kubectl and the API server read manifests with sigs.k8s.io/yaml, that is YAML 1.1 as go-yaml 2 has it: `no` is false
- * and `010` is 8, but 1.1's base-60 numbers (`12:30`) and timestamps stay text.
- */
-const tagsAsKubectlHasThem = (tags: Tags): Tags =>
-  withoutOrderedMaps(tags).filter(
-    (tag) => typeof tag === 'string' || !(tag.tag.endsWith(':timestamp') || ('format' in tag && tag.format === 'TIME')),
-  )
+/** A tag of the scalars that kubectl reads as one of a type. */
+const scalarTag = (name: string, isOfType: (value: unknown) => boolean): ScalarTag => ({
+  tag: `tag:yaml.org,2002:${name}`,
+  default: true,
+  identify: isOfType,
+  test: { test: (text: string) => isOfType(kubectlScalar(text)) } as RegExp,
+  resolve: kubectlScalar,
+})
+const scalarTags = [
+  scalarTag('null', (value) => value === null),
+  scalarTag('bool', (value) => typeof value === 'boolean'),
+  scalarTag('int', Number.isInteger),
+  scalarTag('float', (value) => typeof value === 'number'),
+]
+const REPLACED = new Set([...scalarTags.map(({ tag }) => tag), 'tag:yaml.org,2002:timestamp'])
+
+const tagsAsKubectlHasThem = (tags: Tags): Tags => [
+  ...withoutOrderedMaps(tags).filter((tag) => typeof tag === 'string' || !REPLACED.has(tag.tag)),
+  ...scalarTags,
+]
 
 const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)
 

@@ -1,10 +1,26 @@
-import { stringify } from 'yaml'
+import { type ScalarTag, stringify, type Tags } from 'yaml'
+import { kubectlScalar } from '../../../crds/shared/kubectl-scalar.ts'
+
+/** Has text quoted that kubectl takes for something else (`0X1F`) and the library for text. */
+const misread: ScalarTag = {
+  tag: 'tag:yaml.org,2002:misread',
+  default: true,
+  identify: () => false,
+  test: { test: (text: string) => typeof kubectlScalar(text) !== 'string' } as RegExp,
+  resolve: (text) => text,
+}
 
 /**
  * Text that YAML 1.1 takes for something else is quoted (`no`, `12:30`): kubectl reads 1.1, our own loader 1.2. Nothing is
  * folded, and there are no anchors.
  */
-const OPTIONS = { aliasDuplicateObjects: false, compat: 'yaml-1.1', lineWidth: 0, minContentWidth: 0 } as const
+export const YAML_OPTIONS = {
+  aliasDuplicateObjects: false,
+  compat: 'yaml-1.1',
+  customTags: (tags: Tags): Tags => [...tags, misread],
+  lineWidth: 0,
+  minContentWidth: 0,
+} as const
 
 /** Text that means itself without quotes: it begins with a letter and has a colon only inside of it. */
 const PLAIN = /^[A-Za-z][\w./-]*(?::[\w./-]+)*$/
@@ -14,7 +30,7 @@ const WORD = /^(?:y|n|yes|no|on|off|true|false|null)$/i
 const LONGEST_KEY = 256
 
 /** YAML, the same bytes for the same value: keys in the order in which the value has them. */
-export const canonicalYaml = (value: unknown): string => blockYaml(value) ?? stringify(value, OPTIONS)
+export const canonicalYaml = (value: unknown): string => blockYaml(value) ?? stringify(value, YAML_OPTIONS)
 
 /**
  * What the library writes for JSON data without text of several lines, byte for byte, in an eighth of the time: the
@@ -80,5 +96,5 @@ const ofLibrary = (value: string | number): string => lineOf(value, { a: value }
 /** The line that the library writes for a value with one text or number in it, which has to fit in it wherever it stands. */
 function lineOf(part: string | number, value: object): string {
   if (/[\r\n\u2028\u2029]|^(?:---|\.\.\.)/.test(String(part))) throw LEFT_TO_LIBRARY
-  return stringify(value, OPTIONS).slice(0, -1)
+  return stringify(value, YAML_OPTIONS).slice(0, -1)
 }

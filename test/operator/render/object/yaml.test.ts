@@ -1,11 +1,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
-import { blockYaml, canonicalYaml } from '../../../../operator/render/object/yaml.ts'
+import { blockYaml, canonicalYaml, YAML_OPTIONS } from '../../../../operator/render/object/yaml.ts'
 import { numbersOf } from '../../../support/random.ts'
 
-const ofLibrary = (value: unknown) =>
-  stringify(value, { aliasDuplicateObjects: false, compat: 'yaml-1.1', lineWidth: 0, minContentWidth: 0 })
+const ofLibrary = (value: unknown) => stringify(value, YAML_OPTIONS)
 
 /** Pieces of which text is made that YAML may take for something else. */
 const PIECES = [
