@@ -181,24 +181,28 @@ class PromiseTypes {
   #isPromiseItself(type: Type, seen: Set<number>): boolean {
     if ((type.flags & (TypeFlags.Object | TypeFlags.Intersection)) === 0) return false
     if (this.#checker.isArrayLikeType(type) && type.isTypeReference())
-      return this.#checker.getTypeArguments(type).some((item) => this.#isPromise(item, seen))
+      return unlessTuple(() => this.#checker.getTypeArguments(type), []).some((item) => this.#isPromise(item, seen))
     return this.#checker.getPropertyOfType(type, 'then') !== undefined
   }
 }
 
-/**
- * Types of nodes, asked for together. The interface to the compiler fails for some tuples (7.0.2): these have none here,
- * and the others of the list are asked for without them.
- */
+/** Types of nodes, asked for together; if that fails for a tuple among them, the others are asked for without it. */
 function typesOf(checker: Checker, nodes: readonly Expression[]): readonly (Type | undefined)[] {
   if (nodes.length === 0) return []
+  const types = unlessTuple(() => checker.getTypeAtLocation(nodes), undefined)
+  if (types !== undefined) return types
+  if (nodes.length === 1) return [undefined]
+  const middle = nodes.length >> 1
+  return [...typesOf(checker, nodes.slice(0, middle)), ...typesOf(checker, nodes.slice(middle))]
+}
+
+/** Asks the compiler; its interface fails for some tuples (7.0.2), which hold no promises here. */
+function unlessTuple<T, U>(ask: () => T, otherwise: U): T | U {
   try {
-    return checker.getTypeAtLocation(nodes)
+    return ask()
   } catch (error) {
     if (!/TupleType/.test(String(error))) throw error
-    if (nodes.length === 1) return [undefined]
-    const middle = nodes.length >> 1
-    return [...typesOf(checker, nodes.slice(0, middle)), ...typesOf(checker, nodes.slice(middle))]
+    return otherwise
   }
 }
 
