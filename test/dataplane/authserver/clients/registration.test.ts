@@ -193,7 +193,8 @@ test('clients with a secret, where they are allowed', async () => {
     assert.is((await client.post('token', fields, { authorization })).status, 200)
     assert.is(
       (await client.agent.get(client.authorizeUrl({ redirect_uri: redirect, code_challenge: undefined }))).status,
-      303,
+      400,
+      'no client does without PKCE',
     )
   }
   const made = await TestClient.register(server.issuer, { redirect_uris: [forced] })

@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
 import {
   type AuthServerUnderTest,
+  REDIRECT,
   refusal,
   startAuthServer,
   TestClient,
@@ -21,6 +22,8 @@ const LOGIN_S = 600
 const DAY_S = 24 * 60 * 60
 /** A clock of Redis that is a little ahead costs nothing. */
 const MARGIN_S = 30
+/** A client on another computer: consent is remembered for no other. */
+const AWAY = { redirect_uri: 'https://app.example/cb' }
 
 /** The longest that a key of a kind may have to live. */
 const LONGEST_S: Readonly<Record<string, number>> = {
@@ -65,7 +68,7 @@ test.before(async () => {
     },
     prepare: (directory) => writeFile(join(directory, 'hmac'), hmac),
   })
-  const { id } = await TestClient.register(server.issuer)
+  const { id } = await TestClient.register(server.issuer, { redirect_uris: [REDIRECT, AWAY.redirect_uri] })
   assert.equal(await keptKinds(), ['newClient'])
   await new TestClient(server.issuer, id).login()
   const kept = await asked(redis, async (commands) => {
@@ -156,19 +159,20 @@ for (const [where, { leave, left }] of Object.entries(ABANDONED))
   })
 
 test('a code that nobody fetches leaves nothing after the tokens that it would have given', async () => {
-  await client.authorize()
+  await client.authorize(AWAY)
   assert.ok((await keptKinds()).includes('grant'))
   const left = await later(LOGIN_S + MARGIN_S + 1)
   // A later login of the user may need the refresh tokens that providers gave at this one.
   assert.equal(left, ['client', 'consent', 'upstream'])
-  assert.is((await lifetimes()).size, 3)
+  // The consent has two marks of its user beside it.
+  assert.is((await lifetimes()).size, 5)
   assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
   assert.equal(await later(30 * DAY_S), [])
 })
 
 test('tokens that are minted, refreshed and revoked leave no key behind', async () => {
-  const code = (await client.authorize()).get('code') as string
-  const first = await tokensOf(await client.exchange(code))
+  const code = (await client.authorize(AWAY)).get('code') as string
+  const first = await tokensOf(await client.exchange(code, AWAY))
   await lifetimes()
   const second = await tokensOf(await client.refresh(first.refresh_token))
   assert.is((await client.post('revoke', { token: second.refresh_token, client_id: client.id })).status, 200)
@@ -188,16 +192,16 @@ test('tokens that are minted, refreshed and revoked leave no key behind', async 
 })
 
 test('tokens that are just not used any more leave none either', async () => {
-  const { refresh_token: token } = await client.login()
+  const { refresh_token: token } = await client.login(AWAY)
   await tokensOf(await client.refresh(token))
   assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
   assert.equal(await later(30 * DAY_S), [])
 })
 
 test('a code that is used twice leaves no key of what it gave', async () => {
-  const code = (await client.authorize()).get('code') as string
-  await tokensOf(await client.exchange(code))
-  assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  const code = (await client.authorize(AWAY)).get('code') as string
+  await tokensOf(await client.exchange(code, AWAY))
+  assert.is(await refusal(client.exchange(code, AWAY)), '400 invalid_grant')
   assert.equal(await keptKinds(), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
   assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
 })
