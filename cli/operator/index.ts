@@ -60,7 +60,13 @@ function scopeOf(given: Given): Scope {
     throw new UsageError(
       `--installation ${installation}: takes a name of at most 40 lower-case letters, digits and hyphens`,
     )
-  return { namespaces: given.texts('namespace'), installation }
+  const namespaces = given.texts('namespace')
+  // The label is its author's: nobody may reach for rights over nodes that only this installation gives.
+  if (installation !== undefined && namespaces.length === 0 && podTemplateOf(given).podTemplate === 'any')
+    throw new UsageError(
+      `--pod-template any: with --installation ${installation} it needs --namespace, once for each namespace that it is meant for: any author of an object can give it the label`,
+    )
+  return { namespaces, installation }
 }
 
 /** Lease and Secret of the operator's own, in its namespace. */

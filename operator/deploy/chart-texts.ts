@@ -41,6 +41,12 @@ export const schema = (): string =>
         ...mapped(values),
         global: { description: 'What Helm gives to every chart within another.', type: 'object' },
       },
+      // As the command does: a label must not give anybody the nodes.
+      anyOf: [
+        { properties: { installation: { maxLength: 0 } } },
+        { properties: { podTemplate: { const: 'baseline' } } },
+        { properties: { namespaces: { minItems: 1 } } },
+      ],
     },
     null,
     2,

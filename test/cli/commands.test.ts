@@ -44,6 +44,10 @@ const usage: readonly (readonly [argv: string, message: string, env?: Record<str
   ['render', 'files or folders of manifests are missing'],
   ['render --image= x', 'portico: render: --image is empty'],
   ['render --admin-from 10.0.0.0/33 x', 'portico: render: --admin-from 10.0.0.0/33: takes NAMESPACE, NAMESPACE/'],
+  [
+    'operator --installation blue --pod-template any',
+    'portico: operator: --pod-template any: with --installation blue it needs --namespace',
+  ],
   ['operator --installation Blue', 'portico: operator: --installation Blue: takes a name of at most 40 lower-case'],
   ['operator --admin-from a/b', 'portico: operator: --admin-from a/b: takes NAMESPACE, NAMESPACE/'],
   ['run --host nonsense.invalid .', "--host nonsense.invalid: this machine can't listen there"],

@@ -281,6 +281,7 @@ for (const [given, pointer] of [
   [{ workers: 65 }, /workers/],
   [{ installation: 'Blue' }, /installation/],
   [{ installation: 'a'.repeat(41) }, /installation/],
+  [{ installation: 'blue', podTemplate: 'any' }, /namespaces/],
   [{ podLabels: { 'app.kubernetes.io/name': 'mine' } }, /'app\.kubernetes\.io\/name'/],
 ] as const) {
   test(`refused: ${JSON.stringify(given)}`, () => {
