@@ -19,3 +19,16 @@ export function networkOf(address: string): string {
   const missing = Math.max(0, 8 - before.length - after.length)
   return [...before, ...new Array<string>(missing).fill('0'), ...after].slice(0, 4).join(':')
 }
+
+/**
+ * The networks that an address, or what `networkOf` gives, is in, the narrowest first. Whoever has a connection with IPv6 is
+ * given a /64, a /56 or a /48 (RFC 6177): of such an address it is all three.
+ */
+export function networksOf(address: string): readonly string[] {
+  const network = networkOf(address)
+  const groups = network.split(':')
+  if (groups.length !== 4) return [network]
+  const [a = '', b = '', c = '', d = ''] = groups
+  const high = Number.parseInt(d, 16) >> 8
+  return [network, `${a}:${b}:${c}:${high.toString(16)}/56`, `${a}:${b}:${c}/48`]
+}

@@ -1,4 +1,4 @@
-import { networkOf } from '../../server/network-of.ts'
+import { networksOf } from '../../server/network-of.ts'
 
 interface LoginsUnderWayOptions {
   /** What all of them together may take. */
@@ -9,7 +9,7 @@ interface LoginsUnderWayOptions {
 }
 
 interface Held {
-  readonly network: string
+  readonly networks: readonly string[]
   readonly bytes: number
   readonly until: number
 }
@@ -41,11 +41,12 @@ export class LoginsUnderWay {
       this.end(other)
     }
     this.end(name)
-    const network = networkOf(address ?? '')
-    const own = this.#byNetwork.get(network) ?? 0
-    if (own + bytes > (mostBytes - this.#total) / 2) return false
-    this.#held.set(name, { network, bytes, until: now + longestMs })
-    this.#byNetwork.set(network, own + bytes)
+    const networks = networksOf(address ?? '')
+    const own = (network: string) => this.#byNetwork.get(network) ?? 0
+    // The widest has most: a /48 of IPv6 gets no more than an address.
+    if (own(networks.at(-1) as string) + bytes > (mostBytes - this.#total) / 2) return false
+    this.#held.set(name, { networks, bytes, until: now + longestMs })
+    for (const network of networks) this.#byNetwork.set(network, own(network) + bytes)
     this.#total += bytes
     return true
   }
@@ -55,8 +56,10 @@ export class LoginsUnderWay {
     if (held === undefined) return
     this.#held.delete(name)
     this.#total -= held.bytes
-    const left = (this.#byNetwork.get(held.network) ?? 0) - held.bytes
-    if (left > 0) this.#byNetwork.set(held.network, left)
-    else this.#byNetwork.delete(held.network)
+    for (const network of held.networks) {
+      const left = (this.#byNetwork.get(network) ?? 0) - held.bytes
+      if (left > 0) this.#byNetwork.set(network, left)
+      else this.#byNetwork.delete(network)
+    }
   }
 }

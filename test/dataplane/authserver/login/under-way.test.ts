@@ -33,6 +33,8 @@ test('a network gets half of what is free, and less the more others do the same'
   assert.is(fill('192.0.2.1').length, 0)
   assert.is(fill('2001:db8::1').length, 22)
   assert.is(fill('2001:db8::2').length, 0, 'the same /64')
+  assert.is(fill('2001:db8:0:1::1').length, 0, 'the same /56')
+  assert.is(fill('2001:db8:0:ff00::1').length, 0, 'the same /48')
   for (let count = 0; count < 100; count++) fill(`198.51.100.${count}`)
   assert.is(fill('203.0.113.1').length, 0)
   // What ends gives room, to others as well.
