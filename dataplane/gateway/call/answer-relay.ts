@@ -9,12 +9,13 @@ import { editObject, memberText } from '../mcp/json.ts'
 import { isId, type Message } from '../mcp/message.ts'
 import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
+import { sameId } from '../mcp/same-id.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import { checkType, editsForModern, stripperFor, translated } from './answer-translation.ts'
 import type { Call } from './call.ts'
 import { CallServerRequests } from './input/call-server-requests.ts'
 import { inputRequiredBy, MOST_ROUNDS } from './input/input-required.ts'
-import { isRelayed, sameId } from './relay-rules.ts'
+import { isRelayed } from './relay-rules.ts'
 import { SuspendedCall } from './suspended/suspended-call.ts'
 import type { UpstreamRequest } from './upstream-request.ts'
 
@@ -68,7 +69,11 @@ export class AnswerRelay implements AnswerOwner {
   scanner(): AnswerScanner {
     const call = this.#call
     if (call.rounds > 0) return new AnswerScanner({ id: Buffer.from(call.id), resultMember: '' })
-    if (call.context.era === 'legacy' || this.#upstream.backendSession === undefined) return new AnswerScanner()
+    if (call.context.era === 'legacy' || this.#upstream.backendSession === undefined) {
+      const scanner = new AnswerScanner()
+      scanner.sentId = this.#upstream.sentId
+      return scanner
+    }
     this.#edits ??= editsForModern(call)
     return new AnswerScanner(this.#edits)
   }

@@ -1,5 +1,6 @@
 import { addParamHeaders } from '../mcp/param-headers.ts'
 import { metaForModern, rewriteCall } from '../mcp/rewrite.ts'
+import { FIRST_OWN_ID } from '../mcp/rpc-text.ts'
 import type { Call } from './call.ts'
 import { modernEnvelope } from './relay-rules.ts'
 
@@ -13,7 +14,7 @@ export interface HttpRequest {
 }
 
 /** The id (JSON text) that a call has at a modern backend: the client's; one of ours when the backend asks for more. */
-export const modernId = ({ rounds, id }: Call): string => (rounds === 0 ? id : `"portico-round-${rounds}"`)
+export const modernId = ({ rounds, id }: Call): string => (rounds === 0 ? id : String(FIRST_OWN_ID + rounds))
 
 /** A call as a modern backend takes it (2026-07-28): headers repeat what routes it, `_meta` says who calls. */
 export function modernRequest(call: Call): HttpRequest {

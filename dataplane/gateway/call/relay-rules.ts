@@ -41,13 +41,3 @@ function isAboutCall(params: unknown, { meta }: Message): boolean {
   const [asked, told] = [meta?.['progressToken'], isObject(params) ? params['progressToken'] : undefined]
   return isId(asked) && isId(told) && String(asked) === String(told)
 }
-
-/** Whether two ids, as JSON text, are one: `1` and `1.0`, `"a"` and `"\u0061"`. */
-export function sameId(a: string | undefined, b: string): boolean {
-  if (a === b) return true
-  try {
-    return a !== undefined && JSON.parse(a) === JSON.parse(b)
-  } catch {
-    return false
-  }
-}

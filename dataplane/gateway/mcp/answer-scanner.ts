@@ -1,4 +1,5 @@
 import { isSpace, JsonSkipper } from '../../server/json-lexer.ts'
+import { sameId } from './same-id.ts'
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -37,6 +38,8 @@ export class AnswerScanner {
   /** The id as the backend wrote it, before the edit. */
   id: string | undefined
   bad = false
+  /** As it was sent (JSON text): one that comes back in another form is put right. */
+  sentId: string | undefined
   readonly #edits: AnswerEdits
   #state: ScanState = 'start'
   /** Within a key or the current member's value. */
@@ -45,6 +48,8 @@ export class AnswerScanner {
   /** Bytes of a key, id or method that began in an earlier chunk. */
   #carried = ''
   #inId = false
+  /** Index in the chunk of the id's first byte; -1 where it began in an earlier chunk. */
+  #idFrom = -1
   #atResult = false
   /** Index in the chunk of the first byte that has not been passed on. */
   #from = 0
@@ -67,6 +72,7 @@ export class AnswerScanner {
   scan(chunk: Buffer, out: Buffer[]): void {
     const { length } = chunk
     this.#from = 0
+    this.#idFrom = -1
     let at = 0
     while (at < length && !this.bad) at = this.#next(chunk, at, out)
     if (this.bad) return
@@ -123,6 +129,7 @@ export class AnswerScanner {
     this.#openValue(chunk[at] as number)
     if (this.#inId) {
       if (this.#edits.id !== undefined) this.#passUpTo(chunk, at, out)
+      this.#idFrom = at
       this.#carried = this.#state === 'in-string' ? '"' : ''
     }
     // A scalar's first byte is taken with its others; a bracket or quote has been taken here.
@@ -154,7 +161,7 @@ export class AnswerScanner {
     const skipper = this.#skipper
     const end = skipper.skip(chunk, at)
     if (this.#inId) this.#carry(chunk, at, end)
-    if (!skipper.isOpen) this.#endValue(end, out)
+    if (!skipper.isOpen) this.#endValue(chunk, end, out)
     return end
   }
 
@@ -163,7 +170,7 @@ export class AnswerScanner {
     let at = start
     while (at < length && !endsScalar(chunk[at] as number)) at++
     if (this.#inId) this.#carryScalar(chunk, start, at)
-    if (at < length && !this.bad) this.#endValue(at, out)
+    if (at < length && !this.bad) this.#endValue(chunk, at, out)
     return at
   }
 
@@ -172,14 +179,23 @@ export class AnswerScanner {
     else this.#carried += chunk.toString('latin1', from, to)
   }
 
-  #endValue(at: number, out: Buffer[]): void {
+  #endValue(chunk: Buffer, at: number, out: Buffer[]): void {
     this.#state = 'after'
     if (!this.#inId) return
     this.#inId = false
     this.id = ASCII.test(this.#carried) ? this.#carried : Buffer.from(this.#carried, 'latin1').toString('utf8')
-    if (this.#edits.id === undefined) return
-    out.push(this.#edits.id)
+    if (this.#edits.id !== undefined) out.push(this.#edits.id)
+    else if (this.#isOtherForm()) {
+      if (this.#idFrom > this.#from) out.push(chunk.subarray(this.#from, this.#idFrom))
+      out.push(Buffer.from(this.sentId as string))
+    } else return
     this.#from = at
+  }
+
+  /** Whether the id is the one that was sent, in another form. */
+  #isOtherForm(): boolean {
+    const { id, sentId } = this
+    return id !== sentId && sentId !== undefined && this.#idFrom !== -1 && sameId(id, sentId)
   }
 
   #passUpTo(chunk: Buffer, at: number, out: Buffer[]): void {

@@ -11,8 +11,14 @@ export const errorText = (id: string | undefined, error: PublicError): string =>
     ...(error.data === undefined ? {} : { data: error.data }),
   })}}`
 
-export const requestText = (id: string, method: string, params: object): string =>
-  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
+export const requestText = (id: number, method: string, params: object): string =>
+  `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
+
+/**
+ * Ids of our own requests begin here: numbers, for servers that take nothing else, that fit into 32 bits, and that no client
+ * whose session is shared with us has come to.
+ */
+export const FIRST_OWN_ID = 1_000_000_000
 
 export const notificationText = (method: string, params?: object): string =>
   JSON.stringify({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) })

@@ -32,7 +32,7 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
     })
     await session.subscribing
     const subscribed = uris.map((uri) => {
-      const body = requestText(`portico-watch-${session.nextId()}`, 'resources/subscribe', { uri })
+      const body = requestText(session.ownId(), 'resources/subscribe', { uri })
       return backend.post({ headers: session.headers(), body, isInSession: true })
     })
     await Promise.allSettled(subscribed)

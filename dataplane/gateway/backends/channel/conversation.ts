@@ -248,7 +248,8 @@ export class Conversation {
   }
 
   #answered(id: string | undefined, text: string): void {
-    this.#settle(Number(id))?.answered(text)
+    // Servers are met that write a number as text.
+    this.#settle(Number(id?.replaceAll('"', '')))?.answered(text)
   }
 
   #received(id: string | undefined, text: string): void {

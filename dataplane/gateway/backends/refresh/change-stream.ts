@@ -1,7 +1,7 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { parseBytes } from '../../mcp/parse.ts'
-import { requestText } from '../../mcp/rpc-text.ts'
+import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { isPassing } from '../connection/failure.ts'
 import { MessageStream } from '../connection/message-stream.ts'
@@ -39,7 +39,7 @@ export class ChangeStream {
     const headers = this.#backend.modernHeaders('subscriptions/listen')
     const notifications = Object.fromEntries(declared.map((capability) => [`${capability}ListChanged`, true]))
     const params = { notifications, _meta: ownMeta(client) }
-    const body = requestText('portico-listen', 'subscriptions/listen', params)
+    const body = requestText(FIRST_OWN_ID, 'subscriptions/listen', params)
     this.#subscription = new MessageStream({
       log,
       share,

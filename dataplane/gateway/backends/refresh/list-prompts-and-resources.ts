@@ -1,5 +1,5 @@
 import { isObject } from '../../../../crds/shared/json.ts'
-import { requestText } from '../../mcp/rpc-text.ts'
+import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/result-of.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
@@ -64,11 +64,11 @@ function askPage(backend: Backend, method: string, cursor: string | undefined) {
   return era?.era === 'modern'
     ? backend.post({
         headers: backend.modernHeaders(method),
-        body: requestText('portico-list', method, { ...params, _meta: ownMeta(client) }),
+        body: requestText(FIRST_OWN_ID, method, { ...params, _meta: ownMeta(client) }),
       })
     : backend.post({
         headers: ownSession.headers(),
-        body: requestText(`portico-list-${ownSession.nextId()}`, method, params),
+        body: requestText(ownSession.ownId(), method, params),
         isInSession: true,
       })
 }

@@ -1,5 +1,5 @@
 import { isObject } from '../../../../crds/shared/json.ts'
-import { requestText } from '../../mcp/rpc-text.ts'
+import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
@@ -87,7 +87,7 @@ async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Li
   if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askLegacy(backend, cursor))
   // It has no tools: a ping shows whether it lives, whatever it answers.
   const { ownSession } = backend
-  const body = requestText(`portico-ping-${ownSession.nextId()}`, 'ping', {})
+  const body = requestText(ownSession.ownId(), 'ping', {})
   const answer = await backend.post({ headers: ownSession.headers(), body, isInSession: true })
   const { status } = answer
   if (!isKnownBy(answer)) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
@@ -132,12 +132,12 @@ const params = (cursor: string | undefined) => (cursor === undefined ? {} : { cu
 const askModern = (backend: Backend, cursor: string | undefined) =>
   backend.post({
     headers: backend.modernHeaders('tools/list'),
-    body: requestText('portico-tools', 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
+    body: requestText(FIRST_OWN_ID, 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
   })
 
 const askLegacy = (backend: Backend, cursor: string | undefined) =>
   backend.post({
     headers: backend.ownSession.headers(),
     isInSession: true,
-    body: requestText(`portico-tools-${backend.ownSession.nextId()}`, 'tools/list', params(cursor)),
+    body: requestText(backend.ownSession.ownId(), 'tools/list', params(cursor)),
   })

@@ -1,7 +1,7 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { LEVELS } from '../../mcp/log-levels.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
-import { notificationText, requestText } from '../../mcp/rpc-text.ts'
+import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { IDENTITY } from '../connection/media-type.ts'
 import { resultOf } from '../connection/result-of.ts'
@@ -76,6 +76,11 @@ export class BackendSession {
     this.#keeper = keeper
   }
 
+  /** An id for a request of our own, in a session in which a client counts as well. */
+  ownId(): number {
+    return FIRST_OWN_ID + ++this.#nextId
+  }
+
   /** A request id that is free in this session, as JSON text. */
   nextId(): string {
     return String(++this.#nextId)
@@ -144,7 +149,7 @@ export class BackendSession {
   async #isKnown(): Promise<boolean> {
     const timeoutMs = Math.min(PING_MS, this.backend.tryTimeoutMs)
     try {
-      const body = requestText(`portico-ping-${this.nextId()}`, 'ping', {})
+      const body = requestText(this.ownId(), 'ping', {})
       return isKnownBy(await this.backend.post({ headers: this.headers(), body, timeoutMs }))
     } catch {
       return false
@@ -201,7 +206,7 @@ export class BackendSession {
       // Who waits for a try that fails is still to have time for the call itself.
       ...(isTry ? { timeoutMs: backend.tryTimeoutMs } : {}),
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
-      body: requestText('portico-initialize', 'initialize', {
+      body: requestText(this.ownId(), 'initialize', {
         protocolVersion: legacyRevisions[0],
         capabilities: JSON.parse(this.#declared) as object,
         clientInfo: backend.client,
@@ -292,7 +297,7 @@ export class BackendSession {
     const isEnough = this.#logLevel !== undefined && LEVELS.indexOf(level) >= LEVELS.indexOf(this.#logLevel)
     if (isEnough || !LEVELS.includes(level) || !isObject(opened?.capabilities['logging'])) return undefined
     this.#logLevel = level
-    const body = requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level })
+    const body = requestText(this.ownId(), 'logging/setLevel', { level })
     return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {
       // The request is sent all the same; at worst it gets fewer log messages than it asked for.
     })
@@ -301,7 +306,7 @@ export class BackendSession {
   /** Sets the lowest level of the backend's log messages, where it has any. */
   setLogLevel(level: string): void {
     if (!isObject(this.opened?.capabilities['logging'])) return
-    this.send(requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level }))
+    this.send(requestText(this.ownId(), 'logging/setLevel', { level }))
   }
 
   /**

@@ -5,7 +5,7 @@ import { hasExtension } from '../../mcp/extension.ts'
 import { isModernError, supportedIn } from '../../mcp/modern-errors.ts'
 import { parseObject } from '../../mcp/parse.ts'
 import { legacyRevisions, MODERN } from '../../mcp/revisions.ts'
-import { requestText } from '../../mcp/rpc-text.ts'
+import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks/session-tasks.ts'
 import { BackendFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
@@ -33,7 +33,7 @@ export const ownMeta = (client: { readonly name: string; readonly version: strin
 
 /** The probe: a request that every modern server answers and no legacy one knows. */
 export const discoverText = (client: { readonly name: string; readonly version: string }): string =>
-  requestText('portico-discover', 'server/discover', { _meta: ownMeta(client) })
+  requestText(FIRST_OWN_ID, 'server/discover', { _meta: ownMeta(client) })
 
 /**
  * What the answer to the probe proves. Throws a BackendFailure where it proves nothing: such an answer is not kept.

@@ -1,12 +1,15 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { parseBytes } from '../../mcp/parse.ts'
-import { requestText } from '../../mcp/rpc-text.ts'
+import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { isPassing } from '../connection/failure.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { ownMeta } from './era.ts'
 import { type ResourceWatch, updatedUri } from './resource-updates.ts'
 import type { Implementation, StreamPeer } from './session-peer.ts'
 import { StreamCredential } from './stream-credential.ts'
+
+/** Whether an id that came back is this number, be it as text. */
+const isSameId = (id: unknown, own: number): boolean => id === own || id === String(own)
 
 /** The backend whose resources are watched. */
 interface WatchedBackend extends StreamPeer {
@@ -25,7 +28,7 @@ const REFUSED_MS = 60_000
 /** Most requests in a row to find the URIs that are refused; those not found by then are left out. */
 const MOST_TRIES = 40
 
-const ID = 'portico-watch'
+const ID = FIRST_OWN_ID
 
 type UpdateListener = (uri: string) => void
 
@@ -240,7 +243,7 @@ export class SharedWatch {
   #take(subscription: Subscription, bytes: Buffer): void {
     if (subscription !== this.#live) return
     const message = parseBytes(bytes)
-    if (isObject(message) && message['id'] === ID && message['error'] !== undefined) {
+    if (isObject(message) && isSameId(message['id'], ID) && message['error'] !== undefined) {
       subscription.isRefused = true
       subscription.stream.stop()
       this.#ended(subscription, undefined)

@@ -124,11 +124,7 @@ async function askPage(
   await backendSession.open()
   const headers = backendSession.headers()
   passHeaders(headers, request.setup.passedHeaders, request.req.headers)
-  const body = requestText(
-    `portico-tasks-${backendSession.nextId()}`,
-    'tasks/list',
-    cursor === undefined ? {} : { cursor },
-  )
+  const body = requestText(backendSession.ownId(), 'tasks/list', cursor === undefined ? {} : { cursor })
   const { status, text } = await backend.post({ headers, body, isInSession: true })
   resultOf(status, text)
   return text

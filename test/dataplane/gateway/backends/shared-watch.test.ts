@@ -111,7 +111,7 @@ test('a stream that ends is opened again with all that is watched by then', asyn
   await eventually('it is heard', () => changed(one).length === 1)
 })
 
-const RPC_ERROR = '{"jsonrpc":"2.0","id":"portico-watch","error":{"code":-32602,"message":"no such resource"}}'
+const RPC_ERROR = '{"jsonrpc":"2.0","id":1000000000,"error":{"code":-32602,"message":"no such resource"}}'
 /** How backends refuse a subscription. */
 const refusals: Readonly<Record<string, (res: ServerResponse) => void>> = {
   'HTTP 400': (res) => res.writeHead(400).end(),

@@ -1,0 +1,75 @@
+/** Backends that are particular about ids, or write them in another form. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+const HUGE = 'x'.repeat(300_000)
+const forms: Readonly<Record<string, (id: unknown) => string>> = {
+  'as it was sent': (id) => JSON.stringify(id),
+  'as text': (id) => JSON.stringify(String(id)),
+  'as 7.0': (id) => `${id}.0`,
+}
+
+for (const [form, write] of Object.entries(forms))
+  for (const era of ['legacy', 'modern'] as const)
+    for (const isLast of [false, true])
+      test(`${era}: a server that takes numbers alone and gives them back ${form}, ${isLast ? 'last' : 'first'}, is listed and called`, async () => {
+        const result = (name: unknown) =>
+          `{"resultType":"complete","content":[{"type":"text","text":"${name === 'huge' ? HUGE : 'ok'}"}]}`
+        const server = await startRawServer({
+          era,
+          tools: [tool('t'), tool('huge')],
+          call({ message: { id, params } }) {
+            const given = `"result":${result(params?.['name'])}`
+            return isLast
+              ? `{${given},"id":${write(id)},"jsonrpc":"2.0"}`
+              : `{"jsonrpc":"2.0","id":${write(id)},${given}}`
+          },
+          before({ message }, res) {
+            if (message.method === undefined || message.id === undefined || typeof message.id === 'number') return false
+            res.writeHead(400).end('the id must be a number')
+            return true
+          },
+        })
+        const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url }] })
+        const clients = [
+          (await connectV1(gateway.url)).client,
+          (await connect(gateway.url, 'legacy')).client,
+          (await connect(gateway.url, 'modern')).client,
+        ]
+        try {
+          for (const client of clients) {
+            assert.is((await client.listTools()).tools.length, 2)
+            assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+            assert.is(textOf(await client.callTool({ name: 'huge', arguments: {} })), HUGE)
+          }
+          const session = await openSession(gateway.url)
+          const { json } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, 7), session)
+          assert.is(json.id, 7, 'the client gets what it has sent')
+        } finally {
+          for (const client of clients) await client.close()
+          await gateway.close()
+          await server.close()
+        }
+      })
+
+test('a number is not the text that was sent', async () => {
+  const server = await startRawServer({
+    era: 'legacy',
+    call: () => '{"jsonrpc":"2.0","id":7,"result":{"content":[]}}',
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url }] })
+  try {
+    const session = await openSession(gateway.url)
+    const { json } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, '7'), session)
+    assert.ok(json.error)
+  } finally {
+    await gateway.close()
+    await server.close()
+  }
+})
+
+test.run()
