@@ -46,6 +46,9 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     return this.#splitter.lastEventId
   }
 
+  /** Whether an event with a message has come. */
+  hasSpoken = false
+
   /** How long to wait before the next one, where the backend has said so. */
   get retryMs(): number | undefined {
     return this.#splitter.retryMs
@@ -135,6 +138,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   onEventEnd(): void {
     const message = this.#event.take()
     this.#isDropped = false
+    this.hasSpoken ||= message.length > 0
     if (message.length > 0 && !this.#over) this.#guard(() => this.#options.onMessage(message))
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { Backend } from '../backend/backend.ts'
 import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { ITEM_KINDS } from '../lists/list-kind.ts'
@@ -6,6 +7,7 @@ import type { SharedLists } from '../lists/shared-lists.ts'
 import type { BackendTool } from '../lists/tool.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
+import { LOOK_PAUSE_MS } from './schedule.ts'
 
 /** How long the first request of a caller waits for the caller's lists. */
 const FIRST_MS = 5_000
@@ -33,6 +35,8 @@ export class CallerFeed {
   /** `performance.now()` from which on the lists are to be asked for again. */
   #staleAt = 0
   #isTried = false
+  /** When the last look began (`performance.now()`). */
+  #beganAt = Number.NEGATIVE_INFINITY
 
   constructor(backend: Backend, options: CallerFeedOptions) {
     this.backend = backend
@@ -61,7 +65,7 @@ export class CallerFeed {
     if (this.#isTried) return Promise.resolve()
     this.keepFresh(performance.now())
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, FIRST_MS)
+    const timer = globalThis.setTimeout(resolve, FIRST_MS)
     return Promise.race([this.#running, promise]).finally(() => clearTimeout(timer))
   }
 
@@ -77,11 +81,19 @@ export class CallerFeed {
   async #run(): Promise<void> {
     const { backend } = this
     do {
+      await this.#pause()
       this.#again = false
+      this.#beganAt = performance.now()
       const failure = await this.#list().catch((error) => connectionFailure(error))
       this.#staleAt = performance.now() + (failure === undefined ? backend.health.policy.intervalMs : PAUSE_MS)
       if (failure !== undefined && !backend.closed) await this.#failed(failure)
     } while (this.#again && !backend.closed)
+  }
+
+  /** Waits until there may be another look. */
+  async #pause(): Promise<void> {
+    const ms = this.#beganAt + LOOK_PAUSE_MS - performance.now()
+    if (ms > 0) await setTimeout(ms, undefined, { ref: false })
   }
 
   async #list(): Promise<undefined> {

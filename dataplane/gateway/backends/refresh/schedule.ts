@@ -4,6 +4,9 @@ import type { FailurePolicy } from '../health/failure-policy.ts'
 /** Share of a wait that is left to chance, so that replicas don't ask in step. */
 const JITTER = 0.2
 
+/** Between the beginnings of two looks that a backend itself has asked for: some say after each that a list has changed. */
+export const LOOK_PAUSE_MS = 1_000
+
 /** Asks a backend at once, then again and again, once at a time, until it is stopped. */
 export class Schedule {
   /** Settles when the first time is over, however it ended. */
@@ -13,6 +16,8 @@ export class Schedule {
   #timer: NodeJS.Timeout | undefined
   #isTried = false
   #running = false
+  /** When the last look began (`performance.now()`). */
+  #beganAt = Number.NEGATIVE_INFINITY
   #again = false
   #stopped = false
 
@@ -26,7 +31,12 @@ export class Schedule {
   /** Asks now, or once more after what is under way. */
   refresh(): void {
     this.#again = true
-    if (!this.#running) this.#againIn(0)
+    if (!this.#running) this.#againSoon()
+  }
+
+  /** As soon as there may be another look. */
+  #againSoon(): void {
+    this.#againAfter(Math.max(0, this.#beganAt + LOOK_PAUSE_MS - performance.now()))
   }
 
   /** Takes another policy; its interval counts from now on. */
@@ -45,14 +55,13 @@ export class Schedule {
   /** Never rejects. */
   async #run(): Promise<void> {
     this.#running = true
-    let wait = 0
-    do {
-      this.#again = false
-      wait = await this.#ask().catch((error) => this.#faulted(error))
-    } while (this.#again && !this.#isOver)
+    this.#again = false
+    this.#beganAt = performance.now()
+    const wait = await this.#ask().catch((error) => this.#faulted(error))
     this.#running = false
     this.#isTried = true
-    this.#againIn(wait)
+    if (this.#again) this.#againSoon()
+    else this.#againIn(wait)
   }
 
   /** The next time comes all the same. */
@@ -68,14 +77,15 @@ export class Schedule {
   }
 
   #againIn(ms: number): void {
+    this.#againAfter(ms * (1 - JITTER * Math.random()))
+  }
+
+  #againAfter(ms: number): void {
     clearTimeout(this.#timer)
     if (this.#isOver) return
-    this.#timer = setTimeout(
-      () => {
-        this.#run().catch((error) => this.#faulted(error))
-      },
-      ms * (1 - JITTER * Math.random()),
-    )
+    this.#timer = setTimeout(() => {
+      this.#run().catch((error) => this.#faulted(error))
+    }, ms)
     this.#timer.unref()
   }
 }

@@ -20,6 +20,8 @@ const RETRY_MS = 1_000
 const LATEST_RETRY_MS = 30_000
 /** How long a call waits for the stream at most: what a backend that opens it later says before is lost. */
 const BEGIN_MS = 1_000
+/** A stream that was open for so long has not ended at once, whatever came on it. */
+const STEADY_MS = 30_000
 
 /**
  * The GET stream of a session with a legacy backend, on which its unsolicited messages come. One that ends is opened again,
@@ -41,6 +43,8 @@ export class BackendSessionStream {
   #retryMs = RETRY_MS
   /** How often in a row there was no stream to be had. */
   #failures = 0
+  /** When the last stream was asked for (`performance.now()`). */
+  #openedAt = 0
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
@@ -91,7 +95,6 @@ export class BackendSessionStream {
       share: backend.share,
       onMessage: this.#onMessage,
       onBegin: () => {
-        this.#failures = 0
         this.#hasBegun = true
         this.#credential.begun()
         resolve()
@@ -103,6 +106,7 @@ export class BackendSessionStream {
       },
     })
     this.#stream = stream
+    this.#openedAt = performance.now()
     const failed = () => {
       if (this.#stream !== stream) return
       this.#stream = undefined
@@ -136,7 +140,7 @@ export class BackendSessionStream {
     this.#retryMs = stream.retryMs ?? this.#retryMs
     const renewed = this.#credential.renewed(refused)
     if (renewed !== undefined) renewed.then(() => this.keep()).catch(() => this.#againLater())
-    else if (refused === undefined) this.#againIn(this.#retryMs)
+    else if (refused === undefined) this.#againAfter(stream)
     else if (isPassing(refused)) this.#againLater()
     else if (this.#after === undefined) {
       this.#isRefused = true
@@ -152,8 +156,25 @@ export class BackendSessionStream {
     }
   }
 
+  /** One that ends without a word is opened again ever later; one that has spoken when the backend wants it. */
+  #againAfter(stream: MessageStream): void {
+    const isSteady = stream.hasSpoken || performance.now() - this.#openedAt >= STEADY_MS
+    // An id alone is how a server has its stream polled (2025-11-25, resumability).
+    if (!isSteady && stream.lastEventId === undefined) this.#againLater()
+    else {
+      this.#failures = 0
+      this.#againIn(isSteady ? this.#retryMs : Math.max(this.#retryMs, RETRY_MS))
+    }
+  }
+
   #againLater(): void {
-    this.#againIn(backoffDelay(this.#failures++, { first: this.#retryMs, longest: LATEST_RETRY_MS, random: whole }))
+    this.#againIn(
+      backoffDelay(this.#failures++, {
+        first: Math.max(this.#retryMs, RETRY_MS),
+        longest: LATEST_RETRY_MS,
+        random: whole,
+      }),
+    )
   }
 
   #againIn(ms: number): void {

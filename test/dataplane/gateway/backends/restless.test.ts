@@ -1,0 +1,90 @@
+/** Backends that make the gateway repeat itself. */
+import type { ServerResponse } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { connectV1 } from '../../../support/gateway/clients.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { answer, OK_RESULT, type RawServerOptions, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+const CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+const INITIALIZED =
+  '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"x","version":"1"}}'
+
+type Before = NonNullable<RawServerOptions['before']>
+
+async function restless(before: Before) {
+  const server = await startRawServer({
+    era: 'legacy',
+    tools: [tool('t')],
+    call: (request) => answer(request, OK_RESULT),
+    before(request, res) {
+      if (request.message.method === 'initialize') {
+        res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': `s-${server.seen.length}` })
+        res.end(answer(request, INITIALIZED))
+        return true
+      }
+      return before(request, res)
+    },
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url }] })
+  return {
+    server,
+    gateway,
+    async close() {
+      await gateway.close()
+      await server.close()
+    },
+  }
+}
+
+test('a backend that says after each list that it has changed is looked at once a second', async () => {
+  const streams = new Set<ServerResponse>()
+  const backend = await restless((request, res) => {
+    if (request.method === 'GET') {
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      res.write(`data: ${CHANGED}\n\n`)
+      streams.add(res)
+      return true
+    }
+    if (request.message.method !== 'tools/list') return false
+    res.writeHead(200, { 'content-type': 'application/json' })
+    res.end(answer(request, `{"tools":[${tool('t')}]}`))
+    for (const stream of streams) stream.write(`data: ${CHANGED}\n\n`)
+    return true
+  })
+  try {
+    await eventually('the stream', () => streams.size > 0)
+    const before = backend.server.calls('tools/list').length
+    await setTimeout(1_500)
+    const looks = backend.server.calls('tools/list').length - before
+    assert.ok(looks >= 1 && looks <= 3, `${looks} looks`)
+  } finally {
+    await backend.close()
+  }
+})
+
+for (const retry of ['', 'retry: 10\n\n'])
+  test(`a stream that ends at once ${retry === '' ? '' : 'and asks for haste '}is opened again ever later`, async () => {
+    let gets = 0
+    const { gateway, close } = await restless(({ method }, res) => {
+      if (method !== 'GET') return false
+      gets++
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).end(retry)
+      return true
+    })
+    const { client } = await connectV1(gateway.url)
+    try {
+      await client.listTools()
+      await eventually('a stream', () => gets > 0)
+      const before = gets
+      await setTimeout(1_500)
+      assert.ok(gets - before <= 3, `${gets - before} streams`)
+    } finally {
+      await client.close()
+      await close()
+    }
+  })
+
+test.run()
