@@ -1,5 +1,44 @@
-import type { Transform } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import { pipeline, Readable, type Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, createZstdDecompress } from 'node:zlib'
+
+type Header = string | readonly string[] | undefined
+
+/** A body that says that it is encoded, and can't be decoded. The message is for the log. */
+export class UndecodableBody extends Error {
+  override readonly name = 'UndecodableBody'
+  readonly code = 'ERR_UNDECODABLE'
+}
+
+/** Nobody encodes more often for a reason. */
+const MOST_ENCODINGS = 2
+/** The low bits of the first byte of a zlib stream (RFC 1950); some servers send `deflate` without that envelope. */
+const ZLIB = 8
+
+/** Makes the stream that undoes an encoding, by the first byte of what comes. */
+const decoders: Readonly<Record<string, (first: number) => Transform>> = {
+  gzip: () => createGunzip(),
+  'x-gzip': () => createGunzip(),
+  deflate: (first) => ((first & 0x0f) === ZLIB ? createInflate() : createInflateRaw()),
+  br: () => createBrotliDecompress(),
+  zstd: () => createZstdDecompress(),
+}
+
+/** What a Content-Encoding (RFC 9110, 8.4) says was done to a body, the last thing first. Throws an UndecodableBody. */
+function encodingsIn(header: Header): readonly string[] {
+  const names = [header ?? []].flat().join(',').toLowerCase().split(',')
+  const encodings = names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'identity')
+  if (encodings.length > MOST_ENCODINGS) throw new UndecodableBody('the answer is encoded more than twice')
+  const unknown = encodings.find((name) => !Object.hasOwn(decoders, name))
+  if (unknown !== undefined)
+    throw new UndecodableBody(`the Content-Encoding ${JSON.stringify(unknown.slice(0, 64))} is unknown`)
+  return encodings.reverse()
+}
+
+const streamsFor = (encodings: readonly string[], first: number): Transform[] =>
+  encodings.flatMap((name, index) => decoders[name]?.(index === 0 ? first : ZLIB) ?? [])
+
+const undecodable = (cause: NodeJS.ErrnoException) =>
+  new UndecodableBody(`the answer is not what its Content-Encoding says, or breaks off (${cause.code})`, { cause })
 
 /** Takes a body as it was before it was compressed. */
 interface DecodedBody {
@@ -8,17 +47,6 @@ interface DecodedBody {
   end(): void
   failed(error: Error): void
 }
-
-const decoders: Readonly<Record<string, () => Transform>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
-}
-
-/** The answer came in an encoding that nobody asked for and that is none of HTTP's usual ones. */
-export class UnknownEncoding extends Error {}
 
 /** A body that came compressed although nobody asked for that, decoded as it comes. */
 export interface BodyDecoder {
@@ -33,57 +61,89 @@ export interface BodyDecoder {
 }
 
 /**
- * Makes a decoder for an answer with this Content-Encoding (RFC 9110, 8.4.1); undefined where it says that there is none.
- * Throws an UnknownEncoding for any other.
+ * Makes a decoder for an answer with this Content-Encoding; undefined where it says that there is none. Throws an
+ * UndecodableBody for one that is not known here.
  */
-export function decoderFor(
-  contentEncoding: string | readonly string[] | undefined,
-  body: DecodedBody,
-): BodyDecoder | undefined {
-  const encoding = nameOf(contentEncoding)
-  const stream = streamFor(encoding)
-  if (stream === undefined) return undefined
+export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDecoder | undefined {
+  const encodings = encodingsIn(contentEncoding)
+  if (encodings.length === 0) return undefined
+  let streams: readonly Transform[] = []
   let isOver = false
-  stream.on('data', (chunk: Buffer) => isOver || body.data(chunk))
-  stream.on('end', () => isOver || body.end())
-  stream.on(
-    'error',
-    (error) => isOver || body.failed(new Error(`the answer can’t be decoded (${encoding}): ${error.message}`)),
-  )
+  let isPaused = false
+  const failed = (error: Error) => isOver || body.failed(undecodable(error))
+  function begin(first: number): void {
+    streams = streamsFor(encodings, first)
+    for (const [index, stream] of streams.entries()) {
+      stream.on('error', failed)
+      const next = streams[index + 1]
+      if (next !== undefined) stream.pipe(next)
+    }
+    const last = streams.at(-1)
+    last?.on('data', (chunk: Buffer) => isOver || body.data(chunk))
+    last?.on('end', () => isOver || body.end())
+    if (isPaused) last?.pause()
+  }
   return {
-    write: (chunk) => void stream.write(chunk),
-    end: () => void stream.end(),
-    pause: () => void stream.pause(),
-    resume: () => void stream.resume(),
+    write(chunk) {
+      if (chunk.length === 0) return
+      if (streams.length === 0) begin(chunk[0] as number)
+      streams[0]?.write(chunk)
+    },
+    end() {
+      if (streams.length > 0) streams[0]?.end()
+      else if (!isOver) body.end()
+    },
+    pause() {
+      isPaused = true
+      streams.at(-1)?.pause()
+    },
+    resume() {
+      isPaused = false
+      streams.at(-1)?.resume()
+    },
     stop() {
       isOver = true
-      stream.destroy()
+      for (const stream of streams) stream.destroy()
     },
   }
 }
 
-/** The chunks of a body as they were before it was compressed. Throws an UnknownEncoding. */
-export function decodedBody(
-  body: AsyncIterable<Buffer> & NodeJS.ReadableStream,
-  contentEncoding: string | readonly string[] | undefined,
-): AsyncIterable<Buffer> {
-  const stream = streamFor(nameOf(contentEncoding))
-  if (stream === undefined) return body
-  body.on('error', (error) => stream.destroy(error as Error))
-  stream.on('close', () => (body as { destroy?(): void } & typeof body).destroy?.())
-  return body.pipe(stream)
+/** zlib, brotli and zstd in Node. */
+const DECODER_CODE = /^(?:Z_|ERR__|ERR_ZLIB|ZSTD_)/
+
+/**
+ * The bytes of a body as they were before they were encoded, piece by piece: whoever reads counts them, and ends the body
+ * by not reading on. Some servers compress though nobody has asked. Throws an UndecodableBody.
+ */
+export async function* decodedBody(body: Readable, contentEncoding: Header): AsyncGenerator<Buffer> {
+  const encodings = encodingsIn(contentEncoding)
+  if (encodings.length === 0) {
+    yield* body as AsyncIterable<Buffer>
+    return
+  }
+  const pieces = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  const first = await pieces.next()
+  // An answer without a body has the headers of one all the same.
+  if (first.done === true) return
+  let stream: Readable = Readable.from(begunWith(first.value, pieces))
+  for (const decoder of streamsFor(encodings, first.value[0] as number))
+    stream = pipeline(stream, decoder, toldByReading)
+  try {
+    yield* stream as AsyncIterable<Buffer>
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw code !== undefined && DECODER_CODE.test(code) ? undecodable(error as Error) : error
+  } finally {
+    body.destroy()
+  }
 }
 
-const nameOf = (contentEncoding: string | readonly string[] | undefined): string =>
-  String(contentEncoding ?? '')
-    .trim()
-    .toLowerCase()
+/** Whoever reads is told what goes wrong, by the stream itself. */
+function toldByReading(): void {
+  // Nothing is left to do.
+}
 
-/** Undefined where nothing is to be decoded. Throws an UnknownEncoding. */
-function streamFor(encoding: string): Transform | undefined {
-  if (encoding === '' || encoding === 'identity') return undefined
-  const make = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
-  if (make === undefined)
-    throw new UnknownEncoding(`the Content-Encoding ${JSON.stringify(encoding.slice(0, 64))} is unknown`)
-  return make()
+async function* begunWith(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+  yield first
+  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value
 }

@@ -3,7 +3,7 @@ import { decodedBody } from './body-decoder.ts'
 import { type ConnectOptions, guardedConnect } from './connect.ts'
 
 interface GuardedFetchOptions extends ConnectOptions {
-  /** Largest answer in bytes; default 1 MiB. */
+  /** Largest answer in bytes, decoded; default 1 MiB. */
   readonly maxBytes?: number
   /** Longest wait for the whole answer; default 5 s. */
   readonly timeoutMs?: number

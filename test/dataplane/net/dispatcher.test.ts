@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { join } from 'node:path'
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { type Dispatcher, request } from 'undici'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -170,6 +171,55 @@ test('guarded fetch: bounds of size and time, no redirects, addresses checked', 
   const strict = createGuardedFetch({})
   cleanups.push(() => strict.close())
   assert.instance(await failure(strict(`${origin}/`)), AddressRefused)
+})
+
+const encoders = {
+  gzip: gzipSync,
+  'x-gzip': gzipSync,
+  GZIP: gzipSync,
+  deflate: deflateSync,
+  'deflate ': deflateRawSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+  identity: (bytes: Buffer) => bytes,
+} as const
+
+test('small documents are asked for gzip, and decoded whatever was asked, within their bounds', async () => {
+  let sent: { encoding: string; body: Buffer } = { encoding: '', body: Buffer.alloc(0) }
+  let asked: string | string[] | undefined
+  const { port } = await serve((request, response) => {
+    asked = request.headers['accept-encoding']
+    response.writeHead(200, { 'content-encoding': sent.encoding }).end(sent.body)
+  })
+  const guardedFetch = createGuardedFetch({ allowLoopback: true, maxBytes: 10_000 })
+  cleanups.push(() => guardedFetch.close())
+  const get = () => guardedFetch(`http://127.0.0.1:${port}/`)
+  const text = JSON.stringify({ issuer: 'https://x.example', words: 'ä'.repeat(1_000) })
+  const marked = Buffer.from(`\uFEFF${text}`)
+  for (const [encoding, encode] of Object.entries(encoders)) {
+    sent = { encoding, body: encode(marked) }
+    assert.is((await get()).text, text, encoding)
+    // A bomb is small as it comes.
+    sent = { encoding, body: encode(Buffer.alloc(20_000_000)) }
+    if (encoding !== 'identity') assert.ok(sent.body.length < 100_000)
+    assert.match((await failure(get())).message, 'larger than 10000 bytes', encoding)
+  }
+  assert.is(asked, 'gzip')
+  sent = { encoding: 'gzip, br', body: brotliCompressSync(gzipSync(marked)) }
+  assert.is((await get()).text, text)
+  sent = { encoding: 'gzip', body: Buffer.alloc(0) }
+  assert.is((await get()).text, '')
+  for (const [encoding, body] of [
+    ['gzip', marked],
+    ['gzip', gzipSync(marked).subarray(0, 40)],
+    ['br', brotliCompressSync(marked).subarray(0, 20)],
+    ['zstd', marked],
+    ['compress', marked],
+    ['gzip, gzip, gzip', gzipSync(gzipSync(gzipSync(marked)))],
+  ] as const) {
+    sent = { encoding, body }
+    assert.is((await failure(get())).name, 'UndecodableBody', encoding)
+  }
 })
 
 test.run()

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import { type BodyDecoder, decoderFor, UnknownEncoding } from '../../../net/body-decoder.ts'
+import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
@@ -99,7 +99,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     try {
       this.#begin(status, headers)
     } catch (error) {
-      if (error instanceof UnknownEncoding) this.#fail(new BackendFailure('backend_failed', error.message))
+      if (error instanceof UndecodableBody) this.#fail(new BackendFailure('backend_failed', error.message))
       else this.#faulted(error)
     }
   }

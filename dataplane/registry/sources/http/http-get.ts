@@ -1,5 +1,5 @@
 import { Agent, type Dispatcher, request } from 'undici'
-import { decodedBody } from '../../../net/body-decoder.ts'
+import { decodedBody, UndecodableBody } from '../../../net/body-decoder.ts'
 import { guardedConnect } from '../../../net/connect.ts'
 import { AddressRefused } from '../../../net/dispatcher.ts'
 import { tooManyBytes } from '../format/budget.ts'
@@ -20,7 +20,7 @@ interface HttpGetOptions {
 }
 
 /**
- * GETs what a source serves and hands its body over piece by piece. Answers of status 200 and 304 are given; anything else
+ * GETs what a source serves and hands its body over piece by piece, decoded. Answers of status 200 and 304 are given; anything else
  * is a SourceError, and nothing of it is handed over.
  */
 export interface HttpGet extends AsyncDisposable {
@@ -110,7 +110,7 @@ function refusal({ status, headers }: HttpAnswer): SourceError {
   if (status === 429) return new SourceError('rate_limited', 'the upstream asks for fewer requests (429)', options)
   if (status >= 500) return new SourceError('upstream_failed', `the upstream answers ${status}`, options)
   if (status === 401 || status === 403) return new SourceError('forbidden', `the upstream answers ${status}`)
-  return new SourceError('refused', `the upstream answers ${status}`)
+  return new SourceError('refused', `the upstream answers ${status}`, { status })
 }
 
 interface Failure extends Error {
@@ -122,6 +122,7 @@ function failureOf(error: Failure, timeoutMs: number): SourceError {
   if (error instanceof SourceError) return error
   if (error instanceof AddressRefused || error.cause instanceof AddressRefused)
     return new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
+  if (error instanceof UndecodableBody) return new SourceError('upstream_failed', error.message, { cause: error })
   if (error.name === 'TimeoutError') return new SourceError('timed_out', `no whole answer within ${timeoutMs} ms`)
   return new SourceError('unreachable', `it can’t be reached (${error.code ?? error.cause?.code ?? error.name})`, {
     cause: error,
