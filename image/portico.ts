@@ -4,9 +4,10 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
 import type { ImageOptions } from './archive.ts'
+import { debianPackages } from './debian-packages.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 import { fileOf, programAt } from './programs.ts'
-import { type Bom, withPrograms } from './sbom.ts'
+import { type Bom, type SystemFile, withFiles, withPrograms } from './sbom.ts'
 import { startCodes } from './start-code.ts'
 import type { TarEntry } from './tar.ts'
 
@@ -65,22 +66,38 @@ function gitLayer(): TarEntry[] {
   ]
 }
 
-/** What `make bundle` says of the bundle, and the programs beside it. */
-function imageBom(): Bom {
-  const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
-  const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
-  return withPrograms(bom, { node: process.versions.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' })
+/** Shared libraries and authorities among the entries of layers: what lies there beside the programs and is of others. */
+function systemFiles(entries: readonly TarEntry[]): SystemFile[] {
+  const files = entries.filter(({ path }) => /\.so(\.\d+)*$/.test(path) || `/${path}` === AUTHORITIES)
+  const packages = debianPackages(files.map(({ path }) => `/${path}`))
+  return files.flatMap((file) => {
+    const { path, content } = file
+    if (content === undefined) return []
+    const type = `/${path}` === AUTHORITIES ? 'data' : 'library'
+    return [{ path, type, content, package: packages.get(`/${path}`) }]
+  })
 }
 
-/** The bundle without its source maps, which nothing in the image reads, and with the code that it starts by. */
-async function bundleLayer(): Promise<TarEntry[]> {
+/** What `make bundle` says of the bundle, the programs beside it, and the files that these need. */
+function imageBom(below: readonly TarEntry[]): Bom {
+  const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
+  const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
+  const programs = { node: process.versions.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' }
+  return withFiles(withPrograms(bom, programs), systemFiles(below))
+}
+
+/**
+ * The bundle without its source maps, which nothing in the image reads, and with the code that it starts by. `below`: what
+ * the layers below hold, which is listed with it.
+ */
+async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   const files = globSync('dist/{*.{js,cjs,wasm,start},package.json}', { cwd: root })
   if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
   const codes = await startCodes(join(root, 'dist'))
   return [
     text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
     fileOf('app/package.json', join(root, 'package.json')),
-    text('app/sbom.cdx.json', `${JSON.stringify(imageBom(), null, 1)}\n`),
+    text('app/sbom.cdx.json', `${JSON.stringify(imageBom(below), null, 1)}\n`),
     ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
     ...[...codes].map(
       ([name, content]): TarEntry => ({ path: `app/dist/${name}`, type: 'file', mode: 0o644, content }),
@@ -95,9 +112,10 @@ export async function porticoImage(options: {
   /** The lowest layer, where several images share one. */
   readonly node?: readonly TarEntry[]
 }): Promise<ImageOptions> {
+  const below = [options.node ?? nodeLayer(), gitLayer()]
   return {
     name: options.name ?? IMAGE,
-    layers: [options.node ?? nodeLayer(), gitLayer(), await bundleLayer()],
+    layers: [...below, await bundleLayer(below.flat())],
     ...SETTINGS,
     labels: {
       'org.opencontainers.image.title': packageJson.name,

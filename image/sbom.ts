@@ -1,4 +1,7 @@
 /** What is in what we ship, as CycloneDX 1.6 has it (https://cyclonedx.org/docs/1.6/json): the same bytes for the same input. */
+import { createHash } from 'node:crypto'
+import { basename } from 'node:path'
+import type { DebianPackage } from './debian-packages.ts'
 
 /** What a lock file (npm's, version 3) says of a package, by its folder. */
 export interface Locked {
@@ -9,11 +12,11 @@ export interface Locked {
 }
 
 interface Component {
-  readonly type: 'library' | 'application'
+  readonly type: 'library' | 'application' | 'data'
   readonly 'bom-ref': string
   readonly name: string
-  readonly version: string
-  readonly purl: string
+  readonly version?: string
+  readonly purl?: string
   readonly licenses?: readonly object[]
   readonly hashes?: readonly object[]
 }
@@ -35,7 +38,11 @@ const nameOf = (folder: string) => folder.slice(folder.lastIndexOf('node_modules
 const licensesOf = (license: string) =>
   /[ ()]/.test(license) ? [{ expression: license }] : [{ license: { id: license } }]
 
-function component(type: Component['type'], name: string, { version = '', license, integrity }: Locked): Component {
+function component(
+  type: Component['type'],
+  name: string,
+  { version = '', license, integrity }: Locked,
+): Component & { readonly purl: string } {
   const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
   const digest = integrity?.startsWith('sha512-') && Buffer.from(integrity.slice(7), 'base64').toString('hex')
   return {
@@ -64,7 +71,7 @@ export function bomOf(
     const folder = packageFolder(file)
     if (folder !== undefined) folders.add(folder)
   }
-  const found = new Map<string, Component>()
+  const found = new Map<string, Component & { readonly purl: string }>()
   for (const folder of [...folders].sort()) {
     const locked = lock[folder]
     if (locked?.version === undefined) throw new Error(`${folder} is bundled and not in package-lock.json`)
@@ -91,3 +98,32 @@ export const withPrograms = (bom: Bom, programs: Readonly<Record<string, string>
     }),
   ],
 })
+
+/** A file of the system beside the programs: a shared library, or what programs read. */
+export interface SystemFile {
+  /** Below the root of the image, without a slash before it. */
+  readonly path: string
+  readonly type: 'library' | 'data'
+  readonly content: Uint8Array
+  /** Where it comes from, where that is known. */
+  readonly package: DebianPackage | undefined
+}
+
+/** The same with files of the system, each once, by path, with its digest and the package that it is of. */
+export function withFiles(bom: Bom, files: readonly SystemFile[]): Bom {
+  const byPath = new Map(files.map((file) => [file.path, file]))
+  const paths = [...byPath.keys()].sort()
+  return {
+    ...bom,
+    components: [...bom.components, ...paths.map((path) => fileComponent(byPath.get(path) as SystemFile))],
+  }
+}
+
+function fileComponent({ path, type, content, package: from }: SystemFile): Component {
+  const hashes = [{ alg: 'SHA-512', content: createHash('sha512').update(content).digest('hex') }]
+  const named = { type, 'bom-ref': `file:/${path}`, name: basename(path) }
+  if (from === undefined) return { ...named, hashes }
+  const { name, version, architecture, distribution } = from
+  const purl = `pkg:deb/${distribution}/${name}@${encodeURIComponent(version)}?arch=${architecture}`
+  return { ...named, version, purl, hashes }
+}

@@ -1,6 +1,10 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { bomOf, withPrograms } from '../../image/sbom.ts'
+import { debianPackages } from '../../image/debian-packages.ts'
+import { nodeLayer } from '../../image/portico.ts'
+import { bomOf, withFiles, withPrograms } from '../../image/sbom.ts'
 
 const own = { name: 'portico', version: '1.0.0', license: 'Apache-2.0' }
 const lock = {
@@ -47,6 +51,41 @@ test('programs beside the bundle are listed too', () => {
     components.map(({ purl }) => purl),
     ['pkg:generic/git@2.39.5'],
   )
+})
+
+test('files of the system are listed once each, with their digest and where they come from', () => {
+  const of = { name: 'zlib1g', version: '1:1.2.13.dfsg-1', architecture: 'amd64', distribution: 'debian' }
+  const file = { type: 'library', content: Buffer.from('z') } as const
+  const { components } = withFiles(bomOf(own, lock, []), [
+    { ...file, path: 'usr/lib/libz.so.1', package: of },
+    { ...file, path: 'lib64/ld-linux-x86-64.so.2', package: undefined },
+    { ...file, path: 'usr/lib/libz.so.1', package: of },
+  ])
+  const content = createHash('sha512').update('z').digest('hex')
+  assert.equal(components, [
+    {
+      type: 'library',
+      'bom-ref': 'file:/lib64/ld-linux-x86-64.so.2',
+      name: 'ld-linux-x86-64.so.2',
+      hashes: [{ alg: 'SHA-512', content }],
+    },
+    {
+      type: 'library',
+      'bom-ref': 'file:/usr/lib/libz.so.1',
+      name: 'libz.so.1',
+      version: '1:1.2.13.dfsg-1',
+      purl: 'pkg:deb/debian/zlib1g@1%3A1.2.13.dfsg-1?arch=amd64',
+      hashes: [{ alg: 'SHA-512', content }],
+    },
+  ])
+})
+
+test('libraries of this machine are found in its packages, where it has any', () => {
+  const libraries = nodeLayer().flatMap(({ path }) => (/\.so(\.\d+)*$/.test(path) ? [`/${path}`] : []))
+  assert.ok(libraries.length > 0)
+  const found = debianPackages(libraries)
+  if (existsSync('/usr/bin/dpkg-query')) assert.ok(found.size > 0, libraries.join())
+  for (const { name, version } of found.values()) assert.ok(name !== '' && /^\d/.test(version))
 })
 
 test('a package that the lock file does not know is an error', () => {

@@ -1,0 +1,43 @@
+/** Which Debian package of this machine a file is of, as `dpkg` knows it. */
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
+
+export interface DebianPackage {
+  readonly name: string
+  readonly version: string
+  readonly architecture: string
+  /** `debian`, `ubuntu` and so on. */
+  readonly distribution: string
+}
+
+/** Names by which dpkg may know a file: merged-usr systems reach those below /usr through links in the root as well. */
+const namesOf = (path: string): string[] => [
+  ...new Set([path, `/usr${path}`, path.replace(/^\/usr/, ''), ...(existsSync(path) ? [realpathSync(path)] : [])]),
+]
+
+const distribution = (): string =>
+  /^ID=(\S+)$/m.exec(existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : '')?.[1] ?? 'debian'
+
+const FORMAT = ['binary:Package', 'Package', 'Version', 'Architecture'].map((field) => `$\{${field}}`).join(' ')
+
+/** The package of each path that has one; none on a machine without dpkg. */
+export function debianPackages(paths: readonly string[]): ReadonlyMap<string, DebianPackage> {
+  const found = new Map<string, DebianPackage>()
+  if (paths.length === 0) return found
+  const pathOf = new Map(paths.flatMap((path) => namesOf(path).map((name) => [name, path] as const)))
+  const { stdout: owners } = spawnSync('dpkg-query', ['--search', ...pathOf.keys()], { encoding: 'utf8' })
+  const packageOf = new Map(
+    [...(owners ?? '').matchAll(/^(\S+): (\/.*)$/gm)].map((match) => [match[2] as string, match[1] as string]),
+  )
+  if (packageOf.size === 0) return found
+  const form = ['--show', '--showformat', `${FORMAT}\n`]
+  const { stdout: versions } = spawnSync('dpkg-query', [...form, ...new Set(packageOf.values())], { encoding: 'utf8' })
+  const known = new Map(versions.split('\n').map((line) => [line.split(' ')[0] as string, line.split(' ')]))
+  for (const [file, owner] of packageOf) {
+    const [, name, version, architecture] = known.get(owner) ?? []
+    const path = pathOf.get(file)
+    if (path !== undefined && name && version && architecture)
+      found.set(path, { name, version, architecture, distribution: distribution() })
+  }
+  return found
+}
