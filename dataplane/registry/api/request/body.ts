@@ -5,6 +5,7 @@ import { compile } from '../../../config/schema-violations.ts'
 import { readBody } from '../../../server/body.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { nestsDeeperThan } from '../../catalog/depth.ts'
+import { brokenText } from '../../sources/format/mended.ts'
 import { BODY_COPIES } from './caller-memory.ts'
 import type { RegistryEnv } from './operation.ts'
 
@@ -13,6 +14,8 @@ const DEEPEST = 64
 const MOST_DETAILS = 100
 /** Of a value with more values in it only the first finding is listed: there may be some for each of them. */
 const MOST_VALUES = 10_000
+
+const MAY_BE_HALF = /\\u[dD][89a-fA-F]/
 
 export interface JsonBody<T> {
   readonly value: T
@@ -45,11 +48,18 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
     if (nestsDeeperThan(value, DEEPEST))
       throw invalid([{ pointer: '', message: `must not nest deeper than ${DEEPEST} levels` }])
 
+    checkTexts(text, value)
     const violated = hasMoreValuesThan(value, MOST_VALUES) ? firstOf(value) : violations(value)
     const findings = violated.length > 0 ? violated : (check?.(value as Static<S>) ?? [])
     if (findings.length > 0) throw invalid(findings)
     return { value: value as Static<S>, text }
   }
+}
+
+/** Throws a 400 where a text holds half a character, which escapes alone can write: the bytes are UTF-8. */
+function checkTexts(text: string, value: unknown): void {
+  const pointer = MAY_BE_HALF.test(text) ? brokenText(value) : undefined
+  if (pointer !== undefined) throw invalid([{ pointer, message: 'must not hold half of a surrogate pair' }])
 }
 
 /** Whether there are more values in a value, itself among them. Goes no further than that; nesting is bounded before. */

@@ -12,7 +12,10 @@ const schemaUrl = (date: string) => `https://static.modelcontextprotocol.io/sche
 
 const optional = <P extends Record<string, TSchema>>(fields: P) =>
   Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]))
-const text = (description: string, maxLength = 4096) => Type.String({ description, minLength: 1, maxLength })
+/** Databases and parsers of clients stumble over NUL. */
+const noNul = { pattern: '^[^\\u0000]*$', says: 'must not hold NUL' } as const
+export const text = (description: string, maxLength = 4096) =>
+  Type.String({ description, minLength: 1, maxLength, ...noNul })
 const flag = (description: string) => Type.Boolean({ description })
 const many = (items: TSchema, description?: string) =>
   Type.Array(items, { maxItems: 256, ...(description === undefined ? {} : { description }) })
@@ -33,14 +36,14 @@ export const version = Type.String({
 export const SERVER_NAME_PATTERN = '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$'
 
 const input = {
-  description: Type.String({ maxLength: 4096 }),
+  description: Type.String({ maxLength: 4096, ...noNul }),
   isRequired: flag('It must be given.'),
   isSecret: flag('It is shown to nobody.'),
   format: Type.Enum(['string', 'number', 'boolean', 'filepath'], { type: 'string' }),
-  value: Type.String({ description: 'Fixed value; `{name}` stands for a variable.', maxLength: 4096 }),
-  default: Type.String({ maxLength: 4096 }),
-  placeholder: Type.String({ maxLength: 4096 }),
-  choices: many(Type.String({ maxLength: 4096 })),
+  value: Type.String({ description: 'Fixed value; `{name}` stands for a variable.', maxLength: 4096, ...noNul }),
+  default: Type.String({ maxLength: 4096, ...noNul }),
+  placeholder: Type.String({ maxLength: 4096, ...noNul }),
+  choices: many(Type.String({ maxLength: 4096, ...noNul })),
 }
 const variables = Type.Unsafe<object>({ type: 'object', additionalProperties: Type.Object(optional(input)) })
 const inputs = optional({ ...input, variables })

@@ -1,7 +1,5 @@
 import Type from 'typebox'
-import { icons, version } from './server-json.ts'
-
-const text = (description: string, maxLength: number) => Type.String({ description, minLength: 1, maxLength })
+import { icons, text, version } from './server-json.ts'
 
 /** What holds a skill's files: an image or a folder of a git repository. */
 const packages = Type.Array(

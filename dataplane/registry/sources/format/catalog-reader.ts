@@ -119,6 +119,8 @@ export class CatalogReader {
   #readMember(pointer: string, value: Buffer | 'oversize'): void {
     const read = value === 'oversize' ? undefined : parseValue(value, pointer)
     if (pointer === '/metadata') this.listed.metadata = read
+    // Programs whose lists begin as nothing (Go) write null for a list without elements.
+    else if (read === null && (pointer in LISTED || pointer === '/data/skills')) this.#open(pointer)
     else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
   }
 

@@ -4,6 +4,7 @@ import { nestsDeeperThan } from '../../catalog/depth.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { isServerName, isVersion, printable } from '../../catalog/names.ts'
 import { readUpstreamMeta } from '../../catalog/official-meta.ts'
+import { mendedDocument, mendedMeta } from './mended.ts'
 
 /** An entry that was left out. `pointer` (RFC 6901) leads into the source's bytes. */
 export interface Problem {
@@ -77,14 +78,16 @@ export function readSkill(skill: unknown, meta: unknown, pointer: string): Incom
   return finish({ type: 'skill', name, document: skill }, meta, pointer)
 }
 
-/** Reads the document of an entry with the `_meta` that came beside it. */
+/** Reads the document of an entry with the `_meta` that came beside it, as they are meant. */
 export function readDocument(
   type: IncomingVersion['type'],
   document: unknown,
   meta: unknown,
   pointer: string,
 ): IncomingVersion | Problem {
-  return type === 'server' ? readServer(document, meta, pointer) : readSkill(document, meta, pointer)
+  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST)) return tooDeep(pointer)
+  const read = type === 'server' ? readServer : readSkill
+  return read(mendedDocument(document), mendedMeta(meta), pointer)
 }
 
 interface Named {
@@ -98,8 +101,7 @@ function finish({ type, name, document }: Named, meta: unknown, pointer: string)
   const { version, title = null, description = null } = document
   if (!isVersion(version))
     return { pointer: `${pointer}/version`, message: 'must have 1 to 255 characters and not be "latest"' }
-  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST))
-    return { pointer, message: `must not nest deeper than ${DEEPEST} levels` }
+  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST)) return tooDeep(pointer)
   const text = JSON.stringify(document)
   if (text.length > LARGEST_DOCUMENT)
     return { pointer, message: `must not be longer than ${LARGEST_DOCUMENT} characters` }
@@ -113,6 +115,8 @@ function finish({ type, name, document }: Named, meta: unknown, pointer: string)
     ...readUpstreamMeta(meta),
   }
 }
+
+const tooDeep = (pointer: string): Problem => ({ pointer, message: `must not nest deeper than ${DEEPEST} levels` })
 
 function violation(check: ValidateFunction, pointer: string): Problem {
   const [{ instancePath, message }] = check.errors as [ErrorObject]

@@ -28,6 +28,8 @@ interface SourceErrorOptions {
   /** How long the other side asks us to wait. */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
+  /** HTTP status of the answer that it is about. */
+  readonly status?: number
 }
 
 /** Why a source could not be synced; what it brought before stays in force. The message is shown on `/status`. */
@@ -35,10 +37,12 @@ export class SourceError extends Error {
   override readonly name = 'SourceError'
   readonly code: SourceErrorCode
   readonly retryAfterMs: number | undefined
+  readonly status: number | undefined
 
-  constructor(code: SourceErrorCode, message: string, { retryAfterMs, cause }: SourceErrorOptions = {}) {
+  constructor(code: SourceErrorCode, message: string, { retryAfterMs, cause, status }: SourceErrorOptions = {}) {
     super(withoutUrlSecrets(message), cause === undefined ? undefined : { cause })
     this.code = code
     this.retryAfterMs = retryAfterMs
+    this.status = status
   }
 }

@@ -29,6 +29,9 @@ const LARGEST_PAGE = 104 * 1024 * 1024
  */
 const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong_shape', 'not_json']
 
+/** What is answered to a parameter that is not known. */
+const NO_SUCH_QUERY: ReadonlySet<number | undefined> = new Set([400, 422])
+
 /**
  * Reads another registry (MCP registry API v0.1) page by page: all of it, or what has changed since the last pass where
  * the upstream has times of change. Everything is read again now and then, and where the cursor has no time. Skills come
@@ -44,17 +47,16 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
   const now = Date.now()
   // Below zero: our clock was ahead then.
   const age = now - (before?.fullAt ?? 0)
-  const changesOnly = before?.servers.since !== undefined && age >= 0 && age < FULL_EVERY_MS
+  let changesOnly = before?.servers.since !== undefined && age >= 0 && age < FULL_EVERY_MS
   // People give the base with or without the slash at its end.
   const base = `${location.endpoint.replace(/\/+$/, '')}/v0.1`
 
-  const servers = await pollList({
-    kind: 'servers',
-    url: `${base}/servers`,
-    before: before?.servers,
-    changesOnly,
-    maxBytes,
-    get: pageGetter(),
+  const serverList = { kind: 'servers', url: `${base}/servers`, before: before?.servers, maxBytes } as const
+  const servers = await pollList({ ...serverList, changesOnly, get: pageGetter() }).catch((error: unknown) => {
+    // It gives times of change, and can't be asked by them.
+    if (!changesOnly || !(error instanceof SourceError) || !NO_SUCH_QUERY.has(error.status)) throw error
+    changesOnly = false
+    return pollList({ ...serverList, changesOnly, get: pageGetter() })
   })
   const skills = asksForSkills(before, changesOnly)
     ? await findSkills(
@@ -80,7 +82,7 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
       batches: batchesOf(changesOnly ? lists.filter(({ changed }) => changed) : lists, budget),
       cursor() {
         const cursors = { servers: servers.cursor(), skills: skills?.cursor() ?? false }
-        const fullAt = cursors.servers.since === undefined ? {} : { fullAt: changesOnly ? before.fullAt : now }
+        const fullAt = cursors.servers.since === undefined ? {} : { fullAt: changesOnly ? before?.fullAt : now }
         return JSON.stringify({ ...fullAt, ...cursors } as ApiCursor)
       },
     }

@@ -48,6 +48,22 @@ test('anonymous: nothing is checked, and there is nobody to tell about', async (
   assert.is(refused(await as('GET', '/v1/me')), '401 unauthenticated')
   assert.is(refused(await as('GET', '/.well-known/oauth-protected-resource')), '404 not_found')
 
+  // What an upstream may write, whoever publishes here may not: the member is named.
+  for (const [more, pointer] of [
+    [{ title: null }, '/server/title'],
+    [{ title: 'a\0b' }, '/server/title'],
+    [{ description: 'a\ud83d' }, '/server/description'],
+    [{ _meta: { 'x/y': [{ z: '\udfff' }] } }, '/server/_meta/x~1y/0/z'],
+    [{ _meta: { 'x\ud800': 1 } }, '/server/_meta'],
+    [
+      { packages: [{ registryType: 'a\0', identifier: 'x', transport: { type: 'stdio' } }] },
+      '/server/packages/0/registryType',
+    ],
+  ] as const) {
+    const odd = await as('POST', '/v1/entries', { server: { ...server('com.acme/odd'), ...more } })
+    assert.is(refused(odd), '400 invalid_request')
+    assert.ok(JSON.stringify(odd.body).includes(pointer), JSON.stringify(odd.body))
+  }
   assert.is((await as('POST', '/v1/entries', { server: server('com.acme/free') })).status, 201)
   assert.is((await as('POST', '/v1/entries', { server: server('com.acme/held'), claims: acme })).status, 201)
   assert.is(

@@ -85,10 +85,48 @@ test('what is no JSON is told without an empty place', async () => {
 
 test('a document stays as it is: order, unknown fields, numbers that JavaScript would change, awkward texts', async () => {
   const document =
-    '{"zeta":1.0,"name":"com.example/exact","version":"1","description":"…\\u0000\\ud800","_meta":{"big":12345678901234567890,"e":1e400,"__proto__":{"x":[1.50,-0.0]}},"a":null}'
+    '{"zeta":1.0,"name":"com.example/exact","version":"1","description":"…","_meta":{"big":12345678901234567890,"e":1e400,"__proto__":{"x":[1.50,-0.0]}},"a":null}'
   const { versions } = await parse(`{"data":{"servers":[ ${document} ]}}`)
   assert.is(versions[0]?.document, document)
-  assert.is(versions[0]?.description, '…\ufffd')
+  assert.is(versions[0]?.description, '…')
+})
+
+test('a lone surrogate and NUL are mended, in names of members and beside the document too', async () => {
+  const text = String.raw`{"servers":[{"server":{"name":"com.example/a","version":"1","description":"x\u0000\ud83d y\udc00\ud83d\ude00","_meta":{"k\ud800":["\u0000"],"n":null}},"_meta":{"other":{"a":"\udfff","b":null}}}]}`
+  const { versions, problems } = await parse(text)
+  assert.equal(problems, [])
+  assert.equal(JSON.parse(versions[0]?.document ?? ''), {
+    name: 'com.example/a',
+    version: '1',
+    description: 'x\ufffd y\ufffd😀',
+    _meta: { 'k\ufffd': [''], n: null },
+  })
+  assert.equal(JSON.parse(versions[0]?.others ?? ''), { other: { a: '\ufffd', b: null } })
+})
+
+test('null for what is absent: lists, and members of documents', async () => {
+  for (const text of ['{"servers":null}', '{"servers":null,"metadata":null}', '{"data":{"servers":[],"skills":null}}'])
+    assert.equal(await parse(text), { versions: [], problems: [] }, text)
+  assert.is((await parse(`{"data":{"servers":[${JSON.stringify(good)}],"skills":null}}`)).versions.length, 1)
+  const packages = [
+    { registryType: 'npm', identifier: 'a', transport: { type: 'stdio' }, packageArguments: null, runtimeHint: null },
+  ]
+  const nulls = { title: null, icons: null, remotes: null, repository: null, _meta: null }
+  const document = { ...server('com.example/a', '1.0.0'), ...nulls, packages }
+  const skill = { namespace: 'com.example', name: 's', version: '1.0.0', description: null, title: null }
+  for (const text of [
+    registryFile([document], [skill]),
+    JSON.stringify({ servers: [{ server: document, _meta: null }] }),
+  ]) {
+    const { versions, problems } = await parse(text)
+    assert.equal(problems, [], text)
+    assert.equal(JSON.parse(versions[0]?.document ?? ''), {
+      ...server('com.example/a', '1.0.0'),
+      packages: [{ registryType: 'npm', identifier: 'a', transport: { type: 'stdio' } }],
+    })
+  }
+  const { problems } = await parse(registryFile([good, { ...good, version: null }]))
+  assert.match(problems[0]?.message ?? '', 'version')
 })
 
 test('a byte order mark is no harm', async () => {

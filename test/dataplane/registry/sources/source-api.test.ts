@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { pollApi } from '../../../../dataplane/registry/sources/http/poll-api.ts'
@@ -426,6 +427,57 @@ test('a stop ends a pass that waits', async () => {
   await stopped.stop()
   assert.ok(performance.now() - begun < 60_000)
   await stopped.folder.remove()
+})
+
+test('an upstream that refuses updated_since is listed as a whole', async () => {
+  for (const status of [400, 422]) {
+    const list = listOf(() => held)
+    upstream.answer = (url, response, request) =>
+      url.searchParams.has('updated_since') ? response.writeHead(status).end('{}') : list(url, response, request)
+    registry = await start()
+    await shows('abcde')
+    held.pop()
+    held.push({ server: server('com.example/z'), updatedAt: '2026-01-01T00:00:09.000Z' })
+    await shows('abcdz')
+    const { state, error } = await registry.source('own')
+    assert.is(state, 'ok', JSON.stringify(error))
+    await registry.close()
+    registry = undefined
+    held.pop()
+    held.push({ server: server('com.example/e'), updatedAt: '2026-01-01T00:00:04.000Z' })
+  }
+})
+
+test('answers are asked for gzip, and decoded in every encoding', async () => {
+  const encoders = { gzip: gzipSync, br: brotliCompressSync, zstd: zstdCompressSync, deflate: deflateSync }
+  const encodings = Object.keys(encoders) as (keyof typeof encoders)[]
+  upstream.answer = (url, response) => {
+    if (!url.pathname.endsWith('/servers')) return response.writeHead(404).end()
+    const at = Number(url.searchParams.get('cursor') ?? 0)
+    const encoding = encodings[at] as keyof typeof encoders
+    const metadata = at + 1 < encodings.length ? { nextCursor: String(at + 1) } : {}
+    const body = encoders[encoding](
+      JSON.stringify({ servers: [{ server: server(`com.example/${encoding}`) }], metadata }),
+    )
+    return response.writeHead(200, { 'content-encoding': encoding }).end(body)
+  }
+  registry = await start()
+  await eventually('all pages', async () => (await names()).length === encodings.length)
+  assert.is(lists()[0]?.headers['accept-encoding'], 'gzip')
+})
+
+test('a page that is far larger than it comes is bounded, and one that can’t be decoded is told', async () => {
+  let body = gzipSync(Buffer.concat([Buffer.from('{"servers":['), Buffer.alloc(120_000_000, ' '), Buffer.from(']}')]))
+  upstream.answer = (_url, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(body)
+  registry = await start()
+  await settled('failed')
+  assert.is((await registry.source('own')).error?.code, 'too_large')
+  await registry.close()
+  body = Buffer.from('{"servers":[]}')
+  registry = await start()
+  await eventually('it is told', async () =>
+    ((await (registry as TestRegistry).source('own')).error?.message ?? '').includes('Content-Encoding'),
+  )
 })
 
 test.run()
