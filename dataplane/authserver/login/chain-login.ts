@@ -88,9 +88,9 @@ const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault)
 
 type LoginFault = Extract<LoginStep, { kind: 'failed' }>['fault']
 
-/** What the page says of an error that a provider has caused. */
+/** What the page says of an error that a provider has caused. One that is away may be there a moment later. */
 const faultAt = (provider: string, error: unknown): LoginFault =>
-  error instanceof ProviderFault ? { provider, code: error.code } : undefined
+  error instanceof ProviderFault && error.isAnswer ? { provider, code: error.code } : undefined
 
 /** Somebody else has logged in than who it has to be. */
 class OtherUser extends Error {}

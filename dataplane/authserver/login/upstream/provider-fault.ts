@@ -18,6 +18,10 @@ export interface Said {
   readonly found?: string
 }
 
+/** Codes of Node and undici, for a connection that failed. */
+const NETWORK_CODE = /^(?:E[A-Z]+|UND_ERR\w*|ERR_\w+|[A-Z]+_(?:CERT|SIGNATURE|CHAIN)\w*|\w*_CERT\w*)$/
+const TIMEOUT = 'timeout'
+
 /** Why something could not be done at a provider, for whoever operates the gateway. */
 export class ProviderFault extends Error {
   override readonly name = 'ProviderFault'
@@ -27,6 +31,8 @@ export class ProviderFault extends Error {
   readonly said: Said
   /** What to do about it. */
   readonly next: string
+  /** Whether the provider has said anything; false where no answer came. */
+  readonly isAnswer: boolean
 
   constructor(step: Step, code: string, message: string, said: Said = {}) {
     super(message)
@@ -34,6 +40,7 @@ export class ProviderFault extends Error {
     this.code = code
     this.said = said
     this.next = adviceFor(step, code)
+    this.isAnswer = code !== TIMEOUT && !NETWORK_CODE.test(code)
   }
 }
 
@@ -180,6 +187,7 @@ function ownWords(error: unknown): { readonly code?: string; readonly words?: st
   let code: string | undefined
   let words: string | undefined
   for (const at of chainOf(error)) {
+    if (at.name === 'TimeoutError') code = 'OAUTH_TIMEOUT'
     const { code: own } = at as { code?: unknown }
     if (typeof own !== 'string' || !/^[\w-]{1,64}$/.test(own)) continue
     code = own
@@ -213,5 +221,5 @@ const CODES: Readonly<Record<string, string>> = {
   OAUTH_PARSE_ERROR: 'not_json',
   OAUTH_RESPONSE_IS_NOT_CONFORM: 'unexpected_status',
   OAUTH_KEY_SELECTION_FAILED: 'unknown_key',
-  OAUTH_TIMEOUT: 'timeout',
+  OAUTH_TIMEOUT: TIMEOUT,
 }
