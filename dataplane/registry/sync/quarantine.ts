@@ -1,10 +1,9 @@
-import { hash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
-import { abandonedMarkers, ownMarkers, removeMarker } from './sync-markers.ts'
+import { abandonedMarkers, ownMarkers, removeMarker, settingsOf } from './sync-markers.ts'
 
 /** A source during whose sync the writing thread, or the process, has ended. */
 interface QuarantinedSource {
@@ -64,9 +63,12 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
     rmSync(join(folder, source), { force: true })
   }
 
-  for (const source of abandonedMarkers(stateDirectory)) {
+  for (const { source, settings: marked } of abandonedMarkers(stateDirectory)) {
     removeMarker(stateDirectory, source)
-    const { ends = 0, settings = '' } = entryOf(source) ?? {}
+    const before = entryOf(source)
+    const settings = marked ?? before?.settings ?? ''
+    // What it was set to before says nothing of what it is set to now.
+    const ends = before?.settings === '' || before?.settings === settings ? before.ends : 0
     const until = ends === 0 ? 0 : Date.now() + waitOf(ends)
     add(source, { settings, ends: ends + 1, until, what: PROCESS_ENDED })
   }
@@ -107,9 +109,6 @@ function tooEarly({ ends, until, what }: QuarantinedSource, retryAfterMs: number
   const message = `${what} while this source was being read${times}; it is put aside until ${new Date(until).toISOString()} or until it is set otherwise, and the others go on`
   return new SourceError('put_aside', message, { retryAfterMs })
 }
-
-const settingsOf = ({ location, filter, maxBytes }: SyncedSource) =>
-  hash('sha256', JSON.stringify([location, filter, maxBytes]), 'base64url')
 
 function readEntry(file: string): QuarantinedSource | undefined {
   try {

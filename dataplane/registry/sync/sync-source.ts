@@ -75,7 +75,7 @@ export async function syncSource(
     // Another replica was faster.
     if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
       return false
-    using _ = writeSyncMarker(stateDirectory, source.name)
+    using _ = writeSyncMarker(stateDirectory, source)
     const content = await readChange()
     if (!('newCursor' in content)) {
       // What has changed says nothing of what was left out of the rest.

@@ -126,6 +126,9 @@ test('a source with which the process ends twice is put aside; a stop ends in ti
   }
   await start()
   await isPutAside(/^the process ended/)
+  // Set otherwise it is read at once, and not after a minute.
+  await readInstead('mended.json', registryFile([server('com.bad/a')]))
+  await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'), 20_000)
 
   await folder.write('good.json', POISONED('POISON-WAIT'))
   await isRead('good')
