@@ -1,7 +1,7 @@
 import type { KindDeclaration } from './define.ts'
 import { specMayBeLeftOut } from './root.ts'
 import { isObject } from './shared/json.ts'
-import { childSchema, type SchemaNode } from './walk.ts'
+import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
  * Defaults as the API server applies them: an absent or null property with a default gets it, a null without one is
@@ -39,4 +39,45 @@ export function applyDefaults<O extends object>(declaration: KindDeclaration, ob
     return applyDefaults(declaration, { ...object, spec: {} })
   if (!Object.hasOwn(object, 'spec')) return { ...object }
   return { ...object, spec: withDefaults(declaration.spec as SchemaNode, spec) }
+}
+
+const withItemDefaults = new WeakMap<SchemaNode, boolean>()
+
+/** Whether a schema has defaults; with `isInItem` false, inside items of its lists alone. */
+function hasItemDefaults(node: SchemaNode, isInItem: boolean): boolean {
+  if (isInItem) return node.default !== undefined || schemaChildren(node).some((child) => hasItemDefaults(child, true))
+  const known = withItemDefaults.get(node)
+  if (known !== undefined) return known
+  const found = schemaChildren(node).some((child) => hasItemDefaults(child, child === node.items))
+  withItemDefaults.set(node, found)
+  return found
+}
+
+/** A value with the defaults inside items of its lists; the same value where its schema has none there. */
+function itemsWithDefaults(node: SchemaNode, value: unknown): unknown {
+  if (!hasItemDefaults(node, false)) return value
+  if (Array.isArray(value)) return withDefaults(node, value)
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const child = childSchema(node, key)
+      return [key, child ? itemsWithDefaults(child, inner) : inner]
+    }),
+  )
+}
+
+/** Objects that are as `completed` gives them. */
+const complete = new WeakSet<object>()
+
+/**
+ * An object as everything is planned of: as the API server stores it, with the defaults inside items of lists, which it does
+ * not fill in. The same object where nothing is to be done.
+ */
+export function completed<O extends object>(declaration: KindDeclaration, object: O): O {
+  if (complete.has(object)) return object
+  const { spec } = object as { spec?: unknown }
+  const filled = itemsWithDefaults(declaration.spec as SchemaNode, spec)
+  const found = filled === spec ? object : { ...object, spec: filled }
+  complete.add(found)
+  return found
 }

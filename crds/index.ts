@@ -1,5 +1,5 @@
 /** What others import of the custom resources. */
-export { applyDefaults } from './defaults.ts'
+export { applyDefaults, completed } from './defaults.ts'
 export type { KindDeclaration, ObjectMeta, ObjectOf, ReferenceDeclaration } from './define.ts'
 export { crdsYaml, DEFAULT_GROUP, writeCrds } from './generate.ts'
 export * from './kinds/index.ts'

@@ -1,4 +1,5 @@
 import type { KindDeclaration } from '../../crds/define.ts'
+import { completed } from '../../crds/index.ts'
 import type { KubernetesObject, ObjectName } from './view.ts'
 
 /** Objects and the edges between them, kept up to date one object at a time. */
@@ -98,7 +99,7 @@ export function createObjectIndex(kinds: Readonly<Record<string, KindDeclaration
       const { kind } = object
       const { name, namespace = 'default' } = object.metadata
       unlink(kind, namespace, name)
-      insert(buckets, bucketKey(kind, namespace), byName).set(name, object)
+      insert(buckets, bucketKey(kind, namespace), byName).set(name, completed(declaration, object))
       const targets = referencesOf(declaration, object)
       if (targets.length === 0) return
       const key = objectKey(kind, namespace, name)

@@ -1,4 +1,4 @@
-import type { KindName } from '../../crds/index.ts'
+import { completed, type KindName, kinds } from '../../crds/index.ts'
 import type { ClusterView, KubernetesObject, WholeView } from '../model/view.ts'
 import { reconcileMcpAuthzConfig } from './configs/mcp-authz-config.ts'
 import { reconcileMcpExternalAuthConfig } from './configs/mcp-external-auth-config.ts'
@@ -65,7 +65,8 @@ export function explainedPlan(
     problems,
     ...(retold && { retold: () => bounded(retold()).plan }),
   })
-  return bounded((reconciles[object.kind as KindName] as AnyReconcile)(object, view, context))
+  const whole = completed(kinds[object.kind as KindName], object)
+  return bounded((reconciles[object.kind as KindName] as AnyReconcile)(whole, view, context))
 }
 
 export interface PlannedObject {

@@ -1,6 +1,7 @@
 /** Children of workloads on one API server. */
 import './children/auth-server.ts'
 import './children/disruption.ts'
+import './children/drift.ts'
 import './children/permission-profile.ts'
 import './children/hand-changes.ts'
 import './children/http-route.ts'

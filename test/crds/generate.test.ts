@@ -21,6 +21,20 @@ test('one stream holds every definition, and reads back as it was made', () => {
   }
 })
 
+test('inside items of lists there are no defaults: what is applied stays as it was applied', () => {
+  const found: string[] = []
+  const look = (node: unknown, path: string, isInItem: boolean): void => {
+    if (typeof node !== 'object' || node === null) return
+    if (isInItem && Object.hasOwn(node, 'default') && !path.endsWith('/properties')) found.push(path)
+    for (const [key, inner] of Object.entries(node)) look(inner, `${path}/${key}`, isInItem || key === 'items')
+  }
+  for (const declaration of Object.values(kinds)) {
+    const [version] = crdFor(declaration, 'example.org').spec.versions
+    look(version?.schema.openAPIV3Schema.properties.spec, declaration.kind, false)
+  }
+  assert.equal(found, [])
+})
+
 test('the group is a parameter', () => {
   assert.not.match(crdsYaml('example.org'), new RegExp(DEFAULT_GROUP.replace('.', '\\.')))
 })

@@ -91,7 +91,7 @@ const RULES = [
     message: 'primaryUpstreamProvider must name one of upstreamProviders',
   },
   {
-    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || provider.loginPolicy == 'required') : self.upstreamProviders[0].loginPolicy == 'required'",
+    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || !has(provider.loginPolicy) || provider.loginPolicy == 'required') : [self.upstreamProviders[0]].all(provider, !has(provider.loginPolicy) || provider.loginPolicy == 'required')",
     message: 'loginPolicy of the provider that says who users are must be required',
   },
   {

@@ -1,0 +1,74 @@
+/** What has been applied is what is there: by client-side apply, by server-side apply, and by a three-way comparison. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAllDocuments } from 'yaml'
+import { findFiles } from '../../../operator/cluster/files/find.ts'
+import { readCorpus } from '../../support/operator/crd-corpus.ts'
+import { newCluster } from '../support/cluster.ts'
+
+const cluster = newCluster()
+const { kubectl } = cluster
+const root = new URL('../../..', import.meta.url).pathname
+
+type Applied = { kind: string; metadata: { name: string; namespace?: string } }
+
+/** Everything under samples/ and every valid object of the corpus, under names that don't meet. */
+function objects(namespace: string): Applied[] {
+  const samples = findFiles([`${root}samples`]).files.flatMap(({ path }) =>
+    parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as Applied | null),
+  )
+  const ours = samples.filter((one) => one !== null && typeof one.kind === 'string') as Applied[]
+  const named = ours.map((one, at) => ({ ...one, metadata: { ...one.metadata, name: `${one.metadata.name}-${at}` } }))
+  // A null says “as if I had said nothing” to a client-side apply, and is refused by a server-side one.
+  const corpus = readCorpus().filter(
+    ({ refused, object }) => refused.length === 0 && !/:null/.test(JSON.stringify(object)),
+  )
+  return [
+    ...named.filter(({ kind }) => kind !== 'Namespace'),
+    ...corpus.map(({ object }, at) => ({ ...object, metadata: { ...object.metadata, name: `corpus-${at}` } })),
+  ].map((one) => ({ ...one, metadata: { ...one.metadata, namespace } }))
+}
+
+const SPACES = ['drift-of-clients', 'drift-of-servers'] as const
+
+test.before(async () => {
+  await cluster.install()
+  for (const space of SPACES) kubectl(['create', 'namespace', space])
+})
+test.after(async () => {
+  for (const space of SPACES) kubectl(['delete', 'namespace', space, '--wait=false'])
+  await cluster.stop()
+})
+
+const textOf = (namespace: string) =>
+  objects(namespace)
+    .map((one) => JSON.stringify(one))
+    .join('\n---\n')
+const apply = (input: string, ...more: string[]) =>
+  kubectl(['apply', '-f', '-', ...more], { input })
+    .trim()
+    .split('\n')
+
+test('nothing changes when what is there is applied again by clients, who compare three ways', () => {
+  const input = textOf(SPACES[0])
+  const first = apply(input)
+  assert.ok(first.length > 100 && first.every((line) => line.endsWith(' created')), first.join('\n'))
+  // What was applied, what is to be, and what is there.
+  const changed = apply(input).filter((line) => !line.endsWith(' unchanged'))
+  assert.equal(changed, [])
+  assert.is(kubectl(['diff', '-f', '-'], { input }), '')
+})
+
+test('nothing changes when what is there is applied again on the server’s side', () => {
+  const input = textOf(SPACES[1])
+  const versions = () =>
+    kubectl(['get', 'portico', '-n', SPACES[1], '-o', 'jsonpath={.items[*].metadata.resourceVersion}']).trim()
+  apply(input, '--server-side')
+  const before = versions()
+  apply(input, '--server-side')
+  assert.is(versions(), before)
+  assert.is(kubectl(['diff', '--server-side', '-f', '-'], { input }), '')
+})
+
+test.run()
