@@ -1,6 +1,6 @@
 import type { KindDeclaration } from './define.ts'
 import { specMayBeLeftOut } from './root.ts'
-import { isObject } from './shared/json.ts'
+import { inKeyOrder, isObject } from './shared/json.ts'
 import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
@@ -71,12 +71,13 @@ const complete = new WeakSet<object>()
 
 /**
  * An object as everything is planned of: as the API server stores it, with the defaults inside items of lists, which it does
- * not fill in. The same object where nothing is to be done.
+ * not fill in, and with the keys of its spec in order, whatever the order in which somebody has written them. The same
+ * object where nothing is to be done.
  */
 export function completed<O extends object>(declaration: KindDeclaration, object: O): O {
   if (complete.has(object)) return object
   const { spec } = object as { spec?: unknown }
-  const filled = itemsWithDefaults(declaration.spec as SchemaNode, spec)
+  const filled = inKeyOrder(itemsWithDefaults(declaration.spec as SchemaNode, spec))
   const found = filled === spec ? object : { ...object, spec: filled }
   complete.add(found)
   return found

@@ -16,3 +16,22 @@ export const stepsOf = (pointer: string): readonly string[] =>
     .split('/')
     .slice(1)
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+
+const isOrdered = (keys: readonly string[]): boolean =>
+  keys.every((key, at) => at === 0 || (keys[at - 1] as string) <= key)
+
+/**
+ * A value with the keys of every object in order of their code units, lists as they are: as the API server gives its objects.
+ * The same value where they are so already.
+ */
+export function inKeyOrder(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const items = value.map(inKeyOrder)
+    return items.some((item, at) => item !== value[at]) ? items : value
+  }
+  if (!isObject(value)) return value
+  const keys = Object.keys(value)
+  const ordered = isOrdered(keys)
+  const entries = (ordered ? keys : keys.sort()).map((key): [string, unknown] => [key, inKeyOrder(value[key])])
+  return ordered && entries.every(([key, inner]) => inner === value[key]) ? value : Object.fromEntries(entries)
+}

@@ -1,11 +1,15 @@
 /** What has been applied is what is there: by client-side apply, by server-side apply, and by a three-way comparison. */
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { findFiles } from '../../../operator/cluster/files/find.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { readCorpus } from '../../support/operator/crd-corpus.ts'
 import { newCluster } from '../support/cluster.ts'
+import { manifest } from '../support/manifests.ts'
+import { eventually } from '../support/operator-process.ts'
 
 const cluster = newCluster()
 const { kubectl } = cluster
@@ -69,6 +73,41 @@ test('nothing changes when what is there is applied again on the server’s side
   apply(input, '--server-side')
   assert.is(versions(), before)
   assert.is(kubectl(['diff', '--server-side', '-f', '-'], { input }), '')
+})
+
+test('render is what the operator writes, whatever the order of keys in a manifest', async () => {
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'exchange', namespace: 'default' } }
+  const tokenExchange = {
+    tokenUrl: 'https://idp.example/token',
+    clientSecretRef: { name: 'exchange', key: 'k' },
+    scopes: ['s'],
+    audience: 'a',
+    clientId: 'c',
+  }
+  const manifests = [
+    { ...secret, stringData: { k: 'v' } },
+    manifest('MCPExternalAuthConfig', 'exchange', { type: 'tokenExchange', tokenExchange }),
+    manifest('MCPOIDCConfig', 'corp', { type: 'inline', inline: { issuer: 'https://idp.example' } }),
+    manifest('MCPRemoteProxy', 'exchanging', {
+      remoteUrl: 'https://mcp.example/mcp',
+      oidcConfigRef: { name: 'corp', audience: 'a', resourceUrl: 'https://x.example/mcp' },
+      externalAuthConfigRef: { name: 'exchange' },
+    }),
+  ]
+  using folder = temporaryFolder({ 'all.yaml': manifests.map((one) => JSON.stringify(one)).join('\n---\n') })
+  const rendered = parseAllDocuments(
+    execFileSync('bin/portico', ['render', folder.path], { cwd: root, encoding: 'utf8' }),
+  ).map((document) => document.toJS() as Applied & { data?: Record<string, string> })
+  await cluster.startOperator()
+  cluster.apply(...manifests)
+  const text = await eventually(
+    () => cluster.find('ConfigMap', 'exchanging-mcprp-config')?.data['gateway.yaml'],
+    'the configuration',
+  )
+  const ours = rendered.find(
+    ({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'exchanging-mcprp-config',
+  )
+  assert.is(ours?.data?.['gateway.yaml'], text)
 })
 
 test.run()

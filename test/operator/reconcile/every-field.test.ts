@@ -889,6 +889,25 @@ test('the corpus itself is all served, but the one entry whose credential waits'
   }
 })
 
+/** The same value with the keys of every object in the opposite order; the order of lists means something. */
+function backward(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(backward)
+  if (!isObject(value)) return value
+  const entries = Object.entries(value).map(([key, inner]): [string, unknown] => [key, backward(inner)])
+  return Object.fromEntries(entries.reverse())
+}
+
+test('the order of keys in a manifest shows in nothing that is planned', () => {
+  const plans = (all: readonly KubernetesObject[]) =>
+    planAll(fillWorld({ ...content, objects: all }).view, context).map(({ object, plan }) => ({
+      name: nameOf(object),
+      plan: JSON.stringify(plan),
+    }))
+  const written = plans(objects)
+  const turned = plans(objects.map((object) => backward(object) as KubernetesObject))
+  for (const [at, { name, plan }] of written.entries()) assert.is(turned[at]?.plan, plan, name)
+})
+
 for (const kind of Object.keys(kinds) as KindName[]) {
   const own = objects.filter((object) => object.kind === kind)
   const schema = kinds[kind].spec as SchemaNode
