@@ -2,12 +2,14 @@ import type { KindDeclaration } from '../../crds/define.ts'
 import { chartFiles } from './chart.ts'
 import { kustomizeFiles } from './kustomize.ts'
 import { monitoringFiles } from './monitoring.ts'
+import { nameReferenceFiles } from './name-references.ts'
 
 /** The installation as files by path below operator/deploy: the kustomize base and the Helm chart, of the same objects, and monitoring. */
 export function deployFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   return new Map([
     ...kustomizeFiles(kinds, group),
     ...[...monitoringFiles()].map(([path, text]) => [`monitoring/${path}`, text] as const),
+    ...[...nameReferenceFiles(kinds, group)].map(([path, text]) => [`name-references/${path}`, text] as const),
     ...[...chartFiles(kinds, group)].map(([path, text]) => [`helm/portico/${path}`, text] as const),
   ])
 }

@@ -1,0 +1,125 @@
+import type { KindDeclaration } from '../../crds/define.ts'
+import { VERSION } from '../../crds/index.ts'
+import { type SchemaNode, valuesOf } from '../../crds/walk.ts'
+import { canonicalYaml } from '../render/object/yaml.ts'
+import { HEADER } from './kustomize.ts'
+
+/** A field of one of our kinds that holds a name, as kustomize has it. */
+interface FieldSpec {
+  readonly group: string
+  readonly kind: string
+  readonly path: string
+}
+
+/** Where names of objects of one kind stand. */
+interface NameReference {
+  readonly kind: string
+  readonly group?: string
+  readonly version: string
+  readonly fieldSpecs: readonly FieldSpec[]
+}
+
+type Place = readonly [named: string, path: string]
+
+/** Pods name Secrets and so on here, below the spec of the pod. */
+const IN_PODS: readonly Place[] = [
+  ...['containers', 'initContainers'].flatMap((list): Place[] => [
+    ['Secret', `${list}/env/valueFrom/secretKeyRef/name`],
+    ['Secret', `${list}/envFrom/secretRef/name`],
+    ['ConfigMap', `${list}/env/valueFrom/configMapKeyRef/name`],
+    ['ConfigMap', `${list}/envFrom/configMapRef/name`],
+  ]),
+  ['Secret', 'imagePullSecrets/name'],
+  ['ServiceAccount', 'serviceAccountName'],
+]
+const IN_VOLUMES: readonly Place[] = [
+  ['Secret', 'secret/secretName'],
+  ['Secret', 'projected/sources/secret/name'],
+  ['ConfigMap', 'configMap/name'],
+  ['ConfigMap', 'projected/sources/configMap/name'],
+  ['PersistentVolumeClaim', 'persistentVolumeClaim/claimName'],
+]
+
+const below = (path: string, places: readonly Place[]): readonly Place[] =>
+  places.map(([kind, inner]) => [kind, `${path}/${inner}`])
+
+/** What is handed on to pods as it is, and what is no object of ours or a Secret's or ConfigMap's. */
+const OF_WORKLOADS: readonly Place[] = [
+  ...below('spec/podTemplateSpec/spec', IN_PODS),
+  ...below('spec/podTemplateSpec/spec/volumes', IN_VOLUMES),
+  ['Secret', 'spec/imagePullSecrets/name'],
+  ['Secret', 'spec/resourceOverrides/proxyDeployment/imagePullSecrets/name'],
+  ['ServiceAccount', 'spec/serviceAccount'],
+  ['Gateway', 'spec/httpRoute/parentRefs/name'],
+]
+const OF_KINDS: Readonly<Record<string, readonly Place[]>> = {
+  MCPRegistry: [...below('spec/volumes', IN_VOLUMES), ['PersistentVolumeClaim', 'spec/storage/claimName']],
+  // The members of a group are meant by their names.
+  VirtualMCPServer: ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'].map((kind) => [
+    kind,
+    'spec/config/aggregation/tools/workload',
+  ]),
+}
+
+/** Every place below a schema that names an object. Under keys that people choose, kustomize finds nothing. */
+function placesIn(node: SchemaNode, path: string): readonly Place[] {
+  const own = [node.refersTo ?? []].flat().map((kind): Place => [kind, path])
+  const inner = Object.entries(node.properties ?? {}).flatMap(([name, child]) => placesIn(child, `${path}/${name}`))
+  return [...own, ...inner, ...(node.items ? placesIn(node.items, path) : [])]
+}
+
+/** Places that `nameReference` can't express: they are in maps, whose keys are names of somebody else's. */
+export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly string[] {
+  const values = valuesOf(node)
+  return [
+    ...(values ? placesIn(values, `${path}/*`).map(([, place]) => place) : []),
+    ...Object.entries(node.properties ?? {}).flatMap(([name, child]) => unreachablePlaces(child, `${path}/${name}`)),
+    ...(node.items ? unreachablePlaces(node.items, path) : []),
+  ]
+}
+
+/** Every place of a kind that names an object. */
+const placesOf = ({ kind, role, spec }: KindDeclaration): readonly Place[] => [
+  ...placesIn(spec as SchemaNode, 'spec'),
+  ...(role === 'workload' ? OF_WORKLOADS : []),
+  ...(OF_KINDS[kind] ?? []),
+]
+
+/** Groups of kinds that are neither ours nor of the core. */
+const GROUPS: Readonly<Record<string, string>> = { Gateway: 'gateway.networking.k8s.io' }
+
+/** The configuration `nameReference` of kustomize for our kinds: so names that kustomize changes are followed. */
+export function nameReferences(kinds: readonly KindDeclaration[], group: string): readonly NameReference[] {
+  const places = kinds.flatMap((declaration) =>
+    placesOf(declaration).map(([named, path]) => ({ named, field: { group, kind: declaration.kind, path } })),
+  )
+  const isOurs = (named: string) => kinds.some(({ kind }) => kind === named)
+  const groupOf = (named: string) => (isOurs(named) ? group : GROUPS[named])
+  return [...new Set(places.map(({ named }) => named))].sort().map((named) => {
+    const fields = places.filter((place) => place.named === named).map(({ field }) => field)
+    const own = groupOf(named)
+    return {
+      kind: named,
+      ...(own === undefined ? {} : { group: own }),
+      version: isOurs(named) ? VERSION : 'v1',
+      fieldSpecs: [...new Map(fields.map((field) => [`${field.kind}/${field.path}`, field])).values()],
+    }
+  })
+}
+
+const FILE = 'configuration.yaml'
+
+/** A component that an overlay with objects of ours takes, by path below operator/deploy/name-references. */
+export const nameReferenceFiles = (kinds: readonly KindDeclaration[], group: string): Map<string, string> =>
+  new Map([
+    [
+      'kustomization.yaml',
+      HEADER +
+        canonicalYaml({
+          apiVersion: 'kustomize.config.k8s.io/v1alpha1',
+          kind: 'Component',
+          configurations: [FILE],
+        }),
+    ],
+    [FILE, HEADER + canonicalYaml({ nameReference: nameReferences(kinds, group) })],
+  ])
