@@ -5,4 +5,6 @@ import type { Backend } from '../backends/backend/backend.ts'
 export interface Destination {
   readonly backend: Backend
   readonly route: Route
+  /** The name by which clients are shown the tool that the route leads to, where it was called by another one. */
+  readonly shownName?: string | undefined
 }

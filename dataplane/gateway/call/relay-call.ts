@@ -33,7 +33,7 @@ export function relayCall(
   const upstream = new UpstreamRequest(call)
   const relay = new AnswerRelay(call, upstream)
   call.begin(upstream, relay)
-  const refusal = rateLimit(call)
+  const refusal = rateLimit(call, destination.shownName)
   if (refusal === undefined) upstream.begin(relay)
   else if (!(refusal instanceof Promise)) call.limited(refusal)
   else
@@ -47,9 +47,12 @@ export function relayCall(
 }
 
 /** Every tool call passes here once, whoever makes it: what is sent once more, or resumed, does not. */
-function rateLimit({ services, context, message, parent }: Call): Refusal | undefined | Promise<Refusal | undefined> {
+function rateLimit(
+  { services, context, message, parent }: Call,
+  shownName: string | undefined,
+): Refusal | undefined | Promise<Refusal | undefined> {
   if (message.method !== 'tools/call') return undefined
-  return services.rateLimits.take(context.caller, message.parameter('name') ?? '', parent)
+  return services.rateLimits.take(context.caller, shownName ?? message.parameter('name') ?? '', parent)
 }
 
 /** Whether the request is the retry of a suspended call, which is resumed. */

@@ -1,5 +1,6 @@
 import { answerLimited } from '../call/limited-answer.ts'
 import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import { calledName } from './tools/tools.ts'
 
 /**
  * Takes a notification, of which nothing comes. A tool call without an id is one: no backend is called, since nobody
@@ -11,7 +12,7 @@ export function takeNotification(request: EndpointRequest): void {
     request.accepted()
     return
   }
-  const refusal = request.gateway.rateLimits.take(caller, message.parameter('name') ?? '', observation)
+  const refusal = request.gateway.rateLimits.take(caller, calledName(request), observation)
   if (refusal instanceof Promise)
     request.run(() => refusal.then((late) => (late === undefined ? request.accepted() : answerLimited(request, late))))
   else if (refusal === undefined) request.accepted()

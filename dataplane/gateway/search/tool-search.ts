@@ -71,21 +71,24 @@ export class ToolSearch {
     return this.#config.maxToolsToReturn ?? DEFAULT_MOST
   }
 
-  /** JSON texts of the tools in a list that fit a query best, the best first. `list`: the result of `tools/list`. */
-  async find(list: Buffer, query: string, most: number): Promise<readonly string[]> {
+  /**
+   * JSON texts of the tools in a list that fit a query best, the best first. `list`: the result of `tools/list`; `caller`: any
+   * value that is the caller's own.
+   */
+  async find(list: Buffer, query: string, most: number, caller?: unknown): Promise<readonly string[]> {
     this.#searches++
     const index = await this.#indexOf(list)
-    return (await this.#ranked(index, query, most)).map((tool) => index.tools[tool] as string)
+    return (await this.#ranked(index, query, most, caller)).map((tool) => index.tools[tool] as string)
   }
 
   /** The best of those that are found by their words, and by what they mean. */
-  async #ranked(index: ToolIndex, query: string, most: number): Promise<readonly number[]> {
+  async #ranked(index: ToolIndex, query: string, most: number, caller: unknown): Promise<readonly number[]> {
     const { hybridSearchSemanticRatio = DEFAULT_RATIO, semanticDistanceThreshold = DEFAULT_FURTHEST } = this.#config
     const weight = Number(hybridSearchSemanticRatio)
     const words = index.find(query, CANDIDATES)
     if (this.#embeddings === undefined || weight === 0 || query.trim() === '') return numbersOf(words, most)
     const furthest = Number(semanticDistanceThreshold)
-    const meant = await this.#embeddings.closest(index, query, { most: CANDIDATES, furthest })
+    const meant = await this.#embeddings.closest(index, query, { most: CANDIDATES, furthest }, caller)
     if (meant === undefined) {
       this.#wordsAlone++
       return numbersOf(words, most)

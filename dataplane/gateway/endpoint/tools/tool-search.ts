@@ -1,5 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { PublicError } from '../../../server/errors.ts'
+import { answerLimited } from '../../call/limited-answer.ts'
 import { memberText } from '../../mcp/json.ts'
 import { errorResult, resultText } from '../../mcp/rpc-text.ts'
 import type { MoreParams } from '../../mcp/tool-call.ts'
@@ -40,9 +41,15 @@ async function find(request: EndpointRequest, search: ToolSearch): Promise<void>
     refuse(request, asked)
     return
   }
+  // A search may cost as much as a call: an embedding service is asked.
+  const limited = await request.gateway.rateLimits.take(request.caller, FIND_TOOL, request.observation)
+  if (limited !== undefined) {
+    answerLimited(request, limited)
+    return
+  }
   if (!request.view.allListed) await request.view.firstLists()
   const list = await visibleList(request)
-  const tools = await search.find(list, asked.query, asked.limit)
+  const tools = await search.find(list, asked.query, asked.limit, request.share ?? request.binding)
   const found = `{"tools":[${tools.join(',')}]}`
   const content = JSON.stringify([{ type: 'text', text: found }])
   const type = request.era === 'modern' ? '"resultType":"complete",' : ''

@@ -1,4 +1,5 @@
 import { PublicError } from '../../../server/errors.ts'
+import { toolSubject } from '../../access/subjects.ts'
 import type { CompositeTool, StepTool } from '../../aggregation/composite-tools.ts'
 import type { Route } from '../../aggregation/route.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
@@ -62,7 +63,19 @@ function relay(request: EndpointRequest, name: string): void {
   if (composite !== undefined) runComposite(request, name, composite)
   // A name that only a backend which never answered could have is not an unknown one.
   else if (route === undefined) refuse(request, unlistedBackendsFor(request.setup.config, request.view.backends, name))
-  else follow(request, route)
+  else follow(request, route, shownName(request, name, route))
+}
+
+/** The name by which a tool is shown that is called by its backend's own name: limits count it as policies judge it. */
+const shownName = ({ view: { catalog } }: EndpointRequest, name: string, route: Route): string =>
+  catalog.routes.get(name) === route ? name : toolSubject(catalog, name, route).id
+
+/** The name by which the tool is shown that a client's request calls; the one that it says where there is none. */
+export function calledName(request: EndpointRequest): string {
+  const name = request.message.parameter('name') ?? ''
+  const { routes, ownNames } = request.view.catalog
+  const route = routes.has(name) || !clientShowsApps(request) ? undefined : ownNames.get(name)
+  return route === undefined ? name : shownName(request, name, route)
 }
 
 type Engine = typeof import('./composite/call-composite.ts')
@@ -87,7 +100,7 @@ async function loadEngine(): Promise<Engine> {
  */
 function callStepTool(request: EndpointRequest, name: string, tool: StepTool | undefined): void {
   checkMayCall(request, tool?.name ?? name, tool?.route)
-  if (tool !== undefined) follow(request, tool.route)
+  if (tool !== undefined) follow(request, tool.route, tool.name)
   else
     refuse(
       request,
@@ -102,11 +115,11 @@ function refuse(request: EndpointRequest, silent: readonly Backend[]): void {
 }
 
 /** Takes a call that its caller may make to where it goes. */
-function follow(request: EndpointRequest, route: Route): void {
+function follow(request: EndpointRequest, route: Route, shown: string): void {
   const { message } = request
   if (request.era === 'modern' && !request.isInner && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, message.params?.['arguments'])
-  const destination = destinationOf(request, route)
+  const destination = { ...destinationOf(request, route), shownName: shown }
   const asked = message.params?.['task'] === undefined ? message : asTaskCall(request, destination.backend)
   relayCall(request.gateway, request, destination, asked)
 }

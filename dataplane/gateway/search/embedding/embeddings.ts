@@ -5,6 +5,7 @@ import type { OptimizerConfig } from '../../../config/search/optimizer.ts'
 import { backoffDelay } from '../../../retry/backoff.ts'
 import type { Hit } from '../hit.ts'
 import type { ToolIndex } from '../tool-index.ts'
+import { CallerSlots } from './caller-slots.ts'
 import { closest } from './closest.ts'
 import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-service.ts'
 import { settledWithin } from './settled-within.ts'
@@ -23,8 +24,8 @@ export interface EmbeddingsOptions {
   readonly log: Logger
 }
 
-/** Searches that wait for the service at a time; others go by words alone. */
-const MOST_WAITING = 64
+/** Searches that wait for the service at a time; one caller may have 64 of them, others go by words alone. */
+const MOST_WAITING = 192
 /** Vectors are looked for so long before requests have their turn. */
 const TURN_MS = 5
 /** How long a service that has failed is left alone. */
@@ -40,7 +41,7 @@ export class Embeddings {
   readonly #filling = new Map<ToolIndex, Promise<void>>()
   /** Lists get their vectors one after another. */
   #last: Promise<void> = Promise.resolve()
-  #waiting = 0
+  readonly #slots = new CallerSlots(MOST_WAITING)
   #requests = 0
   #failures = 0
   /** Failures since it has last answered. */
@@ -59,15 +60,22 @@ export class Embeddings {
   /**
    * The tools of an index that are closest to what a query means, the closest first, at most so many and none beyond a
    * cosine distance. Undefined where the service can't say. It waits for the service as long as is configured: tools that
-   * have no vectors by then are not among them.
+   * have no vectors by then are not among them. `caller`: any value that is the caller's own.
    */
-  async closest(
+  closest(
+    index: ToolIndex,
+    query: string,
+    bounds: { readonly most: number; readonly furthest: number },
+    caller: unknown,
+  ): Promise<readonly Hit[] | undefined> {
+    return this.#slots.run(caller, () => this.#closest(index, query, bounds))
+  }
+
+  async #closest(
     index: ToolIndex,
     query: string,
     bounds: { readonly most: number; readonly furthest: number },
   ): Promise<readonly Hit[] | undefined> {
-    if (this.#waiting === MOST_WAITING) return undefined
-    this.#waiting++
     const started = performance.now()
     try {
       const [meant] = await this.#embed([query.toWellFormed()])
@@ -82,8 +90,6 @@ export class Embeddings {
     } catch (error) {
       if (!(error instanceof EmbeddingError)) throw error
       return undefined
-    } finally {
-      this.#waiting--
     }
   }
 

@@ -192,6 +192,23 @@ test('a page calls the tools of its own server by the names that it knows, where
   await Promise.all([page.close(), plain.close()])
 })
 
+test('a tool that is called by its server’s own name counts under the name that is shown', async () => {
+  const page = await startAppServer({ era: 'legacy', page: 'ui://one/page' })
+  const limited = await startGateway({
+    backends: [{ name: 'a', url: page.url }],
+    rateLimiting: { tools: [{ name: 'a_refresh', shared: { maxTokens: 1, refillPeriod: '1h' } }] },
+  })
+  const results = []
+  for (const era of ['modern', 'legacy'] as const)
+    for (const name of ['refresh', 'a_refresh'])
+      results.push((await (await asker(era, SHOWS_APPS, limited.url))('tools/call', { name })).result.isError === true)
+  assert.equal(results, [false, true, true, true])
+  const { rateLimits } = await limited.status()
+  assert.is(rateLimits?.limits[0]?.refused, 3)
+  await limited.close()
+  await page.close()
+})
+
 test('a tool is never shown with another backend’s page', async () => {
   const twin = await startAppServer({ era: 'legacy', page: 'ui://older/page' })
   const both = await startGateway({

@@ -42,8 +42,10 @@ test.after(() => backend.close())
 async function start(
   optimizer: NonNullable<TestConfig['optimizer']> = {},
   prepare?: (directory: string) => Promise<void>,
+  more: Partial<TestConfig> = {},
 ): Promise<GatewayUnderTest> {
   const config = {
+    ...more,
     backends: [{ name: 'b', url: backend.url }],
     optimizer: { embeddingService: service.url, ...optimizer },
   }
@@ -228,6 +230,26 @@ test('searches beyond those that wait for a slow service go by words alone', asy
   service.answer = undefined
   for (const res of held) res.writeHead(500).end()
   for (const found of await Promise.all(searches)) assert.is(found[0], 'b_getWeather')
+})
+
+test('slow queries of one caller keep nobody else from finding by what is meant', async () => {
+  const gateway = await start({ embeddingServiceTimeout: '10m' }, undefined, { trustProxyHeaders: true })
+  const from = async (address: string, query: string) => {
+    const params = { name: 'find_tool', arguments: { query } }
+    const { json } = await postModern(gateway.url, 'tools/call', params, { 'x-forwarded-for': address })
+    return json.result.structuredContent.tools.map(({ name }: { name: string }) => name)
+  }
+  await from('192.0.2.1', 'umbrella')
+  const held: ServerResponse[] = []
+  service.answer = ({ texts }, res) => texts.includes('slow') && held.push(res) > 0
+  const slow = Array.from({ length: 100 }, () => from('192.0.2.1', 'slow'))
+  await eventually('those beyond', async () => (await stateOf(gateway)).wordsAlone === 36)
+  // Words alone find nothing here.
+  assert.is((await from('192.0.2.2', 'umbrella'))[0], 'b_getWeather')
+  assert.ok(held.length > 0 && held.length < 4, 'the connections to the service are not all taken')
+  service.answer = undefined
+  for (const res of held) res.writeHead(500).end()
+  await Promise.all(slow)
 })
 
 test('tools that get their vectors too late are found by their words, and by both the next time', async () => {

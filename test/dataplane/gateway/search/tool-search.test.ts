@@ -227,6 +227,23 @@ test('a call counts under the name of the tool that is called', async () => {
   assert.not.ok((await call('modern', url, 'call_tool', { name: 'b_x17' })).json.result.isError)
 })
 
+test('a search counts as a call, in the limits of all tools and in its own', async () => {
+  for (const rateLimiting of [
+    { shared: { maxTokens: 2, refillPeriod: '1h' } },
+    { perUser: { maxTokens: 2, refillPeriod: '1h' } },
+    { tools: [{ name: 'find_tool', shared: { maxTokens: 2, refillPeriod: '1h' } }] },
+  ]) {
+    const { url } = await start({ rateLimiting })
+    const made = async (era: (typeof eras)[number]) =>
+      (await call(era, url, 'find_tool', { query: 'weather' })).json.result
+    for (const era of eras) assert.not.ok((await made(era)).isError)
+    for (const era of eras) assert.ok((await made(era)).structuredContent.retryAfterSeconds > 1000, era)
+    const isLimited = !('tools' in rateLimiting)
+    const { result } = (await call('modern', url, 'call_tool', { name: 'b_x17' })).json
+    assert.is(result.isError === true, isLimited)
+  }
+})
+
 test('a composite tool is found and called, and each call of its steps counts', async () => {
   const compositeTools: TestConfig['compositeTools'] = [
     {
