@@ -86,8 +86,14 @@ const tooMany = (): PolicyError =>
   new PolicyError([{ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` }])
 
 /** What the language allows and nobody could act on. */
-function problemsOf({ name, effect, mentions }: PolicyText, declared: ReadonlySet<string>): readonly PolicyProblem[] {
-  const found: string[] = []
+function problemsOf(
+  { name, effect, mentions, annotations }: PolicyText,
+  declared: ReadonlySet<string>,
+): readonly PolicyProblem[] {
+  // Other engines hold calls up for some of them (`@requireApproval`): to pass over one would be to allow more.
+  const found = annotations.map(
+    (annotation) => `has the annotation @${annotation}, which has no effect here; there is @id`,
+  )
   if (mentions.usesWholeContext) found.push('uses context as a whole; name its attributes instead')
   if (mentions.depth > DEEPEST) found.push('is nested too deep, or chains too many operators; split it')
   if (mentions.longestPattern > LONGEST_PATTERN) found.push(`has a pattern of more than ${LONGEST_PATTERN} characters`)

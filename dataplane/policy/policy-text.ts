@@ -12,6 +12,8 @@ export interface PolicyText {
   readonly effect: 'permit' | 'forbid'
   /** Its `@id` annotation, where it has one. */
   readonly id: string | undefined
+  /** Names of its other annotations. */
+  readonly annotations: readonly string[]
   readonly mentions: Mentions
   /** How it is evaluated without the engine; undefined where it can't be. */
   readonly evaluated: Evaluated | undefined
@@ -39,11 +41,12 @@ export function readPolicies(text: string, name: string): readonly PolicyText[] 
 }
 
 function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
-  const { effect, annotations, action, resource } = json
+  const { effect, annotations = {}, action, resource } = json
+  const { id, ...others } = annotations
   const only = { action: onlyOne(action), resource: onlyOne(resource) }
   const mentions = mentionsOf(json)
   const parts = mentions.depth > DEEPEST ? undefined : evaluated(json)
-  return { name, text, effect, id: annotations?.['id'], mentions, evaluated: parts, only }
+  return { name, text, effect, id, annotations: Object.keys(others), mentions, evaluated: parts, only }
 }
 
 /** The entity of a scope that is `== entity`. */

@@ -15,6 +15,8 @@ const fine: Readonly<Record<string, string>> = {
   'extension types': when('context has arg_ip && ip(context.arg_ip).isInRange(ip("10.0.0.0/8"))'),
   'permits of lists, as the widely used gateway needs them':
     'permit(principal, action == Action::"list_tools", resource);',
+  'an id': '@id("reads") permit(principal, action, resource);',
+  'an annotation in a comment and a text': `// @requireApproval("a")\n${when('context.arg_x == "@requireApproval(a)"')}`,
   'brackets in texts and comments': `${when(`context.arg_x == "${'('.repeat(100)}"`)} // ${'['.repeat(100)}`,
 }
 for (const [what, policy] of Object.entries(fine))
@@ -28,6 +30,15 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
   'a template': ['permit(principal == ?principal, action, resource);', /template/],
   nothing: ['// permit', /holds no policy/],
   'two policies of which one is broken': ['permit(principal, action, resource); permit(x', /^\/policies\/0: line 1/],
+  'an annotation that holds calls up elsewhere': [
+    '@requireApproval("boss") permit(principal, action, resource);',
+    /^\/policies\/0: has the annotation @requireApproval, which has no effect here; there is @id$/,
+  ],
+  'an annotation without a value': ['@advice permit(principal, action, resource);', /annotation @advice/],
+  'an annotation of the second policy, beside an id': [
+    'permit(principal, action, resource);\n@id("a")\n@ID("b")\nforbid(principal, action, resource in Backend::"a");',
+    /annotation @ID/,
+  ],
   'context as a whole': [when('context == {}'), /uses context as a whole/],
   'a forbid of a list': ['forbid(principal, action == Action::"list_tools", resource);', /lists are always given/],
   'a forbid of no action': ['forbid(principal, action == Action::"calltool", resource);', /no action here/],

@@ -360,6 +360,18 @@ const invalid: readonly Case[] = [
     holds: false,
   },
   {
+    what: 'policies with an annotation that would have no effect',
+    given: [
+      `kind: MCPAuthzConfig\nmetadata: {name: rules}\nspec: {type: cedarv1, config: {policies: ['@requireApproval("boss") permit(principal, action, resource);']}}`,
+    ],
+    of: 'MCPAuthzConfig/rules',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/config/policies/0: has the annotation @requireApproval, which has no effect here; there is @id',
+    },
+    holds: false,
+  },
+  {
     what: 'the pod’s token for https://kubernetes.default.svc@idp.example.com',
     given: [
       'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc@idp.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
