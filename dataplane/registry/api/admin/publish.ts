@@ -80,17 +80,18 @@ function entryOf({ server, skill }: Documents): IncomingVersion {
 }
 
 /**
- * The source that is published to: the one that is named, else the only managed one. A source that the actor may not know
- * of counts as absent.
+ * The source that is published to: the one that is named, else the only managed one. Claims of a managed source decide who
+ * manages it, and not who publishes; another source that the actor may not know of counts as absent.
  */
 async function sourceFor({ reader }: Api, actor: Actor, name: string | undefined): Promise<SourceRecord | PublicError> {
-  const reachable = (await reader.sources()).filter(({ claims }) => mayReach(actor, claims))
+  const sources = await reader.sources()
   if (name !== undefined) {
-    const source = reachable.find((one) => one.name === name)
-    if (source === undefined) return new PublicError('not_found')
-    return source.config.managed === undefined ? new PublicError('source_not_managed') : source
+    const source = sources.find((one) => one.name === name)
+    if (source?.config.managed !== undefined) return source
+    const isKnown = source !== undefined && mayReach(actor, source.claims)
+    return new PublicError(isKnown ? 'source_not_managed' : 'not_found')
   }
-  const [first, second] = reachable.filter(({ config }) => config.managed !== undefined)
+  const [first, second] = sources.filter(({ config }) => config.managed !== undefined)
   if (first === undefined) return new PublicError('no_managed_source')
   return second === undefined ? first : new PublicError('source_required')
 }
@@ -127,7 +128,6 @@ async function publishEntry(
     description,
     document,
     claims,
-    expectSource: source.claims,
     mostBytes: limits().managedBytes,
     needsClaims: actor.mode !== 'anonymous',
     at: now(),

@@ -222,8 +222,6 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       ['platform-writer', publish('com.acme/p', {}), '400 claims_required'],
       ['super-admin', publish('com.acme/p', {}), '400 claims_required'],
       ['outsider-writer', publish('com.acme/p', acme), '403 claims_not_subset'],
-      ['outsider-writer', publish('com.acme/p', { org: 'contoso' }), '409 no_managed_source'],
-      ['outsider-writer', publish('com.acme/p', { org: 'contoso' }, '1.0.0', { source: 'internal' }), '404 not_found'],
       ['outsider', publish('com.acme/p', { org: 'contoso' }), '403 forbidden_role'],
       ['platform-admin', publish('com.acme/p', platform), '403 forbidden_role'],
       ['platform-writer', publish('com.acme/p', platform, '1.0.0', { source: 'shared' }), '400 source_not_managed'],
@@ -239,6 +237,29 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.equal([hidden.status, hidden.body], [404, NOT_FOUND])
     assert.is(await status('platform-writer', 'GET', `${serverPath('main', 'com.acme/p')}/versions/latest`), 200)
     assert.is(await status('super-admin', 'GET', `${serverPath('main', 'com.acme/p')}/versions/latest`), 200)
+  })
+
+  test('claims of a managed source decide who manages it, and neither who publishes to it nor who changes what is there', async () => {
+    const contoso = { org: 'contoso' }
+    for (const [version, rest] of [
+      ['1.0.0', {}],
+      ['1.1.0', { source: 'internal' }],
+    ] as const) {
+      const reply = await it.as(
+        'outsider-writer',
+        'POST',
+        '/v1/entries',
+        publish('com.contoso/p', contoso, version, rest),
+      )
+      assert.equal([reply.status, reply.body.source, reply.body.claims], [201, 'internal', contoso])
+    }
+    const hidden = await it.as('platform-writer', 'GET', `${serverPath('main', 'com.contoso/p')}/versions/latest`)
+    assert.is(hidden.status, 404)
+    for (const version of ['1.0.0', '1.1.0'])
+      assert.is(
+        await status('outsider-writer', 'DELETE', `/v1/entries/server/com.contoso%2Fp/versions/${version}`),
+        204,
+      )
   })
 
   test('a later version has the claims of the first, a super-admin’s too; the same again changes nothing', async () => {
