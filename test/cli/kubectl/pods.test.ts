@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import type { Cluster } from '../../../cli/kubectl/cluster.ts'
 import { podOf, runningPod } from '../../../cli/kubectl/pods.ts'
 import type { KubernetesObject } from '../../../operator/model/index.ts'
+import { dataPlaneContainerName, selectorOf } from '../../../operator/render/object/names.ts'
 
 const owner = (kind: string, uid: string) => ({ apiVersion: 'v1', kind, name: 'x', uid, controller: true })
 const object = (kind: string, name: string, uid: string, owners: readonly object[] = []) =>
@@ -13,9 +14,16 @@ const object = (kind: string, name: string, uid: string, owners: readonly object
     metadata: { name, namespace: 'team', uid, ownerReferences: owners },
   }) as unknown as KubernetesObject
 
-const pod = (name: string, owners: readonly object[] = []) => ({
-  ...object('Pod', name, `of-${name}`, owners),
-  spec: { containers: [{ name: 'portico', ports: [{ name: 'admin', containerPort: 4081 }] }] },
+const gateway = object('VirtualMCPServer', 'front', 'of-front')
+
+const pod = (name: string, owners: readonly object[] = [], { kind, metadata } = gateway) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: {
+    ...object('Pod', name, `of-${name}`, owners).metadata,
+    labels: selectorOf({ kind, metadata: { name: metadata.name, namespace: 'team' } }),
+  },
+  spec: { containers: [{ name: dataPlaneContainerName(kind), ports: [{ name: 'admin', containerPort: 4081 }] }] },
   status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Ready', status: 'True' }] },
 })
 
@@ -26,7 +34,6 @@ const clusterOf = (objects: Readonly<Record<string, readonly object[]>>) =>
     namespace: 'team',
   }) as unknown as Cluster
 
-const gateway = object('VirtualMCPServer', 'front', 'of-front')
 const rogues = [
   pod('rogue'),
   pod('rogue-owner', [owner('VirtualMCPServer', 'of-front')]),
@@ -46,7 +53,7 @@ test('the pod of the Deployment that the workload owns, among others with its la
 test('the pod of its StatefulSet', async () => {
   const server = object('MCPServer', 'it', 'of-it')
   const statefulsets = [object('StatefulSet', 'it-mcp', 'of-stateful', [owner('MCPServer', 'of-it')])]
-  const pods = [...rogues, pod('own', [owner('StatefulSet', 'of-stateful')])]
+  const pods = [...rogues, pod('own', [owner('StatefulSet', 'of-stateful')], server)]
   assert.is((await runningPod(clusterOf({ pods, statefulsets }), server))?.metadata.name, 'own')
 })
 

@@ -29,6 +29,8 @@ export interface RawServer {
   readonly port: number
   readonly seen: RawRequest[]
   calls(method: string): readonly RawRequest[]
+  /** Answers no ping any more in the session that this request came in. */
+  forget(request: RawRequest): void
   close(): Promise<void>
 }
 
@@ -50,6 +52,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
   const { host = '127.0.0.1' } = options
   const seen: RawRequest[] = []
   let sessions = 0
+  const forgotten = new Set<unknown>()
   const server = createServer(
     orFail(async (req: IncomingMessage, res: ServerResponse) => {
       const chunks: Buffer[] = []
@@ -107,7 +110,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
           json(options.call(request, res))
           break
         default:
-          res.writeHead(202).end()
+          res.writeHead(forgotten.has(req.headers['mcp-session-id']) ? 404 : 202).end()
       }
     }),
   )
@@ -119,6 +122,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
     url: `http://${host}:${port}/mcp`,
     port,
     seen,
+    forget: ({ headers }) => void forgotten.add(headers['mcp-session-id']),
     calls: (method) => seen.filter(({ message }) => message.method === method),
     close: async () => {
       server.closeAllConnections()

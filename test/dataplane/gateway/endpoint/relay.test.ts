@@ -128,6 +128,7 @@ test('nothing of the client’s headers reaches a backend', async () => {
   const request = newer.calls('tools/call')[0] as RawRequest
   assert.equal(Object.keys(request.headers).sort(), [
     'accept',
+    'accept-encoding',
     'connection',
     'content-length',
     'content-type',
@@ -498,7 +499,10 @@ test('a call that is sent again at once, after its session was lost, is let go l
   let closed = 0
   behaviours['linger'] = (request, res) => {
     if (refusals.length < 2) {
-      refusals.push(() => res.writeHead(404).end())
+      refusals.push(() => {
+        older.forget(request)
+        res.writeHead(404).end()
+      })
       return undefined
     }
     res.writeHead(200, { 'content-type': 'text/event-stream' })

@@ -34,8 +34,10 @@ test.before(async () => {
     backends[era] = await startRawServer({
       era,
       tools: ['a', 'b'].map(tool),
-      call({ message }, res) {
+      call(request, res) {
+        const { message } = request
         if (status !== 200) {
+          backend(era).forget(request)
           res.writeHead(status, { 'content-type': 'text/html' }).end('<html>')
           status = 200
           return undefined

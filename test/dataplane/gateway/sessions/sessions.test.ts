@@ -79,6 +79,7 @@ test('a backend that says 400 to a session it has lost is understood too', async
     era: 'legacy',
     call(request, res) {
       if (request.headers['mcp-session-id'] !== 'raw-session-2') return answer(request, OK_RESULT)
+      raw.forget(request)
       res.writeHead(400, { 'content-type': 'application/json' })
       res.end(
         '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}',
@@ -98,7 +99,8 @@ test('a backend that says 400 to a session it has lost is understood too', async
 test('a backend that loses every session is not asked for ever', async () => {
   const raw = await startRawServer({
     era: 'legacy',
-    call(_request, res) {
+    call(request, res) {
+      raw.forget(request)
       res.writeHead(404).end()
       return undefined
     },
