@@ -36,6 +36,13 @@ const inline = object(
   {
     issuer: url('gateway', 'Issuer, compared exactly with `iss`.'),
     jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
+    audienceClaim: defaulted(
+      text(
+        'gateway',
+        'Claim that the audience is in, for issuers whose access tokens have no `aud` (`client_id` of Amazon Cognito).',
+        { default: 'aud', min: 1, max: 256 },
+      ),
+    ),
     caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the issuer.')),
     jwksAuthTokenPath: Type.Optional(
       text(

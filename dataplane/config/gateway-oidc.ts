@@ -39,7 +39,18 @@ export const oidc = Type.Object(
     ),
     cluster: Type.Optional(cluster),
     serviceAccount: Type.Optional(serviceAccount),
-    audience: Type.String({ description: 'Required in `aud`.', minLength: 1 }),
+    audience: Type.String({
+      description: 'Required in `aud`, or in the claim that `audienceClaim` names.',
+      minLength: 1,
+    }),
+    audienceClaim: Type.Optional(
+      Type.String({
+        description: 'The claim that the audience is in: a text, or a list of texts.',
+        minLength: 1,
+        maxLength: 256,
+        default: 'aud',
+      }),
+    ),
     jwksUrl: Type.Optional(
       Type.String({ description: 'Where the keys are; absent: found by discovery.', pattern: '^https?://' }),
     ),

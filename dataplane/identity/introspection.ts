@@ -6,6 +6,7 @@ import { PublicError } from '../server/errors.ts'
 import { type Authenticated, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import type { Issuer } from './issuer-keys.ts'
+import { isFor } from './jwt.ts'
 
 /** How opaque tokens of an issuer are checked. The file path is absolute. */
 export interface IntrospectionClient {
@@ -21,6 +22,8 @@ interface IntrospectionOptions {
   /** The issuer's name; undefined until its API server has named it. */
   issuerName(): string | undefined
   readonly audience: string
+  /** The claim that the audience is in; absent: `aud`. */
+  readonly audienceClaim?: string | undefined
   readonly client: IntrospectionClient
   /** Seconds by which clocks may differ. */
   readonly skewS: number
@@ -115,17 +118,20 @@ function basic(clientId: string, secret: string): string {
 }
 
 /** RFC 7662 requires only `active` of the issuer; here `exp`, `aud` and `sub` are required too. */
-function callerOf(answer: unknown, { issuerName, audience, skewS }: IntrospectionOptions): Authenticated | undefined {
+function callerOf(
+  answer: unknown,
+  { issuerName, audience, audienceClaim = 'aud', skewS }: IntrospectionOptions,
+): Authenticated | undefined {
   if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) return undefined
   const claims = answer as Record<string, unknown>
-  const { active, iss, sub, aud, exp, nbf, token_use: use } = claims
+  const { active, iss, sub, exp, nbf, token_use: use } = claims
   const now = Date.now() / 1000
   const issuer = issuerName()
   if (active !== true || use === 'refresh_token') return undefined
   if (typeof exp !== 'number' || !Number.isFinite(exp) || exp + skewS <= now) return undefined
   if (!hasBegun(nbf, now + skewS)) return undefined
   if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
-  if (!isFor(aud, audience)) return undefined
+  if (!isFor(claims, audienceClaim, audience)) return undefined
   if (!isSubject(sub)) return undefined
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
@@ -133,6 +139,3 @@ function callerOf(answer: unknown, { issuerName, audience, skewS }: Introspectio
 /** Whether `nbf`, where there is one, is a time before `latest` (seconds since 1970). */
 const hasBegun = (nbf: unknown, latest: number): boolean =>
   nbf === undefined || (typeof nbf === 'number' && nbf <= latest)
-
-const isFor = (aud: unknown, audience: string): boolean =>
-  aud === audience || (Array.isArray(aud) && aud.includes(audience))

@@ -38,7 +38,7 @@ export class Issuers {
 
   /** Opens a provider; what an open provider of the same issuer has loaded already is shared with it. */
   open(provider: Provider, log: Logger): OpenProvider {
-    const { introspection: client, audience, serviceAccount, local } = provider
+    const { introspection: client, audience, audienceClaim, serviceAccount, local } = provider
     const scopes = requiredScopes(provider.scopes)
     if (local !== undefined) return openLocal(provider, local, scopes)
     const issuer = issuerOf(provider)
@@ -48,13 +48,13 @@ export class Issuers {
       made.prefetch()
       return made
     })
-    const introspectionKey = keyOf({ issuer, audience, client })
+    const introspectionKey = keyOf({ issuer, audience, audienceClaim, client })
     const issuerName = () => keys.issuer
     const introspection =
       client &&
       this.#introspections.acquire(
         introspectionKey,
-        () => new Introspection({ issuer, issuerName, audience, client, skewS: SKEW_S, log }),
+        () => new Introspection({ issuer, issuerName, audience, audienceClaim, client, skewS: SKEW_S, log }),
       )
     const close = async () => {
       await Promise.all([
@@ -62,7 +62,7 @@ export class Issuers {
         introspection && this.#introspections.release(introspectionKey),
       ])
     }
-    const identity = keyOf({ issuer, audience, client, serviceAccount, scopes })
+    const identity = keyOf({ issuer, audience, audienceClaim, client, serviceAccount, scopes })
     return { provider, requiredScopes: scopes, keys, introspection, identity, close }
   }
 }

@@ -41,8 +41,10 @@ export function issuerOf(token: string): string | undefined {
 
 /** What is expected of a token. */
 interface ExpectedToken {
-  /** One of these is in `aud`. */
+  /** One of these is in the claim. */
   readonly audience: string | string[]
+  /** The claim that it is looked for in; absent: `aud`. */
+  readonly audienceClaim?: string | undefined
   /** `typ` of its header in lower case, where it has one; absent: an access token or a plain JWT. */
   readonly types?: ReadonlySet<string> | undefined
 }
@@ -53,12 +55,12 @@ interface ExpectedToken {
  */
 export async function verifyJwt(
   token: string,
-  { audience, types = TYPES }: ExpectedToken,
+  { audience, audienceClaim = 'aud', types = TYPES }: ExpectedToken,
   keys: OpenProvider['keys'],
 ): Promise<JWTVerifyResult> {
   const expected = {
     issuer: keys.issuer as string,
-    audience,
+    ...(audienceClaim === 'aud' && { audience }),
     algorithms: [...ALGORITHMS],
     clockTolerance: SKEW_S,
     requiredClaims: ['exp', 'sub'],
@@ -75,9 +77,17 @@ export async function verifyJwt(
     }
     throw new errors.JWSSignatureVerificationFailed()
   })
+  if (audienceClaim !== 'aud' && !isFor(result.payload, audienceClaim, audience))
+    throw new errors.JWTClaimValidationFailed('another audience', result.payload, 'aud')
   const { typ } = result.protectedHeader
   if (typ !== undefined && !types.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
   return result
+}
+
+/** Whether this claim, a text or a list of texts, names one of the audiences. */
+export function isFor(claims: Readonly<Record<string, unknown>>, claim: string, audience: string | string[]): boolean {
+  const named = Object.hasOwn(claims, claim) ? [claims[claim]].flat() : []
+  return [audience].flat().some((one) => named.includes(one))
 }
 
 /** Whether a provider allows a subject; the API server names a ServiceAccount by namespace and name. */

@@ -5,6 +5,8 @@ import type { KeySet } from './key-set.ts'
 /** An issuer whose tokens are accepted, for one audience. */
 export interface Provider extends Issuer {
   readonly audience: string
+  /** The claim that the audience is in; absent: `aud`. */
+  readonly audienceClaim?: string | undefined
   /** Scopes that clients are told to ask for; tokens must have those that are not of OpenID Connect. */
   readonly scopes?: readonly string[] | undefined
   /** The ServiceAccount that is let in, or all of a namespace; absent: every subject. */

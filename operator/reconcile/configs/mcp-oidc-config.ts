@@ -203,12 +203,13 @@ function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mount
 }
 
 function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
-  const { issuer, jwksUrl, jwksAuthTokenPath: token } = inline
+  const { issuer, jwksUrl, audienceClaim, jwksAuthTokenPath: token } = inline
   const ca = caBundleFile(inline.caBundleRef, '/spec/inline/caBundleRef', resolver, mounts)
   const isClusters = token === SERVICE_ACCOUNT_TOKEN
   return {
     issuer,
     ...(jwksUrl === undefined ? {} : { jwksUrl }),
+    ...(audienceClaim === undefined || audienceClaim === 'aud' ? {} : { audienceClaim }),
     ...(isClusters ? clusterSettings(jwksUrl ?? issuer, ca, mounts) : {}),
     ...(ca === undefined || isClusters ? {} : { caBundleFile: ca }),
     ...(token === undefined || isClusters ? {} : { bearerTokenFile: token }),

@@ -82,6 +82,16 @@ for (const [what, claims] of [
     assert.match(headers?.['WWW-Authenticate'] ?? '', /error="invalid_token"/)
   })
 
+test('the audience of an opaque token may be in another claim', async () => {
+  const byClient = verifier(provider({ audienceClaim: 'client_id' }))
+  try {
+    assert.is((await call(idp.grant({ aud: undefined, client_id: AUDIENCE }), byClient)).kind, 'authenticated')
+    assert.is((await refusal(idp.grant({ client_id: 'other' }), byClient)).code, 'unauthenticated')
+  } finally {
+    await byClient.close()
+  }
+})
+
 test('the clocks may differ by half a minute', async () => {
   assert.is((await call(idp.grant({ aud: AUDIENCE, exp: now() - 5 }))).kind, 'authenticated')
 })

@@ -99,6 +99,31 @@ test('a mounted token goes to the configured issuer, not to where its metadata s
   assert.equal(keys.asked, [{ path: '/keys', authorization: undefined, body: '' }])
 })
 
+test('access tokens without aud are for whom another claim names (Cognito)', async () => {
+  const issuer = await startServer((origin) => ({
+    '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${origin}/keys` },
+    '/keys': jwks,
+  }))
+  const { codeOf } = authenticate({ issuer: issuer.origin, audienceClaim: 'client_id' })
+  const usual = authenticate({ issuer: issuer.origin })
+  const named = authenticate({ issuer: issuer.origin, audienceClaim: 'aud' })
+  for (const [claims, expected] of [
+    [{ aud: undefined, client_id: AUDIENCE }, 'accepted'],
+    [{ aud: 'somebody', client_id: ['other', AUDIENCE] }, 'accepted'],
+    [{ aud: AUDIENCE }, 'unauthenticated'],
+    [{ aud: AUDIENCE, client_id: 'other' }, 'unauthenticated'],
+    [{ aud: AUDIENCE, client_id: { [AUDIENCE]: AUDIENCE } }, 'unauthenticated'],
+    [{ aud: AUDIENCE, client_id: null }, 'unauthenticated'],
+  ] as const) {
+    const token = await mint(issuer.origin, claims)
+    assert.is(await codeOf(token), expected, JSON.stringify(claims))
+    for (const other of [usual, named])
+      assert.is(await other.codeOf(token), claims.aud === AUDIENCE ? 'accepted' : 'unauthenticated')
+  }
+  const own = authenticate({ issuer: issuer.origin, audienceClaim: 'constructor' })
+  assert.is(await own.codeOf(await mint(issuer.origin)), 'unauthenticated')
+})
+
 test('nor does it follow a redirect', async () => {
   const thief = await startServer(() => ({ '/keys': jwks }))
   const issuer = await startServer(() => ({ '/keys': `${thief.origin}/keys` }))
