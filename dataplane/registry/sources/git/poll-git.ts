@@ -20,6 +20,7 @@ const FETCH_MS = 5 * 60_000
 /** A repository that needs more room, one state of it, than so many times what a source may have is refused. */
 const REPOSITORY_SHARE = 2
 const MEASURE_MS = 500
+const SHA256_DIGITS = 64
 
 /**
  * Reads a file of a git repository over http or https, or of one on this machine (`file:`). The ref is asked for first: as
@@ -73,7 +74,9 @@ interface Fetch {
 async function fetchCommit({ folder, repository, commit, maxBytes }: Fetch, options: GitOptions): Promise<void> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  await git(['init', '--quiet', '--bare', folder], options)
+  // A repository is of one kind of ids; those of SHA-256 have 64 digits.
+  const format = commit.length === SHA256_DIGITS ? ['--object-format=sha256'] : []
+  await git(['init', '--quiet', '--bare', ...format, folder], options)
 
   const tooLarge = new AbortController()
   const measure = async () => {

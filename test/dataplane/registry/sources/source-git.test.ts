@@ -314,4 +314,20 @@ function relay(to: string, { pathname, search }: URL, { method, headers }: Incom
   )
 }
 
+test('a repository whose ids are SHA-256 is read', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sha256-'))
+  const run = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' }).trim()
+  try {
+    run('init', '--quiet', '--object-format=sha256', '--initial-branch=main')
+    await writeFile(join(folder, 'registry.json'), a1)
+    run('add', '.')
+    run('-c', 'user.name=a', '-c', 'user.email=a@example.com', 'commit', '--quiet', '-m', 'first')
+    assert.is(run('rev-parse', 'HEAD').length, 64)
+    registry = await registryOf({ git: { repository: `file://${folder}`, branch: 'main' } })
+    await shows(['com.example/a@1.0.0'])
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
 test.run()
