@@ -2,6 +2,7 @@ import { sortedKeys } from '../object/canonical.ts'
 import { canonicalQuantity } from '../object/quantity.ts'
 import { checkImages, checkPatch, containerLists, type Fields, isFields } from './pod-template-check.ts'
 import { mergeKeys } from './pod-template-fields.ts'
+import { checkRules } from './pod-template-rules.ts'
 
 export interface PodTemplate {
   metadata: { labels?: Record<string, string>; annotations?: Record<string, string> }
@@ -136,6 +137,7 @@ export function mergePodTemplate(
     if (merged.metadata.labels?.[name] !== value) problems.push(`/metadata/labels/${name}: this label selects the pods`)
   }
   checkImages(merged.spec, problems)
+  checkRules(merged, problems)
   canonicalResources(merged.spec, problems)
   return merged
 }

@@ -186,11 +186,24 @@ export class StatusWriter {
 const timeless = (status: unknown): string =>
   canonicalJson(status ?? null).replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
 
-/** The plan's status with what stood in the way of its children as the reason for not being ready. */
-function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
+/** What waiting does not cure: the API server, or whoever has the name, says no until somebody changes something. */
+const FINAL: ReadonlySet<string> = new Set(['ChildRefused', 'NameTaken'])
+
+/**
+ * The plan's status with what stood in the way of its children as the reason for not being ready. Its phase says the same,
+ * and `Stalled` or `Reconciling` whether waiting helps (kstatus).
+ */
+export function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
   const conditions = startConditions(object as never, seconds())
-  for (const { type, status, reason, message } of plan.status.conditions) conditions.set(type, status, reason, message)
-  const message = problems.map((problem) => problem.message).join('; ')
-  conditions.set('Ready', 'False', problems[0]?.reason ?? 'ChildRefused', message)
-  return { ...plan.status, conditions: conditions.list() }
+  for (const { type, status, reason, message } of plan.status.conditions)
+    if (type !== 'Stalled' && type !== 'Reconciling') conditions.set(type, status, reason, message)
+  const { reason = 'ChildRefused' } = problems.find((problem) => FINAL.has(problem.reason)) ?? problems[0] ?? {}
+  const isFinal = FINAL.has(reason)
+  conditions.set('Ready', 'False', reason, problems.map((problem) => problem.message).join('; '))
+  const message = conditions.get('Ready')?.message ?? ''
+  conditions.set(isFinal ? 'Stalled' : 'Reconciling', 'True', reason, message)
+  const { phase } = plan.status
+  const waiting = phase === 'Pending' || phase === 'Terminating' ? phase : 'Degraded'
+  const summed = phase === undefined ? {} : { phase: isFinal ? 'Failed' : waiting, message }
+  return { ...plan.status, ...summed, conditions: conditions.list() }
 }

@@ -1,0 +1,299 @@
+import { type Fields, isFields } from './pod-template-check.ts'
+
+/**
+ * Rules of the API server for pods (Kubernetes `pkg/apis/core/validation`), of those that people run into: types of what a
+ * manifest often has as a number, names, references within the pod, lists with keys, and values that exclude each other.
+ * What they don't know the API server still refuses.
+ */
+
+const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
+const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+const QUALIFIED = /^(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
+const LABEL_VALUE = /^(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
+/** Printable ASCII but for `=`. */
+const VARIABLE = /^[ -<>-~]+$/
+const PORT_NAME = /^(?=.{1,15}$)(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/
+
+const HANDLERS = ['exec', 'grpc', 'httpGet', 'sleep', 'tcpSocket']
+const PROBES = ['livenessProbe', 'readinessProbe', 'startupProbe']
+const VALUE_SOURCES = ['configMapKeyRef', 'fieldRef', 'fileKeyRef', 'resourceFieldRef', 'secretKeyRef']
+
+/** Values of fields that take one of a few, by the field. */
+const CHOICES: Readonly<Record<string, readonly string[]>> = {
+  dnsPolicy: ['ClusterFirst', 'ClusterFirstWithHostNet', 'Default', 'None'],
+  imagePullPolicy: ['Always', 'IfNotPresent', 'Never'],
+  protocol: ['TCP', 'UDP', 'SCTP'],
+  terminationMessagePolicy: ['File', 'FallbackToLogsOnError'],
+  whenUnsatisfiable: ['DoNotSchedule', 'ScheduleAnyway'],
+}
+
+/** Takes what is wrong: where, and what. */
+type Refuse = (where: string, message: string) => void
+
+const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
+const fieldsOf = (value: unknown): Fields => (isFields(value) ? value : {})
+const isSet = (value: unknown): boolean => value !== undefined && value !== null
+const show = (value: unknown): string => JSON.stringify(value)
+
+/** What of `names` an object has. */
+const given = (fields: Fields, names: readonly string[]) => names.filter((name) => isSet(fields[name]))
+
+function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
+  for (const [name, choices] of Object.entries(CHOICES))
+    if (isSet(fields[name]) && !choices.includes(fields[name] as string))
+      refuse(`${where}/${name}`, `${show(fields[name])} is none of ${choices.join(', ')}`)
+}
+
+/** Lists of the API server's with keys have each key once. */
+function checkKeys(items: readonly Fields[], keys: readonly string[], where: string, refuse: Refuse): void {
+  const known = new Set<string>()
+  for (const item of items) {
+    const id = keys.map((key) => String(item[key] ?? (key === 'protocol' ? 'TCP' : ''))).join(', ')
+    if (known.has(id)) refuse(where, `${id} is there twice`)
+    known.add(id)
+  }
+}
+
+function checkTexts(
+  fields: unknown,
+  where: string,
+  refuse: Refuse,
+  isValue: (text: string) => boolean = () => true,
+): void {
+  for (const [name, value] of Object.entries(fieldsOf(fields))) {
+    if (!QUALIFIED.test(name)) refuse(where, `${show(name)} is no qualified name`)
+    if (typeof value !== 'string') refuse(`${where}/${name}`, `${show(value)} must be quoted: a text is expected here`)
+    else if (!isValue(value)) refuse(`${where}/${name}`, `${show(value)} is not a valid value of a label`)
+  }
+}
+
+const isLabelValue = (text: string): boolean => LABEL_VALUE.test(text)
+
+function checkEnv(container: Fields, where: string, refuse: Refuse): void {
+  const variables = itemsOf(container['env'])
+  checkKeys(variables, ['name'], `${where}/env`, refuse)
+  for (const { name, value, valueFrom } of variables) {
+    const at = `${where}/env/${String(name)}`
+    if (typeof name !== 'string' || !VARIABLE.test(name))
+      refuse(`${where}/env`, `${show(name)} is no name of a variable`)
+    if (isSet(value) && typeof value !== 'string') refuse(at, `the value ${show(value)} must be quoted: it is a text`)
+    if (!isFields(valueFrom)) continue
+    if (isSet(value) && value !== '') refuse(at, 'has value and valueFrom; leave one of them out')
+    const sources = given(valueFrom, VALUE_SOURCES)
+    if (sources.length !== 1)
+      refuse(at, `valueFrom needs exactly one source; it has ${sources.join(' and ') || 'none'}`)
+  }
+}
+
+function checkPorts(container: Fields, spec: Fields, where: string, refuse: Refuse): void {
+  const ports = itemsOf(container['ports'])
+  checkKeys(ports, ['containerPort', 'protocol'], `${where}/ports`, refuse)
+  checkKeys(
+    ports.filter(({ name }) => isSet(name)),
+    ['name'],
+    `${where}/ports`,
+    refuse,
+  )
+  for (const port of ports) {
+    const { name, containerPort, hostPort } = port
+    const at = `${where}/ports/${String(name ?? containerPort)}`
+    checkChoices(port, at, refuse)
+    if (!isPortNumber(containerPort)) refuse(at, `containerPort ${show(containerPort)} is no number from 1 to 65535`)
+    if (isSet(name) && !PORT_NAME.test(String(name)))
+      refuse(at, `${show(name)} is no name of a port: at most 15 lower-case letters, digits and hyphens, with a letter`)
+    if (isSet(hostPort) && hostPort !== 0 && !isPortNumber(hostPort))
+      refuse(at, `hostPort ${show(hostPort)} is no number from 1 to 65535`)
+    if (spec['hostNetwork'] === true && isSet(hostPort) && hostPort !== containerPort)
+      refuse(at, 'hostPort must be containerPort where the pod has hostNetwork')
+  }
+}
+
+const isPortNumber = (value: unknown): boolean => Number.isInteger(value) && Number(value) > 0 && Number(value) < 65_536
+
+const leavesVolume = (path: unknown): boolean =>
+  typeof path === 'string' && (path.startsWith('/') || path.split('/').includes('..'))
+
+function checkSubPaths(paths: readonly unknown[], at: string, refuse: Refuse): void {
+  if (paths.length > 1) refuse(at, 'has subPath and subPathExpr; leave one of them out')
+  for (const path of paths) if (leavesVolume(path)) refuse(at, `${path} must be a path within the volume`)
+}
+
+function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: string, refuse: Refuse): void {
+  const mounts = itemsOf(container['volumeMounts'])
+  checkKeys(mounts, ['mountPath'], `${where}/volumeMounts`, refuse)
+  for (const { name, mountPath, subPath, subPathExpr } of mounts) {
+    const at = `${where}/volumeMounts/${String(mountPath)}`
+    if (!volumes.has(name)) refuse(at, `there is no volume ${show(name)}`)
+    if (typeof mountPath !== 'string' || mountPath === '') refuse(at, `${show(mountPath)} is no path to mount at`)
+    checkSubPaths([subPath, subPathExpr].filter(isSet), at, refuse)
+  }
+  const devices = itemsOf(container['volumeDevices'])
+  checkKeys(devices, ['devicePath'], `${where}/volumeDevices`, refuse)
+  for (const { name } of devices)
+    if (!volumes.has(name)) refuse(`${where}/volumeDevices`, `there is no volume ${show(name)}`)
+}
+
+/** A name of a port that a probe or hook calls is looked up in its own container, by the kubelet, which then fails. */
+function checkHandler(container: Fields, handler: Fields, where: string, refuse: Refuse): void {
+  const names = itemsOf(container['ports']).flatMap(({ name }) => (isSet(name) ? [String(name)] : []))
+  const ways = given(handler, HANDLERS)
+  if (ways.length !== 1)
+    refuse(where, `needs exactly one of ${HANDLERS.join(', ')}; it has ${ways.join(' and ') || 'none'}`)
+  for (const way of ['httpGet', 'tcpSocket']) {
+    const { port, scheme } = fieldsOf(handler[way])
+    if (!isSet(handler[way])) continue
+    if (!isPortNumber(port) && !PORT_NAME.test(String(port)))
+      refuse(`${where}/${way}/port`, `${show(port)} is neither a number from 1 to 65535 nor a name`)
+    else if (typeof port === 'string' && !names.includes(port))
+      refuse(
+        `${where}/${way}/port`,
+        `container ${String(container['name'])} has no port ${show(port)}; ${portsText(names)}`,
+      )
+    if (isSet(scheme) && scheme !== 'HTTP' && scheme !== 'HTTPS')
+      refuse(`${where}/${way}/scheme`, `${show(scheme)} is none of HTTP, HTTPS`)
+  }
+}
+
+const portsText = (names: readonly string[]): string =>
+  names.length === 0 ? 'none of its ports has a name' : `its ports are ${names.join(', ')}`
+
+function checkProbes(container: Fields, where: string, refuse: Refuse): void {
+  for (const name of PROBES) {
+    const probe = container[name]
+    if (!isFields(probe)) continue
+    const at = `${where}/${name}`
+    checkHandler(container, probe, at, refuse)
+    if (isSet(probe['sleep'])) refuse(at, 'a probe can’t sleep')
+    for (const field of [
+      'initialDelaySeconds',
+      'periodSeconds',
+      'timeoutSeconds',
+      'failureThreshold',
+      'successThreshold',
+    ])
+      if (isSet(probe[field]) && (!Number.isInteger(probe[field]) || Number(probe[field]) < 0))
+        refuse(`${at}/${field}`, `${show(probe[field])} is no whole number from 0 on`)
+    const { successThreshold } = probe
+    if (name !== 'readinessProbe' && isSet(successThreshold) && Number(successThreshold) > 1)
+      refuse(`${at}/successThreshold`, 'must be 1')
+  }
+}
+
+function checkLifecycle(container: Fields, spec: Fields, where: string, refuse: Refuse): void {
+  for (const [name, handler] of Object.entries(fieldsOf(container['lifecycle']))) {
+    if (!isFields(handler)) continue
+    const at = `${where}/lifecycle/${name}`
+    checkHandler(container, handler, at, refuse)
+    if (isSet(handler['grpc'])) refuse(at, 'a hook can’t be a call of gRPC')
+    const { seconds } = fieldsOf(handler['sleep'])
+    const { terminationGracePeriodSeconds: grace = 30 } = spec
+    if (typeof seconds === 'number' && typeof grace === 'number' && seconds > grace)
+      refuse(at, `sleeps ${seconds} seconds, longer than terminationGracePeriodSeconds, ${grace}`)
+  }
+}
+
+function checkCommand(container: Fields, where: string, refuse: Refuse): void {
+  for (const field of ['command', 'args'])
+    for (const text of Array.isArray(container[field]) ? (container[field] as unknown[]) : [])
+      if (typeof text !== 'string') refuse(`${where}/${field}`, `${show(text)} must be quoted: a text is expected here`)
+}
+
+interface Surroundings {
+  /** The list that the container is in. */
+  readonly list: string
+  readonly spec: Fields
+  /** Names. */
+  readonly volumes: ReadonlySet<unknown>
+}
+
+function checkContainer(container: Fields, { list, spec, volumes }: Surroundings, refuse: Refuse): void {
+  const { name, restartPolicy } = container
+  const where = `/spec/${list}/${String(name)}`
+  if (!LABEL.test(String(name)))
+    refuse(where, `${show(name)} is no name of a container: lower-case letters, digits and hyphens`)
+  checkChoices(container, where, refuse)
+  checkEnv(container, where, refuse)
+  checkPorts(container, spec, where, refuse)
+  checkMounts(container, volumes, where, refuse)
+  checkProbes(container, where, refuse)
+  checkLifecycle(container, spec, where, refuse)
+  checkCommand(container, where, refuse)
+  if (list === 'initContainers' && restartPolicy !== 'Always')
+    for (const field of given(container, ['lifecycle', ...PROBES]))
+      refuse(`${where}/${field}`, 'an init container has this only with restartPolicy Always')
+  const { privileged, allowPrivilegeEscalation } = fieldsOf(container['securityContext'])
+  if (privileged === true && allowPrivilegeEscalation === false)
+    refuse(`${where}/securityContext`, 'privileged needs allowPrivilegeEscalation')
+}
+
+function checkVolumes(spec: Fields, refuse: Refuse): ReadonlySet<unknown> {
+  const volumes = itemsOf(spec['volumes'])
+  checkKeys(volumes, ['name'], '/spec/volumes', refuse)
+  for (const { name, ...sources } of volumes) {
+    if (!LABEL.test(String(name))) refuse('/spec/volumes', `${show(name)} is no name of a volume`)
+    const types = Object.keys(sources).filter((type) => isSet(sources[type]))
+    if (types.length !== 1)
+      refuse(`/spec/volumes/${String(name)}`, `needs exactly one source; it has ${types.join(' and ') || 'none'}`)
+  }
+  return new Set(volumes.map(({ name }) => name))
+}
+
+function checkTolerations(spec: Fields, refuse: Refuse): void {
+  itemsOf(spec['tolerations']).forEach(({ key, operator, value, effect, tolerationSeconds }, at) => {
+    const where = `/spec/tolerations/${at}`
+    if (operator === 'Exists' && isSet(value) && value !== '')
+      refuse(where, 'has a value, which operator Exists does not take')
+    if (isSet(value) && typeof value !== 'string')
+      refuse(where, `the value ${show(value)} must be quoted: it is a text`)
+    if (!isSet(key) && operator !== 'Exists') refuse(where, 'needs a key, or operator Exists')
+    if (isSet(effect) && !['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute'].includes(effect as string))
+      refuse(where, `effect ${show(effect)} is none of NoSchedule, PreferNoSchedule, NoExecute`)
+    if (isSet(tolerationSeconds) && effect !== 'NoExecute') refuse(where, 'tolerationSeconds needs effect NoExecute')
+  })
+}
+
+function checkPod(spec: Fields, refuse: Refuse): void {
+  const { restartPolicy, hostname, subdomain, activeDeadlineSeconds, serviceAccountName } = spec
+  checkChoices(spec, '/spec', refuse)
+  if (isSet(restartPolicy) && restartPolicy !== 'Always')
+    refuse('/spec/restartPolicy', 'must be Always: the pod goes on')
+  if (isSet(activeDeadlineSeconds)) refuse('/spec/activeDeadlineSeconds', 'is for jobs alone')
+  if (itemsOf(spec['ephemeralContainers']).length > 0) refuse('/spec/ephemeralContainers', 'are not for templates')
+  for (const [field, name] of Object.entries({ hostname, subdomain }))
+    if (isSet(name) && !LABEL.test(String(name))) refuse(`/spec/${field}`, `${show(name)} is no name of a host`)
+  if (isSet(serviceAccountName) && serviceAccountName !== '' && !SUBDOMAIN.test(String(serviceAccountName)))
+    refuse('/spec/serviceAccountName', `${show(serviceAccountName)} is no name of an object`)
+  checkTexts(spec['nodeSelector'], '/spec/nodeSelector', refuse, isLabelValue)
+  for (const [list, keys] of Object.entries({
+    hostAliases: ['ip'],
+    imagePullSecrets: ['name'],
+    resourceClaims: ['name'],
+    schedulingGates: ['name'],
+    topologySpreadConstraints: ['topologyKey', 'whenUnsatisfiable'],
+  }))
+    checkKeys(itemsOf(spec[list]), keys, `/spec/${list}`, refuse)
+  for (const constraint of itemsOf(spec['topologySpreadConstraints']))
+    checkChoices(constraint, '/spec/topologySpreadConstraints', refuse)
+}
+
+interface Template {
+  readonly metadata: { readonly labels?: unknown; readonly annotations?: unknown }
+  readonly spec: Fields
+}
+
+/** Adds to `problems` what of a merged pod template the API server would refuse, each with where it is. */
+export function checkRules({ metadata, spec }: Template, problems: string[]): void {
+  const refuse: Refuse = (where, message) => problems.push(`${where}: ${message}`)
+  checkTexts(metadata.labels, '/metadata/labels', refuse, isLabelValue)
+  checkTexts(metadata.annotations, '/metadata/annotations', refuse)
+  checkPod(spec, refuse)
+  checkTolerations(spec, refuse)
+  const volumes = checkVolumes(spec, refuse)
+  const names: Fields[] = []
+  for (const list of ['initContainers', 'containers'])
+    for (const container of itemsOf(spec[list])) {
+      names.push(container)
+      checkContainer(container, { list, spec, volumes }, refuse)
+    }
+  checkKeys(names, ['name'], '/spec/containers', refuse)
+}

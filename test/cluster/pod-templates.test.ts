@@ -1,0 +1,46 @@
+/** The rules for pod templates that hold offline, beside the API server whose rules they are. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { mergePodTemplate, type PodTemplate } from '../../operator/render/pod/pod-template.ts'
+import { childOf, plansOfText } from '../support/operator/plans.ts'
+import { refusedTemplates, takenTemplates } from '../support/operator/refused-templates.ts'
+import { newCluster } from './support/cluster.ts'
+
+const cluster = newCluster()
+
+test.before(() => cluster.install())
+test.after(() => cluster.stop())
+
+const rendered = () => {
+  const text = 'kind: MCPServer\nmetadata: {name: w}\nspec: {image: a:1, transport: streamable-http}'
+  const { apiVersion, kind, spec } = childOf(plansOfText(text).get('MCPServer/w'), 'Deployment')
+  return { apiVersion, kind, spec: spec as { template: PodTemplate } }
+}
+
+/** What the API server says against the Deployment with this template; nothing where it takes it. */
+function refusal(podTemplateSpec: object): string | undefined {
+  const { apiVersion, kind, spec } = rendered()
+  const template = mergePodTemplate(spec.template, podTemplateSpec as never, {}, [])
+  const object = { apiVersion, kind, metadata: { name: 'w', namespace: 'default' }, spec: { ...spec, template } }
+  const how = ['apply', '--server-side', '--dry-run=server', '--validate=false', '-f', '-']
+  try {
+    cluster.kubectl(how, { input: JSON.stringify(object) })
+    return undefined
+  } catch (error) {
+    return String(error)
+  }
+}
+
+test('the API server refuses what is refused offline', () => {
+  const taken = refusedTemplates.filter(([, template]) => refusal(template) === undefined)
+  assert.equal(taken, [])
+})
+
+test('the API server takes what is rendered', () => {
+  assert.equal(
+    takenTemplates.map((template) => refusal(template)),
+    takenTemplates.map(() => undefined),
+  )
+})
+
+test.run()

@@ -1,0 +1,40 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { plansOfText } from '../../../support/operator/plans.ts'
+import { refusedTemplates, takenTemplates } from '../../../support/operator/refused-templates.ts'
+
+const planOf = (podTemplateSpec: object) =>
+  plansOfText(
+    `kind: MCPServer\nmetadata: {name: w}\nspec: ${JSON.stringify({ image: 'a:1', transport: 'streamable-http', podTemplateSpec })}`,
+  ).get('MCPServer/w')
+const said = (template: object) => planOf(template)?.status.conditions.find(({ type }) => type === 'PodTemplateValid')
+
+test('what the API server refuses in a pod template is said before it is asked', () => {
+  for (const [what, template] of refusedTemplates) {
+    const { status, message } = said(template) ?? {}
+    assert.is(status, 'False', JSON.stringify(template))
+    assert.match(message ?? '', what)
+    assert.is(planOf(template)?.children, 'hold')
+  }
+})
+
+test('what it takes is rendered', () => {
+  for (const template of takenTemplates) assert.is(said(template)?.status, 'True', said(template)?.message)
+})
+
+test('a probe or hook that calls a port by a name that its container does not have never succeeds', () => {
+  for (const container of [
+    { livenessProbe: { httpGet: { path: '/health', port: 'http' } } },
+    { readinessProbe: { tcpSocket: { port: 'mcp' } } },
+    { startupProbe: { httpGet: { port: 'admin' } } },
+    { lifecycle: { preStop: { httpGet: { port: 'http' } } } },
+  ]) {
+    const { status, message = '' } = said({ spec: { containers: [{ name: 'mcp', ...container }] } }) ?? {}
+    assert.is(status, 'False')
+    assert.match(message, /container mcp has no port "(http|mcp|admin)"; its ports are server/)
+  }
+  const own = { ports: [{ name: 'web', containerPort: 9000 }], livenessProbe: { httpGet: { port: 'web' } } }
+  assert.is(said({ spec: { containers: [{ name: 'mcp', ...own }] } })?.status, 'True')
+})
+
+test.run()
