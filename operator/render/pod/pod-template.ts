@@ -40,12 +40,19 @@ function withoutHandlers(base: unknown, patch: unknown): unknown {
   return Object.fromEntries(Object.entries(base).filter(([name]) => !handlers.includes(name) || chosen.includes(name)))
 }
 
+/** A variable without the value that the patch gives it in another way: the API server refuses both. */
+function withoutOtherValue(base: Fields, patch: Fields): Fields {
+  if (isFields(patch['valueFrom'])) return Object.fromEntries(Object.entries(base).filter(([name]) => name !== 'value'))
+  if (typeof patch['value'] !== 'string') return base
+  return Object.fromEntries(Object.entries(base).filter(([name]) => name !== 'valueFrom'))
+}
+
 function mergeItems(base: readonly Fields[], patch: readonly Fields[], mergeKey: string): readonly Fields[] {
   const items = [...base]
   for (const item of patch) {
     const at = items.findIndex((candidate) => candidate[mergeKey] === item[mergeKey])
     if (at < 0) items.push(mergeFields({}, item))
-    else items[at] = merge(items[at], item, '') as Fields
+    else items[at] = merge(withoutOtherValue(items[at] as Fields, item), item, '') as Fields
   }
   return items
 }

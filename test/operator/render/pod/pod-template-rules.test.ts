@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { plansOfText } from '../../../support/operator/plans.ts'
+import { childOf, plansOfText } from '../../../support/operator/plans.ts'
 import { refusedTemplates, takenTemplates } from '../../../support/operator/refused-templates.ts'
 
 const planOf = (podTemplateSpec: object) =>
@@ -35,6 +35,27 @@ test('a probe or hook that calls a port by a name that its container does not ha
   }
   const own = { ports: [{ name: 'web', containerPort: 9000 }], livenessProbe: { httpGet: { port: 'web' } } }
   assert.is(said({ spec: { containers: [{ name: 'mcp', ...own }] } })?.status, 'True')
+})
+
+test('variables that tell a server where to listen are not set where the manifest sets them', () => {
+  const variables = (spec: object) => {
+    const given = { image: 'a:1', transport: 'streamable-http', mcpPort: 9000, ...spec }
+    const plan = plansOfText(`kind: MCPServer\nmetadata: {name: w}\nspec: ${JSON.stringify(given)}`).get('MCPServer/w')
+    const { template } = childOf(plan, 'Deployment')['spec'] as {
+      template: { spec: { containers: { env: object[] }[] } }
+    }
+    return template.spec.containers[0]?.env
+  }
+  const ours = ['PORT', 'MCP_PORT', 'HOST'].map((name) => ({ name, value: name === 'HOST' ? '127.0.0.1' : '9000' }))
+  const [port, mcpPort, host] = ours
+  assert.equal(variables({}), ours)
+  const one = { name: 'PORT', value: '1' }
+  assert.equal(variables({ env: [one] }), [one, mcpPort, host])
+  const fromPod = { name: 'HOST', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }
+  const template = { spec: { containers: [{ name: 'mcp', env: [one, fromPod] }] } }
+  assert.equal(variables({ podTemplateSpec: template }), [one, mcpPort, fromPod])
+  const plain = { spec: { containers: [{ name: 'mcp', env: [{ name: 'HOST', value: '0.0.0.0' }] }] } }
+  assert.equal(variables({ podTemplateSpec: plain }), [port, mcpPort, { name: 'HOST', value: '0.0.0.0' }])
 })
 
 test.run()
