@@ -1,7 +1,10 @@
 import { longCheck } from '../check/long-check.ts'
 import { ConfigError, type Finding } from '../load.ts'
 
-/** What came of a text: its value, or everything that is wrong with it. */
+/** A text may have as many as it has keys; what is not said of it is said once these are mended. */
+const MOST_FINDINGS = 100
+
+/** What came of a text: its value, or what is wrong with it. */
 export type Parsed<T> = { readonly value: T } | { readonly findings: readonly Finding[] }
 
 /**
@@ -13,7 +16,7 @@ export function longParser<T>(name: string, parse: (text: string) => T): (text: 
     try {
       return { value: parse(text) }
     } catch (error) {
-      if (error instanceof ConfigError) return { findings: error.findings }
+      if (error instanceof ConfigError) return { findings: error.findings.slice(0, MOST_FINDINGS) }
       throw error
     }
   }

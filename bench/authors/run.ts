@@ -1,0 +1,140 @@
+/**
+ * What one author can make others pay. First the processor time of each check by size, doubled up to the bound of the
+ * field: twice the size is to cost at most 2.5 times. Then the longest pause of an operator's event loop while it reconciles
+ * 300 configs of another namespace, without and with texts at their bounds beside them: it is to stay below 250 ms.
+ *
+ * Usage: run.ts [operator=only]
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as delay } from 'node:timers/promises'
+import { pino } from 'pino'
+import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { clusterAddress } from '../../operator/reconcile/index.ts'
+import { createParts } from '../../operator/runtime/loop/parts.ts'
+import { defaulted } from '../../test/support/operator/plans.ts'
+import { inputs } from './inputs.ts'
+
+const SMALLEST = 16
+const ROUNDS = 3
+/** Milliseconds below which noise is larger than what is measured. */
+const NOISE = 30
+const log = pino({ level: 'silent' })
+
+/** Milliseconds of this process, the least of a few rounds. Each round is of a text that was not checked before. */
+function costOf(run: (size: number) => void, size: number): number {
+  let least = Number.POSITIVE_INFINITY
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = process.cpuUsage()
+    run(size - round)
+    const { user, system } = process.cpuUsage(before)
+    least = Math.min(least, (user + system) / 1000)
+  }
+  return least
+}
+
+let isTooSteep = false
+for (const [name, { most, run }] of process.argv.includes('operator=only') ? [] : Object.entries(inputs)) {
+  costOf(run, most / SMALLEST)
+  const costs: (readonly [size: number, ms: number])[] = []
+  for (let size = most / 8; size <= most; size *= 2) costs.push([size, costOf(run, size)])
+  const ratios = costs.slice(1).map(([, ms], index) => ms / Math.max(NOISE, costs[index]?.[1] ?? 0))
+  const worst = Math.max(...ratios)
+  isTooSteep ||= worst > 2.5
+  const shown = costs.map(([size, ms]) => `${size}: ${ms.toFixed(0)} ms`).join(', ')
+  console.log(`${name.padEnd(30)} x${worst.toFixed(2)} for twice the size  (${shown})`)
+}
+
+const object = (kind: string, namespace: string, name: string, spec: object): KubernetesObject =>
+  defaulted({
+    apiVersion: 'portico.dev/v1beta1',
+    kind,
+    metadata: { name, namespace, uid: `of-${namespace}-${name}`, generation: 1, resourceVersion: '1' },
+    spec,
+  })
+
+const PLURALS = { MCPToolConfig: 'mcptoolconfigs', MCPAuthzConfig: 'mcpauthzconfigs', MCPRegistry: 'mcpregistries' }
+
+/** Milliseconds of the longest pause of the event loop, and until the other namespace is done. */
+async function reconciled(hostile: readonly KubernetesObject[], others: readonly KubernetesObject[]) {
+  const done = new Set<string>()
+  const api = {
+    apply: async (_: unknown, one: KubernetesObject) => one,
+    jsonPatch: async (_: unknown, __: string, name: string, { operations }: { operations: { value: unknown }[] }) => {
+      done.add(name)
+      return { apiVersion: 'v1', kind: 'X', metadata: { name }, status: operations.at(-1)?.value }
+    },
+    request: async () => ({ metadata: {} }),
+    create: async () => ({}),
+  } as unknown as ApiServer
+  const resource = (kind: string, plural: string) => ({ group: 'portico.dev', version: 'v1beta1', plural, kind })
+  const parts = createParts(
+    {
+      context: { group: 'portico.dev', image: 'portico:bench', addressOf: clusterAddress },
+      namespaces: [],
+      identity: 'bench',
+      log,
+      readStatus: () => async () => ({}),
+    },
+    {
+      api,
+      resources: new Map(Object.entries(PLURALS).map(([kind, plural]) => [kind, resource(kind, plural)])),
+      leading: () => true,
+      assertLeading: () => undefined,
+      finalize: async () => undefined,
+    },
+  )
+  for (const one of [...hostile, ...others]) {
+    parts.world.objects.put(one)
+    parts.queue.add(`${one.kind}/${one.metadata.namespace}/${one.metadata.name}`)
+  }
+  const pauses = monitorEventLoopDelay({ resolution: 1 })
+  pauses.enable()
+  const begun = performance.now()
+  const work = async () => {
+    for (let key = await parts.queue.take(); key !== undefined; key = await parts.queue.take()) {
+      await parts.reconciler.run(key, parts.queue).catch((error: Error) => console.log(`${key}: ${error.message}`))
+      parts.queue.done(key)
+      await delay(0)
+    }
+  }
+  const workers = Promise.all([work(), work(), work(), work()])
+  while (others.some(({ metadata }) => !done.has(metadata.name))) await delay(5)
+  const othersMs = performance.now() - begun
+  while (parts.checks.pending > 0 || parts.queue.depth + parts.queue.working > 0) await delay(5)
+  const allMs = performance.now() - begun
+  pauses.disable()
+  parts.queue.close()
+  parts.checks.close()
+  await workers
+  return `longest pause ${(pauses.max / 1e6).toFixed(0)} ms, others done after ${othersMs.toFixed(0)} ms, all after ${allMs.toFixed(0)} ms`
+}
+
+const others = (namespace: string) =>
+  Array.from({ length: 300 }, (_, index) =>
+    object('MCPToolConfig', namespace, `${namespace}-${index}`, { toolsFilter: [`tool-${index}`] }),
+  )
+const entitiesOf = (salt: number) =>
+  JSON.stringify(
+    Array.from({ length: 440 }, (_, id) => ({
+      uid: { type: 'T', id: `${salt}-${id}` },
+      attrs: {},
+      parents: id < 439 ? [{ type: 'T', id: `${salt}-${id + 1}` }] : [],
+    })),
+  )
+const policiesOf = (salt: number) =>
+  Array.from({ length: 1_000 }, (_, id) => `permit(principal, action, resource == Tool::"${salt}-${id}");`)
+const hostile = Array.from({ length: 5 }, (_, salt) => [
+  object('MCPAuthzConfig', 'hostile', `rules-${salt}`, {
+    type: 'cedarv1',
+    config: { policies: policiesOf(salt), entitiesJson: entitiesOf(salt) },
+  }),
+  object('MCPRegistry', 'hostile', `registry-${salt}`, {
+    configYAML: `# ${salt}\n${Array.from({ length: 60_000 }, (_, id) => `k${id}: 1\n`).join('')}`,
+  }),
+]).flat()
+
+await reconciled([], others('warm'))
+console.log(`\noperator, 300 configs of another namespace: ${await reconciled([], others('alone'))}`)
+console.log(`the same beside 10 texts at their bounds:    ${await reconciled(hostile, others('beside'))}`)
+process.exit(isTooSteep ? 1 : 0)
