@@ -5,12 +5,14 @@
  * that adds to a call is told beside how long the command itself takes.
  * Usage: rate-limits.ts [seconds a measurement]
  */
-import { Redis } from 'ioredis'
+
+import type { Redis } from 'ioredis'
 import pino from 'pino'
 import { Limits } from '../../dataplane/gateway/rate-limits/limits.ts'
 import { RedisBuckets } from '../../dataplane/gateway/rate-limits/redis-buckets.ts'
 import { PromptRedis } from '../../dataplane/storage/prompt-redis.ts'
 import { connectRedis, redisKeyPrefix } from '../../dataplane/storage/redis.ts'
+import { openRedis } from '../../test/support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../test/support/network/redis-server.ts'
 import { median } from '../percentile.ts'
 import { type Bench, runBench } from '../shipped/bench.ts'
@@ -76,7 +78,7 @@ async function roundTrip(server: RedisServer): Promise<number> {
 }
 
 async function measure(bench: Bench, server: RedisServer): Promise<void> {
-  const redis = new Redis(server.port)
+  const redis = openRedis(server.port)
   try {
     const backend = await start(local('bare-backend.ts'), 'modern')
     const without = await startGateway(bench, backend, 'without limits', {})

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import pg from 'pg'
+import { openPostgres } from '../../test/support/network/open-clients.ts'
 import { startPostgres } from '../../test/support/network/postgres.ts'
 
 /** Where a registry under measurement keeps its catalog. */
@@ -49,7 +49,7 @@ export async function postgresStores(): Promise<Stores> {
       return {
         settings: { database: { url, sslMode: 'disable' } },
         async writes() {
-          const client = new pg.Client({ connectionString: url })
+          const client = openPostgres({ connectionString: url })
           await client.connect()
           const { rows } = await client.query(
             'select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::int as writes from pg_stat_user_tables',

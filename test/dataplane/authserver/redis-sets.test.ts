@@ -1,9 +1,9 @@
 /** The authorization server over Redis as it is run in production: Sentinels and a failover, a Cluster, an ACL user. */
+
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
@@ -13,6 +13,7 @@ import { startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import { refusal, startAuthServer, TestClient, type Tokens, tokensOf } from '../../support/identity/auth-server.ts'
 import { attemptLogin } from '../../support/identity/login-attempt.ts'
+import { openRedis } from '../../support/network/open-clients.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 import { asked, field, MASTER_NAME, startCluster, startSentinelSet } from '../../support/network/redis-sets.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
@@ -178,8 +179,10 @@ test('an answer that a client relies on waits for a replica, while there is one'
     return tokens
   })
   // So does the answer that brings a browser its code.
-  const watching = new Redis(set.master.port)
+  const watching = openRedis(set.master.port)
   const monitor = await watching.monitor()
+  // A connection of its own, which has no listener of the other one.
+  monitor.on('error', () => undefined)
   cleanups.push(async () => {
     for (const connection of [monitor, watching]) connection.disconnect()
   })

@@ -1,9 +1,9 @@
-import { Redis } from 'ioredis'
+import { openRedis } from '../network/open-clients.ts'
 import type { RedisServer } from '../network/redis-server.ts'
 
 /** Has Redis forget answers to refreshes that are repeated: as if ten seconds had passed. */
 export async function dropAnswers({ port }: Pick<RedisServer, 'port'>): Promise<void> {
-  const commands = new Redis(port)
+  const commands = openRedis(port)
   for (const kind of ['rotated', 'rotating'])
     for (const key of await commands.keys(`*:as:${kind}:*`)) await commands.del(key)
   commands.disconnect()

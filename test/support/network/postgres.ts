@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir, userInfo } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import pg from 'pg'
 import { eventually } from '../eventually.ts'
 import { freePort } from './free-port.ts'
+import { openPostgres } from './open-clients.ts'
 import { reachable } from './reachable.ts'
 
 /** A PostgreSQL server of its own, with fsync on. */
@@ -81,7 +81,7 @@ export async function startPostgres(): Promise<TestPostgres> {
 }
 
 async function query(url: string, text: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 30_000 })
+  const client = openPostgres({ connectionString: url, connectionTimeoutMillis: 30_000 })
   client.on('error', () => {})
   await client.connect()
   await client.query(text)

@@ -1,6 +1,7 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { eventually } from '../eventually.ts'
 import { freePort } from './free-port.ts'
+import { openRedis } from './open-clients.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 
 export const MASTER_NAME = 'main'
@@ -99,7 +100,7 @@ export const field = (server: RedisServer, section: string, name: string): Promi
 
 /** Asks a server by a connection of its own. */
 export async function asked<T>({ port }: Pick<RedisServer, 'port'>, ask: (redis: Redis) => Promise<T>): Promise<T> {
-  const redis = new Redis(port)
+  const redis = openRedis(port)
   try {
     return await ask(redis)
   } finally {

@@ -1,8 +1,9 @@
 /** A replica that is killed in the middle of logins: they go on at another one over the same Redis, or begin anew. */
+
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
@@ -18,6 +19,7 @@ import {
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { consentOf, UserAgent } from '../../../support/identity/user-agent.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { SessionsPage } from '../sessions/pages.ts'
 
@@ -37,7 +39,7 @@ let clientId: string
 
 test.before(async () => {
   redis = await startRedis()
-  commands = new Redis(redis.port)
+  commands = openRedis(redis.port)
   server = await startAuthServer({
     providers: ['corp', 'code'],
     authServer: {

@@ -1,8 +1,9 @@
 /** What is linked, as two replicas over one Redis show and end it, and what is left of it. */
+
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -16,6 +17,7 @@ import {
   startAuthServer,
   TestClient,
 } from '../../../support/identity/auth-server.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { buttonOf, SessionsPage } from './pages.ts'
 
@@ -32,7 +34,7 @@ const prepare = async (directory: string) => {
 }
 test.before(async () => {
   redis = await startRedis()
-  commands = new Redis(redis.port)
+  commands = openRedis(redis.port)
   server = await startAuthServer({
     authServer: {
       hmacSecretFiles: ['hmac'],

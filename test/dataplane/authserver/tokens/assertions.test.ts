@@ -1,4 +1,5 @@
 /** Assertions of trusted issuers as a grant (RFC 7523): for whom, at which server, and once, over each kind of storage. */
+
 import { createHash, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,6 +23,7 @@ import {
   type MintOptions,
   startIdentityProvider,
 } from '../../../support/network/identity-provider.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -261,8 +263,7 @@ for (const type of ['memory', 'redis'] as const) {
 
   if (type === 'redis')
     test('what is kept of an assertion is a digest, and no longer than the assertion could be used', async () => {
-      const { Redis } = await import('ioredis')
-      const client = new Redis(`redis://${redis?.address}`)
+      const client = openRedis(redis?.port ?? 0)
       try {
         const token = await mint({ exp: now() + 60 })
         await tokensOf(await redeem(token))

@@ -1,8 +1,8 @@
 /** Revocation and introspection; what one replica ends the other refuses. */
+
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
 import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -17,6 +17,7 @@ import {
   TestClient,
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
@@ -66,7 +67,7 @@ for (const which of ['access_token', 'refresh_token'] as const)
     })
     // Both replicas know the token well.
     for (const url of [server.gateway.url, other.url]) assert.is(await ask(tokens.access_token, url), 200)
-    const commands = new Redis(redis.port)
+    const commands = openRedis(redis.port)
     const keysOf = async () =>
       (await commands.keys('*')).filter((name) => name.includes(String(decodeJwt(tokens.access_token)['tsid'])))
     assert.ok((await keysOf()).length > 0)

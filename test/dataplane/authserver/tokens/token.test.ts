@@ -1,8 +1,8 @@
 /** The token endpoint, over each kind of storage. */
+
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
 import { decodeJwt } from 'jose'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -18,6 +18,7 @@ import {
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { dropAnswers } from '../../../support/identity/kept-answers.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
@@ -161,7 +162,7 @@ for (const type of ['memory', 'redis'] as const) {
 
   test('a client is kept for another 30 days each time that it gets tokens', async () => {
     if (redis === undefined) return
-    const commands = new Redis(redis.port)
+    const commands = openRedis(redis.port)
     const kept = async () => {
       const [key = '', ...more] = await commands.keys(`*:${client.id}`)
       assert.equal(more, [])
@@ -229,7 +230,7 @@ for (const type of ['memory', 'redis'] as const) {
     })
     const own = await confidential.login({ redirect_uri: redirect })
     await tokensOf(await confidential.refresh(own.refresh_token))
-    const commands = new Redis(redis.port)
+    const commands = openRedis(redis.port)
     let seen = 0
     for (const key of await commands.keys('*')) {
       assert.match(key, /^portico:\{gateway\/default\/test\}:/)
@@ -248,7 +249,7 @@ for (const type of ['memory', 'redis'] as const) {
   test('storage that fails while a code is redeemed is told as such, and the code is good afterwards', async () => {
     if (redis === undefined) return
     const good = await code()
-    const commands = new Redis(redis.port)
+    const commands = openRedis(redis.port)
     try {
       // The client and its code are found; that the code has been used can’t be kept.
       await commands.call('ACL', 'SETUSER', 'default', '-set')

@@ -1,8 +1,9 @@
 /** Links over Redis: one for all replicas, whichever is asked, and what is linked serves at each of them. */
+
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../../secrets/watch.ts'
@@ -12,6 +13,7 @@ import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { follow, linkIn } from '../../../support/identity/linking.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -30,7 +32,7 @@ const prepare = async (directory: string) => {
 
 test.before(async () => {
   redis = await startRedis()
-  store = new Redis(redis.port, '127.0.0.1')
+  store = openRedis(redis.port, '127.0.0.1')
   raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   server = await startAuthServer({
     providers: ['corp', 'github'],

@@ -1,5 +1,6 @@
 /** Buckets in memory and in Redis decide alike; those in memory are bounded, those in Redis take one command a call. */
-import { Redis } from 'ioredis'
+
+import type { Redis } from 'ioredis'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -11,6 +12,7 @@ import { userKey } from '../../../../dataplane/gateway/rate-limits/user-key.ts'
 import { PromptRedis } from '../../../../dataplane/storage/prompt-redis.ts'
 import { connectRedis, redisKeyPrefix } from '../../../../dataplane/storage/redis.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { numbersOf } from '../../../support/random.ts'
 
@@ -23,7 +25,7 @@ const cleanups: (() => unknown)[] = []
 
 test.before(async () => {
   redis = await startRedis()
-  plain = new Redis(redis.port)
+  plain = openRedis(redis.port)
 })
 test.after(async () => {
   for (const cleanup of cleanups) cleanup()

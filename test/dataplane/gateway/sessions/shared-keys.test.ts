@@ -1,15 +1,16 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { agreeInRedis, SharedKeys } from '../../../../dataplane/gateway/sessions/store/shared-keys.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 let server: RedisServer
 let redis: Redis
 test.before(async () => {
   server = await startRedis()
-  redis = new Redis(server.port, '127.0.0.1')
+  redis = openRedis(server.port, '127.0.0.1')
 })
 test.before.each(async () => {
   await redis.flushall()

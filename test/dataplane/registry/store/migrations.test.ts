@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
-import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createTables } from '../../../../dataplane/registry/store/database/migrations/0001-tables.ts'
@@ -12,6 +11,7 @@ import { openForWriting } from '../../../../dataplane/registry/store/database/op
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
 import { openDatabase } from '../../../../dataplane/storage/sql.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { openPostgres } from '../../../support/network/open-clients.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 
 const test = suite('migrations of PostgreSQL')
@@ -51,7 +51,7 @@ const versions = () => database.selectFrom('entry_version').selectAll().orderBy(
 
 /** A transaction does not see others begin to wait. */
 async function someoneWaits(name: string): Promise<void> {
-  const client = new pg.Client(url)
+  const client = openPostgres(url)
   await client.connect()
   const waiting = `select 1 from pg_stat_activity where datname = '${name}' and wait_event_type = 'Lock'`
   await eventually('it waits', async () => (await client.query(waiting)).rows.length > 0)
@@ -77,7 +77,7 @@ test('0004 brings columns into another order and loses nothing', async () => {
   assert.is(rows.length, 2)
 
   // A replica of the version before publishes meanwhile.
-  const other = new pg.Client(url)
+  const other = openPostgres(url)
   await other.connect()
   await other.query('begin')
   await other.query('update entry_version set title = $1 where id = 2', ['published last'])
@@ -128,7 +128,7 @@ test('an update that gets in the way of a replica of the version before comes th
   await before.destroy()
 
   // It reads what the update has yet to lock, then what that has locked.
-  const other = new pg.Client(url)
+  const other = openPostgres(url)
   await other.connect()
   // Of the two the one is ended that looks for it while both wait: the update, and never the other one.
   await other.query(`alter database rolling set deadlock_timeout = '5s'`)

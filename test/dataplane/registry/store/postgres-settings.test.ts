@@ -1,9 +1,10 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openStore, type Store } from '../../../../dataplane/registry/sync/open-store.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { keptLog } from '../../../support/kept-log.ts'
+import { openPostgres } from '../../../support/network/open-clients.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 import { configOf, type RegistryFolder, registryFolder, runRegistry } from '../../../support/registry/registry.ts'
 
@@ -36,7 +37,7 @@ async function replica(): Promise<Store> {
 }
 
 async function client(): Promise<pg.Client> {
-  const client = new pg.Client(url)
+  const client = openPostgres(url)
   await client.connect()
   return client
 }

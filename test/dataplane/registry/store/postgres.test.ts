@@ -1,8 +1,8 @@
-import pg from 'pg'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { startCutProxy } from '../../../support/network/cut-proxy.ts'
+import { openPostgres } from '../../../support/network/open-clients.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 import {
   configOf,
@@ -74,7 +74,7 @@ test('two replicas that look at a source each second write nothing while it is u
     database: { url, sslMode: 'disable' },
   })
   const both = [await runRegistry(folder), await runRegistry(folder)]
-  const client = new pg.Client(url)
+  const client = openPostgres(url)
   await client.connect()
   // Only a transaction that writes is given a number.
   const next = async () =>
