@@ -70,9 +70,9 @@ const paces: Readonly<Record<string, TestTokenEndpoint['answer']>> = {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length + 1 })
     response.write(body, () => response.destroy())
   },
-  'a good body in gzip': (_request, response) => {
+  'gzip that is cut off': (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' })
-    response.end(gzipSync(JSON.stringify(exchanged(SECRET))))
+    response.end(gzipSync(JSON.stringify(exchanged(SECRET))).subarray(0, -1))
   },
   'a head that is too long': (_request, response) =>
     void response.writeHead(200, { 'x-long': 'x'.repeat(64 * 1024) }).end(JSON.stringify(exchanged(SECRET))),
