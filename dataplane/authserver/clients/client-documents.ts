@@ -10,6 +10,8 @@ import { type ClientRecord, RegistrationRefused, type RegistrationRules } from '
 
 const MOST_DOCUMENTS = 256
 const MOST_BYTES = 32 * 1024 * 1024
+/** Documents at most, whatever is configured: the cache takes memory for as many when it is made. */
+const MOST_KEPT = 65_536
 const USUAL_TTL = '5m'
 const LARGEST_DOCUMENT = 10 * 1024
 const FETCH_MS = 5_000
@@ -55,7 +57,7 @@ export class ClientDocuments {
   constructor(options: ClientDocumentsOptions) {
     const { cacheMaxSize = MOST_DOCUMENTS, cacheFallbackTtl = USUAL_TTL } = options.config
     this.#options = options
-    this.#known = new LRUCache({ max: cacheMaxSize, maxSize: MOST_BYTES })
+    this.#known = new LRUCache({ max: Math.min(cacheMaxSize, MOST_KEPT), maxSize: MOST_BYTES })
     this.#usualMs = parseDuration(cacheFallbackTtl)
   }
 

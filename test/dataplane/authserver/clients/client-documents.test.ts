@@ -321,6 +321,15 @@ test('whoever asks for many addresses is stopped, and of many who ask for one, o
   assert.is(asked.get('/one'), 1)
 })
 
+test('as many documents as a number can say are no more memory when there are none', () => {
+  const log = pino({ level: 'silent' })
+  const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+  const before = process.memoryUsage().rss
+  for (const cacheMaxSize of [1, 2_147_483_647])
+    assert.ok(new ClientDocuments({ config: { enabled: true, cacheMaxSize }, rules, isLocal: true, log: () => log }))
+  assert.ok(process.memoryUsage().rss - before < 64 * 1024 * 1024)
+})
+
 test('a document is kept as long as it says, within bounds, and serves on while its host is away', async () => {
   using clock = stoppedClock()
   const log = pino({ level: 'silent' })
