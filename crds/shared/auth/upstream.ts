@@ -104,7 +104,7 @@ const oauth2Config = (readBy: Reader) =>
       userInfo: Type.Optional(userInfo(readBy, 'How the user is found out.')),
       tokenResponseMapping: Type.Optional(
         object('Where a nested token response holds what (dot notation).', {
-          accessTokenPath: path(readBy, 'Path of the access token.'),
+          accessTokenPath: Type.Optional(path(readBy, 'Path of the access token.')),
           scopePath: Type.Optional(path(readBy, 'Path of the scope.')),
           refreshTokenPath: Type.Optional(path(readBy, 'Path of the refresh token.')),
           expiresInPath: Type.Optional(path(readBy, 'Path of the lifetime in seconds.')),

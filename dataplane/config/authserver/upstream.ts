@@ -76,7 +76,7 @@ const oidcConfig = Type.Object(
 
 const tokenResponseMapping = Type.Object(
   {
-    accessTokenPath: path('Path of the access token.'),
+    accessTokenPath: Type.Optional(path('Path of the access token; absent: `access_token`.')),
     scopePath: Type.Optional(path('Path of the scope; absent: `scope`.')),
     refreshTokenPath: Type.Optional(path('Path of the refresh token; absent: `refresh_token`.')),
     expiresInPath: Type.Optional(path('Path of the lifetime in seconds; absent: `expires_in`.')),

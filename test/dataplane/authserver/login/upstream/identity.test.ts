@@ -71,6 +71,11 @@ test('answers are brought into the standard form', () => {
     access_token: 'x',
     token_type: 'Bearer',
   })
+  assert.equal(standardAnswer({ access_token: 'x', a: { r: 'y' }, token_type: 'user' }, { refreshTokenPath: 'a.r' }), {
+    access_token: 'x',
+    token_type: 'Bearer',
+    refresh_token: 'y',
+  })
   assert.equal(standardAnswer(null, nested), { access_token: undefined, token_type: 'Bearer' })
   const form = documentOf('access_token=x&__proto__=y', 'Application/X-WWW-Form-Urlencoded; charset=utf-8')
   assert.is(standardAnswer(form, undefined).access_token, 'x')
