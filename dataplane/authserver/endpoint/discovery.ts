@@ -55,11 +55,12 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
     revocation_endpoint_auth_methods_supported: methods,
     introspection_endpoint_auth_methods_supported: methods,
     authorization_response_iss_parameter_supported: true,
+    // OpenID Connect's, here for clients that read RFC 8414's document alone: without it they expect RS256.
+    id_token_signing_alg_values_supported: [provider().keys.alg],
     ...(trusted.hasAssertions && methods.length > 1 && { authorization_grant_profiles_supported: [ID_JAG] }),
     ...(acceptsDocuments && { client_id_metadata_document_supported: true }),
     ...(c.req.path.includes('openid-configuration') && {
       subject_types_supported: ['public'],
-      id_token_signing_alg_values_supported: [provider().keys.alg],
       claims_supported: ['iss', 'sub', 'aud', 'exp', 'iat'],
     }),
   }
