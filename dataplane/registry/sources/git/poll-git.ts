@@ -21,6 +21,11 @@ const FETCH_MS = 5 * 60_000
 const REPOSITORY_SHARE = 2
 const MEASURE_MS = 500
 const SHA256_DIGITS = 64
+/** What the file of a repository begins with whose content is kept elsewhere. */
+const LFS = Buffer.from('version https://git-lfs.github.com/spec/')
+
+const lfsPointer = (path: string) =>
+  `${path} is a pointer of Git LFS, which is not followed: commit the file itself, or read it by a URL`
 
 /**
  * Reads a file of a git repository over http or https, or of one on this machine (`file:`). The ref is asked for first: as
@@ -40,7 +45,8 @@ export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadCh
     const maxBytes = pass.maxBytes * REPOSITORY_SHARE
     await at((repository, options) => fetchCommit({ folder, repository, commit, maxBytes }, options))
     const options = { timeoutMs: POLL_MS, maxBytes: SMALL, signal: pass.signal }
-    const file = await fileIn(folder, commit, location.path, options)
+    const path = location.path.replace(/^(?:\.?\/+)+/, '')
+    const file = await fileIn(folder, commit, path, options)
     const cursor = `${commit} ${file}`
     if (file === fileBefore) return { newCursor: cursor }
     const spool = await openSpool(pass)
@@ -48,7 +54,10 @@ export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadCh
       ...options,
       maxBytes: pass.maxBytes,
       timeoutMs: FETCH_MS,
-      take: spool.write,
+      take: (piece) => {
+        if (piece.subarray(0, LFS.length).equals(LFS)) throw new SourceError('file_missing', lfsPointer(path))
+        return spool.write(piece)
+      },
     })
     return { complete: true, batches: readCatalog(spool.read(), createBudget(pass.maxBytes)), cursor: () => cursor }
   }

@@ -314,6 +314,16 @@ function relay(to: string, { pathname, search }: URL, { method, headers }: Incom
   )
 }
 
+test('a path may begin with ./, and a pointer of Git LFS is called one', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url, path: './registry.json' } })
+  await shows(['com.example/a@1.0.0'])
+  git.commit({ 'registry.json': 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' })
+  await eventually('it is told', async () =>
+    ((await registry?.source('own'))?.error?.message ?? '').includes('registry.json is a pointer of Git LFS'),
+  )
+})
+
 test('a repository whose ids are SHA-256 is read', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sha256-'))
   const run = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' }).trim()
