@@ -70,7 +70,7 @@ function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number
   const counts = `${seen.readyReplicas} of ${seen.replicas} pods are ready`
   const isServed = seen.readyReplicas > 0 && seen.readyReplicas >= seen.replicas
   if (isServed && rollout === undefined) return { status: 'True', reason: 'PodsReady', message: counts, phase: 'Ready' }
-  const progress = rollout === undefined ? counts : `${counts}, ${rollout}`
+  const progress = rollout === undefined || !isServed ? counts : `${counts}, ${rollout}`
   const message = seen.message === undefined ? progress : `${progress}: ${seen.message}`
   const stuck = seen.reason === undefined ? 'Pending' : 'Failed'
   const isWell = isServed && seen.reason === undefined

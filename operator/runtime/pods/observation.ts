@@ -131,7 +131,10 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], re
   }
   const status = (live['status'] ?? {}) as ControllerStatus
   const { readyReplicas = 0 } = status
-  const rollout = pendingRollout(live, status, replicas)
+  const pending = pendingRollout(live, status, replicas)
+  // While pods are missing their count says enough: no write for each step of a start.
+  const rollout =
+    pending === undefined || readyReplicas >= replicas ? pending : 'the newest revision is being rolled out'
   const isDone = rollout === undefined && readyReplicas >= replicas
   const newest = pods.filter(
     (pod) => !pod.metadata.deletionTimestamp && isOfTemplate(pod, template?.metadata?.annotations ?? {}),

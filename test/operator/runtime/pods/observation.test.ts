@@ -40,6 +40,11 @@ test('the newest revision is rolled out when kubectl rollout status says so', ()
   )
 })
 
+test('while pods are missing, the steps of a rollout make no difference', () => {
+  const steps = [{ observedGeneration: 1 }, {}, { updatedReplicas: 2 }, { replicas: 2, updatedReplicas: 2 }]
+  assert.is(new Set(steps.map((status) => JSON.stringify(seenOf(status)))).size, 1)
+})
+
 test('pods that are ready count, of whatever revision: they serve', () => {
   const rolling = { readyReplicas: 2, updatedReplicas: 1 }
   assert.is(observeWorkload(deployment(rolling), []).readyReplicas, 2)
