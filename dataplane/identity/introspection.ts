@@ -3,10 +3,10 @@ import { isLoopback } from '../config/check/url.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
+import { isFor } from './audience.ts'
 import { type Authenticated, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import type { Issuer } from './issuer-keys.ts'
-import { isFor } from './jwt.ts'
 
 /** How opaque tokens of an issuer are checked. The file path is absolute. */
 export interface IntrospectionClient {

@@ -1,4 +1,5 @@
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
+import { isFor } from './audience.ts'
 import { type Authenticated, isSubject, SKEW_S } from './caller.ts'
 import type { OpenProvider } from './issuers.ts'
 import type { Provider } from './provider.ts'
@@ -82,12 +83,6 @@ export async function verifyJwt(
   const { typ } = result.protectedHeader
   if (typ !== undefined && !types.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
   return result
-}
-
-/** Whether this claim, a text or a list of texts, names one of the audiences. */
-export function isFor(claims: Readonly<Record<string, unknown>>, claim: string, audience: string | string[]): boolean {
-  const named = Object.hasOwn(claims, claim) ? [claims[claim]].flat() : []
-  return [audience].flat().some((one) => named.includes(one))
 }
 
 /** Whether a provider allows a subject; the API server names a ServiceAccount by namespace and name. */
