@@ -6,8 +6,20 @@ import { NEEDS, needsOf } from './needs.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** What every machine has on which `make` and npm run. */
-const EVERYWHERE = new Set(['id', 'ldd', 'make', 'mkfifo', 'npm', 'sh', '/bin/sh', 'strip', 'tar', 'true'])
+/** What every machine has on which `make` and npm run, and `dpkg-query`, which is asked only where there is one. */
+const EVERYWHERE = new Set([
+  'dpkg-query',
+  'id',
+  'ldd',
+  'make',
+  'mkfifo',
+  'npm',
+  'sh',
+  '/bin/sh',
+  'strip',
+  'tar',
+  'true',
+])
 const files = [...globSync('{test,image}/**/*.ts', { cwd: root })].filter((file) => !file.startsWith('test/setup/'))
 const names = (file: string) => needsOf([file]).map(({ name }) => name)
 

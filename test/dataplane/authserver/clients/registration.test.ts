@@ -94,15 +94,12 @@ test('other metadata', () => {
     [{ software_id: 5 }, 'invalid_client_metadata'],
     [{ grant_types: ['authorization_code'] }, 'ok'],
     [{ grant_types: ['refresh_token'] }, 'invalid_client_metadata'],
-    [{ grant_types: ['authorization_code', 'client_credentials'] }, 'invalid_client_metadata'],
-    [
-      { grant_types: ['authorization_code', 'urn:ietf:params:oauth:grant-type:token-exchange'] },
-      'invalid_client_metadata',
-    ],
+    [{ grant_types: ['authorization_code', 'client_credentials'] }, 'ok'],
+    [{ grant_types: ['authorization_code', 'urn:ietf:params:oauth:grant-type:token-exchange'] }, 'ok'],
     [{ grant_types: 'authorization_code' }, 'invalid_client_metadata'],
     [{ response_types: ['code'] }, 'ok'],
     [{ response_types: ['token'] }, 'invalid_client_metadata'],
-    [{ response_types: ['code', 'token'] }, 'invalid_client_metadata'],
+    [{ response_types: ['code', 'token'] }, 'ok'],
     [{ response_types: [] }, 'invalid_client_metadata'],
     [{ token_endpoint_auth_method: 'client_secret_basic' }, 'invalid_client_metadata'],
     [{ token_endpoint_auth_method: 'private_key_jwt' }, 'invalid_client_metadata'],
@@ -111,8 +108,8 @@ test('other metadata', () => {
     [{ application_type: 'other' }, 'invalid_client_metadata'],
     [{ scope: 'openid tools:call' }, 'ok'],
     [{ scope: ['openid', 'tools:call', 'openid'] }, 'ok'],
-    [{ scope: 'tools' }, 'invalid_client_metadata'],
-    [{ scope: 'tools:callx' }, 'invalid_client_metadata'],
+    [{ scope: 'tools' }, 'ok'],
+    [{ scope: 'tools:callx openid' }, 'ok'],
     [{ scope: 7 }, 'invalid_client_metadata'],
     [{ scope: [7] }, 'invalid_client_metadata'],
     [{ unknown: { any: 'thing' }, client_id: 'mine', client_secret: 'mine' }, 'ok'],
@@ -124,6 +121,36 @@ test('other metadata', () => {
     'openid tools:read',
   )
   assert.is(codeOf(JSON.parse('{"__proto__":{"redirect_uris":["https://x.example/"]}}')), 'invalid_redirect_uri')
+})
+
+test('a client gets what there is of what it asks for, and null is nothing asked for', () => {
+  const registered = readRegistration(
+    {
+      ...ok,
+      client_name: null,
+      software_id: null,
+      token_endpoint_auth_method: null,
+      application_type: null,
+      client_uri: null,
+      grant_types: ['implicit', 'authorization_code', 'urn:x', 7],
+      response_types: ['code', 'id_token', 'code token'],
+      scope: 'mcp:all tools:call offline tools:call',
+    },
+    rules,
+  )
+  assert.equal(registered, {
+    redirect_uris: [REDIRECT],
+    grant_types: ['authorization_code'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+    application_type: 'web',
+    scope: 'tools:call',
+  })
+  const least = readRegistration({ ...ok, scope: 'claudeai', grant_types: null, response_types: null }, rules)
+  assert.is(least.scope, scopes.join(' '))
+  assert.equal(least.grant_types, ['authorization_code', 'refresh_token'])
+  const many = Array.from({ length: 1_000 }, (_, index) => `s${index}`).join(' ')
+  assert.is(readRegistration({ ...ok, scope: `openid ${many}` }, rules).scope, 'openid')
 })
 
 test('clients with a secret, where they are allowed', async () => {
