@@ -56,7 +56,9 @@ export function groundOf(options: GroundOptions, before?: Ground): Ground {
   const { config, directory, workload, log } = options
   const { signingKeyFiles, hmacSecretFiles, storage } = config
   const keysKey = JSON.stringify([signingKeyFiles, hmacSecretFiles, directory])
-  const files = (paths: readonly string[] | undefined) => paths?.map((path) => resolve(directory, path))
+  /** An empty list is as absent. */
+  const files = (paths: readonly string[] = []) =>
+    paths.length === 0 ? undefined : paths.map((path) => resolve(directory, path))
   const material =
     before?.keysKey === keysKey
       ? before.material

@@ -8,7 +8,7 @@ import { redisSettings } from './redis.ts'
 
 const strict = { additionalProperties: false }
 const text = (description: string) => Type.String({ description, minLength: 1, maxLength: 2048 })
-const files = (description: string) => Type.Array(text('A file.'), { description, minItems: 1, maxItems: 5 })
+const files = (description: string) => Type.Array(text('A file.'), { description, maxItems: 5 })
 const url = (description: string) => Type.String({ description, pattern: '^https?://', maxLength: 2048 })
 const scopes = (description: string) =>
   Type.Array(Type.String({ pattern: SCOPE, maxLength: 253 }), { description, maxItems: 100 })

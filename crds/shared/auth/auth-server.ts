@@ -27,7 +27,7 @@ const ISSUER = '^https?://[^\\s?#]*[^/\\s?#]$'
 export const issuerUrl = (readBy: Reader, description: string) => url(readBy, description, { pattern: ISSUER })
 
 const secretRefs = (readBy: Reader, description: string, max: number) =>
-  Type.Optional(list(description, secretKeyRef(readBy, 'A key of a Secret.'), { min: 1, max }))
+  Type.Optional(list(description, secretKeyRef(readBy, 'A key of a Secret.'), { max }))
 
 const tokenLifespans = (readBy: Reader) => {
   const lifespan = (description: string, from: string, to: string, value: string) =>

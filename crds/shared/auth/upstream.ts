@@ -17,6 +17,9 @@ const RESERVED_PARAMS = [
   'nonce',
 ]
 
+/** GET or POST in any case; CRDs know no flags of patterns. */
+export const HTTP_METHOD = '^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$'
+
 const path = (readBy: Reader, description: string) => text(readBy, description, { min: 1, max: limits.name })
 
 const scopes = (readBy: Reader) =>
@@ -28,7 +31,9 @@ const fieldNames = (readBy: Reader, description: string) =>
 const userInfo = (readBy: Reader, description: string) =>
   object(description, {
     endpointUrl: url(readBy, 'Where the user is asked about.'),
-    httpMethod: Type.Optional(choice(readBy, 'Method; GET when left out.', ['GET', 'POST'])),
+    httpMethod: Type.Optional(
+      text(readBy, 'GET or POST, in any case; GET when left out.', { max: 4, pattern: HTTP_METHOD }),
+    ),
     additionalHeaders: Type.Optional(
       map('Headers of that request.', headerValue(readBy, 'The value.'), { rules: [headerKeys, distinctHeaderKeys] }),
     ),

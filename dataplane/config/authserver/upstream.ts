@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { HTTP_METHOD } from '../../../crds/shared/auth/upstream.ts'
 import { SCOPE } from './scope.ts'
 
 const strict = { additionalProperties: false }
@@ -25,7 +26,9 @@ const userInfo = (description: string) =>
     Type.Object(
       {
         endpointUrl: url('Where the user is asked about, with the access token.'),
-        httpMethod: Type.Optional(Type.Enum(['GET', 'POST'], { type: 'string', description: 'Method; absent: GET.' })),
+        httpMethod: Type.Optional(
+          Type.String({ description: 'GET or POST, in any case; absent: GET.', pattern: HTTP_METHOD, maxLength: 4 }),
+        ),
         additionalHeaders: texts('Headers of that request.', 64, 8192),
         fieldMapping: Type.Optional(
           Type.Object(

@@ -30,8 +30,8 @@ export function checkIssuer(
 /** What each pod has for itself and loses when it ends, by the fields that would change it. */
 function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServerSpec): readonly string[] {
   return [
-    ...(signingKeySecretRefs === undefined ? ['signingKeySecretRefs is not set'] : []),
-    ...(hmacSecretRefs === undefined ? ['hmacSecretRefs is not set'] : []),
+    ...(!signingKeySecretRefs?.length ? ['signingKeySecretRefs is not set'] : []),
+    ...(!hmacSecretRefs?.length ? ['hmacSecretRefs is not set'] : []),
     ...(storage?.type === 'redis' ? [] : ['storage is memory']),
   ]
 }

@@ -63,7 +63,7 @@ const flagsOf = (spec: AuthServerSpec) => ({
 
 /** Files in the order of their references; undefined where there are none. */
 function secretFiles(refs: readonly KeyRef[] | undefined, resolver: Resolver, mounts: Mounts): string[] | undefined {
-  return refs?.flatMap((ref) => secretFile(ref, resolver, mounts) ?? [])
+  return refs?.length ? refs.flatMap((ref) => secretFile(ref, resolver, mounts) ?? []) : undefined
 }
 
 /** Where registrations and logins are kept; the keys of each workload have their own prefix in a shared Redis. */

@@ -14,8 +14,8 @@ const template = (spec: object, metadata: object = {}) => ({ podTemplateSpec: { 
 /** What is wrong, and the field that the condition names. */
 const odd: Readonly<Record<string, readonly [object, string]>> = {
   'text-for-a-number': [template({ terminationGracePeriodSeconds: 'soon' }), 'terminationGracePeriodSeconds'],
-  'number-for-a-text': [template({}, { labels: { tier: 5 } }), 'labels.tier'],
-  'misspelt-inside': [template({ securityContext: { runAsUsr: 1 } }), 'securityContext.runAsUsr'],
+  'number-for-a-text': [template({}, { labels: { tier: 5 } }), 'tier'],
+  'misspelt-inside': [template({ securityContext: { runAsUsr: 1 } }), 'runAsUsr'],
   'list-for-an-object': [template({ affinity: [] }), 'affinity'],
   'twice-in-a-list': [
     template({ tolerations: [{ key: 'a' }, { key: 'a' }], hostAliases: [{ ip: 'x' }] }),

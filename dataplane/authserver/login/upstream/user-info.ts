@@ -34,7 +34,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
   }
   async function get(accessToken: string): Promise<Readonly<Record<string, unknown>>> {
     const own = { ...headers, authorization: `Bearer ${accessToken}` }
-    const { status, text } = await fetch(endpointUrl, own, httpMethod === 'POST' ? '' : undefined)
+    const { status, text } = await fetch(endpointUrl, own, httpMethod.toUpperCase() === 'POST' ? '' : undefined)
     if (status !== 200)
       throw statusFault('user_info', new ProviderResponse(text, status, {}, { secrets: [accessToken] }))
     return parse(text)

@@ -615,7 +615,11 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       name: 'a/\0',
     })
     assert.equal([explained.status, explained.body.visible], [200, false])
-    const nul = { ...server('com.acme/nul'), title: 'a\0b', description: 'c\0d', 'x-own': '\0' }
+    for (const texts of [{ title: 'a\0b' }, { description: 'c\0d' }]) {
+      const refusedServer = { ...server('com.acme/nul'), ...texts }
+      assert.is(await status('super-admin', 'POST', '/v1/entries', { server: refusedServer, claims: {} }), 400)
+    }
+    const nul = { ...server('com.acme/nul'), 'x-own': '\0' }
     assert.is(await status('super-admin', 'POST', '/v1/entries', { server: nul, claims: { 'a\0': '\0' } }), 201)
     const { body } = await it.as('super-admin', 'GET', `${serverPath('main', 'com.acme/nul')}/versions/latest`)
     assert.equal(body.server, nul)

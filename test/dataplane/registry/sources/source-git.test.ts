@@ -326,13 +326,13 @@ test('a path may begin with ./, and a pointer of Git LFS is called one', async (
 
 test('a repository whose ids are SHA-256 is read', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sha256-'))
-  const run = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' }).trim()
+  const inFolder = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8' }).trim()
   try {
-    run('init', '--quiet', '--object-format=sha256', '--initial-branch=main')
+    inFolder('init', '--quiet', '--object-format=sha256', '--initial-branch=main')
     await writeFile(join(folder, 'registry.json'), a1)
-    run('add', '.')
-    run('-c', 'user.name=a', '-c', 'user.email=a@example.com', 'commit', '--quiet', '-m', 'first')
-    assert.is(run('rev-parse', 'HEAD').length, 64)
+    inFolder('add', '.')
+    inFolder('-c', 'user.name=a', '-c', 'user.email=a@example.com', 'commit', '--quiet', '-m', 'first')
+    assert.is(inFolder('rev-parse', 'HEAD').length, 64)
     registry = await registryOf({ git: { repository: `file://${folder}`, branch: 'main' } })
     await shows(['com.example/a@1.0.0'])
   } finally {

@@ -109,6 +109,13 @@ for (const [kind, pod, more, warns] of CORPUS)
     }
   })
 
+test('our own container keeps the port that its probes name', () => {
+  const ports = [{ containerPort: 14_081, name: 'http' }]
+  const plan = planOf('MCPServer', { initContainers: [{ name: 'portico', ports }] })
+  assert.match(condition(plan, 'Ready') ?? '', /^False InvalidPodTemplateSpec: .* has no port "admin"/)
+  assert.is(plan?.children, 'hold')
+})
+
 test('a number that the data plane listens on is refused, in whatever container, and as TCP alone', () => {
   const port = (containerPort: number, more: object = {}) => ({ ports: [{ containerPort, ...more }] })
   const refused: readonly (readonly [Kind, object])[] = [
@@ -119,7 +126,6 @@ test('a number that the data plane listens on is refused, in whatever container,
     ['MCPRemoteProxy', { containers: [{ name: 'more', image: 'm:1', ...port(4483) }] }],
     ['MCPRegistry', { containers: [{ name: 'more', image: 'm:1', ...port(8080) }] }],
     // Our own container: its probes and whoever asks for its status go by these.
-    ['MCPServer', { initContainers: [{ name: 'portico', ...port(14_081, { name: 'http' }) }] }],
     ['MCPServer', { initContainers: [{ name: 'portico', ...port(9000, { name: 'admin' }) }] }],
     ['VirtualMCPServer', { containers: [{ name: 'vmcp', ...port(4483, { protocol: 'UDP' }) }] }],
   ]
