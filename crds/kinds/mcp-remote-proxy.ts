@@ -3,6 +3,7 @@ import { defineKind, type ObjectOf } from '../define.ts'
 import { headerForward } from '../shared/headers.ts'
 import { resources } from '../shared/pod/pod.ts'
 import { proxyRules, proxySettings } from '../shared/pod/workload.ts'
+import { protocolEra } from '../shared/protocol-era.ts'
 import { caBundleRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
 import { statusText, workloadStatus } from '../shared/status.ts'
@@ -23,6 +24,7 @@ export const mcpRemoteProxy = defineKind({
           default: 'streamable-http',
         }),
       ),
+      protocolEra: protocolEra('proxy'),
       allowPrivateEndpoint: defaulted(
         flag('proxy', 'The remote server may be at a private address.', { default: false }),
       ),

@@ -1,6 +1,7 @@
 import { age, phase, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { headerForward } from '../shared/headers.ts'
+import { protocolEra } from '../shared/protocol-era.ts'
 import { caBundleRef, objectRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
 import { oneOf, status } from '../shared/status.ts'
@@ -23,6 +24,7 @@ export const mcpServerEntry = defineKind({
   spec: object('The remote server.', {
     remoteUrl: url('gateway', 'MCP endpoint of the remote server.'),
     transport: choice('gateway', 'How the remote server speaks.', ['sse', 'streamable-http']),
+    protocolEra: protocolEra('gateway'),
     groupRef: objectRef('operator', 'MCPGroup', 'The group that it is a member of.'),
     externalAuthConfigRef: Type.Optional(
       objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),

@@ -3,6 +3,7 @@ import { defineKind, type ObjectOf } from '../define.ts'
 import { limits } from '../shared/limits.ts'
 import { args, backendReplicas, env, port, resources } from '../shared/pod/pod.ts'
 import { proxyRules, proxySettings } from '../shared/pod/workload.ts'
+import { protocolEra } from '../shared/protocol-era.ts'
 import { objectRef } from '../shared/references.ts'
 import { choice, defaulted, flag, list, object, objectName, Type, text } from '../shared/schema.ts'
 import { workloadStatus } from '../shared/status.ts'
@@ -59,6 +60,7 @@ export const mcpServer = defineKind({
           default: 'stdio',
         }),
       ),
+      protocolEra: protocolEra('proxy'),
       proxyMode: defaulted(
         choice('proxy', 'How the proxy of a stdio server speaks to clients.', ['sse', 'streamable-http'], {
           default: 'streamable-http',

@@ -77,6 +77,13 @@ const backend = Type.Object(
     transport: Type.Optional(
       Type.Enum(['streamable-http', 'sse', 'stdio'], { type: 'string', default: 'streamable-http' }),
     ),
+    protocolEra: Type.Optional(
+      Type.Enum(['auto', 'session', 'stateless'], {
+        type: 'string',
+        description: 'The era that the server speaks; auto asks it.',
+        default: 'auto',
+      }),
+    ),
     stdio: Type.Optional(stdio),
     caBundleFile: Type.Optional(file('PEM file of CAs trusted for this backend, besides the system’s.')),
     headers: Type.Optional(

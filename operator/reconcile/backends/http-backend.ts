@@ -50,6 +50,17 @@ export function checkRemoteUrl(spec: RemoteSpec, context: ReconcileContext, prob
     problems.add('Valid', 'AddressRefused', finding)
 }
 
+interface SpeakingSpec {
+  readonly transport?: string
+  readonly protocolEra?: NonNullable<BackendConfig['protocolEra']>
+}
+
 /** How a server behind a URL speaks; nothing where it is the usual way. */
-export const httpTransport = (transport: string | undefined): Pick<BackendConfig, 'transport'> =>
-  transport === 'sse' ? { transport } : {}
+export const httpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'transport' | 'protocolEra'> => ({
+  ...(spec.transport === 'sse' ? { transport: spec.transport } : {}),
+  ...eraOf(spec),
+})
+
+/** The era that a server speaks; nothing where that is found out. */
+export const eraOf = ({ protocolEra }: Pick<SpeakingSpec, 'protocolEra'>): Pick<BackendConfig, 'protocolEra'> =>
+  protocolEra === undefined || protocolEra === 'auto' ? {} : { protocolEra }

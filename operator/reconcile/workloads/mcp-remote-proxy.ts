@@ -38,7 +38,7 @@ export function assembleMcpRemoteProxy(
       const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
       const backend = {
         url: spec.remoteUrl,
-        ...httpTransport(spec.transport),
+        ...httpTransport(spec),
         ...(ca === undefined ? {} : { caBundleFile: ca }),
         ...backendHeaders(spec.headerForward, resolver, mounts),
         allowPrivateIP: mayBePrivate(spec, context),

@@ -26,7 +26,7 @@ export function entryBackend(
   return {
     name: metadata.name,
     url: spec.remoteUrl,
-    ...httpTransport(spec.transport),
+    ...httpTransport(spec),
     ...(ca === undefined ? {} : { caBundleFile: ca }),
     ...backendHeaders(spec.headerForward, resolver, mounts),
     allowPrivateIP: mayBePrivate(spec, context),

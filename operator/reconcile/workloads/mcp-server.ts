@@ -14,7 +14,7 @@ import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
 import { serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights/attach-rights.ts'
-import { httpTransport } from '../backends/http-backend.ts'
+import { eraOf, httpTransport } from '../backends/http-backend.ts'
 import {
   forwardedCredential,
   type OutgoingCredential,
@@ -87,11 +87,11 @@ function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | u
 /** The server as its proxy beside it reaches it. */
 function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
   const { spec, metadata } = object
-  if (spec.transport === 'stdio') return stdioBackend(object, mounts, context)
+  if (spec.transport === 'stdio') return { ...stdioBackend(object, mounts, context), ...eraOf(spec) }
   const port = spec.mcpPort ?? MCP_PORT
   const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
   const path = spec.transport === 'sse' ? '/sse' : '/mcp'
-  return { url: url ?? `http://127.0.0.1:${port}${path}`, ...httpTransport(spec.transport) }
+  return { url: url ?? `http://127.0.0.1:${port}${path}`, ...httpTransport(spec) }
 }
 
 interface ServerAssembly extends Assembly {

@@ -1,13 +1,14 @@
 import type { Logger } from 'pino'
 import { parseTimer } from '../../../../crds/shared/duration.ts'
 import type { BackendConfig } from '../../../config/gateway.ts'
+import { AddressRefused } from '../../../net/dispatcher.ts'
 import type { Share } from '../../../server/budget.ts'
 import type { Operation } from '../../../telemetry/observe.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { MODERN } from '../../mcp/revisions.ts'
 import { declaresTasks } from '../../mcp/tasks/session-tasks.ts'
 import type { CallerHeaders } from '../connection/caller-headers.ts'
-import { connectionFailure } from '../connection/failure.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendHeaders, ConfiguredHeaders } from '../connection/headers.ts'
 import { IDENTITY } from '../connection/media-type.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
@@ -47,6 +48,21 @@ export interface BackendOptions {
 
 /** How long a known era is used without a probe: an upgraded server still answers `initialize`. Capabilities change as well. */
 const ERA_MS = 5 * 60_000
+/** How long the answer to the probe may take: servers are met that let what they don't know hang. */
+const PROBE_MS = 5_000
+const LEGACY: Era = { era: 'legacy' }
+/** Errors of connections that were not made: there is nobody who could have been put off by the probe. */
+const NOT_CONNECTED: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAI_AGAIN',
+])
+
+const isUnreached = ({ code, cause }: BackendFailure): boolean =>
+  code === 'backend_unavailable' &&
+  (cause === undefined || cause instanceof AddressRefused || NOT_CONNECTED.has((cause as NodeJS.ErrnoException).code))
 
 /** One object, so that backends that have shown nothing show the same. */
 const NO_ITEMS: readonly BackendItem[] = []
@@ -101,6 +117,7 @@ export class Backend implements SessionPeer {
   readonly #sessions = new Set<BackendSession>()
   /** One conversation serves everybody, in one era: that of a server on standard input and output. */
   readonly #hasOneEra: boolean
+  readonly #protocolEra: BackendConfig['protocolEra']
   readonly #sharesTransport: boolean
   /** HTTP+SSE: a server that has forgotten a session leaves its stream open. */
   readonly hasStreamSessions: boolean
@@ -122,8 +139,9 @@ export class Backend implements SessionPeer {
     this.caller = caller
     this.headers = caller ?? options.headers ?? new ConfiguredHeaders(config, directory)
     this.hasStreamSessions = config.transport === 'sse'
+    this.#protocolEra = config.protocolEra
     this.#hasOneEra = config.transport === 'stdio'
-    this.legacySupport = new LegacySupport(!this.#hasOneEra)
+    this.legacySupport = new LegacySupport(!this.#hasOneEra && config.protocolEra !== 'stateless')
     const attributes = { 'portico.backend': config.name }
     this.#attributes = attributes
     this.exchangeOperation = { kind: 'exchange', name: config.credential?.type ?? 'none', attributes }
@@ -226,12 +244,42 @@ export class Backend implements SessionPeer {
 
   /** Probes the era and, of a modern backend, its capabilities. Rejects with a BackendFailure. */
   async probe(): Promise<Era> {
-    const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
-    const era = eraOfAnswer(answer)
-    this.era = era.era === 'modern' && this.#hasOneEra && (await this.#opensSession()) ? { era: 'legacy' } : era
+    const era = await this.#foundEra()
+    const isChosen = this.#protocolEra === 'stateless'
+    this.era =
+      era.era === 'modern' && this.#hasOneEra && !isChosen && (await this.#opensSession()) ? { era: 'legacy' } : era
     if (this.era.era === 'modern') this.instructions = this.era.instructions
     this.#eraUntil = performance.now() + ERA_MS
     return this.era
+  }
+
+  /** The era that is configured, or that the answer to the probe proves; after one that proves nothing, a session does. */
+  async #foundEra(): Promise<Era> {
+    if (this.#protocolEra === 'session') return LEGACY
+    const timeoutMs = Math.min(PROBE_MS, this.timeoutMs, this.health.policy.timeoutMs)
+    try {
+      const headers = this.modernHeaders('server/discover')
+      const era = eraOfAnswer(await this.post({ headers, body: discoverText(this.client), timeoutMs }))
+      if (this.#protocolEra !== 'stateless' || era.era === 'modern') return era
+    } catch (error) {
+      const failure = connectionFailure(error)
+      if (this.#protocolEra === 'stateless' || isUnreached(failure)) throw failure
+      await this.#proveSession(failure)
+      return LEGACY
+    }
+    throw new BackendFailure('backend_failed', 'speaks the session era alone, and protocolEra is stateless')
+  }
+
+  /** Opens a session, or finds that the one which is open is still known. Throws the failure of the probe where there is none. */
+  async #proveSession(failure: BackendFailure): Promise<void> {
+    const { ownSession } = this
+    const { opened } = ownSession
+    if (opened?.sessionId === undefined) {
+      if (opened !== undefined) ownSession.invalidate(opened)
+      await ownSession.open().catch((error) => {
+        throw connectionFailure(error).status === undefined ? failure : error
+      })
+    } else if ((await ownSession.check(opened)) === 'lost') throw failure
   }
 
   /**

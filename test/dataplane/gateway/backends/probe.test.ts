@@ -1,0 +1,93 @@
+/** Servers that take the probe of the modern era amiss. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { BackendConfig } from '../../../../dataplane/config/gateway.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { answer, OK_RESULT, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const FAST = { failureHandling: { healthCheckInterval: '1s', healthCheckTimeout: '400ms' } }
+
+async function behind(
+  before: NonNullable<RawServerOptions['before']>,
+  era: 'legacy' | 'modern' | 'both' = 'legacy',
+  more: Partial<BackendConfig> = {},
+) {
+  const server = await startRawServer({
+    era,
+    call: (request) => answer(request, `{"resultType":"complete",${OK_RESULT.slice(1)}`),
+    before,
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url, ...more }], ...FAST })
+  cleanups.push(
+    () => server.close(),
+    () => gateway.close(),
+  )
+  return { server, gateway }
+}
+
+const ways: Readonly<Record<string, (res: ServerResponse) => unknown>> = {
+  'no answer': () => {},
+  'a reset': (res) => res.socket?.destroy(),
+  'HTTP 500': (res) => res.writeHead(500).end('oops'),
+  'HTTP 503': (res) => res.writeHead(503).end(),
+  'HTTP 401': (res) => res.writeHead(401).end(),
+  'HTTP 403': (res) => res.writeHead(403).end('no'),
+  'HTTP 202': (res) => res.writeHead(202).end(),
+  'HTTP 204': (res) => res.writeHead(204).end(),
+  'nothing at 200': (res) => res.writeHead(200).end(),
+  'a stream that ends': (res) => res.writeHead(200, { 'content-type': 'text/event-stream' }).end(),
+}
+for (const [way, answerProbe] of Object.entries(ways))
+  test(`a server that answers the probe by ${way} is asked for a session`, async () => {
+    const { gateway } = await behind(({ message }, res) => {
+      if (message.method !== 'server/discover') return false
+      answerProbe(res)
+      return true
+    })
+    await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+    const { client } = await connectV1(gateway.url)
+    cleanups.push(() => client.close())
+    assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+    assert.is((await gateway.status()).backends[0]?.revision, '2025-11-25')
+  })
+
+test('a server that gives neither is told of by what it answers', async () => {
+  const { gateway } = await behind((_request, res) => {
+    res.writeHead(403).end()
+    return true
+  })
+  await eventually('the refusal', async () => (await gateway.status()).backends[0]?.health === 'unauthenticated')
+})
+
+test('protocolEra session: never probed', async () => {
+  const { gateway, server } = await behind(() => false, 'both', { protocolEra: 'session' })
+  await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+  assert.is((await gateway.status()).backends[0]?.revision, '2025-11-25')
+  assert.is(server.calls('server/discover').length, 0)
+})
+
+test('protocolEra stateless: never asked for a session, be it for a client with one', async () => {
+  const { gateway, server } = await behind(() => false, 'both', { protocolEra: 'stateless' })
+  const { client } = await connectV1(gateway.url)
+  cleanups.push(() => client.close())
+  assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  assert.is((await gateway.status()).backends[0]?.revision, '2026-07-28')
+  assert.is(server.calls('initialize').length, 0)
+})
+
+test('protocolEra stateless: a server that has sessions alone is told of', async () => {
+  const { gateway } = await behind(() => false, 'legacy', { protocolEra: 'stateless' })
+  await eventually('the reason', async () =>
+    ((await gateway.status()).backends[0]?.lastError?.message ?? '').includes('protocolEra is stateless'),
+  )
+})
+
+test.run()
