@@ -1,5 +1,6 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { Lease } from '../../server/budget.ts'
+import type { AnswerHead } from '../backends/connection/answer-head.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
@@ -238,8 +239,12 @@ export class AnswerRelay implements AnswerOwner {
     else if (isId(id)) this.requested(JSON.stringify(id), bytes)
   }
 
-  refused(status: number, text: string): void {
-    this.#upstream.refused(status, text)
+  refused(head: AnswerHead, text: string): void {
+    this.#upstream.refused(head, text)
+  }
+
+  redirected(head: AnswerHead): (() => void) | undefined {
+    return this.#upstream.redirected(head)
   }
 
   failed(failure: BackendFailure): void {

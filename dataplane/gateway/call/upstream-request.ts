@@ -1,6 +1,7 @@
 import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
+import { type AnswerHead, detailOf, publicTextOf, redirectIn } from '../backends/connection/answer-head.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/resumption.ts'
@@ -56,6 +57,8 @@ export class UpstreamRequest {
   readonly #call: Call
   #receiver!: Receiver
   #reader: AnswerReader | undefined
+  /** As it was sent last. */
+  #sent: HttpRequest | undefined
   #opened: Opened | undefined
   /** Of a caller who has one of their own: whether it was made sure of, and whether the backend has refused it once. */
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
@@ -196,7 +199,21 @@ export class UpstreamRequest {
     this.attempts++
     this.isExchanging = true
     this.#reader = new AnswerReader(this.#receiver)
+    this.#sent = request
     this.#dispatch(request, this.#reader)
+  }
+
+  /** What sends the request to where its backend redirects to within the origin; undefined where that is not followed. */
+  redirected(head: AnswerHead): (() => void) | undefined {
+    const { backend } = this.#call
+    const sent = this.#sent
+    const reader = this.#reader
+    const path = sent && redirectIn(head, sent.method, backend.url)
+    if (path === undefined || reader === undefined) return undefined
+    return () => {
+      backend.moved(path)
+      backend.dispatcher.dispatch({ ...(sent as HttpRequest), path }, reader)
+    }
   }
 
   #dispatch(request: HttpRequest, reader: AnswerReader): void {
@@ -208,10 +225,16 @@ export class UpstreamRequest {
   }
 
   /** An HTTP answer has come that holds no answer. */
-  refused(status: number, text: string): void {
+  refused(head: AnswerHead, text: string): void {
+    const { status } = head
     // It was refused unread.
     if (status === REFUSED && this.#renews()) return
-    const failure = new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status })
+    const said = publicTextOf(head)
+    const detail = `answered with ${detailOf(head, text)}`
+    const failure = new BackendFailure('backend_failed', detail, {
+      status,
+      ...(said === undefined ? {} : { text: said }),
+    })
     if (this.sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
     this.#refused(failure, text, 'alive')
   }

@@ -10,7 +10,18 @@ const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 
 /** Where the scanner is among the members of the outermost object. */
-type ScanState = 'start' | 'key' | 'in-key' | 'colon' | 'value' | 'in-scalar' | 'in-string' | 'nested' | 'after' | 'end'
+type ScanState =
+  | 'start'
+  | 'key'
+  | 'in-key'
+  | 'colon'
+  | 'value'
+  | 'in-scalar'
+  | 'in-string'
+  | 'nested'
+  | 'after'
+  | 'array-end'
+  | 'end'
 
 /** What the scanner changes on the way; undefined and empty leave the bytes alone. */
 export interface AnswerEdits {
@@ -24,6 +35,8 @@ const NOTHING: AnswerEdits = { id: undefined, resultMember: '' }
 /** In bytes; a backend may write an id with more escapes than it was sent. */
 const LONGEST_ID = 8192
 const LONGEST_KEY = 32
+/** UTF-8's byte order mark, which some servers write before JSON. */
+const MARK: readonly number[] = [0xef, 0xbb, 0xbf]
 const ASCII = /^[ -~]*$/
 
 /**
@@ -42,6 +55,9 @@ export class AnswerScanner {
   sentId: string | undefined
   readonly #edits: AnswerEdits
   #state: ScanState = 'start'
+  #isInArray = false
+  /** Bytes of a byte order mark that have come. */
+  #marked = 0
   /** Within a key or the current member's value. */
   readonly #skipper = new JsonSkipper()
   #key = ''
@@ -90,22 +106,43 @@ export class AnswerScanner {
     const code = chunk[at] as number
     if (isSpace(code)) return at + 1
     if (state === 'value') return this.#beginValue(chunk, at, out)
+    // The braces stay; what is around them is left out.
+    if (state === 'start') this.#from = code === OPEN ? at : at + 1
+    if (state === 'array-end') return this.#endArray(chunk, at, out)
     this.#step(code)
+    return at + 1
+  }
+
+  /** The array's end, behind its one message. */
+  #endArray(chunk: Buffer, at: number, out: Buffer[]): number {
+    if (chunk[at] === CLOSE_ARRAY) {
+      this.#state = 'end'
+      this.#passUpTo(chunk, at, out)
+      this.#from = at + 1
+    } else this.bad = true
     return at + 1
   }
 
   /** One structural byte between members. */
   #step(code: number): void {
     const state = this.#state
-    if (state === 'start' && code === OPEN) this.#state = 'key'
+    if (state === 'start') this.#start(code)
     else if (state === 'key' && code === QUOTE) {
       this.#state = 'in-key'
       this.#skipper.inString = true
       this.#carried = ''
-    } else if ((state === 'key' || state === 'after') && code === CLOSE) this.#state = 'end'
+    } else if ((state === 'key' || state === 'after') && code === CLOSE)
+      this.#state = this.#isInArray ? 'array-end' : 'end'
     else if (state === 'colon' && code === COLON) this.#state = 'value'
     else if (state === 'after' && code === COMMA) this.#state = 'key'
     else this.bad = true
+  }
+
+  /** Behind a byte order mark, and in an array of one, a message is the same. */
+  #start(code: number): void {
+    if (code === OPEN) this.#state = 'key'
+    else if (code === OPEN_ARRAY && !this.#isInArray) this.#isInArray = true
+    else if (code !== MARK[this.#marked++]) this.bad = true
   }
 
   #inKey(chunk: Buffer, at: number): number {

@@ -21,6 +21,9 @@ const SENDABLE = /^[\x20-\x7e\x80-\xff]+$/
 /** Where in a line: in the field's name, right behind its colon, or in the value. */
 type LinePosition = 'name' | 'colon' | 'value'
 
+/** UTF-8's byte order mark, as Latin-1. */
+const MARK = '\u00ef\u00bb\u00bf'
+
 /**
  * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments are
  * dropped, and so are the data of events of another type than `message`, but for `types`.
@@ -81,6 +84,8 @@ export class SseSplitter {
 
   #startValue(): void {
     this.#place = 'colon'
+    // A byte order mark before the stream means nothing (HTML, parsing an event stream).
+    if (this.#name.charCodeAt(0) === 0xef) this.#name = this.#name.replace(MARK, '')
     if (this.#name === 'event') this.#type = ''
     else if (this.#name === 'id') this.#id = ''
     else if (this.#name === 'retry') this.#retry = ''

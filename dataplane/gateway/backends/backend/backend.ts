@@ -71,7 +71,8 @@ const NO_ITEMS: readonly BackendItem[] = []
 export class Backend implements SessionPeer {
   readonly name: string
   readonly url: URL
-  readonly path: string
+  /** Where it is asked: as configured, or where that redirects to within the origin. */
+  path: string
   readonly timeoutMs: number
   readonly client: Implementation
   readonly log: Logger
@@ -319,9 +320,16 @@ export class Backend implements SessionPeer {
       dispatcher: this.dispatcher,
       path: this.path,
       method: 'POST',
+      url: this.url,
+      onRedirect: this.moved,
       timeoutMs: Math.min(this.timeoutMs, this.health.policy.timeoutMs),
       ...request,
     })
+  }
+
+  /** It has redirected to this path, where it is asked from now on. */
+  readonly moved = (path: string): void => {
+    this.path = path
   }
 
   /** Ends a session. */

@@ -227,9 +227,12 @@ export class Conversation {
     }
   }
 
-  #handle(text: string): void {
+  #handle(given: string): void {
     const scanner = new AnswerScanner()
-    scanner.scan(Buffer.from(text), [])
+    const parts: Buffer[] = []
+    scanner.scan(Buffer.from(given), parts)
+    // Behind a byte order mark, and in an array of one, a message is the same.
+    const text = !scanner.complete || given.startsWith('{') ? given : Buffer.concat(parts).toString()
     if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
     else if (scanner.isAnswer) this.#answered(scanner.id, text)
     else this.#received(scanner.id, text)

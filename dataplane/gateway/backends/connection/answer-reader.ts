@@ -2,10 +2,9 @@ import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
+import { type AnswerHead, type HeadersRead, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 import { isOfType } from './media-type.ts'
-
-export type HeadersRead = Readonly<Record<string, string | string[] | undefined>>
 
 /** Takes what a backend answers to one request. */
 export interface AnswerOwner {
@@ -23,8 +22,10 @@ export interface AnswerOwner {
   notified(bytes: Buffer): boolean
   /** A request of the backend to the client; `id` is JSON text. */
   requested(id: string, bytes: Buffer): void
-  /** An HTTP answer that holds no answer: its status is not 200, or its type none of ours. */
-  refused(status: number, text: string): void
+  /** An HTTP answer that holds no answer: its status is not 2xx, or its type none of ours. */
+  refused(head: AnswerHead, text: string): void
+  /** It redirects: where it is followed, gives what sends the request there; the same reader reads the answer. */
+  redirected?(head: AnswerHead): (() => void) | undefined
   failed(failure: BackendFailure): void
   /** Something of what came could not be handled: a fault of our own, which must cost this exchange alone. Never throws. */
   faulted(error: unknown): void
@@ -49,7 +50,10 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #owner: AnswerOwner
   #controller: Dispatcher.DispatchController | undefined
   #form: Form = 'json'
-  #status = 0
+  #head: AnswerHead = { status: 0, headers: {} }
+  /** Sends the request to where the answer redirects to. */
+  #follow: (() => void) | undefined
+  #isRedirected = false
   #splitter: SseSplitter | undefined
   #scanner: AnswerScanner
   #held: Buffer[] = []
@@ -105,18 +109,25 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   #begin(status: number, headers: HeadersRead): void {
-    this.#status = status
     this.#decoder = undefined
     const encoding = headers['content-encoding']
     if (encoding !== undefined) this.#decode(encoding)
     this.#owner.begun?.(status, headers)
     const type = headers['content-type']
-    if (status !== 200 || typeof type !== 'string') this.#form = 'refusal'
+    if (!isSuccess(status) || typeof type !== 'string') this.#refuse({ status, headers })
     else if (isOfType(type, 'application/json') && !this.#goingOn) this.#form = 'json'
     else if (isOfType(type, 'text/event-stream')) {
       this.#form = 'events'
       this.#splitter ??= new SseSplitter(this)
-    } else this.#form = 'refusal'
+    } else this.#refuse({ status, headers })
+  }
+
+  #refuse(head: AnswerHead): void {
+    this.#form = 'refusal'
+    this.#head = head
+    if (head.status < 300 || head.status > 399 || this.#isRedirected || this.#goingOn) return
+    this.#follow = this.#owner.redirected?.(head)
+    this.#isRedirected = this.#follow !== undefined
   }
 
   #decode(encoding: string | string[]): void {
@@ -151,7 +162,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   /** Of what is no answer the beginning is enough. */
   #refusedAtLength(): void {
-    if (this.#goingOn) return
+    if (this.#goingOn || this.#follow !== undefined) return
     this.#endOfBody()
     this.#controller?.abort(new Error('what it says is of no use'))
   }
@@ -213,16 +224,24 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     if (this.#form === 'events')
       return this.#brokenOff(new BackendFailure('backend_failed', 'the stream ended without an answer'))
     if (this.#form === 'json') this.#finish()
+    else if (this.#follow !== undefined) return this.#followed(this.#follow)
     else if (this.#goingOn) return this.#refusedToGoOn()
     else {
       this.#over = true
-      this.#owner.refused(this.#status, this.#release().toString('utf8'))
+      this.#owner.refused(this.#head, this.#release().toString('utf8'))
     }
     return false
   }
 
+  #followed(follow: () => void): boolean {
+    this.#follow = undefined
+    this.#release()
+    follow()
+    return true
+  }
+
   #refusedToGoOn(): boolean {
-    const status = this.#status
+    const { status } = this.#head
     const failure = new BackendFailure('backend_failed', `did not go on with its answer: HTTP ${status}`, { status })
     if (isPassing(status)) return this.#brokenOff(failure)
     this.#fail(failure)

@@ -71,7 +71,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
-    if (status === 200 && isOfType(headers['content-type'], 'text/event-stream')) {
+    if (status >= 200 && status < 300 && isOfType(headers['content-type'], 'text/event-stream')) {
       this.#refused = undefined
       this.#guard(() => {
         this.#decoder = decoderFor(headers['content-encoding'], {

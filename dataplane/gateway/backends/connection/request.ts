@@ -1,5 +1,6 @@
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
-import { type AnswerOwner, AnswerReader, type HeadersRead } from './answer-reader.ts'
+import { type AnswerHead, detailOf, type HeadersRead, isSuccess, publicTextOf, redirectIn } from './answer-head.ts'
+import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import { pauseBeforeRest, streamHeaders } from './resumption.ts'
 import type { Transport } from './transport.ts'
@@ -14,6 +15,9 @@ export interface BackendRequest {
   readonly headers: string[]
   readonly body?: string
   readonly timeoutMs: number
+  /** The address, where redirects within its origin are followed; `onRedirect` then gets the new path. */
+  readonly url?: URL
+  onRedirect?(path: string): void
   /** A notification or response: what comes with HTTP 200 does not matter. */
   readonly isAnswerless?: boolean
   /** It belongs to a session, in which a stream that breaks off can be gone on with. */
@@ -24,12 +28,22 @@ export interface BackendRequest {
 
 export interface BackendAnswer {
   readonly status: number
+  /** What the HTTP answer was, where it held no answer of MCP: for people. */
+  readonly refusal?: Refusal
   /** Text of the JSON-RPC answer; the beginning of the body where the HTTP answer holds none; empty where there is none. */
   readonly text: string
 }
 
+/** Of an HTTP answer that holds no answer of MCP: for people who operate it, and for callers. */
+export interface Refusal {
+  readonly detail: string
+  readonly text: string | undefined
+}
+
 /** Largest answer that is held: a list of thousands of tools is below it. */
 const LARGEST = 16 * 1024 * 1024
+/** In the place of what is not JSON-RPC. */
+const NO_MESSAGE = 'no message'
 
 /** Sends one request. Rejects with a BackendFailure where there is no whole answer in time. */
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
@@ -72,16 +86,22 @@ class OwnRequest implements AnswerOwner {
   }
 
   #dispatch(options: { readonly method: 'POST' | 'DELETE' | 'GET'; headers: string[]; body?: string | null }): void {
-    const { dispatcher, path } = this.#request
+    this.#send(this.#request.path, options)
+  }
+
+  #send(
+    path: string,
+    options: { readonly method: 'POST' | 'DELETE' | 'GET'; headers: string[]; body?: string | null },
+  ): void {
     try {
-      dispatcher.dispatch({ path, ...options }, this.#reader)
+      this.#request.dispatcher.dispatch({ path, ...options }, this.#reader)
     } catch (error) {
       this.failed(connectionFailure(error))
     }
   }
 
   begun(status: number, headers: HeadersRead): void {
-    this.#isTaken = status === 200
+    this.#isTaken = isSuccess(status)
     this.#request.onHead?.(headers)
   }
 
@@ -107,8 +127,21 @@ class OwnRequest implements AnswerOwner {
     this.#reader.stop()
   }
 
-  refused(status: number, text: string): void {
-    this.#finish(status, text)
+  refused(head: AnswerHead, text: string): void {
+    const refusal = { detail: detailOf(head, text), text: publicTextOf(head) }
+    this.#end()
+    // What has no type of ours is no answer, whatever it looks like: calls are held to the same.
+    this.#resolve({ status: head.status, text: isSuccess(head.status) && text !== '' ? NO_MESSAGE : text, refusal })
+  }
+
+  redirected(head: AnswerHead): (() => void) | undefined {
+    const { url, method, headers, body = null, onRedirect } = this.#request
+    const path = url && redirectIn(head, method, url)
+    if (path === undefined) return undefined
+    return () => {
+      onRedirect?.(path)
+      this.#send(path, { method, headers, body })
+    }
   }
 
   failed(failure: BackendFailure): void {

@@ -46,8 +46,9 @@ async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): 
   const room = backend.lists.room(kind)
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
-    const { status, text } = await askPage(backend, listForms[kind].method, cursor)
-    resultOf(status, text)
+    const answer = await askPage(backend, listForms[kind].method, cursor)
+    resultOf(answer)
+    const { text } = answer
     const read = readListPage(text, { ...listForms[kind], kind }, room.fits)
     for (const item of read.items) items.push(item)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)

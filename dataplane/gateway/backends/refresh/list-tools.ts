@@ -107,7 +107,7 @@ async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
     const answer = await ask(cursor)
-    resultOf(answer.status, answer.text)
+    resultOf(answer)
     const read = readPage(answer.text, room)
     for (const tool of read.items) tools.push(tool)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)

@@ -216,7 +216,7 @@ export class BackendSession {
         if (typeof header === 'string') sessionId = header
       },
     })
-    const result = resultOf(answer.status, answer.text)
+    const result = resultOf(answer)
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
       throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
     const revision = revisionIn(result, answer.status)

@@ -38,17 +38,25 @@ export const discoverText = (client: { readonly name: string; readonly version: 
 /**
  * What the answer to the probe proves. Throws a BackendFailure where it proves nothing: such an answer is not kept.
  */
-export function eraOfAnswer({ status, text }: BackendAnswer): Era {
+export function eraOfAnswer(given: BackendAnswer): Era {
+  const { status, text } = given
   const answer = parseObject(text)
   const error = isObject(answer?.['error']) ? answer['error'] : undefined
   if (error !== undefined && isModernError(error)) return eraOfModernError(error)
-  if (status === 200) {
+  if (status >= 200 && status < 300) {
     if (isObject(answer?.['result'])) return eraOfResult(answer['result'])
     if (error !== undefined) return { era: 'legacy' }
-    throw new BackendFailure('backend_failed', 'the answer is not JSON-RPC', { status })
-  }
-  if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
-  throw new BackendFailure('backend_failed', `answered the probe with HTTP ${status}`, { status })
+  } else if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
+  throw unproven(given)
+}
+
+function unproven({ status, refusal }: BackendAnswer): BackendFailure {
+  const detail = refusal?.detail ?? `HTTP ${status} and no JSON-RPC`
+  const text = refusal?.text
+  return new BackendFailure('backend_failed', `answered the probe with ${detail}`, {
+    status,
+    ...(text === undefined ? {} : { text }),
+  })
 }
 
 function eraOfResult(result: Readonly<Record<string, unknown>>): Era {

@@ -125,9 +125,9 @@ async function askPage(
   const headers = backendSession.headers()
   passHeaders(headers, request.setup.passedHeaders, request.req.headers)
   const body = requestText(backendSession.ownId(), 'tasks/list', cursor === undefined ? {} : { cursor })
-  const { status, text } = await backend.post({ headers, body, isInSession: true })
-  resultOf(status, text)
-  return text
+  const answer = await backend.post({ headers, body, isInSession: true })
+  resultOf(answer)
+  return answer.text
 }
 
 function sessionOf({ session }: EndpointRequest): Session {

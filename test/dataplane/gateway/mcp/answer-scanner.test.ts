@@ -67,7 +67,10 @@ const broken = [
   '',
   'x',
   '[]',
-  '[{"id":1}]',
+  '[{"id":1},{"id":2}]',
+  '[{"id":1}',
+  '[{"id":1}]]',
+  '[[{"id":1}]]',
   '{',
   '{"id":1',
   '{"id":1}}',
@@ -89,6 +92,15 @@ for (const text of broken)
     for (const size of SIZES) {
       const { scanner } = read(text, size)
       assert.not.ok(scanner.complete && scanner.id !== undefined, `size ${size}`)
+    }
+  })
+
+for (const text of ['[{"id":1,"result":{}}]', ' [ {"id":1,"result":{}} ] ', '\ufeff{"id":1,"result":{}}'])
+  test(`a message all the same: ${JSON.stringify(text)}`, () => {
+    for (const size of SIZES) {
+      const { scanner, text: passed } = read(text, size)
+      assert.ok(scanner.complete && scanner.id === '1', `size ${size}`)
+      assert.equal(JSON.parse(passed), { id: 1, result: {} }, `size ${size}`)
     }
   })
 

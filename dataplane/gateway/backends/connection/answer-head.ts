@@ -1,0 +1,55 @@
+import { isOfType } from './media-type.ts'
+
+/** Characters of a body that are told. */
+const LONGEST_BEGINNING = 80
+
+export type HeadersRead = Readonly<Record<string, string | string[] | undefined>>
+
+/** What is told of an HTTP answer that is none of MCP: to people who operate it, and to callers. */
+export interface AnswerHead {
+  readonly status: number
+  readonly headers: HeadersRead
+}
+
+export const isSuccess = (status: number): boolean => status >= 200 && status < 300
+
+const isPage = ({ headers }: AnswerHead): boolean => isOfType(headers['content-type'], 'text/html')
+
+/** For the log and `/status`: status, Content-Type, Location without its query, and the first characters of the body. */
+export function detailOf(head: AnswerHead, body: string): string {
+  const { status, headers } = head
+  const type = headers['content-type']
+  const parts = [`HTTP ${status}`]
+  if (Array.isArray(type)) parts.push(`Content-Type ${type.length} times (${type.join(' and ')})`)
+  else if (body !== '') parts.push(type === undefined ? 'no Content-Type' : `Content-Type ${type}`)
+  const { location } = headers
+  if (typeof location === 'string') parts.push(`Location ${location.replace(/[?#].*$/s, '')}`)
+  const beginning = body.trim().slice(0, LONGEST_BEGINNING)
+  if (beginning !== '') parts.push(JSON.stringify(beginning))
+  return parts.join(', ')
+}
+
+/** For callers; undefined where the usual text says as much. */
+export function publicTextOf(head: AnswerHead): string | undefined {
+  const { status } = head
+  if (isSuccess(status) && isPage(head))
+    return 'The backend answers with a web page, as for a login, in the place of MCP.'
+  if (isSuccess(status)) return undefined
+  if (status >= 300 && status < 400) return `The backend redirects elsewhere (HTTP ${status}).`
+  return `The backend answers with HTTP ${status}.`
+}
+
+const SEE_OTHER: ReadonlySet<number> = new Set([301, 302, 307, 308])
+/** Statuses that keep the method. */
+const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
+
+/**
+ * The path that an answer redirects to, where that is followed: within the origin, and for anything but GET where the
+ * method stays the same.
+ */
+export function redirectIn({ status, headers }: AnswerHead, method: string, url: URL): string | undefined {
+  const { location } = headers
+  if (!(method === 'GET' ? SEE_OTHER : SAME_METHOD).has(status) || typeof location !== 'string') return undefined
+  const target = URL.parse(location, url.href)
+  return target?.origin === url.origin ? target.pathname + target.search : undefined
+}
