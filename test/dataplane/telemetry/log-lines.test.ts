@@ -131,7 +131,7 @@ test('an authorization server: a login that its provider fails, at its beginning
         return true
       }
       Object.assign(client.agent.headers, headersOf(message.replaceAll(/\W/g, '.')))
-      assert.is((await client.authorize()).get('error'), 'server_error')
+      assert.is((await client.authorize()).get('error'), 'access_denied')
       const lines = gateway.lines.slice(before)
       assert.ok(
         lines.some(({ msg }) => msg === message),

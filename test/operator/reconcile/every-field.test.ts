@@ -45,6 +45,7 @@ const auditing = (event: string, more = '') =>
   `{enabled: true, logFile: /var/log/audit/a, eventTypes: [${event}], excludeEventTypes: [${event}], includeRequestData: true, includeResponseData: true, maxDataSize: 10, trustedProxies: [10.0.0.0/8]${more}}`
 
 const proxied = `
+  protocolEra: session
   audit: ${auditing('mcp_tool_call')}
   proxyPort: 9000
   groupRef: {name: tools}
@@ -341,6 +342,7 @@ spec:
   transport: streamable-http
   groupRef: {name: tools}
   caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+  protocolEra: stateless
   allowPrivateEndpoint: true${headers}
 ---
 kind: MCPGroup
