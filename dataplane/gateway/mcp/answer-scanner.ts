@@ -106,8 +106,9 @@ export class AnswerScanner {
     const code = chunk[at] as number
     if (isSpace(code)) return at + 1
     if (state === 'value') return this.#beginValue(chunk, at, out)
-    // The braces stay; what is around them is left out.
-    if (state === 'start') this.#from = code === OPEN ? at : at + 1
+    // A message in an array, or behind a byte order mark, goes on without what is around its braces.
+    if (state === 'start' && (code !== OPEN || this.#isInArray || this.#marked > 0))
+      this.#from = code === OPEN ? at : at + 1
     if (state === 'array-end') return this.#endArray(chunk, at, out)
     this.#step(code)
     return at + 1
