@@ -39,6 +39,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse, id: string) =
 const answers = new Map<string, Answer>()
 const asked = new Map<string, number>()
 const ends: (() => unknown)[] = []
+const WITH_DOCUMENTS = { authServer: { cimd: { enabled: true, cacheMaxSize: 50 } } }
 let server: AuthServerUnderTest
 let authority: Authority
 let plain: string
@@ -75,7 +76,7 @@ test.before(async () => {
   const { cert, key } = authority
   const https = createSecureServer({ cert, key }, (request, response) => serve(request, response, secure))
   secure = `https://localhost:${await listening(https)}`
-  server = await startAuthServer({ authServer: { cimd: { enabled: true, cacheMaxSize: 50 } } })
+  server = await startAuthServer(WITH_DOCUMENTS)
 })
 test.after(async () => {
   for (const end of ends) await end()
@@ -193,9 +194,12 @@ test('SDK 2 prefers its document to registering', async () => {
 })
 
 test('openid-client is content with the whole flow', async () => {
+  // Few documents are fetched at a time for one address, and the tests before have asked for many.
+  const own = await startAuthServer(WITH_DOCUMENTS)
+  ends.push(() => own.close())
   answers.set('/strict.json', json({ scope: 'openid tools:call of-another-server' }))
   const id = `${secure}/strict.json`
-  const config = await openid.discovery(new URL(server.issuer), id, undefined, openid.None(), {
+  const config = await openid.discovery(new URL(own.issuer), id, undefined, openid.None(), {
     execute: [openid.allowInsecureRequests],
   })
   const pkceCodeVerifier = secret(openid.randomPKCECodeVerifier())
@@ -203,7 +207,7 @@ test('openid-client is content with the whole flow', async () => {
   const url = openid.buildAuthorizationUrl(config, {
     redirect_uri: REDIRECT,
     scope: 'openid tools:call',
-    resource: server.resource,
+    resource: own.resource,
     state: expectedState,
     code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
     code_challenge_method: 'S256',
