@@ -151,6 +151,7 @@ async function converged(plane: ControlPlane, wanted: Wanted): Promise<void> {
       return true
     },
     'everything is as the manifests say',
-    120_000,
+    // Kubernetes collects what is left of deleted objects: after failures its pauses double, to minutes.
+    400_000,
   )
 }
