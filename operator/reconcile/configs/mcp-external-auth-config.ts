@@ -3,7 +3,7 @@ import { authServerOwnFindings } from '../../../dataplane/config/check/auth-serv
 import { awsStsFindings, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
 import { startMounts } from '../../render/pod/mounts.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
-import { type Places, partFindings } from '../outcome/file-findings.ts'
+import { noteInvalid, type Places, partFindings } from '../outcome/file-findings.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -20,11 +20,14 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   const { tokenExchange, xaa, awsSts, embeddedAuthServer } = object.spec
   if (type === 'tokenExchange' && tokenExchange) checkTokenExchange(tokenExchange, resolver)
   if (type === 'embeddedAuthServer' && embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)
-  if (type === 'awsSts' && awsSts) note(awsStsFindings(awsSts, '/spec/awsSts'), resolver)
-  if (type === 'xaa' && xaa) note(xaaFindings(xaa, '/spec/xaa'), resolver)
+  if (type === 'awsSts' && awsSts) noteInvalid(awsStsFindings(awsSts, '/spec/awsSts'), resolver.problems)
+  if (type === 'xaa' && xaa) noteInvalid(xaaFindings(xaa, '/spec/xaa'), resolver.problems)
   if (resolver.problems.none && type !== 'embeddedAuthServer') {
     const settings = credentialSettings(object.spec, resolver, startMounts(''))
-    note(partFindings({ backends: [{ name: 'backend', url: 'http://backend', ...settings }] }, PLACES), resolver)
+    noteInvalid(
+      partFindings({ backends: [{ name: 'backend', url: 'http://backend', ...settings }] }, PLACES),
+      resolver.problems,
+    )
   }
 }
 
@@ -40,22 +43,15 @@ function checkTokenExchange(
 ): void {
   const at = '/spec/tokenExchange'
   if (exchange.caBundleRef) caBundleFound(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
-  note(tokenClientFindings(exchange, at), resolver)
+  noteInvalid(tokenClientFindings(exchange, at), resolver.problems)
 }
 
 /** What is wrong with an authorization server, whichever workload it will be in. */
 function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resolver: Resolver): void {
   const at = '/spec/embeddedAuthServer'
   const authServer = authServerSettings(spec, { owner, at }, resolver, startMounts(''))
-  note(authServerOwnFindings(authServer, at), resolver)
-  if (resolver.problems.none) note(partFindings({ authServer }, { '/authServer': at }), resolver)
-}
-
-function note(
-  findings: readonly { readonly pointer: string; readonly message: string }[],
-  { problems }: Resolver,
-): void {
-  for (const { pointer, message } of findings) problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  noteInvalid(authServerOwnFindings(authServer, at), resolver.problems)
+  if (resolver.problems.none) noteInvalid(partFindings({ authServer }, { '/authServer': at }), resolver.problems)
 }
 
 export const reconcileMcpExternalAuthConfig = planConfig(mcpExternalAuthConfig, checkExternalAuthConfig)

@@ -18,7 +18,7 @@ import {
 } from '../../../dataplane/config/check/token-path.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { type Places, partFindings } from '../outcome/file-findings.ts'
+import { noteInvalid, type Places, partFindings } from '../outcome/file-findings.ts'
 import type { Problems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
@@ -36,14 +36,12 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
   const invalid: Invalid = (pointer, message) =>
     problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
   const privacy = { ...privacyOf(object), ...(isOwnIssuer(object, resolver) ? { allowPrivateIP: true } : {}) }
-  for (const { pointer, message } of issuerFindings({ ...issuer, ...privacy }, `/spec/${type}`))
-    invalid(pointer, message)
+  noteInvalid(issuerFindings({ ...issuer, ...privacy }, `/spec/${type}`), problems)
   if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
   if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
   if (!problems.none) return
   const oidc = { ...issuerSettings(object, resolver, startMounts('')), audience: 'any' }
-  for (const { pointer, message } of partFindings({ incomingAuth: { type: 'oidc', oidc } }, placesOf(type)))
-    invalid(pointer, message)
+  noteInvalid(partFindings({ incomingAuth: { type: 'oidc', oidc } }, placesOf(type)), problems)
 }
 
 const placesOf = (type: MCPOIDCConfig['spec']['type']): Places => ({

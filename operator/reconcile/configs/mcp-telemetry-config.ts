@@ -3,7 +3,7 @@ import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { partFindings } from '../outcome/file-findings.ts'
+import { noteInvalid, partFindings } from '../outcome/file-findings.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -27,12 +27,10 @@ const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, re
   const { caBundleRef } = object.spec.openTelemetry ?? {}
   if (caBundleRef) caBundleFound(caBundleRef, CA_BUNDLE, resolver)
   for (const ref of headerSecrets(object.spec)) resolver.secretKey(ref)
-  for (const { pointer, message } of sendingFindings(object))
-    resolver.problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  noteInvalid(sendingFindings(object), resolver.problems)
   if (!resolver.problems.none) return
   const telemetry = telemetrySettings(object.spec, { serviceName: 'any', at: '/spec' }, resolver, startMounts(''))
-  for (const { pointer, message } of partFindings({ telemetry }, { '/telemetry': '/spec' }))
-    resolver.problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  noteInvalid(partFindings({ telemetry }, { '/telemetry': '/spec' }), resolver.problems)
 }
 
 export const reconcileMcpTelemetryConfig = planConfig(mcpTelemetryConfig, checkTelemetryConfig)

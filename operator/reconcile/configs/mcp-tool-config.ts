@@ -1,7 +1,7 @@
 import { mcpToolConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { partFindings } from '../outcome/file-findings.ts'
+import { noteInvalid, partFindings } from '../outcome/file-findings.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -20,8 +20,7 @@ const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }
   }
   const { toolsFilter: filter, toolsOverride: overrides } = object.spec
   const shaping = { workload: 'any', ...(filter && { filter: [...filter] }), ...(overrides && { overrides }) }
-  for (const { pointer, message } of partFindings({ aggregation: { tools: [shaping] } }, PLACES))
-    problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  noteInvalid(partFindings({ aggregation: { tools: [shaping] } }, PLACES), problems)
 }
 
 const PLACES = {

@@ -3,6 +3,7 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
 import { acceptsGateway } from '../../../dataplane/config/read/accepts-gateway.ts'
 import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
+import type { Problems } from './problems.ts'
 
 /** From a pointer into a gateway's configuration to the pointer of the field that it was rendered from. */
 export type Places = Readonly<Record<string, string>>
@@ -10,14 +11,23 @@ export type Places = Readonly<Record<string, string>>
 /** Finds everything that `portico serve gateway` would refuse in a configuration: its schema first, then its rules. */
 export function gatewayFindings(config: GatewayConfig): readonly Finding[] {
   // The acceptor puts defaults in place, and what is rendered must not have them.
-  if (acceptsGateway(structuredClone(config))) return checkGateway(config)
+  return acceptsGateway(structuredClone(config)) ? checkGateway(config) : findingsOf(parseGateway, config)
+}
+
+/** Finds what a parser of the served file refuses in a configuration. */
+export function findingsOf(parse: (text: string) => unknown, config: object): readonly Finding[] {
   try {
-    parseGateway(JSON.stringify(config))
+    parse(JSON.stringify(config))
     return []
   } catch (error) {
     if (error instanceof ConfigError) return error.findings
     throw error
   }
+}
+
+/** Notes findings at fields of the object itself. */
+export function noteInvalid(findings: readonly Pick<Finding, 'pointer' | 'message'>[], problems: Problems): void {
+  for (const { pointer, message } of findings) problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 }
 
 /** A configuration that nothing is wrong with. */
@@ -37,7 +47,7 @@ const NOTHING: GatewayConfig = {
 export function partFindings(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
   const config = { ...NOTHING, ...part }
   if (acceptsGateway(structuredClone(config))) return []
-  return gatewayFindings(config).flatMap(({ pointer, message }) => {
+  return findingsOf(parseGateway, config).flatMap(({ pointer, message }) => {
     const place = placeOf(pointer, places)
     return place === undefined ? [] : [{ pointer: place, message }]
   })

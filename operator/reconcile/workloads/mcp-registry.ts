@@ -7,7 +7,6 @@ import {
   virtualMcpServer,
 } from '../../../crds/index.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
@@ -24,6 +23,7 @@ import { STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../re
 import { registryRights } from '../../render/rights/registry-rights.ts'
 import { headerSecrets, telemetrySettings } from '../configs/telemetry-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
+import { findingsOf } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -91,17 +91,6 @@ function telemetryOf(
 ): RegistryConfig['telemetry'] {
   for (const secret of headerSecrets(spec)) resolver.secretKey(secret)
   return telemetrySettings(spec, { serviceName: serviceName || name, at: '/spec/telemetry' }, resolver, mounts)
-}
-
-/** What the server would refuse: the schema of the kind is looser in places. */
-function refused(config: RegistryConfig): readonly Finding[] {
-  try {
-    parseConfig(JSON.stringify(config))
-    return []
-  } catch (error) {
-    if (error instanceof ConfigError) return error.findings
-    throw error
-  }
 }
 
 const nothing: RegistryConfig = { sources: [], registries: [], auth: { mode: 'anonymous' } }
@@ -178,7 +167,7 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
       ? fromFields(object, resolver, mounts, group)
       : fromText(spec.configYAML, problems, mounts, group)
   const config = withServiceHosts(object, withName(object, withPgpass(object, written, resolver, mounts)), context)
-  if (problems.none) noteFindings(refused(config), problems, { '/audit': '/spec/audit' })
+  if (problems.none) noteFindings(findingsOf(parseConfig, config), problems, { '/audit': '/spec/audit' })
   const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add('Valid', 'ConfigInvalid', {

@@ -7,7 +7,7 @@ import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { settle } from '../configs/config.ts'
 import { generationOf, startConditions } from '../outcome/conditions.ts'
-import { partFindings } from '../outcome/file-findings.ts'
+import { noteInvalid, partFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -51,9 +51,7 @@ export function checkEntry(
   const backend = entryBackend(object, resolver, startMounts('config'), context)
   for (const { pointer, message } of backendFindings(backend, ''))
     problems.add('Valid', 'ConfigInvalid', { message: `${pointer} ${message}` })
-  if (problems.none)
-    for (const { pointer, message } of partFindings({ backends: [backend] }, PLACES))
-      problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  if (problems.none) noteInvalid(partFindings({ backends: [backend] }, PLACES), problems)
 }
 
 const PLACES = {
