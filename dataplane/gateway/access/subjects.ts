@@ -3,6 +3,7 @@ import type { Subject } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
 import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
+import { toolForSession } from '../mcp/entry-rules.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 import { memoized } from './memoized.ts'
 
@@ -13,6 +14,8 @@ export interface Listed {
   readonly subject: Subject
   /** JSON text. */
   readonly text: string
+  /** The JSON text of a tool for clients of sessions, where that is another one. */
+  readonly sessionText?: string
 }
 
 const NO_HINTS = {}
@@ -45,14 +48,19 @@ const toolsOf = memoized((catalog: Catalog) => {
   const texts = textsIn(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
-    return [route, { subject: toolOf(name, route.backend, hintsIn(text)), text }] as const
+    return [route, { subject: toolOf(name, route.backend, hintsIn(text)), ...textsOf(text) }] as const
   })
   const byRoute = new Map<Route, Listed>(listed)
   const composites = [...catalog.composites].map(
-    ([name, { text }]) => [name, { subject: toolOf(name, undefined, hintsIn(text)), text }] as const,
+    ([name, { text }]) => [name, { subject: toolOf(name, undefined, hintsIn(text)), ...textsOf(text) }] as const,
   )
   return { byRoute, composites: new Map<string, Listed>(composites), hidden: hiddenOf(catalog, byRoute) }
 })
+
+function textsOf(text: string): Pick<Listed, 'text' | 'sessionText'> {
+  const sessionText = toolForSession(text)
+  return sessionText === text ? { text } : { text, sessionText }
+}
 
 /** Tools that are not shown, and that steps of composite tools call: known by the names that they would have. */
 const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): ReadonlyMap<Route, Subject> =>

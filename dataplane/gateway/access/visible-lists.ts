@@ -5,7 +5,6 @@ import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
-import { toolForSession } from '../mcp/entry-rules.ts'
 import { type Listed, listedItems, listedTools, textsIn } from './subjects.ts'
 
 /** What lists are made of. */
@@ -91,8 +90,7 @@ export class VisibleLists {
   /** Texts of the items that the caller may see. */
   async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlySet<string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
-    // A tool may have another text for clients of sessions.
-    return new Set(allowed.flatMap(({ text }) => (kind === 'tools' ? [text, toolForSession(text)] : [text])))
+    return new Set(allowed.flatMap(({ text, sessionText = text }) => [text, sessionText]))
   }
 
   async #allowed(principal: Principal, items: readonly Listed[]): Promise<readonly Listed[]> {

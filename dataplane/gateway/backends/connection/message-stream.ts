@@ -3,6 +3,7 @@ import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
+import { isSuccess } from './answer-head.ts'
 import { isOfType } from './media-type.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
@@ -71,7 +72,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
-    if (status >= 200 && status < 300 && isOfType(headers['content-type'], 'text/event-stream')) {
+    if (isSuccess(status) && isOfType(headers['content-type'], 'text/event-stream')) {
       this.#refused = undefined
       this.#guard(() => {
         this.#decoder = decoderFor(headers['content-encoding'], {

@@ -1,5 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { parseObject } from '../../mcp/parse.ts'
+import { isSuccess } from './answer-head.ts'
 import type { BackendFailure } from './failure.ts'
 import type { BackendAnswer } from './request.ts'
 
@@ -14,8 +15,6 @@ const METHOD_NOT_FOUND = -32601
 const TOO_MANY = 429
 /** Statuses of a request that was refused unread. */
 const UNREAD: ReadonlySet<number | undefined> = new Set([400, 401, 404, 410])
-
-const isSuccess = (status: number): boolean => status >= 200 && status < 300
 
 /** The codes that JSON-RPC keeps for the protocol and for servers. */
 const isReserved = (code: unknown): boolean => typeof code === 'number' && code >= -32768 && code <= -32000
