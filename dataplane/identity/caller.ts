@@ -29,6 +29,12 @@ export type Judged =
 export const isSubject = (sub: unknown): sub is string =>
   typeof sub === 'string' && sub !== '' && !sub.includes('\0') && sub.isWellFormed()
 
+/**
+ * Whether a token is bound to a key or a certificate of its holder (`cnf`, RFC 7800): whoever sends it without a proof may
+ * have stolen it, so it is no bearer token (RFC 9449 section 7.2, RFC 8705 section 3).
+ */
+export const isBoundToKey = ({ cnf }: Readonly<Record<string, unknown>>): boolean => cnf !== undefined && cnf !== null
+
 /** Seconds by which clocks may differ. */
 export const SKEW_S = 30
 

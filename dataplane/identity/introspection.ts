@@ -4,7 +4,7 @@ import { secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
 import { isFor } from './audience.ts'
-import { type Authenticated, isSubject } from './caller.ts'
+import { type Authenticated, isBoundToKey, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import type { Issuer } from './issuer-keys.ts'
 
@@ -58,7 +58,8 @@ export class Introspection {
   }
 
   /**
-   * The caller of this token that its issuer calls active; undefined where it is not active, or not meant for this server. Throws a PublicError
+   * The caller of this token that its issuer calls active; undefined where it is not active, not meant for this server, or bound
+   * to a key. Throws a PublicError
    * (`unavailable`) where the issuer can't be reached.
    */
   async introspect(token: string): Promise<Authenticated | undefined> {
@@ -132,7 +133,7 @@ function callerOf(
   if (!hasBegun(nbf, now + skewS)) return undefined
   if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
   if (!isFor(claims, audienceClaim, audience)) return undefined
-  if (!isSubject(sub)) return undefined
+  if (!isSubject(sub) || isBoundToKey(claims)) return undefined
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
 

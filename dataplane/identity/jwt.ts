@@ -1,6 +1,6 @@
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
 import { isFor } from './audience.ts'
-import { type Authenticated, isSubject, SKEW_S } from './caller.ts'
+import { type Authenticated, isBoundToKey, isSubject, SKEW_S } from './caller.ts'
 import type { OpenProvider } from './issuers.ts'
 import type { Provider } from './provider.ts'
 
@@ -51,7 +51,7 @@ interface ExpectedToken {
 }
 
 /**
- * Verifies signature, issuer, audience and time of a token, and that it has `exp` and `sub`. Rejects with a PublicError
+ * Verifies signature, issuer, audience and time of a token, that it has `exp` and `sub`, and that it is bound to no key. Rejects with a PublicError
  * `unavailable` where the keys can't be had, and with another Error where it won't do.
  */
 export async function verifyJwt(
@@ -80,6 +80,8 @@ export async function verifyJwt(
   })
   if (audienceClaim !== 'aud' && !isFor(result.payload, audienceClaim, audience))
     throw new errors.JWTClaimValidationFailed('another audience', result.payload, 'aud')
+  if (isBoundToKey(result.payload))
+    throw new errors.JWTClaimValidationFailed('bound to a key', result.payload, 'cnf', 'bound')
   const { typ } = result.protectedHeader
   if (typ !== undefined && !types.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
   return result
@@ -109,6 +111,7 @@ export function problemOf(failure: unknown): string {
   if (failure instanceof errors.JWTClaimValidationFailed) {
     if (failure.claim === 'aud') return 'The token is not meant for this server.'
     if (failure.reason === 'not let in') return 'The token’s subject is not let in here.'
+    if (failure.claim === 'cnf') return 'The token is bound to a key of its holder: it is no bearer token.'
     if (failure.claim === 'nbf') return 'The token is not valid yet.'
     return 'The token lacks a claim that is needed here.'
   }

@@ -30,9 +30,18 @@ const jwtBearerGrant = (readBy: Reader) =>
       ],
     }),
     acceptedAudiences: Type.Optional(
-      list('Audiences accepted besides the issuer.', text(readBy, 'An audience.', { min: 1, max: limits.url }), {
-        max: 10,
-      }),
+      list(
+        'Audiences of plain assertions accepted besides the issuer; an ID-JAG names the issuer alone.',
+        text(readBy, 'An audience.', { min: 1, max: limits.url }),
+        { max: 10 },
+      ),
+    ),
+    defaultScopes: Type.Optional(
+      list(
+        'Scopes of an ID-JAG that states none. Absent: all that clients may ask for.',
+        text(readBy, 'A scope.', { min: 1, max: limits.name, pattern: '^[!#-\\[\\]-~]+$' }),
+        { min: 1, max: 50 },
+      ),
     ),
     subjectBindings: list('Who may reach what.', subjectBinding(readBy), {
       type: { map: ['subject'] },

@@ -34,8 +34,15 @@ const jwtBearerGrant = Type.Object(
     maxAssertionAge: duration('gateway', 'Oldest assertion that is accepted, by its `iat`; up to 1h.'),
     acceptedAudiences: Type.Optional(
       Type.Array(text('An audience.', 2048), {
-        description: 'Audiences accepted besides the issuer of this server.',
+        description: 'Audiences of plain assertions accepted besides the issuer of this server; an ID-JAG names that issuer alone.',
         maxItems: 10,
+      }),
+    ),
+    defaultScopes: Type.Optional(
+      Type.Array(Type.String({ pattern: SCOPE, maxLength: 253 }), {
+        description: 'Scopes of an ID-JAG that states none; absent: all that clients may ask for.',
+        minItems: 1,
+        maxItems: 50,
       }),
     ),
     subjectBindings: Type.Array(

@@ -74,6 +74,8 @@ for (const [what, claims] of [
   ['of another issuer', () => ({ iss: 'https://other.example' })],
   ['without a subject', () => ({ sub: undefined })],
   ['of a subject with NUL', () => ({ sub: 'alice\0login' })],
+  ['bound to a key', () => ({ cnf: { jkt: '0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I' } })],
+  ['bound to a certificate', () => ({ cnf: { 'x5t#S256': 'bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2' } })],
   ['a refresh token', () => ({ token_use: 'refresh_token' })],
 ] as const)
   test(`an opaque token that is ${what} is refused`, async () => {

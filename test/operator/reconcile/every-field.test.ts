@@ -129,6 +129,7 @@ const delegation = `
         jwtBearerGrant:
           maxAssertionAge: 5m
           acceptedAudiences: [a]
+          defaultScopes: [a]
           subjectBindings: [{subject: s, allowedResources: [x]}]
     disableUpstreamTokenInjection: false`
 

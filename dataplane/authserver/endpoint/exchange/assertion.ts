@@ -9,12 +9,11 @@ import { type OutsideToken, outsideSubject } from '../../provider/trusted-issuer
 import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import { actOf, actorsOf } from './act.ts'
+import { faultOfIdJag, isIdJag, unenforcedRestriction } from './id-jag.ts'
 import { issue } from './issue.ts'
 import { reasonOf } from './presented-token.ts'
 import { audienceFor, scopesFor } from './target.ts'
 
-/** `typ` of an identity assertion for one client (draft-ietf-oauth-identity-assertion-authz-grant). */
-const ID_JAG: ReadonlySet<unknown> = new Set(['oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
 /** An access token is no assertion, whomever it is meant for. */
 const TYPES = new Set(['jwt', 'application/jwt', 'oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
 /** Nobody refreshes what an assertion was given for: another assertion is. */
@@ -36,11 +35,16 @@ export async function redeemAssertion(
   const { claims, issuer } = token
   record?.about(claims)
   const until = endOfUse(claims, parseDuration(grant.maxAssertionAge) / 1000)
-  if (ID_JAG.has(token.typ)) requireOwnClient(claims, client)
+  const isForOneClient = isIdJag(token.typ)
+  if (isForOneClient) requireOwnClient(claims, client)
+  requireEnforced(front, token)
   const binding = grant.subjectBindings.find(({ subject }) => subject === claims.sub)
   if (binding === undefined) throw refused()
-  const audience = audienceFor([form.get('resource'), resourceOf(claims)], binding.allowedResources, front.settings)
-  const scopes = scopesFor(form.get('scope'), allowedScopes(front.settings, claims['scope']))
+  const resource = isForOneClient ? statedResource(front.settings, form.get('resource'), claims) : resourceOf(claims)
+  const audience = audienceFor([form.get('resource'), resource], binding.allowedResources, front.settings)
+  const scopes = isForOneClient
+    ? sharedScopes(front.settings, form.get('scope'), claims['scope'] ?? grant.defaultScopes?.join(' '))
+    : plainScopes(front.settings, form.get('scope'), claims['scope'])
   // Last, so that a request that is refused uses nothing up.
   await useOnce(front, assertion, token, until)
   const subject = outsideSubject(issuer.config.issuerUrl, claims.sub)
@@ -51,7 +55,7 @@ export async function redeemAssertion(
     access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, act }),
     token_type: 'Bearer',
     expires_in: lifespanS,
-    scope: scopes.join(' '),
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
   })
 }
 
@@ -88,6 +92,33 @@ function requireOwnClient(claims: OutsideToken['claims'], client: ClientRecord |
   if (claims['client_id'] !== client.client_id) throw refused()
 }
 
+/** Refuses an assertion that says less, or more, than is enforced here; the log tells what. */
+function requireEnforced({ settings, log }: Front, { claims, typ }: OutsideToken): void {
+  const fault = unenforcedRestriction(claims) ?? (isIdJag(typ) ? faultOfIdJag(claims, settings.issuer) : undefined)
+  if (fault === undefined) return
+  log().debug({ code: fault }, 'an assertion won’t do')
+  throw refused()
+}
+
+/**
+ * The resource of an ID-JAG: the one that is asked for, which is one of those stated, or else the only one. Throws
+ * `invalid_grant` for another one, as for each mismatch (enterprise-managed authorization 7.6.2).
+ */
+function statedResource(
+  { audiences, resourceNamed }: Settings,
+  asked: string | undefined,
+  { resource }: OutsideToken['claims'],
+): string | undefined {
+  if (resource === undefined) return undefined
+  const stated: readonly unknown[] = Array.isArray(resource) ? resource : [resource]
+  const audienceOf = (name: string) => audiences.get(resourceNamed(name)) ?? resourceNamed(name)
+  const wanted = asked ?? (stated.length === 1 ? stated[0] : undefined)
+  if (typeof wanted !== 'string') throw refused()
+  const one = stated.find((name) => typeof name === 'string' && audienceOf(name) === audienceOf(wanted))
+  if (typeof one !== 'string') throw refused()
+  return one
+}
+
 /** The resource that an assertion is bound to. One that is bound to several, or to something else, is good for none. */
 function resourceOf({ resource }: OutsideToken['claims']): string | undefined {
   const one = Array.isArray(resource) && resource.length === 1 ? resource[0] : resource
@@ -101,6 +132,24 @@ function allowedScopes({ ownScopes }: Settings, stated: unknown): readonly strin
   if (typeof stated !== 'string') throw refused()
   const known = stated.split(' ')
   return ownScopes.filter((scope) => known.includes(scope))
+}
+
+/** The scopes for a plain assertion: asking for more than is allowed is an error. A server that knows none gives none. */
+function plainScopes(settings: Settings, asked: string | undefined, stated: unknown): readonly string[] {
+  if (settings.ownScopes.length === 0 && asked === undefined) return []
+  return scopesFor(asked, allowedScopes(settings, stated))
+}
+
+/**
+ * The scopes for an ID-JAG: those that are asked for and stated (enterprise-managed authorization 7.5). Throws
+ * `invalid_grant` where none is left of a server's scopes.
+ */
+function sharedScopes(settings: Settings, asked: string | undefined, stated: unknown): readonly string[] {
+  const allowed = allowedScopes(settings, stated)
+  const wanted = new Set(asked?.split(' ').filter((scope) => scope !== ''))
+  const shared = wanted.size === 0 ? allowed : allowed.filter((scope) => wanted.has(scope))
+  if (shared.length === 0 && settings.ownScopes.length > 0) throw refused()
+  return [...new Set(shared)]
 }
 
 /** Of several requests with one assertion one gets through, at whichever replica (RFC 7523 section 3, item 7). */

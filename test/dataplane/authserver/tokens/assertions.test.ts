@@ -49,7 +49,7 @@ for (const type of ['memory', 'redis'] as const) {
     idp = await startIdentityProvider()
     quiet = await startIdentityProvider()
     const binding = { subject: 'ci', allowedResources: [OTHER] }
-    const grant = { maxAssertionAge: '2m', acceptedAudiences: [LISTED] }
+    const grant = { maxAssertionAge: '2m', acceptedAudiences: [LISTED], defaultScopes: ['tools:read'] }
     const authServer: Partial<AuthServerConfig> = {
       insecureAllowConfidentialOverLoopbackHTTP: true,
       allowedAudiences: [OTHER],
@@ -171,6 +171,15 @@ for (const type of ['memory', 'redis'] as const) {
         'another issuer': await stranger.mint({ sub: 'ci', aud: server.issuer }),
         'a forged one': forged,
         'our name': await idp.mint({ sub: 'ci', aud: server.issuer, iss: server.issuer }),
+        'one that is bound to a key': await mint({ cnf: { jkt: 'x' } }),
+        'one for some details alone': await mint({ authorization_details: [{ type: 'payment' }] }),
+        'details that are empty': await mint({ authorization_details: [] }),
+        'another one by sub_id': await mint({ sub_id: { format: 'iss_sub', iss: idp.issuer, sub: 'cj' } }),
+        'the subject of another issuer by sub_id': await mint({
+          sub_id: { format: 'iss_sub', iss: quiet.issuer, sub: 'ci' },
+        }),
+        'an e-mail by sub_id': await mint({ sub_id: { format: 'email', email: 'ci' } }),
+        'a sub_id that is a text': await mint({ sub_id: 'ci' }),
         'no signature': `${Buffer.from('{"alg":"none"}').toString('base64url')}.${forged.split('.')[1]}.`,
         rubbish: 'x',
         'a lot of it': 'x.'.repeat(10_000),
@@ -232,6 +241,56 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is((await agent.post('revoke', revoke)).status, 200)
     const asked = await agent.post('introspect', revoke)
     assert.is(((await asked.json()) as { active: boolean }).active, false)
+  })
+
+  test('an assertion for a client says all that it has to, and its scopes and resources bound what is asked', async () => {
+    const jag = async (claims: object, more: Record<string, string> = {}, header: object = {}) => {
+      const options = { header: { ...ID_JAG.header, ...header } }
+      const response = await agent.token(fields(await mint({ client_id: 'agent', ...claims }, options), more))
+      if (response.status !== 200) return refusal(response)
+      const { access_token, scope, refresh_token } = await tokensOf(response)
+      assert.is(refresh_token, undefined)
+      return `${decodeJwt(access_token).aud} ${scope}`
+    }
+    const iat = now()
+    for (const [name, claims] of Object.entries({
+      'no jti': { jti: undefined },
+      'a jti that is empty': { jti: '' },
+      'a jti that is a number': { jti: 7 },
+      'a jti of 300 bytes': { jti: 'é'.repeat(150) },
+      'no iat': { iat: undefined },
+      'eleven minutes': { iat, exp: iat + 660 },
+      'an audience that is accepted of others': { aud: LISTED },
+      'the token endpoint': { aud: `${server.issuer}/oauth/token` },
+      'a slash more': { aud: `${server.issuer}/` },
+      'a tenant': { tenant: 't' },
+      'a tenant of this server': { aud_tenant: 't' },
+      'a key': { cnf: { jkt: 'x' } },
+      'some details': { authorization_details: [{ type: 'x' }] },
+      'somebody else': { sub_id: { format: 'opaque', id: 'cj' } },
+      'scopes that are a list': { scope: ['tools:read'] },
+      'no scope': { scope: '' },
+      'no scope that is known here': { scope: 'of-another-server' },
+      'no resource': { resource: [] },
+      'a resource that is null': { resource: null },
+      'a resource that is a number': { resource: [7] },
+      'two resources': { resource: [OTHER, 'https://third.example'] },
+    }))
+      assert.is(await jag(claims), '400 invalid_grant', name)
+    assert.is(await jag({ aud: [server.issuer], iat, exp: iat + 600, jti: 'j'.repeat(256) }), `${OTHER} tools:read`)
+    assert.is(await jag({ sub_id: { format: 'iss_sub', iss: idp.issuer, sub: 'ci' } }), `${OTHER} tools:read`)
+    assert.is(await jag({}, {}, { typ: 'application/OAuth-ID-JAG+jwt' }), `${OTHER} tools:read`)
+    const stated = { scope: 'tools:call other' }
+    assert.is(await jag(stated), `${OTHER} tools:call`)
+    assert.is(await jag(stated, { scope: 'tools:read tools:call openid' }), `${OTHER} tools:call`)
+    assert.is(await jag(stated, { scope: 'tools:read' }), '400 invalid_grant')
+    // What it does not state itself is in `defaultScopes`.
+    assert.is(await jag({}, { scope: 'tools:call' }), '400 invalid_grant')
+    const two = { sub: 'deploy', resource: [OTHER, 'https://third.example'] }
+    assert.is(await jag(two, { resource: 'https://third.example' }), 'https://third.example tools:read')
+    assert.is(await jag(two, { resource: `${OTHER}/` }), `${OTHER} tools:read`)
+    assert.is(await jag(two, { resource: 'https://fourth.example' }), '400 invalid_grant')
+    assert.is(await jag({ sub: 'deploy', resource: OTHER }, { resource: 'https://third.example' }), '400 invalid_grant')
   })
 
   test('openid-client redeems one, and the metadata names the grant', async () => {
