@@ -12,6 +12,7 @@ import { removeAbandoned } from './secrets/scan.ts'
 import { bring, OutOfReach } from './setup/index.ts'
 import { E2E_FILES, needsOf } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
+import { bundleFor } from './setup/runner/bundle.ts'
 import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
 import { inOrder, type Passed, secondsLeft, shownRest, type Turn, takeNext } from './setup/runner/order.ts'
 import { endAll, type Result, runFile } from './setup/runner/run-file.ts'
@@ -86,6 +87,8 @@ const results: Result[] = []
 const ended: Passed[] = []
 /** By what the user would have to bring: files that did not run. */
 const notRun = new Map<string, { readonly remedy: string; readonly files: string[] }>()
+
+await bundleFor(files)
 
 const lanes = Math.min(JOBS, files.length)
 

@@ -10,6 +10,7 @@ import * as assert from 'uvu/assert'
 import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
 import { given } from '../../support/given.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
+import { porticoProgram } from '../../support/portico-program.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/telemetry/otlp-receiver.ts'
 import { IN_CLUSTER, newCluster } from '../support/cluster.ts'
 import { gateway, group, manifest, proxy, server } from '../support/manifests.ts'
@@ -17,7 +18,7 @@ import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 import { standsStill } from '../support/stands-still.ts'
 
-const CLI = join(import.meta.dirname, '../../../cli/main.ts')
+const [program, ...options] = porticoProgram
 /** How long a change may take until it is in force in every pod: with all of them on one busy machine. */
 const REACHED_MS = 180_000
 const workloads = { everything: 'gateway', remote: 'gateway', front: 'gateway', catalog: 'registry' } as const
@@ -53,8 +54,8 @@ class RunningPod {
     this.#file = join(folder.path, `${instance}.yaml`)
     this.#mount()
     const listeners = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
-    const args = ['--disable-warning=ExperimentalWarning', CLI, 'serve', workloads[instance], '--config', this.#file]
-    this.#child = spawn(process.execPath, [...args, ...listeners], {
+    const args = [...options, 'serve', workloads[instance], '--config', this.#file]
+    this.#child = spawn(program, [...args, ...listeners], {
       env: {
         ...process.env,
         PORTICO_STATE_DIR: join(folder.path, `${instance}-state`),

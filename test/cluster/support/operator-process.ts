@@ -6,12 +6,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { kinds, writeCrds } from '../../../crds/index.ts'
 import { deployFiles } from '../../../operator/deploy/manifests.ts'
 import { freePort } from '../../support/network/free-port.ts'
+import { porticoScript } from '../../support/portico-program.ts'
 import type { ControlPlane } from './control-plane.ts'
 
 const GROUP = 'portico.dev'
 /** Namespace of the operator. */
 export const SYSTEM = 'portico-system'
-const root = new URL('../../..', import.meta.url).pathname
 
 export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator` as const
 
@@ -52,7 +52,7 @@ export async function startOperator(
   kubeconfig: string,
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
-  program: readonly string[] = [join(root, 'cli/main.ts')],
+  program: readonly string[] = [porticoScript],
 ): Promise<OperatorProcess> {
   const [health, metrics] = await Promise.all([freePort(), freePort()])
   const child: ChildProcess = spawn(

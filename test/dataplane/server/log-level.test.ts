@@ -8,8 +8,9 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { freePort } from '../../support/network/free-port.ts'
+import { porticoProgram } from '../../support/portico-program.ts'
 
-const repository = join(import.meta.dirname, '../../..')
+const [program, ...options] = porticoProgram
 const roles = {
   gateway: {
     method: 'POST',
@@ -52,8 +53,8 @@ class Served {
     }
     this.#write({ logLevel: 'warn' })
     const listeners = ['--listen', `127.0.0.1:${port}`, '--admin-listen', '127.0.0.1:0']
-    const args = ['--disable-warning=ExperimentalWarning', join(repository, 'cli/main.ts'), 'serve', role]
-    this.#child = spawn(process.execPath, [...args, '--config', file, ...listeners], {
+    const args = [...options, 'serve', role]
+    this.#child = spawn(program, [...args, '--config', file, ...listeners], {
       env: { ...process.env, PORTICO_STATE_DIR: join(folder, 'state'), ...(level && { PORTICO_LOG_LEVEL: level }) },
       stdio: ['ignore', 'ignore', 'pipe'],
     })

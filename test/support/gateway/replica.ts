@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { eventually } from '../eventually.ts'
 import { freePort } from '../network/free-port.ts'
+import { porticoProgram } from '../portico-program.ts'
 
-const repository = join(import.meta.dirname, '..', '..', '..')
+const [program, ...options] = porticoProgram
 
 /** `portico serve gateway` as a process of its own, which may be killed. */
 export class GatewayReplica {
@@ -16,7 +16,7 @@ export class GatewayReplica {
     this.port = port
     this.adminPort = adminPort
     const listen = ['--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`]
-    this.#child = spawn(join(repository, 'bin/portico'), ['serve', 'gateway', '--config', configFile, ...listen], {
+    this.#child = spawn(program, [...options, 'serve', 'gateway', '--config', configFile, ...listen], {
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     this.#child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually } from '../eventually.ts'
+import { porticoProgram } from '../portico-program.ts'
 
 export interface Report {
   readonly ready: boolean
@@ -23,6 +24,7 @@ export interface Report {
 }
 
 const repository = join(import.meta.dirname, '..', '..', '..')
+const [program, ...options] = porticoProgram
 
 /** `portico run --output json` as a process of its own. */
 export class RunningPortico {
@@ -33,7 +35,7 @@ export class RunningPortico {
   #isClosed = false
 
   constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-    this.#child = spawn(join(repository, 'bin/portico'), ['run', '--output', 'json', ...args], {
+    this.#child = spawn(program, [...options, 'run', '--output', 'json', ...args], {
       cwd: repository,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -3,8 +3,7 @@ import { type Report, Standalone } from '../../../operator/standalone/index.ts'
 import { eventually } from '../eventually.ts'
 import type { TemporaryFolder } from '../folder.ts'
 import { ownHost } from '../gateway/own-host.ts'
-
-const repository = join(import.meta.dirname, '..', '..', '..')
+import { porticoProgram } from '../portico-program.ts'
 
 /** Standalone over the manifests of a folder, with every report that it gives. */
 export class StandaloneRun {
@@ -18,7 +17,7 @@ export class StandaloneRun {
       state: join(folder.path, 'state'),
       host: ownHost,
       group: undefined,
-      self: [process.execPath, '--disable-warning=ExperimentalWarning', join(repository, 'cli/main.ts')],
+      self: porticoProgram,
       environment: process.env,
       onReport: (report, changes) => this.reports.push({ report, changes }),
       show: (line) => this.lines.push(line),
