@@ -12,7 +12,9 @@ import type { Observe } from '../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { createAccountSessions } from './account/account-sessions.ts'
 import { createLinks } from './account/links.ts'
+import { ClientAssertions } from './clients/client-assertion.ts'
 import { ClientDocuments } from './clients/client-documents.ts'
+import { ClientKeys } from './clients/client-keys.ts'
 import { type Clients, createClients } from './clients/clients.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
@@ -110,7 +112,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     trusted,
     grants,
     revocations,
-    ...openLimits(),
+    ...openGuards(settings, { store, log: underWay.log }),
     login,
     ...openAccounts(config, { store, keyed, grants, clients, tokens, carried, login }),
     loginLinks,
@@ -146,11 +148,16 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   }
 }
 
-const openLimits = () => ({
-  registrations: new NetworkLimit(),
-  logins: new NetworkLimit(LOGINS),
-  consents: new NetworkLimit(LOGINS),
-})
+/** What bounds strangers, and by which clients prove who they are. */
+function openGuards({ issuer }: Settings, { store, log }: Pick<ClientParts, 'store' | 'log'>) {
+  const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
+  return {
+    registrations: new NetworkLimit(),
+    logins: new NetworkLimit(LOGINS),
+    consents: new NetworkLimit(LOGINS),
+    assertions: new ClientAssertions({ issuer, store, keys }),
+  }
+}
 
 /** The providers, each of which is measured as a part of the request that it is asked for. */
 function openProviders(

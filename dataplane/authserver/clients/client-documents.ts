@@ -4,6 +4,7 @@ import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { CimdConfig } from '../../config/authserver/cimd.ts'
 import { createGuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
+import { KEYS_MS } from './client-keys.ts'
 import { isDocumentUrl, readDocument } from './metadata-document.ts'
 import { NetworkLimit } from './network-limit.ts'
 import { type ClientRecord, RegistrationRefused, type RegistrationRules } from './registration.ts'
@@ -86,8 +87,10 @@ export class ClientDocuments {
   async #load(id: string, known: Known | undefined): Promise<ClientRecord | undefined> {
     try {
       const { text, ttlMs } = await this.#fetch(id)
-      const record = readDocument(parse(text), id, this.#options.rules)
-      this.#known.set(id, { record, freshUntil: performance.now() + ttlMs }, { size: id.length + text.length })
+      const record = readDocument(parse(text), id, this.#options.rules, this.#options.isLocal)
+      // A key that its owner has withdrawn is good for no longer than others are.
+      const keptMs = record.jwks === undefined ? ttlMs : Math.min(ttlMs, KEYS_MS)
+      this.#known.set(id, { record, freshUntil: performance.now() + keptMs }, { size: id.length + text.length })
       return record
     } catch (error) {
       const isInvalid = error instanceof RegistrationRefused

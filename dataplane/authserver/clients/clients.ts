@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { isEqual } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
+import type { ClientAssertions } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
 import type { DelegateClients } from './delegate-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration } from './registration.ts'
@@ -75,17 +76,28 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
 export interface ClientCredentials {
   readonly id: string
   readonly secret?: string | undefined
+  /** A JWT that it has signed by its key (RFC 7523 section 2.2). */
+  readonly assertion?: string | undefined
 }
 
-/** The client with these credentials; undefined where there is none, or they are wrong. */
+/**
+ * The client with these credentials; undefined where there is none, or they are wrong. Its method is the one by which it
+ * has authenticated.
+ */
 export async function authenticateClient(
-  clients: Clients,
-  { id, secret }: ClientCredentials,
+  { clients, assertions }: { readonly clients: Clients; readonly assertions: ClientAssertions },
+  { id, secret, assertion }: ClientCredentials,
   address: string | undefined,
 ): Promise<ClientRecord | undefined> {
   const client = await clients.find(id, address)
   if (client === undefined) return undefined
+  const { token_endpoint_auth_method: method, client_secret: digest = '', isKeyOptional } = client
+  if (method === 'private_key_jwt') {
+    if (assertion !== undefined) return (await assertions.isBy(client, assertion, address)) ? client : undefined
+    return isKeyOptional ? { ...client, token_endpoint_auth_method: 'none' } : undefined
+  }
+  if (assertion !== undefined) return undefined
   // A public client that sends a secret is tolerated: some do, and it proves nothing either way.
-  if (client.token_endpoint_auth_method === 'none') return client
-  return secret !== undefined && isEqual(secretDigest(secret), client.client_secret ?? '') ? client : undefined
+  if (method === 'none') return client
+  return secret !== undefined && isEqual(secretDigest(secret), digest) ? client : undefined
 }

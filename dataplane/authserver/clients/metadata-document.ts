@@ -1,4 +1,5 @@
 import { isObject } from '../../../crds/shared/json.ts'
+import { isKeyAddress, keysIn } from './client-keys.ts'
 import {
   type ClientRecord,
   grantTypesOf,
@@ -32,16 +33,16 @@ export const documentOf = (clientId: string): string | undefined => (clientId.in
 
 /**
  * Reads the metadata document of a client. Documents are written for every server at once: what is unknown here of its
- * grants and scopes is left out. Such a client is public. Throws a RegistrationRefused.
+ * grants and scopes is left out. Such a client is public, or authenticates by a key of its own. `isLocal`: the issuer is on
+ * loopback, so that keys may be, too. Throws a RegistrationRefused.
  */
-export function readDocument(metadata: unknown, id: string, rules: RegistrationRules): ClientRecord {
+export function readDocument(metadata: unknown, id: string, rules: RegistrationRules, isLocal = false): ClientRecord {
   if (!isObject(metadata)) throw refuse('the document must be a JSON object')
   const document = withoutNulls(metadata)
   if (document['client_id'] !== id) throw refuse('client_id must be the address of the document')
   if (document['client_secret'] !== undefined || document['client_secret_expires_at'] !== undefined)
     throw refuse('the document must hold no secret')
-  const { token_endpoint_auth_method: method = 'none', response_types: types = ['code'], client_name: name } = document
-  if (method !== 'none') throw refuse('token_endpoint_auth_method must be none')
+  const { response_types: types = ['code'], client_name: name } = document
   if (!Array.isArray(types) || !types.includes('code')) throw refuse('response_types must hold code')
   return {
     client_id: id,
@@ -51,9 +52,36 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
     redirect_uris: webRedirectsOf(document['redirect_uris']),
     grant_types: grantTypesOf(document['grant_types']),
     response_types: ['code'],
-    token_endpoint_auth_method: 'none',
+    ...authenticationOf(document, isLocal),
     application_type: 'web',
     scope: scopeOf(document['scope'], rules),
+  }
+}
+
+/**
+ * How a client authenticates. The plural field, where there is one, says all that it can do (SEP-3149). A client that
+ * states a key has to use it (CIMD draft section 6.2), unless it also states that it needs none.
+ */
+function authenticationOf(
+  document: Record<string, unknown>,
+  isLocal: boolean,
+): Pick<ClientRecord, 'token_endpoint_auth_method' | 'jwks' | 'jwks_uri' | 'isKeyOptional'> {
+  const { token_endpoint_auth_methods_supported: plural, token_endpoint_auth_method: singular = 'none' } = document
+  const methods: readonly unknown[] = Array.isArray(plural) ? plural : [singular]
+  const isPublic = methods.includes('none')
+  if (!methods.includes('private_key_jwt')) {
+    if (!isPublic) throw refuse('token_endpoint_auth_method must be none or private_key_jwt')
+    return { token_endpoint_auth_method: 'none' }
+  }
+  const { jwks, jwks_uri: url } = document
+  if ((jwks === undefined) === (url === undefined)) throw refuse('private_key_jwt takes jwks or jwks_uri, not both')
+  const keys = keysIn(jwks)
+  if (url === undefined ? keys === undefined : !isKeyAddress(url, isLocal))
+    throw refuse('jwks must hold 1 to 20 public keys, or jwks_uri be an https address')
+  return {
+    token_endpoint_auth_method: 'private_key_jwt',
+    ...(isPublic && { isKeyOptional: true }),
+    ...(keys === undefined ? { jwks_uri: url as string } : { jwks: { keys } }),
   }
 }
 

@@ -1,3 +1,4 @@
+import type { PublicJwk } from './client-keys.ts'
 import { redirectProblem } from './redirect-uris.ts'
 
 /** What a client is known by: what it registered, in the words of RFC 7591 section 2. */
@@ -17,9 +18,14 @@ export interface ClientRecord {
   /** SHA-256 of the secret, base64url. */
   readonly client_secret?: string
   readonly client_secret_expires_at?: 0
+  /** Of a client that authenticates by a key: its keys, or where they are. */
+  readonly jwks?: { readonly keys: readonly PublicJwk[] }
+  readonly jwks_uri?: string
+  /** It may authenticate by its key, and need not. */
+  readonly isKeyOptional?: true
 }
 
-export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post'
+export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt'
 
 export interface RegistrationRules {
   /** Scopes that there are. */

@@ -42,7 +42,8 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
   c.var.record?.client(id)
   const client = await front.clients.find(id, front.addressOf(c.env.incoming))
   if (client === undefined) return problemPage(front, c, documentOf(id) === undefined ? 'client' : 'document')
-  const isPublic = client.token_endpoint_auth_method === 'none'
+  // One with a key has a document, too, and is an app on a device as often.
+  const isPublic = ['none', 'private_key_jwt'].includes(client.token_endpoint_auth_method)
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(front, c, 'redirect')
 

@@ -1,3 +1,4 @@
+import { CLIENT_ALGORITHMS } from '../clients/client-assertion.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -32,7 +33,9 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
   const methods = [
     'none',
     ...(allowConfidential || delegates.size > 0 ? ['client_secret_basic', 'client_secret_post'] : []),
+    ...(acceptsDocuments ? ['private_key_jwt'] : []),
   ]
+  const algorithms = acceptsDocuments ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
     authorization_endpoint: authorizationEndpoint,
@@ -54,6 +57,9 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
     token_endpoint_auth_methods_supported: methods,
     revocation_endpoint_auth_methods_supported: methods,
     introspection_endpoint_auth_methods_supported: methods,
+    token_endpoint_auth_signing_alg_values_supported: algorithms,
+    revocation_endpoint_auth_signing_alg_values_supported: algorithms,
+    introspection_endpoint_auth_signing_alg_values_supported: algorithms,
     authorization_response_iss_parameter_supported: true,
     // OpenID Connect's, here for clients that read RFC 8414's document alone: without it they expect RS256.
     id_token_signing_alg_values_supported: [provider().keys.alg],

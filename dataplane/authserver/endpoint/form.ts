@@ -1,4 +1,5 @@
 import { readBody } from '../../server/body.ts'
+import { CLIENT_ASSERTION, subjectOf } from '../clients/client-assertion.ts'
 import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -43,7 +44,7 @@ export async function requireClient(
   const credentials = authorization === undefined ? inForm(form) : inHeader(authorization, form)
   c.var.record?.client(credentials?.id)
   const address = front.addressOf(c.env.incoming)
-  const client = credentials && (await authenticateClient(front.clients, credentials, address))
+  const client = credentials && (await authenticateClient(front, credentials, address))
   if (client === undefined) {
     const challenge = { 'WWW-Authenticate': `Basic realm="${front.settings.issuer}"` }
     throw new OAuthError('invalid_client', 'The client is not known, or its credentials are wrong.', 401, challenge)
@@ -53,8 +54,25 @@ export async function requireClient(
 
 function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefined {
   const id = form.get('client_id')
-  return id === undefined ? undefined : { id, secret: form.get('client_secret') }
+  const secret = form.get('client_secret')
+  const assertion = assertionIn(form)
+  if (assertion === undefined) return id === undefined ? undefined : { id, secret }
+  if (secret !== undefined) throw identifiedTwice()
+  // The assertion says whose it is (RFC 7523 section 3); `client_id` is then left out by some.
+  const named = subjectOf(assertion)
+  return named === undefined || (id !== undefined && id !== named) ? undefined : { id: named, assertion }
 }
+
+/** The JWT by which a client authenticates. Throws an OAuthError `invalid_request` for an assertion of another kind. */
+function assertionIn(form: ReadonlyMap<string, string>): string | undefined {
+  const assertion = form.get('client_assertion')
+  const type = form.get('client_assertion_type')
+  if (assertion === undefined && type === undefined) return undefined
+  if (assertion !== undefined && type === CLIENT_ASSERTION) return assertion
+  throw new OAuthError('invalid_request', `client_assertion goes with the client_assertion_type ${CLIENT_ASSERTION}.`)
+}
+
+const identifiedTwice = () => new OAuthError('invalid_request', 'The client must identify itself in one way.')
 
 /** HTTP Basic, both parts form-encoded (RFC 6749 section 2.3.1). */
 function inHeader(authorization: string, form: ReadonlyMap<string, string>): ClientCredentials | undefined {
@@ -64,7 +82,7 @@ function inHeader(authorization: string, form: ReadonlyMap<string, string>): Cli
   const decode = (text: string) => new URLSearchParams(`x=${text.replaceAll('&', '%26')}`).get('x') ?? ''
   const credentials = { id: decode(id ?? ''), secret: decode(rest.join(':')) }
   const named = form.get('client_id')
-  if (form.has('client_secret') || (named !== undefined && named !== credentials.id))
-    throw new OAuthError('invalid_request', 'The client must identify itself in one way.')
+  if (form.has('client_secret') || form.has('client_assertion') || (named !== undefined && named !== credentials.id))
+    throw identifiedTwice()
   return credentials
 }

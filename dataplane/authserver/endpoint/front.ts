@@ -10,6 +10,7 @@ import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
 import type { RequestRecord } from '../audit/request-record.ts'
+import type { ClientAssertions } from '../clients/client-assertion.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
@@ -34,6 +35,8 @@ export interface Front {
   readonly findKey: JWTVerifyGetKey
   readonly store: RecordStore
   readonly clients: Clients
+  /** By which clients authenticate that have keys. */
+  readonly assertions: ClientAssertions
   /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
   /** The issuers outside whose tokens count for something. */

@@ -45,7 +45,9 @@ async function namedClient(
   c: FrontContext,
   form: ReadonlyMap<string, string>,
 ): Promise<ClientRecord | undefined> {
-  const isNamed = c.req.header('authorization') !== undefined || form.has('client_id') || form.has('client_secret')
+  const isNamed =
+    c.req.header('authorization') !== undefined ||
+    ['client_id', 'client_secret', 'client_assertion'].some((name) => form.has(name))
   return isNamed ? requireClient(front, c, form) : undefined
 }
 
@@ -70,6 +72,7 @@ async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<str
 function send(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
   const parameters = new URLSearchParams([...form])
   parameters.set('client_id', client.client_id)
+  for (const name of ['client_assertion', 'client_assertion_type']) parameters.delete(name)
   const resource = form.get('resource')
   if (resource !== undefined) parameters.set('resource', front.settings.resourceNamed(resource))
   const secret = client.client_secret

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Clients } from '../clients/clients.ts'
+import type { ClientRecord } from '../clients/registration.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
@@ -55,7 +56,18 @@ function kept(model: string, operations: Partial<LibraryAdapter>): LibraryAdapte
 }
 
 const clientAdapter = ({ clients }: AdapterOptions) =>
-  kept('Client', { find: async (id) => (await clients.find(id)) as Payload | undefined })
+  kept('Client', {
+    async find(id) {
+      const client = await clients.find(id)
+      return client && libraryClient(client)
+    },
+  })
+
+/** A client as the library gets it. One with a key has proved that it has it before the library is asked. */
+function libraryClient({ jwks, jwks_uri: _, isKeyOptional, ...client }: ClientRecord): Payload {
+  const isByKey = client.token_endpoint_auth_method === 'private_key_jwt'
+  return isByKey ? { ...client, token_endpoint_auth_method: 'none' } : { ...client }
+}
 
 /** What is found by a secret that somebody brings: kept under its digest. */
 function secretAdapter(

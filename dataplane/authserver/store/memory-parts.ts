@@ -7,15 +7,17 @@ const MOST = {
   // Both together.
   clients: 64 * MIB,
   newClients: 64 * MIB,
-  grants: 168 * MIB,
+  grants: 166 * MIB,
   tokens: 64 * MIB,
 }
 /** Small, and not to be forgotten: without its mark an assertion could be used again. */
 const MARKS = 4 * MIB
+/** The same of assertions by which clients authenticate. */
+const CLIENT_MARKS = 2 * MIB
 const MOST_PENDING = 20 * MIB
 const LEAST_PENDING = 4 * MIB
 const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
-const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS
+const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS
 /** What a gateway takes that holds nothing. */
 const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
@@ -34,11 +36,16 @@ interface MemoryParts {
 export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts {
   const inAll = Math.min(Math.max((memoryBytes - IDLE) / 4, LEAST_IN_ALL), MOST_IN_ALL)
   const pending = Math.max((inAll / MOST_IN_ALL) * MOST_PENDING, LEAST_PENDING)
-  const scale = (inAll - MARKS - pending) / MOST_SCALED
+  const scale = (inAll - MARKS - CLIENT_MARKS - pending) / MOST_SCALED
   const { tokens, ...pools } = MOST
   const scaled = Object.entries(pools).map(([pool, bytes]) => [pool, Math.floor(bytes * scale)])
   return {
-    records: { ...(Object.fromEntries(scaled) as Record<keyof typeof pools, number>), pending, marks: MARKS },
+    records: {
+      ...(Object.fromEntries(scaled) as Record<keyof typeof pools, number>),
+      pending,
+      marks: MARKS,
+      clientMarks: CLIENT_MARKS,
+    },
     tokens: Math.floor(tokens * scale),
   }
 }

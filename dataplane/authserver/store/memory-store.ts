@@ -54,7 +54,9 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
   /** Refuses a new client while all that would make room for it are young, and a mark while all that are there count. */
   function checkRoom(kind: Kind, size: number): void {
     // Without its mark an assertion could be used again.
-    if (kinds[kind] === 'marks' && !hasRoom(pools.marks, size)) throw full('marks of used assertions')
+    const pool = kinds[kind]
+    if ((pool === 'marks' || pool === 'clientMarks') && !hasRoom(pools[pool], size))
+      throw full('marks of used assertions')
     if (kind === 'client' || kind === 'newClient') makeRoom(pools, size, { mostClients, now })
   }
 

@@ -36,6 +36,8 @@ export const kinds = {
   rotated: 'grants',
   /** Assertions that have been used: whoever may bring many pushes out no grant. */
   assertion: 'marks',
+  /** Assertions by which clients have authenticated: many of them push out no grant, and no mark of another kind. */
+  clientAssertion: 'clientMarks',
   /** Grants that have ended before their access tokens. */
   revoked: 'grants',
 } as const

@@ -235,7 +235,7 @@ test('a document that is not as it should be makes no client, and is not asked f
     'own-scheme': json({ redirect_uris: [REDIRECT, 'cursor://cb'] }),
     script: json({ redirect_uris: [REDIRECT, 'javascript:alert(1)'] }),
     fragment: json({ redirect_uris: [`${REDIRECT}#x`] }),
-    key: json({ token_endpoint_auth_method: 'private_key_jwt', jwks_uri: `${plain}/keys` }),
+    key: json({ token_endpoint_auth_method: 'private_key_jwt' }),
     basic: json({ token_endpoint_auth_method: 'client_secret_basic' }),
     secret: json({ client_secret: 'x' }),
     grants: json({ grant_types: ['client_credentials'] }),

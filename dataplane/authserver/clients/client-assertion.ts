@@ -1,0 +1,89 @@
+import { hash } from 'node:crypto'
+import { decodeJwt, decodeProtectedHeader, type JWTPayload, jwtVerify } from 'jose'
+import { PublicError } from '../../server/errors.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { ClientKeys } from './client-keys.ts'
+import { NetworkLimit } from './network-limit.ts'
+import type { ClientRecord } from './registration.ts'
+
+/** A client's assertion in a form (RFC 7523 section 2.2). */
+export const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+/** Algorithms of the signatures of clients. */
+export const CLIENT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'] as const
+
+/** Seconds by which an assertion may end later than now, at the most. */
+const LONGEST_S = 10 * 60
+/** Seconds by which clocks may differ. */
+const SKEW_S = 30
+const LONGEST_JTI = 256
+/** Assertions that one network may bring: each is checked against a key that a stranger may have chosen, and marked. */
+const CHECKS = { burst: 200, eachMs: 50 }
+
+interface ClientAssertionsOptions {
+  readonly issuer: string
+  readonly keys: ClientKeys
+  readonly store: RecordStore
+}
+
+/** Checks the assertions by which clients authenticate (`private_key_jwt`). */
+export class ClientAssertions {
+  readonly #options: ClientAssertionsOptions
+  readonly #audiences: ReadonlySet<unknown>
+  readonly #limit = new NetworkLimit(CHECKS)
+
+  constructor(options: ClientAssertionsOptions) {
+    this.#options = options
+    // RFC 7523bis wants the issuer; deployed clients also name the endpoint.
+    this.#audiences = new Set([options.issuer, `${options.issuer}/oauth/token`])
+  }
+
+  /**
+   * Whether an assertion is by this client, for this server, and here for the first time, at whichever replica. `address`:
+   * where it comes from. Rejects with a PublicError where that can't be told now, or too many come from there.
+   */
+  async isBy(client: ClientRecord, assertion: string, address: string | undefined): Promise<boolean> {
+    try {
+      const { kid } = decodeProtectedHeader(assertion)
+      // Before anything is fetched for it.
+      requireClaims(decodeJwt(assertion), client.client_id, this.#audiences)
+      if (!this.#limit.take(address)) throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
+      const find = await this.#options.keys.of(client, kid)
+      const { payload } = await jwtVerify(assertion, find, {
+        algorithms: [...CLIENT_ALGORITHMS],
+        clockTolerance: SKEW_S,
+      })
+      return await this.#isFirst(payload, client.client_id)
+    } catch (error) {
+      if (error instanceof PublicError) throw error
+      return false
+    }
+  }
+
+  #isFirst({ jti, exp }: JWTPayload, clientId: string): Promise<boolean> {
+    const name = hash('sha256', JSON.stringify(['client', clientId, jti]), 'base64url')
+    const leftS = Math.ceil((exp as number) + SKEW_S - Date.now() / 1000)
+    return this.#options.store.add('clientAssertion', name, '1', Math.max(1, leftS))
+  }
+}
+
+/** Throws an Error where the claims of an assertion are not those of this client for one of these audiences. */
+function requireClaims(
+  { iss, sub, aud, exp, jti }: JWTPayload,
+  clientId: string,
+  audiences: ReadonlySet<unknown>,
+): void {
+  if (iss !== clientId || sub !== clientId) throw new Error('an assertion of another client')
+  const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
+  if (named.length === 0 || !named.every((one) => audiences.has(one))) throw new Error('for another server')
+  if (typeof exp !== 'number' || !(exp <= Date.now() / 1000 + LONGEST_S + SKEW_S)) throw new Error('lives too long')
+  if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI) throw new Error('without a name')
+}
+
+/** Gives the client that an assertion names, unverified; undefined where it names none. */
+export function subjectOf(assertion: string): string | undefined {
+  try {
+    return decodeJwt(assertion).sub
+  } catch {
+    return undefined
+  }
+}

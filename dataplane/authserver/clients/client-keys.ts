@@ -1,0 +1,120 @@
+import { createLocalJWKSet, type JWTVerifyGetKey } from 'jose'
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import { isObject } from '../../../crds/shared/json.ts'
+import { createGuardedFetch } from '../../net/guarded-fetch.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { ClientRecord } from './registration.ts'
+
+/** Keys of so many clients are kept, with at most so many bytes of text in all. */
+const MOST_KEPT = 256
+const MOST_BYTES = 8 * 1024 * 1024
+const LARGEST_SET = 64 * 1024
+const MOST_KEYS = 20
+const FETCH_MS = 5_000
+/** For so long keys are kept: a key that a client has withdrawn is good for no longer. */
+export const KEYS_MS = 5 * 60_000
+/** For a key id that is not known the set is fetched again before its time, at most once in so long. */
+const FORCED_MS = 30_000
+/** An address that had no keys is not asked for so long. */
+const AWAY_MS = 10_000
+
+interface Known {
+  readonly find: JWTVerifyGetKey
+  readonly kids: ReadonlySet<string>
+  /** When it was fetched, by `performance.now()`. */
+  readonly at: number
+}
+
+interface ClientKeysOptions {
+  /** The issuer is on loopback: clients may be, too. */
+  readonly isLocal: boolean
+  /** Log of the request that this is done for. */
+  log(): Logger
+}
+
+/**
+ * The public keys by which clients sign their assertions: those that stand in their metadata (`jwks`), or those at an
+ * address of theirs (`jwks_uri`). Strangers choose that address, as that of a document: what is fetched has the same bounds.
+ */
+export class ClientKeys {
+  readonly #options: ClientKeysOptions
+  readonly #known = new LRUCache<string, Known>({ max: MOST_KEPT, maxSize: MOST_BYTES, ttl: KEYS_MS })
+  readonly #away = new LRUCache<string, true>({ max: MOST_KEPT * 4, ttl: AWAY_MS })
+  readonly #loading = new Map<string, Promise<Known>>()
+
+  constructor(options: ClientKeysOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Gives the function that finds the key of an assertion with this key id. Rejects with a PublicError `unavailable` where
+   * the keys can't be fetched now.
+   */
+  async of({ jwks, jwks_uri: url }: ClientRecord, kid: string | undefined): Promise<JWTVerifyGetKey> {
+    if (jwks !== undefined) return createLocalJWKSet({ keys: [...jwks.keys] })
+    if (url === undefined) throw new Error('the client has no keys')
+    const known = this.#known.get(url)
+    const isOld = known !== undefined && performance.now() - known.at > FORCED_MS
+    if (known !== undefined && !(isOld && kid !== undefined && !known.kids.has(kid))) return known.find
+    return (await this.#load(url)).find
+  }
+
+  /** Fetches a set, once at a time for an address. */
+  #load(url: string): Promise<Known> {
+    const loading = this.#loading.get(url)
+    if (loading !== undefined) return loading
+    const started = this.#fetch(url).finally(() => this.#loading.delete(url))
+    this.#loading.set(url, started)
+    return started
+  }
+
+  async #fetch(url: string): Promise<Known> {
+    try {
+      if (this.#away.has(url)) throw new Error('the keys of a client were not there a moment ago')
+      const { isLocal } = this.#options
+      if (!isKeyAddress(url, isLocal)) throw new Error('the address of the keys must be https')
+      // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
+      const bounds = { maxBytes: LARGEST_SET, timeoutMs: FETCH_MS, connections: 1, allowLoopback: isLocal }
+      const fetch = createGuardedFetch(bounds)
+      const { status, text } = await fetch(url).finally(() => fetch.close())
+      if (status !== 200) throw new Error(`the host has answered ${status}`)
+      const keys = keysIn(JSON.parse(text))
+      if (keys === undefined) throw new Error('what is there is no set of keys')
+      const kids = new Set(keys.flatMap(({ kid }) => (typeof kid === 'string' ? [kid] : [])))
+      const known = { find: createLocalJWKSet({ keys: [...keys] }), kids, at: performance.now() }
+      this.#known.set(url, known, { size: url.length + text.length })
+      return known
+    } catch (cause) {
+      this.#away.set(url, true)
+      this.#options.log().debug({ err: cause, url }, 'the keys of a client can’t be fetched')
+      throw new PublicError('unavailable', {
+        message: 'The keys of the client can’t be fetched now.',
+        headers: { 'Retry-After': '10' },
+        cause,
+      })
+    }
+  }
+}
+
+/** Tells whether keys may be fetched from an address: over https, or over http on loopback while the issuer is there. */
+export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
+  typeof url === 'string' &&
+  url.length <= 2048 &&
+  URL.canParse(url) &&
+  (url.startsWith('https://') || (isLocal && /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/.test(url)))
+
+/** Gives the public keys of a JWK set (RFC 7517 section 5); undefined where it is none, or has none, or too many. */
+export function keysIn(set: unknown): readonly PublicJwk[] | undefined {
+  if (!isObject(set) || !Array.isArray(set['keys']) || set['keys'].length > MOST_KEYS) return undefined
+  const keys = set['keys'].filter(
+    (key): key is PublicJwk => isObject(key) && ['RSA', 'EC', 'OKP'].includes(String(key['kty'])) && !('d' in key),
+  )
+  return keys.length === 0 ? undefined : keys
+}
+
+/** A public key as JSON (RFC 7517 section 4). */
+export interface PublicJwk {
+  readonly kty: string
+  readonly kid?: string
+}

@@ -1,0 +1,362 @@
+/** Clients that authenticate by a key of their own (`private_key_jwt`), which their metadata document names; at two replicas. */
+
+import { randomBytes, randomUUID } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { CompactSign, decodeJwt, exportJWK, generateKeyPair } from 'jose'
+import * as openid from 'openid-client'
+import { pino } from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ClientKeys } from '../../../../dataplane/authserver/clients/client-keys.ts'
+import { readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  SCOPES,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
+
+const TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+const hmac = secret(randomBytes(32).toString('base64url'))
+const rsa = await generateKeyPair('RS256', { extractable: true })
+const shown = async (key: Awaited<ReturnType<typeof generateKeyPair>>, more: object) => ({
+  ...(await exportJWK(key.publicKey)),
+  ...more,
+})
+
+const RULES = { scopes: SCOPES, baselineScopes: [], allowConfidential: true, forceConfidential: [] }
+
+/** What is served by path; a function answers anew each time. */
+const served = new Map<string, () => unknown>()
+const asked = new Map<string, number>()
+const host = createServer((request, response) => {
+  const path = request.url ?? ''
+  asked.set(path, (asked.get(path) ?? 0) + 1)
+  const body = served.get(path)?.()
+  if (typeof body === 'number') return void response.writeHead(body, { location: `${origin}/keys` }).end()
+  response.writeHead(body === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+})
+let origin: string
+let redis: RedisServer
+let server: AuthServerUnderTest
+let replica: GatewayUnderTest
+
+test.before(async () => {
+  await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
+  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`
+  redis = await startRedis()
+  const prepare = (folder: string) => writeFile(join(folder, 'hmac'), hmac)
+  const storage = { type: 'redis' as const, redis: { addresses: [redis.address] } }
+  server = await startAuthServer({
+    authServer: { cimd: { enabled: true }, hmacSecretFiles: ['hmac'], storage },
+    prepare,
+  })
+  replica = await startGateway(server.config(), async (folder) => {
+    await prepare(folder)
+    await writeFile(join(folder, 'upstream-secret'), 'nobody logs in here')
+  })
+})
+test.after(async () => {
+  host.closeAllConnections()
+  host.close()
+  await replica?.close()
+  await server?.close()
+  await redis?.stop()
+})
+
+/** A document as ChatGPT's: a key is needed, at an address. */
+function publish(name: string, changes: object): string {
+  const id = `${origin}/${name}.json`
+  served.set(`/${name}.json`, () => ({
+    client_id: id,
+    client_name: 'Acme',
+    redirect_uris: [REDIRECT],
+    token_endpoint_auth_method: 'private_key_jwt',
+    token_endpoint_auth_signing_alg: 'RS256',
+    ...changes,
+  }))
+  return id
+}
+
+/** A client whose keys are at this address. */
+const clientWith = (url: string) => {
+  const id = `${origin}/y.json`
+  const metadata = {
+    client_id: id,
+    redirect_uris: [REDIRECT],
+    token_endpoint_auth_method: 'private_key_jwt',
+    jwks_uri: url,
+  }
+  return readDocument(metadata, id, RULES, true)
+}
+
+const now = () => Math.floor(Date.now() / 1000)
+interface Signed {
+  readonly alg?: string
+  readonly kid?: string | undefined
+  readonly key?: Parameters<CompactSign['sign']>[0]
+}
+async function assertionOf(
+  id: string,
+  claims: object = {},
+  { alg = 'RS256', kid = 'k', key = rsa.privateKey }: Signed = {},
+) {
+  const usual = { iss: id, sub: id, aud: server.issuer, jti: randomUUID(), iat: now(), exp: now() + 300 }
+  const header = { alg, ...(kid === undefined ? {} : { kid }) }
+  const text = await new CompactSign(Buffer.from(JSON.stringify({ ...usual, ...claims })))
+    .setProtectedHeader(header)
+    .sign(key)
+  return secret(text)
+}
+const proof = async (...of: Parameters<typeof assertionOf>) => ({
+  client_assertion: await assertionOf(...of),
+  client_assertion_type: TYPE,
+})
+/** Asks for a token of a refresh token that there is none of: a client that is known gets to hear of the token. */
+async function ask(id: string, more: Record<string, string>, base = server.gateway.base): Promise<Response> {
+  const fields = { client_id: id, grant_type: 'refresh_token', refresh_token: 'none', ...more }
+  const response = await fetch(`${base}/oauth/token`, { method: 'POST', body: new URLSearchParams(fields) })
+  // Few documents are fetched at a time for one address.
+  if (response.status !== 503) return response
+  await delay(300)
+  return ask(id, more, base)
+}
+const KNOWN = '400 invalid_grant'
+const UNKNOWN = '401 invalid_client'
+
+test('a client with a key logs in, refreshes, introspects and revokes, and without its assertion does nothing', async () => {
+  const keys = { keys: [await shown(rsa, { kid: 'k', alg: 'RS256', use: 'sig' })] }
+  served.set('/keys', () => keys)
+  const id = publish('chat', { jwks_uri: `${origin}/keys` })
+  const client = new TestClient(server.issuer, id)
+  const code = (await client.authorize()).get('code') as string
+  assert.is(await refusal(client.exchange(code)), UNKNOWN)
+  assert.is(await refusal(client.exchange(code, { client_secret: 'x' })), UNKNOWN)
+  const tokens = await tokensOf(await client.exchange(code, await proof(id)))
+  assert.is(decodeJwt(tokens.access_token)['client_id'], id)
+  assert.is(await refusal(client.refresh(tokens.refresh_token)), UNKNOWN)
+  const fresh = await tokensOf(await client.refresh(tokens.refresh_token, await proof(id)))
+  // The assertion names the client: `client_id` may be left out (RFC 7523 section 2.2).
+  const introspect = await client.post('introspect', { token: fresh.access_token, ...(await proof(id)) })
+  assert.is(((await introspect.json()) as { active: boolean }).active, true)
+  assert.is(await refusal(client.post('introspect', { client_id: id, token: fresh.access_token })), UNKNOWN)
+  assert.is(await refusal(client.post('revoke', { client_id: id, token: fresh.access_token })), UNKNOWN)
+  assert.is((await client.post('revoke', { token: fresh.access_token, ...(await proof(id)) })).status, 200)
+  assert.is(await refusal(client.refresh(fresh.refresh_token, await proof(id))), KNOWN)
+  assert.is(asked.get('/keys'), 1)
+})
+
+test('an assertion is good once, at whichever replica', async () => {
+  const id = publish('once', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
+  const given = await proof(id)
+  const bases = [server.gateway.base, replica.base]
+  const all = await Promise.all(
+    Array.from({ length: 10 }, async (_, index) => refusal(ask(id, given, bases[index % 2]))),
+  )
+  assert.equal(all.sort(), [KNOWN, ...Array(9).fill(UNKNOWN)])
+  assert.is(await refusal(ask(id, given, replica.base)), UNKNOWN)
+})
+
+test('what is not for this server, of this client, short and signed by its key is refused', async () => {
+  const id = publish('strict', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
+  const other = await generateKeyPair('RS256')
+  const symmetric = new TextEncoder().encode(JSON.stringify(await exportJWK(rsa.publicKey)))
+  const refused = async (what: string, fields: Record<string, string>) =>
+    assert.is(await refusal(ask(id, fields)), UNKNOWN, what)
+  for (const [what, claims] of Object.entries({
+    'another server': { aud: 'https://other.example' },
+    'this and another server': { aud: [server.issuer, 'https://other.example'] },
+    'no server': { aud: undefined },
+    'an empty list': { aud: [] },
+    'a slash more': { aud: `${server.issuer}/` },
+    'another client': { iss: 'x', sub: 'x' },
+    'another issuer': { iss: 'https://idp.example' },
+    'no issuer': { iss: undefined },
+    'an hour': { exp: now() + 3600 },
+    'an end beyond all numbers': { exp: Number.MAX_VALUE },
+    'an end that is a text': { exp: '9999999999' },
+    'no end': { exp: undefined },
+    expired: { exp: now() - 60 },
+    'not yet': { nbf: now() + 60 },
+    'no name': { jti: undefined },
+    'an empty name': { jti: '' },
+    'a long name': { jti: 'x'.repeat(300) },
+    'a name that is a number': { jti: 7 },
+  }))
+    await refused(what, await proof(id, claims))
+  await refused('another key', await proof(id, {}, { key: other.privateKey }))
+  await refused('a key id that there is not', await proof(id, {}, { kid: 'x' }))
+  await refused('its public key as a secret', await proof(id, {}, { alg: 'HS256', key: symmetric }))
+  const { privateKey: rs512 } = await generateKeyPair('RS512')
+  await refused('an algorithm that is not listed', await proof(id, {}, { alg: 'RS512', key: rs512 }))
+  const [, body] = (await assertionOf(id)).split('.')
+  const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${body}.`
+  for (const [what, text] of Object.entries({ 'no signature': none, rubbish: 'x', parts: 'a.b.c', nothing: '..' }))
+    await refused(what, { client_assertion: text, client_assertion_type: TYPE })
+  for (const audience of [server.issuer, [server.issuer], `${server.issuer}/oauth/token`])
+    assert.is(await refusal(ask(id, await proof(id, { aud: audience }))), KNOWN)
+  assert.is(await refusal(ask(id, await proof(id, {}, { kid: undefined }))), KNOWN)
+  const { client_assertion } = await proof(id)
+  assert.is(await refusal(ask(id, { client_assertion })), '400 invalid_request')
+  const saml = 'urn:ietf:params:oauth:client-assertion-type:saml2-bearer'
+  assert.is(await refusal(ask(id, { client_assertion, client_assertion_type: saml })), '400 invalid_request')
+  assert.is(await refusal(ask(id, { client_secret: 'x', ...(await proof(id)) })), '400 invalid_request')
+  const basic = { authorization: `Basic ${Buffer.from(`${encodeURIComponent(id)}:x`).toString('base64')}` }
+  const twice = { grant_type: 'refresh_token', refresh_token: 'x', ...(await proof(id)) }
+  assert.is(await refusal(new TestClient(server.issuer).post('token', twice, basic)), '400 invalid_request')
+  assert.is(await refusal(ask('somebody-else', await proof(id))), UNKNOWN)
+  // A client without a key proves nothing by one.
+  const open = publish('open', { token_endpoint_auth_method: 'none' })
+  assert.is(await refusal(ask(open, await proof(open))), UNKNOWN)
+  assert.is(await refusal(ask(open, {})), KNOWN)
+})
+
+test('each algorithm that the metadata lists works, and weak keys do not', async () => {
+  const url = `${server.issuer}/.well-known/oauth-authorization-server`
+  const metadata = (await (await fetch(url)).json()) as Record<string, readonly string[]>
+  const listed = metadata['token_endpoint_auth_signing_alg_values_supported'] as readonly string[]
+  assert.equal(listed, ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])
+  for (const endpoint of ['token', 'revocation', 'introspection'])
+    assert.ok(metadata[`${endpoint}_endpoint_auth_methods_supported`]?.includes('private_key_jwt'))
+  const pairs = await Promise.all(listed.map(async (alg) => [alg, await generateKeyPair(alg)] as const))
+  const { subtle } = globalThis.crypto
+  const short = {
+    name: 'RSASSA-PKCS1-v1_5',
+    modulusLength: 1024,
+    publicExponent: Uint8Array.of(1, 0, 1),
+    hash: 'SHA-256',
+  }
+  const weak = await subtle.generateKey(short, true, ['sign', 'verify'])
+  const keys = await Promise.all(pairs.map(([alg, pair]) => shown(pair, { kid: alg })))
+  const id = publish('each', {
+    jwks: { keys: [...keys, { ...(await subtle.exportKey('jwk', weak.publicKey)), kid: 'weak' }] },
+  })
+  for (const [alg, { privateKey: key }] of pairs)
+    assert.is(await refusal(ask(id, await proof(id, {}, { alg, kid: alg, key }))), KNOWN, alg)
+  const signed = (text: string) => subtle.sign('RSASSA-PKCS1-v1_5', weak.privateKey, Buffer.from(text))
+  const head = Buffer.from('{"alg":"RS256","kid":"weak"}').toString('base64url')
+  const text = `${head}.${(await assertionOf(id)).split('.')[1]}`
+  const assertion = secret(`${text}.${Buffer.from(await signed(text)).toString('base64url')}`)
+  assert.is(await refusal(ask(id, { client_assertion: assertion, client_assertion_type: TYPE })), UNKNOWN)
+})
+
+test('the plural field says all that a client can do; one that offers both does either', async () => {
+  const jwks = { keys: [await shown(rsa, { kid: 'k' })] }
+  const both = publish('both', { token_endpoint_auth_methods_supported: ['none', 'private_key_jwt'], jwks })
+  assert.is(await refusal(ask(both, await proof(both))), KNOWN)
+  assert.is(await refusal(ask(both, {})), KNOWN)
+  assert.is(await refusal(ask(both, await proof(both, { aud: 'x' }))), UNKNOWN)
+  const plural = publish('plural', {
+    token_endpoint_auth_methods_supported: ['tls_client_auth', 'private_key_jwt'],
+    token_endpoint_auth_method: 'none',
+    jwks,
+  })
+  assert.is(await refusal(ask(plural, {})), UNKNOWN)
+  assert.is(await refusal(ask(plural, await proof(plural))), KNOWN)
+  const id = 'https://app.example/client.json'
+  const document = { client_id: id, redirect_uris: [REDIRECT], token_endpoint_auth_method: 'private_key_jwt' }
+  for (const [what, keys] of Object.entries({
+    'no keys': {},
+    'keys twice': { jwks, jwks_uri: 'https://app.example/keys' },
+    'keys over http': { jwks_uri: 'http://app.example/keys' },
+    'keys on loopback': { jwks_uri: 'http://127.0.0.1/keys' },
+    'an address that is a list': { jwks_uri: ['https://app.example/keys'] },
+    'no set': { jwks: [] },
+    'an empty set': { jwks: { keys: [] } },
+    'a secret key': { jwks: { keys: [{ kty: 'oct', k: 'AAAA' }] } },
+    'a private key': { jwks: { keys: [{ ...jwks.keys[0], d: 'x' }] } },
+    'many keys': { jwks: { keys: Array(21).fill(jwks.keys[0]) } },
+  }))
+    assert.throws(() => readDocument({ ...document, ...keys }, id, RULES), /private_key_jwt|jwks/, what)
+})
+
+test('keys are fetched as documents are: bounded, without redirects, and not again at once', async () => {
+  const log = pino({ level: 'silent' })
+  const keys = new ClientKeys({ isLocal: true, log: () => log })
+  const fails = (url: string, of = keys) =>
+    of.of(clientWith(url), 'k').then(
+      () => assert.unreachable(url),
+      ({ code }) => assert.is(code, 'unavailable', url),
+    )
+  const bodies: Readonly<Record<string, () => unknown>> = {
+    '/moved': () => 302,
+    '/gone': () => 404,
+    '/large': () => ({ keys: [{ kty: 'RSA', n: 'x'.repeat(70_000) }] }),
+    '/list': () => [],
+    '/empty': () => ({ keys: [] }),
+  }
+  for (const [path, body] of Object.entries(bodies)) {
+    served.set(path, body)
+    await fails(origin + path)
+    await fails(origin + path)
+    assert.is(asked.get(path), 1, path)
+  }
+  const remote = new ClientKeys({ isLocal: false, log: () => log })
+  for (const url of [`${origin}/inside`, 'https://169.254.169.254/keys', 'https://10.0.0.1/keys', 'https://[::1]/keys'])
+    await fails(url, remote)
+  assert.is(asked.get('/inside'), undefined)
+})
+
+test('a key that is withdrawn is good for five minutes at most, and a new one is looked for at once, now and then', async () => {
+  const log = pino({ level: 'silent' })
+  using clock = stoppedClock()
+  const keys = new ClientKeys({ isLocal: true, log: () => log })
+  const client = clientWith(`${origin}/turning`)
+  let kid = 'a'
+  const [one, two] = [await shown(rsa, { kid: 'a' }), await shown(await generateKeyPair('RS256'), { kid: 'b' })]
+  served.set('/turning', () => ({ keys: [kid === 'a' ? one : two] }))
+  const look = (wanted: string) => keys.of(client, wanted)
+  await look('a')
+  kid = 'b'
+  for (let count = 0; count < 100; count++) await look('b')
+  assert.is(asked.get('/turning'), 1)
+  clock.pass(31_000)
+  for (let count = 0; count < 1000; count++) await look(`unknown-${count}`)
+  assert.is(asked.get('/turning'), 2)
+  clock.pass(31_000)
+  await look('b')
+  assert.is(asked.get('/turning'), 2)
+  clock.pass(5 * 60_000)
+  await look('a')
+  assert.is(asked.get('/turning'), 3)
+})
+
+test('openid-client logs in by its key', async () => {
+  const id = publish('strict-client', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
+  const config = await openid.discovery(
+    new URL(server.issuer),
+    id,
+    undefined,
+    openid.PrivateKeyJwt({ key: rsa.privateKey, kid: 'k' }),
+    { execute: [openid.allowInsecureRequests] },
+  )
+  const pkceCodeVerifier = secret(openid.randomPKCECodeVerifier())
+  const expectedState = openid.randomState()
+  const url = openid.buildAuthorizationUrl(config, {
+    redirect_uri: REDIRECT,
+    scope: 'tools:call',
+    resource: server.resource,
+    state: expectedState,
+    code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
+    code_challenge_method: 'S256',
+  })
+  const end = await new UserAgent().follow(url.href, (at) => at.startsWith(REDIRECT))
+  secret(new URL(end.url).searchParams.get('code') as string)
+  const tokens = await openid.authorizationCodeGrant(config, new URL(end.url), { pkceCodeVerifier, expectedState })
+  for (const token of [tokens.access_token, tokens.refresh_token]) secret(token as string)
+  assert.is((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
+})
+
+test.run()
