@@ -69,15 +69,22 @@ export class ClientKeys {
     return started
   }
 
+  async #get(url: string): Promise<{ readonly status: number; readonly text: string }> {
+    const { isLocal: allowLoopback } = this.#options
+    // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
+    const fetch = createGuardedFetch({ maxBytes: LARGEST_SET, timeoutMs: FETCH_MS, connections: 1, allowLoopback })
+    try {
+      return await fetch(url)
+    } finally {
+      await fetch.close()
+    }
+  }
+
   async #fetch(url: string): Promise<Known> {
     try {
       if (this.#away.has(url)) throw new Error('the keys of a client were not there a moment ago')
-      const { isLocal } = this.#options
-      if (!isKeyAddress(url, isLocal)) throw new Error('the address of the keys must be https')
-      // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
-      const bounds = { maxBytes: LARGEST_SET, timeoutMs: FETCH_MS, connections: 1, allowLoopback: isLocal }
-      const fetch = createGuardedFetch(bounds)
-      const { status, text } = await fetch(url).finally(() => fetch.close())
+      if (!isKeyAddress(url, this.#options.isLocal)) throw new Error('the address of the keys must be https')
+      const { status, text } = await this.#get(url)
       if (status !== 200) throw new Error(`the host has answered ${status}`)
       const keys = keysIn(JSON.parse(text))
       if (keys === undefined) throw new Error('what is there is no set of keys')

@@ -34,7 +34,8 @@ const jwtBearerGrant = Type.Object(
     maxAssertionAge: duration('gateway', 'Oldest assertion that is accepted, by its `iat`; up to 1h.'),
     acceptedAudiences: Type.Optional(
       Type.Array(text('An audience.', 2048), {
-        description: 'Audiences of plain assertions accepted besides the issuer of this server; an ID-JAG names that issuer alone.',
+        description:
+          'Audiences of plain assertions accepted besides the issuer of this server; an ID-JAG names that issuer alone.',
         maxItems: 10,
       }),
     ),
