@@ -201,6 +201,18 @@ export const gatewayConfigSchema = Type.Object(
         description: 'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
       }),
     ),
+    cors: Type.Optional(
+      Type.Object(
+        {
+          origins: Type.Optional(
+            Type.Array(Type.String({ minLength: 1 }), {
+              description: 'Origins as browsers send them, such as `https://app.example.com`; `*` for all.',
+            }),
+          ),
+        },
+        { ...strict, description: 'Pages in browsers that may call the MCP endpoint. Absent: none of other hosts.' },
+      ),
+    ),
     incomingAuth: Type.Object(
       { type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }), oidc: Type.Optional(oidc) },
       strict,

@@ -2,6 +2,7 @@ import type { HttpBindings } from '@hono/node-server'
 import { Hono, type MiddlewareHandler } from 'hono'
 import { resourceMetadataRoutes } from '../identity/resource-metadata-routes.ts'
 import { errorResponse } from '../server/answer.ts'
+import { allowOrigins } from '../server/cross-origin.ts'
 import { PublicError } from '../server/errors.ts'
 import { checkHost, guardHosts } from '../server/hosts.ts'
 import { networkOf } from '../server/network-of.ts'
@@ -12,6 +13,8 @@ import { ENDPOINT, metadataPaths } from './request/public-url.ts'
 /** What the public listener serves besides the MCP endpoint. */
 export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
+  // Clients in pages look for metadata in several places; they are to see that there is none.
+  app.use('/.well-known/*', allowOrigins(['*']))
   app.use('/.well-known/*', guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' }))
   app.route(
     '/',

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PublicError } from '../server/errors.ts'
+import { checkHost } from '../server/hosts.ts'
 import type { ListenOptions } from '../server/listen/listen.ts'
 import type { Gateway } from './core/gateway.ts'
 import { EndpointRequest } from './endpoint/incoming/endpoint-request.ts'
@@ -9,7 +10,12 @@ import { HttpReply } from './request/http-reply.ts'
 import { ENDPOINT, withoutPrefix } from './request/public-url.ts'
 
 /** What the MCP endpoint serves, by HTTP method. */
-const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = { POST: post, GET: get, DELETE: remove }
+const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = {
+  POST: post,
+  GET: get,
+  DELETE: remove,
+  OPTIONS: (request) => request.run(preflight),
+}
 
 /**
  * Handles what is for the MCP endpoint, and gives false for anything else. `running` gives undefined until a configuration is
@@ -47,7 +53,8 @@ function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): bo
  */
 function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const handler = methods[incoming.method ?? ''] ?? refuseMethod
-  const { config, addressOf } = gateway.setup
+  const { config, addressOf, crossOrigin } = gateway.setup
+  crossOrigin?.mark(incoming, outgoing)
   const isCounted = config.trustProxyHeaders === true
   const isOne = !isCounted || gateway.clientRequests.begin(addressOf(incoming), outgoing)
   const reply = new HttpReply(outgoing)
@@ -59,6 +66,17 @@ function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: Se
 
 function refuseOneMore(request: EndpointRequest): void {
   request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
+}
+
+/** A browser asks whether a page of another host may call. It carries no credentials, and opens nothing. */
+function preflight(request: EndpointRequest): void {
+  const { crossOrigin, hostNames } = request.setup
+  if (crossOrigin === undefined) {
+    refuseMethod(request)
+    return
+  }
+  checkHost(hostNames, request.req.headers.host, undefined)
+  crossOrigin.preflight(request.req, request.res)
 }
 
 function refuseMethod(request: EndpointRequest): void {

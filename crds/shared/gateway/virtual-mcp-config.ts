@@ -19,6 +19,7 @@ import {
   text,
 } from '../schema.ts'
 import { conflictResolutionConfig, toolShaping } from './aggregation.ts'
+import { cors } from './cors.ts'
 import { failureDefaults } from './failure-defaults.ts'
 import { optimizer } from './optimizer.ts'
 import { rateLimiting } from './rate-limits.ts'
@@ -162,6 +163,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   audit: Type.Optional(gatewayAudit('gateway')),
   backends: Type.Optional(staticBackends(REPLACED.backends)),
   codeMode: Type.Optional(codeMode),
+  cors: Type.Optional(cors('gateway')),
   compositeTools: Type.Optional(workflows('gateway')),
   compositeToolRefs: Type.Optional(
     list(

@@ -3,6 +3,7 @@
 import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { authzConfig } from '../auth/authz.ts'
+import { cors } from '../gateway/cors.ts'
 import { endpointPrefix } from '../gateway/endpoint-prefix.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
 import { sessionStorage } from '../gateway/session-storage.ts'
@@ -14,6 +15,7 @@ import { podSettings, resourceOverrides } from './pod.ts'
 export const proxySettings = {
   proxyPort: defaulted(integer('operator', 'Port of the Service.', { minimum: 1, maximum: 65535, default: 8080 })),
   allowedHosts: Type.Optional(allowedHosts('proxy')),
+  cors: Type.Optional(cors('proxy')),
   groupRef: Type.Optional(objectRef('operator', 'MCPGroup', 'The group that it is a member of.')),
   oidcConfigRef: Type.Optional(oidcConfigRef('proxy')),
   telemetryConfigRef: Type.Optional(telemetryConfigRef()),

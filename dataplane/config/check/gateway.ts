@@ -12,6 +12,7 @@ import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
+import { originFindings } from './origins.ts'
 import { passthroughFindings } from './passthrough.ts'
 import { rateLimitFindings } from './rate-limits.ts'
 import { redisFindings } from './redis.ts'
@@ -41,6 +42,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
     ...namelessFindings(config),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
+    ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
     ...rateLimitFindings(rateLimiting, '/rateLimiting'),
     ...optimizerFindings(config.optimizer, '/optimizer'),

@@ -3,6 +3,7 @@ import type { Finding } from '../load.ts'
 import type { RegistryConfig } from '../registry/registry.ts'
 import { auditFindings } from './audit.ts'
 import { duplicates } from './duplicates.ts'
+import { originFindings } from './origins.ts'
 import { authFindings } from './registry-auth.ts'
 import { databaseFindings } from './registry-database.ts'
 import { sourceFindings } from './registry-source.ts'
@@ -33,10 +34,6 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
     ...databaseFindings(config.database),
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...auditFindings(config.audit, registryEvents),
-    ...(config.cors?.origins ?? []).flatMap((origin, index) =>
-      origin === '*' || URL.parse(origin)?.origin === origin
-        ? []
-        : [{ pointer: `/cors/origins/${index}`, message: 'is neither * nor an origin such as https://example.com' }],
-    ),
+    ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
   ]
 }

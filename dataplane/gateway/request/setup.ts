@@ -15,6 +15,7 @@ import type { Observe } from '../../telemetry/observe.ts'
 import { type Judge, judgeOf } from '../access/judge.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
+import { CrossOrigin } from './cross-origin.ts'
 import { judgedBy } from './judged-by.ts'
 import type { OwnIssuer } from './own-issuer.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
@@ -40,6 +41,8 @@ export interface Setup {
   /** Told in answer to a request with these headers; undefined where callers are anonymous. */
   readonly resourceMetadata: (headers: IncomingHttpHeaders) => ProtectedResourceMetadata | undefined
   readonly serverInfo: Implementation
+  /** Which pages of other hosts may call; undefined where none may. */
+  readonly crossOrigin: CrossOrigin | undefined
   /** Headers of a client's request that go on to backends, in lower case. */
   readonly passedHeaders: readonly string[]
 }
@@ -103,6 +106,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
             scopes: oidc.scopes,
           }),
     serverInfo,
+    crossOrigin: CrossOrigin.of(config),
     passedHeaders: (config.passthroughHeaders ?? []).map((name) => name.toLowerCase()),
   }
 }

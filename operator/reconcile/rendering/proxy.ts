@@ -1,3 +1,4 @@
+import type { CorsSpec } from '../../../crds/shared/gateway/cors.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
@@ -10,6 +11,7 @@ import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type Addressed, type Addresses, addressesOf, endpointOf } from './addresses.ts'
 import { type AuditSpec, auditOf } from './audit.ts'
+import { corsOf } from './cors.ts'
 import { proxyAuthServer } from './embedded-auth-server.ts'
 import { rateLimitsOf } from './rate-limits.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
@@ -23,6 +25,7 @@ export interface Assembly extends Addresses {
 /** Parts of a proxy's configuration that have the shape of a part of its object, whichever kind that is. */
 export const PROXY_PLACES = {
   '/audit': '/spec/audit',
+  '/cors': '/spec/cors',
   '/rateLimiting': '/spec/rateLimiting',
   '/endpointPrefix': '/spec/endpointPrefix',
   '/resourceUrl': '/spec/oidcConfigRef/resourceUrl',
@@ -44,6 +47,7 @@ interface ProxyObject extends Addressed {
       readonly externalAuthConfigRef?: { readonly name: string }
       readonly replicas?: number
       readonly allowedHosts?: readonly string[]
+      readonly cors?: CorsSpec
       readonly endpointPrefix?: string
       readonly trustProxyHeaders: boolean
       readonly sessionStorage?: SessionStorageSpec
@@ -83,6 +87,7 @@ export function assembleProxy(
     // A URL that is written down needs no headers.
     ...(object.spec.trustProxyHeaders && !oidcConfigRef?.resourceUrl ? { trustProxyHeaders: true } : {}),
     allowedHosts: [...addresses.hosts, ...allowedHosts],
+    ...corsOf(object.spec.cors),
     incomingAuth,
     ...authServer,
     ...authzSettings(object.spec, { at: '/spec', ...authServer }, resolver),

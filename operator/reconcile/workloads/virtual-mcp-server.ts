@@ -20,6 +20,7 @@ import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressesOf, endpointOf } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
+import { corsOf } from '../rendering/cors.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import type { Assembly } from '../rendering/proxy.ts'
@@ -100,6 +101,7 @@ function authServerOf(
 const PLACES = {
   '/authServer': AUTH_SERVER,
   '/audit': '/spec/config/audit',
+  '/cors': '/spec/config/cors',
   '/optimizer': '/spec/config/optimizer',
   '/name': '/spec/config/name',
   '/resourceUrl': '/spec/incomingAuth/oidcConfigRef/resourceUrl',
@@ -159,6 +161,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     role: 'gateway',
     resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
     allowedHosts: [...addresses.hosts, ...(spec.allowedHosts ?? [])],
+    ...corsOf(spec.config?.cors),
     incomingAuth,
     ...authServer,
     ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),

@@ -48,6 +48,7 @@ const proxied = `
   protocolEra: session
   audit: ${auditing('mcp_tool_call')}
   proxyPort: 9000
+  cors: {origins: ["https://app.example.com"]}
   groupRef: {name: tools}
   oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
   telemetryConfigRef: {name: otel, serviceName: s}
@@ -369,6 +370,7 @@ spec:
   config:
     name: n
     groupRef: tools
+    cors: {origins: ["https://app.example.com"]}
     rateLimiting: ${limiting}
     optimizer:
       maxToolsToReturn: 5

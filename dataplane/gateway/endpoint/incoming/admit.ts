@@ -23,9 +23,9 @@ export function admit(request: EndpointRequest, next: Next): void {
 
 /** The same few hosts come again and again: what was found good is remembered. */
 function checkKnownHost({ setup }: EndpointRequest, host: string | undefined, origin: string | undefined): void {
-  const { knownHosts, hostNames } = setup
+  const { knownHosts, hostNames, crossOrigin } = setup
   if (origin === undefined && host !== undefined && knownHosts.has(host)) return
-  checkHost(hostNames, host, origin)
+  checkHost(hostNames, host, origin !== undefined && crossOrigin?.allows(origin) ? undefined : origin)
   if (host !== undefined && host.length <= LONGEST_HOST && knownHosts.size < MOST_KNOWN_HOSTS) knownHosts.add(host)
 }
 

@@ -1,0 +1,65 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import { NOSNIFF } from '../../server/listen/nosniff-response.ts'
+
+/** Headers that clients of either era send, with those of tracing. */
+const REQUEST_HEADERS = [
+  ...['accept', 'authorization', 'content-type'],
+  ...['last-event-id', 'mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name'],
+  ...['x-request-id', 'traceparent', 'tracestate', 'baggage'],
+]
+/** Arguments of tools whose schemas ask for them as headers have names of their own (MCP 2026-07-28). */
+const PARAM_HEADER = /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/
+const EXPOSED = 'Mcp-Session-Id, WWW-Authenticate, X-Request-Id, Retry-After'
+const DAY_S = '86400'
+
+/** Which pages of other hosts may call the MCP endpoint, and how browsers are told (Fetch standard, CORS protocol). */
+export class CrossOrigin {
+  readonly #origins: ReadonlySet<string>
+  readonly #isForAll: boolean
+  readonly #headers: readonly string[]
+
+  constructor(origins: readonly string[], passedHeaders: readonly string[]) {
+    this.#origins = new Set(origins)
+    this.#isForAll = this.#origins.has('*')
+    this.#headers = [...new Set([...REQUEST_HEADERS, ...passedHeaders])]
+  }
+
+  /** The rules of a configuration; undefined where no page of another host may call. */
+  static of({ cors, passthroughHeaders = [] }: GatewayConfig): CrossOrigin | undefined {
+    const { origins = [] } = cors ?? {}
+    if (origins.length === 0) return undefined
+    return new CrossOrigin(
+      origins,
+      passthroughHeaders.map((name) => name.toLowerCase()),
+    )
+  }
+
+  /** Whether pages of this origin may call. */
+  allows(origin: string): boolean {
+    return this.#isForAll || this.#origins.has(origin)
+  }
+
+  /** Has whatever will answer the request tell the browser whether its page may read the answer. */
+  mark({ headers }: IncomingMessage, outgoing: ServerResponse): void {
+    if (!this.#isForAll) outgoing.setHeader('vary', 'Origin')
+    const { origin } = headers
+    if (origin === undefined || !this.allows(origin)) return
+    outgoing.setHeader('access-control-allow-origin', this.#isForAll ? '*' : origin)
+    outgoing.setHeader('access-control-expose-headers', EXPOSED)
+  }
+
+  /** Answers the request by which a browser asks before it sends that of a page; `mark` was called before. */
+  preflight({ headers }: IncomingMessage, outgoing: ServerResponse): void {
+    const { origin } = headers
+    const answer: string[] = ['allow', 'GET, POST, DELETE, OPTIONS']
+    if (origin !== undefined && this.allows(origin)) {
+      const asked = (headers['access-control-request-headers'] ?? '').toLowerCase().split(',')
+      const params = asked.map((name) => name.trim()).filter((name) => PARAM_HEADER.test(name))
+      answer.push('access-control-allow-methods', 'GET, POST, DELETE')
+      answer.push('access-control-allow-headers', [...this.#headers, ...params].join(', '))
+      answer.push('access-control-max-age', DAY_S)
+    }
+    outgoing.writeHead(204, [...answer, ...NOSNIFF]).end()
+  }
+}

@@ -1,0 +1,263 @@
+/** Clients in pages of other hosts: what browsers are told, and that nobody else is let in by it. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Browser } from 'puppeteer-core'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
+import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { startBrowser } from '../../../support/browser.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { GuardedGateway } from '../../../support/gateway/guarded.ts'
+import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+
+const PAGE = 'https://app.example'
+const other = { origin: 'https://evil.example' }
+const ours = { origin: PAGE }
+
+let server: McpTestServer
+let gateway: GatewayUnderTest
+let proxy: GatewayUnderTest
+let browser: Browser
+let config: TestConfig
+test.before(async () => {
+  server = await startMcpServer({ name: 'd' })
+  config = {
+    backends: [{ name: 'd', url: server.url }],
+    cors: { origins: [PAGE] },
+    passthroughHeaders: ['X-Tenant'],
+    allowedHosts: ['tools.example'],
+  }
+  gateway = await startGateway(config)
+  proxy = await startGateway({ ...config, role: 'proxy', cors: { origins: ['*'] } })
+  browser = await startBrowser()
+})
+test.after(async () => {
+  await browser.close()
+  await Promise.all([gateway.close(), proxy.close()])
+  await server.close()
+})
+
+const ALL = [
+  ...['accept', 'authorization', 'content-type', 'last-event-id', 'mcp-session-id', 'mcp-protocol-version'],
+  ...['mcp-method', 'mcp-name', 'mcp-param-region', 'traceparent', 'x-tenant'],
+]
+
+const ask = (url: string, headers: Record<string, string>) =>
+  fetch(url, {
+    method: 'OPTIONS',
+    headers: {
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': [...ALL, 'x-unknown'].join(','),
+      ...headers,
+    },
+  })
+
+const words = (headers: Headers, name: string): readonly string[] =>
+  (headers.get(name) ?? '').split(',').map((word) => word.trim().toLowerCase())
+
+const readable = ({ headers }: { readonly headers: Headers }) => headers.get('access-control-allow-origin')
+
+test('a browser may send what clients of both eras send, and the headers that are passed on', async () => {
+  for (const [one, origin] of [
+    [gateway, PAGE],
+    [proxy, '*'],
+  ] as const) {
+    const { status, headers } = await ask(one.url, ours)
+    assert.is(status, 204)
+    assert.is(headers.get('access-control-allow-origin'), origin)
+    assert.is(headers.get('access-control-allow-credentials'), null)
+    for (const method of ['post', 'get', 'delete'])
+      assert.ok(words(headers, 'access-control-allow-methods').includes(method))
+    const allowed = words(headers, 'access-control-allow-headers')
+    assert.equal(
+      ALL.filter((name) => !allowed.includes(name)),
+      [],
+    )
+    assert.not(allowed.includes('x-unknown'))
+    assert.is(headers.get('vary'), one === gateway ? 'Origin' : null)
+  }
+})
+
+test('pages of other origins get no leave, and are refused; a foreign Host is refused whatever the origin', async () => {
+  const { headers } = await ask(gateway.url, other)
+  assert.is(headers.get('access-control-allow-origin'), null)
+  assert.is(headers.get('access-control-allow-headers'), null)
+  const refused = await postModern(gateway.url, 'server/discover', {}, other)
+  assert.is(refused.status, 403)
+  assert.is(readable(refused), null)
+  assert.is(refused.headers.get('vary'), 'Origin')
+  for (const origin of ['null', 'http://app.example', 'https://app.example:8443', 'https://app.example.evil.example'])
+    assert.is((await postModern(gateway.url, 'server/discover', {}, { origin })).status, 403, origin)
+})
+
+test('answers of both eras can be read, with the id of the session', async () => {
+  for (const [one, origin, prefix] of [
+    [gateway, PAGE, 'd_'],
+    [proxy, '*', ''],
+  ] as const) {
+    const params = { name: `${prefix}echo`, arguments: { message: 'x' } }
+    const modern = await postModern(one.url, 'tools/call', params, ours)
+    const opened = await post(
+      one.url,
+      rpc('initialize', {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 'page', version: '1' },
+      }),
+      ours,
+    )
+    const session = await openSession(one.url, ours)
+    const called = await post(one.url, rpc('tools/call', params), session)
+    const noted = await post(one.url, '{"jsonrpc":"2.0","method":"notifications/initialized"}', session)
+    const stream = await fetch(one.url, { headers: { ...BASE_HEADERS, ...session } })
+    const ended = await fetch(one.url, { method: 'DELETE', headers: session })
+    await stream.body?.cancel()
+    for (const [name, answer] of Object.entries({ modern, opened, called, noted, stream, ended })) {
+      assert.ok(answer.status < 300, name)
+      assert.is(readable(answer), origin, name)
+      const exposed = words(answer.headers, 'access-control-expose-headers')
+      for (const header of ['mcp-session-id', 'www-authenticate']) assert.ok(exposed.includes(header), name)
+    }
+  }
+})
+
+test('errors can be read as well', async () => {
+  const unknown = await post(gateway.url, rpc('ping'), { ...ours, 'mcp-session-id': 'none' })
+  assert.is(unknown.status, 404)
+  const wrong = await fetch(gateway.url, { method: 'PUT', headers: ours })
+  assert.is(wrong.status, 405)
+  const large = await post(gateway.url, '"'.padEnd(9 * 1024 * 1024), ours)
+  assert.is(large.status, 413)
+  for (const answer of [unknown, wrong, large]) assert.is(readable(answer), PAGE)
+})
+
+test('a page learns where to log in, and that it may not: 401, 403, and the metadata', async () => {
+  const policies = ['permit(principal, action, resource) when { principal.claim_team == "blue" };']
+  const guarded = await GuardedGateway.start(
+    config.backends,
+    { policies },
+    { cors: { origins: [PAGE] }, rateLimiting: { shared: { maxTokens: 1, refillPeriod: '1h' } } },
+  )
+  try {
+    const unknown = await postModern(guarded.url, 'server/discover', {}, ours)
+    assert.is(unknown.status, 401)
+    assert.match(unknown.headers.get('www-authenticate') ?? '', /resource_metadata="/)
+    const call = { name: 'd_echo', arguments: { message: 'x' } }
+    const red = { ...ours, ...(await guarded.bearer({ sub: 'a', team: 'red' })) }
+    const denied = await postModern(guarded.url, 'tools/call', call, red)
+    assert.is(denied.status, 403)
+    const { status, headers } = await ask(guarded.url, ours)
+    assert.is(status, 204)
+    const metadata = await fetch(`${guarded.gateway.base}/.well-known/oauth-protected-resource/mcp`, { headers: ours })
+    const none = await fetch(`${guarded.gateway.base}/.well-known/oauth-authorization-server`, { headers: ours })
+    assert.equal([metadata.status, none.status], [200, 404])
+    assert.equal([unknown, denied, { headers }, metadata, none].map(readable), [PAGE, PAGE, PAGE, '*', '*'])
+  } finally {
+    await guarded.close()
+  }
+})
+
+test('a limit that is reached can be read', async () => {
+  const limited = await startGateway({
+    ...config,
+    role: 'proxy',
+    rateLimiting: { shared: { maxTokens: 1, refillPeriod: '1h' } },
+  })
+  try {
+    const calls = [0, 1].map(() =>
+      postModern(limited.url, 'tools/call', { name: 'echo', arguments: { message: '' } }, ours),
+    )
+    const late = (await Promise.all(calls)).find(({ status }) => status === 429)
+    assert.ok(late)
+    assert.is(readable(late), PAGE)
+    assert.ok(words(late.headers, 'access-control-expose-headers').includes('retry-after'))
+  } finally {
+    await limited.close()
+  }
+})
+
+test('without cors no page is told anything, and OPTIONS is no method', async () => {
+  const plain = await startGateway({ ...config, cors: {} })
+  try {
+    assert.is((await ask(plain.url, { origin: 'http://localhost' })).status, 405)
+    const { headers, status } = await postModern(plain.url, 'server/discover', {}, { origin: 'http://localhost' })
+    assert.is(status, 200)
+    assert.is(headers.get('access-control-allow-origin'), null)
+    assert.is(headers.get('vary'), null)
+    assert.is((await postModern(plain.url, 'server/discover', {}, ours)).status, 403)
+    await plain.configure(config)
+    await eventually('the page may call', async () => (await ask(plain.url, ours)).status === 204)
+  } finally {
+    await plain.close()
+  }
+})
+
+test('a page in Chromium opens a session and calls a tool; a page of another origin can’t', async () => {
+  const pages = createServer((_, res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<p>')).listen(0)
+  const { port } = pages.address() as AddressInfo
+  const open = await startGateway({ ...config, cors: { origins: [`http://127.0.0.1:${port}`] } })
+  const talk = async (host: string): Promise<string> => {
+    const page = await browser.newPage()
+    try {
+      await page.goto(`http://${host}:${port}`)
+      return await page.evaluate(
+        async (url, base, initialize, call) => {
+          const send = (body: string, more: Record<string, string>) =>
+            fetch(url, { method: 'POST', body, headers: { ...base, ...more } })
+          try {
+            const opened = await send(initialize, { authorization: 'Bearer x', 'mcp-protocol-version': '2025-11-25' })
+            const session = opened.headers.get('mcp-session-id') ?? 'hidden'
+            return await (await send(call, { 'mcp-session-id': session })).text()
+          } catch (error) {
+            return String(error)
+          }
+        },
+        open.url,
+        BASE_HEADERS,
+        rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'p', version: '1' } }),
+        rpc('tools/call', { name: 'd_echo', arguments: { message: 'from a page' } }),
+      )
+    } finally {
+      await page.close()
+    }
+  }
+  try {
+    assert.match(await talk('127.0.0.1'), 'from a page')
+    assert.match(await talk('localhost'), 'Failed to fetch')
+  } finally {
+    await open.close()
+    pages.close()
+  }
+})
+
+test('what no browser sends as an origin is a finding', () => {
+  const asked: GatewayConfig = {
+    name: 'x',
+    namespace: 'x',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    backends: [],
+    cors: {
+      origins: [
+        ...['*', 'https://a.example', 'http://localhost:6274', 'chrome-extension://abcdefgh', 'vscode-webview://x1'],
+        ...[
+          'https://a.example/',
+          'https://A.example',
+          'https://a.example:443',
+          'a.example',
+          'null',
+          'https://*.a.example',
+        ],
+      ],
+    },
+  }
+  assert.equal(
+    checkGateway(asked).map(({ pointer }) => pointer),
+    [5, 6, 7, 8, 9, 10].map((index) => `/cors/origins/${index}`),
+  )
+})
+
+test.run()
