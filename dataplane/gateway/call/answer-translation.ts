@@ -140,7 +140,8 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
 
 /** Changes the parts of a large answer; undefined where they go through as they are. */
 export function stripperFor({ context }: Call, { backendSession, tasks }: UpstreamRequest): ResultStripper | undefined {
-  if (context.era === 'legacy' && backendSession === undefined) return new ResultStripper(MODERN_NAMES)
+  if (context.era === 'legacy' && backendSession === undefined)
+    return new ResultStripper(MODERN_NAMES, undefined, 'structuredContent')
   if (tasks === undefined || context.message.method !== 'tasks/result') return undefined
   const idFor = tasks.idInResultOf(context.message)
   return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })

@@ -1,7 +1,7 @@
 import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
-import { type AnswerHead, detailOf, publicTextOf, redirectIn } from '../backends/connection/answer-head.ts'
+import { type AnswerHead, detailOf, publicTextOf, redirectIn, SAME_METHOD } from '../backends/connection/answer-head.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/resumption.ts'
@@ -211,7 +211,7 @@ export class UpstreamRequest {
     const path = sent && redirectIn(head, sent.method, backend.url)
     if (path === undefined || reader === undefined) return undefined
     return () => {
-      backend.moved(path)
+      if (SAME_METHOD.has(head.status)) backend.moved(path)
       backend.dispatcher.dispatch({ ...(sent as HttpRequest), path }, reader)
     }
   }
@@ -335,7 +335,8 @@ export class UpstreamRequest {
     try {
       if (backendSession.opened !== this.#opened)
         throw new BackendFailure('backend_failed', 'lost the session of the call')
-      this.#dispatch({ path: call.backend.path, method: 'GET', headers: backendSession.streamHeaders(eventId) }, reader)
+      this.#sent = { path: call.backend.path, method: 'GET', headers: backendSession.streamHeaders(eventId) }
+      this.#dispatch(this.#sent, reader)
     } catch (error) {
       call.failed(connectionFailure(error))
     }

@@ -1,5 +1,6 @@
 import { JsonSkipper } from '../../server/json-lexer.ts'
 
+const SPACE = 0x20
 const QUOTE = 0x22
 const COMMA = 0x2c
 const COLON = 0x3a
@@ -44,14 +45,19 @@ export class ResultStripper {
   #type = ''
   #from = 0
   readonly #edit: MemberEdit | undefined
+  readonly #objectMember: string | undefined
+  /** The value of `objectMember` is next. */
+  #isProbing = false
   /** What has come of the value that is to be changed, with the colon; undefined elsewhere. */
   #edited: Buffer[] | undefined
   #editedSize = 0
   #editedFrom = 0
 
-  constructor(dropped: ReadonlySet<string>, edit?: MemberEdit) {
+  /** `objectMember` is the name of a member that is left out unless it is an object. */
+  constructor(dropped: ReadonlySet<string>, edit?: MemberEdit, objectMember?: string) {
     this.#dropped = dropped
     this.#edit = edit
+    this.#objectMember = objectMember
   }
 
   /** Takes the next bytes and appends what is left of them to `out`. */
@@ -69,6 +75,7 @@ export class ResultStripper {
 
   #structure(chunk: Buffer, at: number, out: Buffer[]): void {
     const code = chunk[at] as number
+    if (this.#isProbing && code !== COLON && code > SPACE) this.#probe(code, at, out)
     if (code === QUOTE) this.#openString(chunk, at, out)
     else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       this.#depth++
@@ -130,6 +137,9 @@ export class ResultStripper {
       this.#edited = []
       this.#editedSize = 0
       this.#editedFrom = behind
+    } else if (this.#inResult && this.#name === this.#objectMember) {
+      this.#inName = false
+      this.#isProbing = true
     } else if (!this.#inResult || this.#dropped.has(this.#name)) this.#inName = false
     else this.#keepMember(behind, '"', out)
   }
@@ -141,6 +151,15 @@ export class ResultStripper {
     out.push(Buffer.from(`${this.#isFirst ? '' : ','}"${this.#name}${nameEnd}`, 'latin1'))
     this.#isFirst = false
     this.#goOn(behind)
+  }
+
+  /** The member whose name has come stays where its value, which begins here, is an object. */
+  #probe(code: number, at: number, out: Buffer[]): void {
+    this.#isProbing = false
+    if (code !== OPEN_OBJECT) return
+    out.push(Buffer.from(`${this.#isFirst ? '' : ','}"${this.#name}":`, 'latin1'))
+    this.#isFirst = false
+    this.#goOn(at)
   }
 
   /** Notes the value of `resultType` as it passes. */

@@ -2,7 +2,9 @@ import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
+import { isSuccess } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { openStream } from '../connection/following-stream.ts'
 import { IDENTITY, isOfType } from '../connection/media-type.ts'
 import { requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
@@ -37,7 +39,8 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
       url,
       share,
     })
-    dispatcher.stream(
+    openStream(
+      { dispatcher, url },
       { path: url.pathname + url.search, method: 'GET', headers: ['accept', 'text/event-stream', ...IDENTITY, ...own] },
       stream,
     )
@@ -46,13 +49,15 @@ export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenC
 }
 
 class SseChannel implements Channel {
-  readonly #path: string
+  #path: string
+  readonly #origin: URL
   readonly #headers: readonly string[]
   readonly #dispatcher: Transport
   readonly #stream: Stream
 
   constructor(endpoint: URL, headers: readonly string[], dispatcher: Transport, stream: Stream) {
     this.#path = endpoint.pathname + endpoint.search
+    this.#origin = endpoint
     this.#headers = headers
     this.#dispatcher = dispatcher
     this.#stream = stream
@@ -63,13 +68,17 @@ class SseChannel implements Channel {
     const { status } = await requestBackend({
       dispatcher: this.#dispatcher,
       path: this.#path,
+      url: this.#origin,
+      onRedirect: (path) => {
+        this.#path = path
+      },
       method: 'POST',
       headers: ['content-type', 'application/json', ...IDENTITY, ...own],
       body: text,
       timeoutMs: PATIENCE_MS,
       isAnswerless: true,
     })
-    if (status >= 200 && status < 300) return
+    if (isSuccess(status)) return
     // The server no longer knows this stream. The message fails first, as in a lost session, then the channel closes.
     if (status === 404) setImmediate(() => this.close())
     throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status })
@@ -136,7 +145,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
-    if (status !== 200) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
+    if (!isSuccess(status)) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
     else if (!isOfType(headers['content-type'], 'text/event-stream'))
       this.#end(new BackendFailure('backend_failed', 'gave no stream of events'))
     else this.#decode(headers['content-encoding'])

@@ -41,7 +41,7 @@ export function publicTextOf(head: AnswerHead): string | undefined {
 
 const SEE_OTHER: ReadonlySet<number> = new Set([301, 302, 307, 308])
 /** Statuses that keep the method. */
-const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
+export const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
 
 /**
  * The path that an answer redirects to, where that is followed: within the origin, and for anything but GET where the

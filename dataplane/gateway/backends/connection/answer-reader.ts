@@ -125,7 +125,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #refuse(head: AnswerHead): void {
     this.#form = 'refusal'
     this.#head = head
-    if (head.status < 300 || head.status > 399 || this.#isRedirected || this.#goingOn) return
+    if (head.status < 300 || head.status > 399 || this.#isRedirected) return
     this.#follow = this.#owner.redirected?.(head)
     this.#isRedirected = this.#follow !== undefined
   }

@@ -1,5 +1,13 @@
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
-import { type AnswerHead, detailOf, type HeadersRead, isSuccess, publicTextOf, redirectIn } from './answer-head.ts'
+import {
+  type AnswerHead,
+  detailOf,
+  type HeadersRead,
+  isSuccess,
+  publicTextOf,
+  redirectIn,
+  SAME_METHOD,
+} from './answer-head.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import { pauseBeforeRest, streamHeaders } from './resumption.ts'
@@ -52,6 +60,12 @@ export function requestBackend(request: BackendRequest): Promise<BackendAnswer> 
   return promise
 }
 
+interface SentOptions {
+  readonly method: 'POST' | 'DELETE' | 'GET'
+  readonly headers: string[]
+  readonly body?: string | null
+}
+
 class OwnRequest implements AnswerOwner {
   readonly #request: BackendRequest
   readonly #resolve: (answer: BackendAnswer) => void
@@ -59,6 +73,8 @@ class OwnRequest implements AnswerOwner {
   readonly #reader: AnswerReader
   readonly #timer: NodeJS.Timeout
   #resuming: NodeJS.Timeout | undefined
+  /** As it was sent last. */
+  #sent: SentOptions | undefined
   /** Parts of a large answer. */
   #parts: Buffer[] = []
   #size = 0
@@ -85,14 +101,12 @@ class OwnRequest implements AnswerOwner {
     this.#dispatch({ method, headers, body })
   }
 
-  #dispatch(options: { readonly method: 'POST' | 'DELETE' | 'GET'; headers: string[]; body?: string | null }): void {
+  #dispatch(options: SentOptions): void {
     this.#send(this.#request.path, options)
   }
 
-  #send(
-    path: string,
-    options: { readonly method: 'POST' | 'DELETE' | 'GET'; headers: string[]; body?: string | null },
-  ): void {
+  #send(path: string, options: SentOptions): void {
+    this.#sent = options
     try {
       this.#request.dispatcher.dispatch({ path, ...options }, this.#reader)
     } catch (error) {
@@ -135,12 +149,14 @@ class OwnRequest implements AnswerOwner {
   }
 
   redirected(head: AnswerHead): (() => void) | undefined {
-    const { url, method, headers, body = null, onRedirect } = this.#request
-    const path = url && redirectIn(head, method, url)
+    const { url, onRedirect } = this.#request
+    const sent = this.#sent
+    if (url === undefined || sent === undefined) return undefined
+    const path = redirectIn(head, sent.method, url)
     if (path === undefined) return undefined
     return () => {
-      onRedirect?.(path)
-      this.#send(path, { method, headers, body })
+      if (SAME_METHOD.has(head.status)) onRedirect?.(path)
+      this.#send(path, sent)
     }
   }
 

@@ -4,6 +4,7 @@ import { parseBytes } from '../../mcp/parse.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { isPassing } from '../connection/failure.ts'
+import { openStream } from '../connection/following-stream.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { isListChanged } from '../lists/list-kind.ts'
 import { ownMeta } from '../session/era.ts'
@@ -35,7 +36,7 @@ export class ChangeStream {
 
   #subscribe(declared: readonly string[]): void {
     if (declared.length === 0 || this.#subscription !== undefined || this.#isRefused) return
-    const { dispatcher, path, client, log, share } = this.#backend
+    const { path, client, log, share } = this.#backend
     const headers = this.#backend.modernHeaders('subscriptions/listen')
     const notifications = Object.fromEntries(declared.map((capability) => [`${capability}ListChanged`, true]))
     const params = { notifications, _meta: ownMeta(client) }
@@ -50,7 +51,7 @@ export class ChangeStream {
         this.#isRefused = refused !== undefined && !isPassing(refused)
       },
     })
-    dispatcher.stream({ path, method: 'POST', headers, body }, this.#subscription)
+    openStream(this.#backend, { path, method: 'POST', headers, body }, this.#subscription)
   }
 
   stop(): void {

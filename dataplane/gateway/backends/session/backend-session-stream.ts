@@ -1,5 +1,6 @@
 import { backoffDelay, whole } from '../../../retry/backoff.ts'
 import { isPassing } from '../connection/failure.ts'
+import { openStream } from '../connection/following-stream.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { pauseBeforeRest } from '../connection/resumption.ts'
 import type { Opened } from './opened.ts'
@@ -128,7 +129,7 @@ export class BackendSessionStream {
     }
     try {
       const headers = this.#session.streamHeaders(this.#after)
-      backend.dispatcher.stream({ path: backend.path, method: 'GET', headers }, stream)
+      openStream(backend, { path: backend.path, method: 'GET', headers }, stream)
     } catch {
       failed()
     }

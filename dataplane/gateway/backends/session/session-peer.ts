@@ -28,7 +28,10 @@ interface PeerCredential {
 
 /** What streams to a backend need of it. */
 export interface StreamPeer {
+  readonly url: URL
   readonly path: string
+  /** It has redirected to this path, where it is asked from now on. */
+  moved(path: string): void
   readonly dispatcher: Transport
   readonly log: Logger
   /** What it may make the gateway keep. */
@@ -42,7 +45,6 @@ export interface StreamPeer {
 /** What a session with a backend needs of it. */
 export interface SessionPeer extends StreamPeer {
   readonly name: string
-  readonly url: URL
   readonly client: Implementation
   readonly headers: BackendHeaders
   /** Whether it speaks the modern era, so that opening a session is a try. */
@@ -57,6 +59,8 @@ export interface SessionPeer extends StreamPeer {
   post(request: OwnPost): Promise<BackendAnswer>
   /** It has notified that its lists have changed. */
   refreshLists(): void
+  /** Whether what it shows may be another thing for each session. */
+  readonly mayShowBySession?: boolean
   /** Whether each session holds a stream of its own, which goes on after the server has forgotten the session. */
   readonly hasStreamSessions?: boolean
   /** Ends a session at the backend; whether that succeeds is of no consequence. */

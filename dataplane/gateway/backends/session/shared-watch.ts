@@ -2,6 +2,7 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { parseBytes } from '../../mcp/parse.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { isPassing } from '../connection/failure.ts'
+import { openStream } from '../connection/following-stream.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { ownMeta } from './era.ts'
 import { type ResourceWatch, updatedUri } from './resource-updates.ts'
@@ -175,12 +176,12 @@ export class SharedWatch {
   #request(subscription: Subscription): void {
     // It may have been stopped while its credential was obtained.
     if (subscription !== this.#next) return
-    const { dispatcher, path, client } = this.#backend
+    const { path, client } = this.#backend
     const notifications = { resourceSubscriptions: [...subscription.uris] }
     const body = requestText(ID, 'subscriptions/listen', { notifications, _meta: ownMeta(client) })
     try {
       const headers = this.#backend.modernHeaders('subscriptions/listen')
-      dispatcher.stream({ path, method: 'POST', headers, body }, subscription.stream)
+      openStream(this.#backend, { path, method: 'POST', headers, body }, subscription.stream)
     } catch {
       this.#ended(subscription, 0)
     }

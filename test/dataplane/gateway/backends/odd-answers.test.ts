@@ -4,9 +4,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
+import { startSseServer } from '../../../support/servers/sse-server.ts'
 
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
@@ -85,6 +87,131 @@ for (const status of [307, 308])
     assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
     assert.is(server.calls('tools/call').length, 1)
   })
+
+for (const status of [301, 302, 307, 308])
+  test(`a GET stream that redirects within the origin (${status}) is followed, and calls stay where they are`, async () => {
+    const streamed: string[] = []
+    const { gateway, server } = await behind('legacy', (request, res) => {
+      if (request.method !== 'GET') return false
+      if (request.path === '/mcp') res.writeHead(status, { location: '/events?of=mcp' }).end('moved')
+      else {
+        streamed.push(request.path)
+        res.writeHead(200, { 'content-type': 'text/event-stream' })
+        const progress = (progressToken: unknown) =>
+          `data: ${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress: 1 } })}\n\n`
+        res.write(progress('given by nobody') + progress(1))
+        res.write(
+          'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"heard"}}\n\n',
+        )
+      }
+      return true
+    })
+    const session = await openSession(gateway.url)
+    const call = () => post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)
+    await call()
+    const stream = await EventReader.listen(gateway.url, session)
+    cleanups.push(() => stream.leave())
+    await eventually('what comes on the stream', () => stream.events.some(({ message }) => message !== undefined))
+    assert.equal(
+      stream.events.flatMap(({ message }) => (message?.method === undefined ? [] : [message.method])),
+      ['notifications/message'],
+      'progress is told to who has asked for it',
+    )
+    assert.equal([...new Set(streamed)], ['/events?of=mcp'])
+    assert.ok((await call()).json.result)
+    // 307 and 308 are said of the resource, whatever the method.
+    assert.is(server.calls('tools/call').at(-1)?.path, status > 302 ? '/events?of=mcp' : '/mcp')
+  })
+
+test('a GET stream that redirects to another origin, or for ever, is not followed', async () => {
+  for (const location of ['http://elsewhere.example/events', '/mcp']) {
+    const { gateway, server } = await behind('legacy', (request, res) => {
+      if (request.method !== 'GET') return false
+      res.writeHead(302, { location }).end()
+      return true
+    })
+    const session = await openSession(gateway.url)
+    await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)
+    const stream = await EventReader.listen(gateway.url, session)
+    cleanups.push(() => stream.leave())
+    await eventually('the stream is asked for', () => server.seen.some(({ method }) => method === 'GET'))
+    assert.ok((await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }), session)).json.result)
+    assert.ok(server.seen.filter(({ method }) => method === 'GET').length <= 2)
+  }
+})
+
+test('HTTP+SSE: redirects of the stream and of messages are followed within the origin', async () => {
+  const server = await startSseServer()
+  const front = await startRawServer({
+    era: 'legacy',
+    call: () => undefined,
+    before: async (request, res) => {
+      const [path = '', query = ''] = request.path.split('?')
+      if (!path.endsWith('/')) {
+        res.writeHead(308, { location: `${path}/${query && `?${query}`}` }).end()
+        return true
+      }
+      const target = new URL(request.path.replace(/\/(\?|$)/, '$1'), server.url)
+      const { host: _, 'content-length': __, connection: ___, ...headers } = request.headers
+      const answered = await fetch(target, {
+        method: request.method,
+        headers: headers as Record<string, string>,
+        ...(request.body === '' ? {} : { body: request.body }),
+      })
+      res.writeHead(answered.status, { 'content-type': answered.headers.get('content-type') ?? 'text/plain' })
+      res.flushHeaders()
+      try {
+        for await (const chunk of answered.body ?? []) res.write(chunk)
+        res.end()
+      } catch {
+        // The server ends its streams when it is closed.
+      }
+      return true
+    },
+  })
+  const url = new URL(new URL(server.url).pathname, front.url).href
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url, transport: 'sse' }] })
+  cleanups.push(
+    () => server.close(),
+    () => front.close(),
+    () => gateway.close(),
+  )
+  const { client } = await connectV1(gateway.url)
+  cleanups.push(() => client.close())
+  assert.is(textOf(await client.callTool({ name: 'echo', arguments: { message: 'moved' } })), 'moved')
+})
+
+test('large structuredContent that is no object goes to session clients as text alone', async () => {
+  const large = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => index))
+  let structured = large
+  const server = await startRawServer({
+    era: 'modern',
+    call: (request) =>
+      answer(
+        request,
+        `{"resultType":"complete","content":[{"type":"text","text":${JSON.stringify(large)}}],"structuredContent":${structured}}`,
+      ),
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: server.url }] })
+  cleanups.push(
+    () => server.close(),
+    () => gateway.close(),
+  )
+  const { client: one } = await connectV1(gateway.url)
+  const { client: two } = await connect(gateway.url, 'legacy')
+  cleanups.push(
+    () => one.close(),
+    () => two.close(),
+  )
+  for (const client of [one, two]) {
+    const result = await client.callTool({ name: 't', arguments: {} })
+    assert.is(textOf(result), large)
+    assert.not('structuredContent' in result)
+  }
+  structured = `{"rows":${large}}`
+  const { structuredContent } = await one.callTool({ name: 't', arguments: {} })
+  assert.is(JSON.stringify(structuredContent), structured)
+})
 
 const refused: Readonly<Record<string, readonly [edit: Edit, told: RegExp]>> = {
   'no Content-Type': [(status, _headers, body) => [status, {}, body], /no Content-Type/],

@@ -40,6 +40,30 @@ for (const [text, left, type] of cases)
     for (const size of SIZES) assert.equal(strip(text, size), { text: left, type }, `in chunks of ${size}`)
   })
 
+for (const [text, left] of [
+  ['{"result":{"content":[],"structuredContent":[1,{"a":[]}],"b":1}}', '{"result":{"content":[],"b":1}}'],
+  ['{"result":{"structuredContent" : "a}]\\"","b":1}}', '{"result":{"b":1}}'],
+  ['{"result":{"structuredContent":null}}', '{"result":{}}'],
+  [
+    '{"result":{"ttlMs":1,"structuredContent":\n {"structuredContent":[1]},"b":1}}',
+    '{"result":{"structuredContent":{"structuredContent":[1]},"b":1}}',
+  ],
+  [
+    '{"result":{"a":{"structuredContent":[1]},"structuredContent":{}}}',
+    '{"result":{"a":{"structuredContent":[1]},"structuredContent":{}}}',
+  ],
+  ['{"structuredContent":[1],"result":{}}', '{"structuredContent":[1],"result":{}}'],
+] as const)
+  test(`a member that is no object is left out: ${text.slice(0, 60)}`, () => {
+    for (const size of SIZES) {
+      const stripper = new ResultStripper(NAMES, undefined, 'structuredContent')
+      const out: Buffer[] = []
+      const bytes = Buffer.from(text)
+      for (let from = 0; from < bytes.length; from += size) stripper.push(bytes.subarray(from, from + size), out)
+      assert.is(Buffer.concat(out).toString(), left, `in chunks of ${size}`)
+    }
+  })
+
 /** A generator that gives the same numbers each time. */
 function numbers(seed: number): (below: number) => number {
   let state = seed

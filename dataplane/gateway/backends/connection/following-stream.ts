@@ -1,0 +1,75 @@
+import type { Dispatcher } from 'undici'
+import { type HeadersRead, redirectIn, SAME_METHOD } from './answer-head.ts'
+import type { Transport } from './transport.ts'
+
+interface FollowedPeer {
+  readonly dispatcher: Pick<Transport, 'stream'>
+  readonly url: URL
+  /** It has redirected requests of every method to this path. */
+  moved?(path: string): void
+}
+
+/** Opens a stream, where the backend redirects within its origin at the path that it names, once; all else goes to `handler`. */
+export function openStream(
+  peer: FollowedPeer,
+  options: Dispatcher.DispatchOptions,
+  handler: Dispatcher.DispatchHandler,
+): void {
+  peer.dispatcher.stream(options, new FollowingStream(peer, options, handler))
+}
+
+class FollowingStream implements Dispatcher.DispatchHandler {
+  readonly #peer: FollowedPeer
+  readonly #options: Dispatcher.DispatchOptions
+  readonly #handler: Dispatcher.DispatchHandler
+  /** Where it redirects to. */
+  #path: string | undefined
+
+  constructor(peer: FollowedPeer, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) {
+    this.#peer = peer
+    this.#options = options
+    this.#handler = handler
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.#handler.onRequestStart?.(controller, context)
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: HeadersRead & Record<string, string | string[] | undefined>,
+    text?: string,
+  ): void {
+    const { url } = this.#peer
+    this.#path = redirectIn({ status, headers }, this.#options.method, url)
+    if (this.#path === undefined) {
+      this.#handler.onResponseStart?.(controller, status, headers, text)
+      return
+    }
+    if (SAME_METHOD.has(status)) this.#peer.moved?.(this.#path)
+    controller.abort(new Error('redirected'))
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#path === undefined) this.#handler.onResponseData?.(controller, chunk)
+  }
+
+  onResponseEnd(
+    controller: Dispatcher.DispatchController,
+    trailers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (this.#path === undefined) this.#handler.onResponseEnd?.(controller, trailers)
+    else this.#follow(this.#path)
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#path === undefined) this.#handler.onResponseError?.(controller, error)
+    else this.#follow(this.#path)
+  }
+
+  /** A handler that was stopped meanwhile ends this request as soon as it starts. */
+  #follow(path: string): void {
+    this.#peer.dispatcher.stream({ ...this.#options, path }, this.#handler)
+  }
+}
