@@ -70,11 +70,11 @@ const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): Re
       .map(({ name, text, route }) => [route, toolOf(name, route.backend, hintsIn(text))]),
   )
 
-/** The tool of a name, or of its route where there is one. */
+/** The tool of a name, or of its route where there is one; one that the catalog does not have is judged by its name and backend. */
 export function toolSubject(catalog: Catalog, name: string, route: Route | undefined): Subject {
   const { byRoute, composites, hidden } = toolsOf(catalog)
   const known = route === undefined ? composites.get(name)?.subject : (byRoute.get(route)?.subject ?? hidden.get(route))
-  return known ?? toolOf(name, undefined, NO_HINTS)
+  return known ?? toolOf(name, route?.backend, NO_HINTS)
 }
 
 /** Every tool that is listed. */

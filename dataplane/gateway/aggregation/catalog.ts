@@ -47,13 +47,15 @@ interface Shown {
 
 type Shaping = Pick<GatewayConfig, 'role' | 'aggregation' | 'compositeTools'>
 type Strategy = 'prefix' | 'priority' | 'manual'
-type Part = readonly [backend: Backend, shape: Shape]
+/** What a backend has shown, to everybody or in one session. */
+export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'>
+type Part = readonly [backend: ShownTools, shape: Shape]
 
 /**
  * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
  * under `priority` in that one first; tools are sorted by theirs; a proxy keeps its backend's order.
  */
-export function buildCatalog(config: Shaping, backends: readonly Backend[], holderOf: HolderOf = nobody): Catalog {
+export function buildCatalog(config: Shaping, backends: readonly ShownTools[], holderOf: HolderOf = nobody): Catalog {
   const withheldPages: string[] = []
   const clashes = new Clashes(config.aggregation?.conflictResolution ?? 'prefix')
   const own = inOrder(config, backends).flatMap(([backend, shape]) => [
@@ -99,7 +101,7 @@ type HolderOf = (uri: string) => string | undefined
 const nobody: HolderOf = () => undefined
 
 /** Every tool of every backend, as steps of composite tools call it. */
-function stepToolsOf(config: Shaping, backends: readonly Backend[], shown: readonly Shown[]): Map<string, StepTool> {
+function stepToolsOf(config: Shaping, backends: readonly ShownTools[], shown: readonly Shown[]): Map<string, StepTool> {
   const tools = new Map<string, StepTool>()
   const shownAs = new Map(shown.map((tool) => [ownNameOf(tool), tool]))
   for (const [backend, shape] of inOrder(config, backends))
@@ -144,15 +146,16 @@ function ownNamesOf(tools: readonly Shown[]): ReadonlyMap<string, Route> {
   return routes
 }
 
-function inOrder({ role, aggregation }: Shaping, backends: readonly Backend[]): Part[] {
+function inOrder({ role, aggregation }: Shaping, backends: readonly ShownTools[]): Part[] {
   const order =
     aggregation?.conflictResolution === 'priority' ? aggregation.conflictResolutionConfig?.priorityOrder : []
-  const rank = ({ name }: Backend) => (order?.indexOf(name) ?? -1) + 1 || Number.POSITIVE_INFINITY
-  const byRank = (a: Backend, b: Backend) => (rank(a) === rank(b) ? (a.name < b.name ? -1 : 1) : rank(a) - rank(b))
+  const rank = ({ name }: ShownTools) => (order?.indexOf(name) ?? -1) + 1 || Number.POSITIVE_INFINITY
+  const byRank = (a: ShownTools, b: ShownTools) =>
+    rank(a) === rank(b) ? (a.name < b.name ? -1 : 1) : rank(a) - rank(b)
   return [...backends].sort(byRank).map((backend) => [backend, shapeOf({ role, aggregation }, backend.name)])
 }
 
-function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<Shown> {
+function* shownTools(backend: ShownTools, shape: Shape, exact: boolean): Generator<Shown> {
   if (shape.hidden) return
   const seen = new Set<string>()
   for (const tool of backend.tools ?? []) {
@@ -165,7 +168,7 @@ function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<
   }
 }
 
-function shownTool(backend: Backend, tool: BackendTool, shape: Shape, shownName: string): Shown {
+function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownName: string): Shown {
   const { name, paramHeaders, app, isRepeatable } = tool
   const override = overrideOf(shape, name)
   const text = backend.runsTasks ? tool.text : withoutTaskSupport(tool.text)

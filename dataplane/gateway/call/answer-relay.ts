@@ -3,7 +3,7 @@ import { Lease } from '../../server/budget.ts'
 import type { AnswerHead } from '../backends/connection/answer-head.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
-import { isListChanged } from '../backends/lists/list-kind.ts'
+import { isListChanged, TOOLS_CHANGED } from '../backends/lists/list-kind.ts'
 import { updatedUri } from '../backends/session/resource-updates.ts'
 import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../mcp/json.ts'
@@ -191,8 +191,10 @@ export class AnswerRelay implements AnswerOwner {
     if (!isObject(notification)) return true
     const { method, params } = notification
     const { context, backend } = this.#call
-    if (isListChanged(method)) backend.refreshLists()
-    else if (method === 'notifications/cancelled') this.#serverRequests?.cancel(params)
+    if (isListChanged(method)) {
+      backend.refreshLists()
+      if (method === TOOLS_CHANGED && this.#showsBySession) context.reply.message(bytes)
+    } else if (method === 'notifications/cancelled') this.#serverRequests?.cancel(params)
     else if (isRelayed(notification, this.#first, context.era) && this.#mayHear(notification)) {
       const { tasks } = this.#upstream
       const shown = tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
@@ -202,6 +204,12 @@ export class AnswerRelay implements AnswerOwner {
       }
     }
     return true
+  }
+
+  /** Whether the client is shown what its own session with the backend has. */
+  get #showsBySession(): boolean {
+    const { session, context, backend } = this.#call
+    return session !== undefined && context.host.setup.config.role === 'proxy' && backend.mayShowBySession
   }
 
   /** Whether the client may know of what a notification is about. */

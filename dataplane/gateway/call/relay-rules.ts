@@ -37,7 +37,7 @@ export function isRelayed(notification: Record<string, unknown>, call: Message, 
 }
 
 /** Whether progress is told under the token of this call, which may come back as a text. */
-function isAboutCall(params: unknown, { meta }: Message): boolean {
+export function isAboutCall(params: unknown, { meta }: Message): boolean {
   const [asked, told] = [meta?.['progressToken'], isObject(params) ? params['progressToken'] : undefined]
   return isId(asked) && isId(told) && String(asked) === String(told)
 }

@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Share } from '../../server/budget.ts'
+import type { Message } from '../mcp/message.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { TokenHolder } from './token-holder.ts'
 
@@ -12,6 +13,8 @@ export interface InFlightCall extends TokenHolder {
   readonly backend?: object
   /** The client's id of the request, as JSON text. */
   readonly id: string
+  /** The client's request, where it is here. */
+  readonly message?: Message
   /** `performance.now()` by which the answer must be there. */
   readonly deadline: number
   /** `performance.now()` of the next heartbeat to the client. */

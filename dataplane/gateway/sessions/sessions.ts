@@ -145,6 +145,11 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.serverMessages.opened(session, backendSession)
   }
 
+  /** Whether other replicas may serve the same sessions. */
+  get areShared(): boolean {
+    return this.#storage.bus !== undefined
+  }
+
   known(id: string): Session | undefined {
     return this.#live.get(id)
   }

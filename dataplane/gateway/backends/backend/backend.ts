@@ -165,6 +165,13 @@ export class Backend implements SessionPeer {
     return operation
   }
 
+  /** Whether what it shows may be another thing for each session: not where all share one conversation, or have no sessions. */
+  get mayShowBySession(): boolean {
+    if (this.#hasOneEra) return false
+    const { opened } = this.ownSession
+    return this.hasStreamSessions || opened === undefined || opened.sessionId !== undefined
+  }
+
   /** Revision that the gateway itself speaks with this backend, where it is known. */
   get revision(): string | null {
     if (this.era === undefined) return null

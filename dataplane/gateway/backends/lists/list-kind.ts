@@ -26,8 +26,9 @@ export const listForms: Readonly<Record<ListKind, ListForm>> = {
   },
 }
 
+export const TOOLS_CHANGED = 'notifications/tools/list_changed'
 const LIST_CHANGED: ReadonlySet<unknown> = new Set([
-  'notifications/tools/list_changed',
+  TOOLS_CHANGED,
   'notifications/prompts/list_changed',
   'notifications/resources/list_changed',
 ])

@@ -8,6 +8,7 @@ import { isKnownBy, mayMeanLoss } from '../connection/session-check.ts'
 import type { EntryNote } from '../lists/list-page.ts'
 import type { ListRoom } from '../lists/list-room.ts'
 import { type BackendTool, readToolPage } from '../lists/tool.ts'
+import type { BackendSession } from '../session/backend-session.ts'
 import { ownMeta } from '../session/era.ts'
 import { isRefusal } from '../session/era-evidence.ts'
 import type { Opened } from '../session/opened.ts'
@@ -51,26 +52,37 @@ async function listModern(backend: Backend): Promise<Listed> {
 }
 
 async function listLegacy(backend: Backend): Promise<Listed> {
-  const opened = await openHouse(backend)
+  return listOpened(backend, backend.ownSession, await openHouse(backend), roomOf(backend))
+}
+
+/**
+ * Asks a backend for the tools that it shows in a session of the legacy era, as far as `room` goes; a session that is over
+ * is opened anew. Rejects with a BackendFailure.
+ */
+export async function listToolsIn(backend: Backend, session: BackendSession, room: ListRoom): Promise<Listed> {
+  return listOpened(backend, session, await session.open(), room)
+}
+
+async function listOpened(backend: Backend, session: BackendSession, opened: Opened, room: ListRoom): Promise<Listed> {
   try {
-    return await askOpened(backend, opened)
+    return await askOpened(backend, session, opened, room)
   } catch (error) {
-    return askOpened(backend, await reopened(backend, opened, error))
+    return askOpened(backend, session, await reopened(session, opened, error), room)
   }
 }
 
 /** The session in the place of one in which a list was refused. Throws the refusal where the session is not over. */
-async function reopened({ ownSession }: Backend, opened: Opened, error: unknown): Promise<Opened> {
+async function reopened(session: BackendSession, opened: Opened, error: unknown): Promise<Opened> {
   if (opened.sessionId === undefined) {
     if (!refused(error)) throw error
-    ownSession.invalidate(opened)
-    return ownSession.open()
+    session.invalidate(opened)
+    return session.open()
   }
   const failure = connectionFailure(error)
-  const state = mayMeanLoss(failure) ? await ownSession.check(opened) : 'alive'
+  const state = mayMeanLoss(failure) ? await session.check(opened) : 'alive'
   if (state === 'alive') throw error
-  if (state === 'lost') throw ownSession.reasonFor(failure)
-  return ownSession.opened ?? ownSession.open()
+  if (state === 'lost') throw session.reasonFor(failure)
+  return session.opened ?? session.open()
 }
 
 /** The gateway's own session. A server that refuses it may have the modern era alone by now, or has answered the probe late. */
@@ -83,12 +95,16 @@ async function openHouse(backend: Backend): Promise<Opened> {
   }
 }
 
-async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Listed> {
-  if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askLegacy(backend, cursor))
+async function askOpened(
+  backend: Backend,
+  session: BackendSession,
+  { capabilities }: Opened,
+  room: ListRoom,
+): Promise<Listed> {
+  if (isObject(capabilities['tools'])) return collect(room, (cursor) => askLegacy(backend, session, cursor))
   // It has no tools: a ping shows whether it lives, whatever it answers.
-  const { ownSession } = backend
-  const body = requestText(ownSession.ownId(), 'ping', {})
-  const answer = await backend.post({ headers: ownSession.headers(), body, isInSession: true })
+  const body = requestText(session.ownId(), 'ping', {})
+  const answer = await backend.post({ headers: session.headers(), body, isInSession: true })
   const { status } = answer
   if (!isKnownBy(answer)) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
   return NONE
@@ -135,9 +151,9 @@ const askModern = (backend: Backend, cursor: string | undefined) =>
     body: requestText(FIRST_OWN_ID, 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
   })
 
-const askLegacy = (backend: Backend, cursor: string | undefined) =>
+const askLegacy = (backend: Backend, session: BackendSession, cursor: string | undefined) =>
   backend.post({
-    headers: backend.ownSession.headers(),
+    headers: session.headers(),
     isInSession: true,
-    body: requestText(backend.ownSession.ownId(), 'tools/list', params(cursor)),
+    body: requestText(session.ownId(), 'tools/list', params(cursor)),
   })

@@ -1,11 +1,15 @@
 import { isObject } from '../../../../crds/shared/json.ts'
-import { isListChanged } from '../../backends/lists/list-kind.ts'
+import type { GatewayConfig } from '../../../config/gateway.ts'
+import { isListChanged, TOOLS_CHANGED } from '../../backends/lists/list-kind.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { isId } from '../../mcp/message.ts'
 import { parseBytes } from '../../mcp/parse.ts'
+import { notificationText } from '../../mcp/rpc-text.ts'
 import { declaresTasks } from '../../mcp/tasks/session-tasks.ts'
+import type { InFlight } from '../../request/in-flight.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
+import { isAboutCall } from '../relay-rules.ts'
 import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
 import { type ClientRequester, relayServerRequest } from './server-request.ts'
@@ -15,17 +19,23 @@ interface UnsolicitedServices {
   readonly sessions: ClientRequester & {
     /** Sends a client a message on its GET stream, at whichever replica that is. */
     send(session: Session, message: string): Promise<boolean>
+    /** Whether other replicas serve the same sessions. */
+    readonly areShared: boolean
     /** The session's record as the store has it. */
     recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   }
   readonly taskIds: TaskIds
+  readonly inFlight: Pick<InFlight, 'all'>
+  /** What is in force now. */
+  readonly setup: { readonly config: Pick<GatewayConfig, 'role'> }
   faulted(error: unknown, what: string): void
 }
 
+const PROGRESS = 'notifications/progress'
 /** Notifications outside of any request that go on to the client as they are. */
 const RELAYED: ReadonlySet<unknown> = new Set([
   'notifications/message',
-  'notifications/progress',
+  PROGRESS,
   'notifications/resources/updated',
   'notifications/elicitation/complete',
   'notifications/tasks/status',
@@ -45,11 +55,58 @@ export function relayUnsolicited(
     relayServerRequest({ services, session, backendSession }, JSON.stringify(id), bytes.toString('utf8')).catch(
       (error) => services.faulted(error, 'a request of a backend is not relayed'),
     )
-  else if (isListChanged(method)) backendSession.backend.refreshLists()
-  else if (RELAYED.has(method))
+  else if (isListChanged(method)) {
+    backendSession.backend.refreshLists()
+    if (showsBySession(services, backendSession) && method === TOOLS_CHANGED) tellOfTools(services, session)
+  } else if (
+    RELAYED.has(method) &&
+    (method !== PROGRESS || isAsked(services, session, backendSession, message['params']))
+  )
     say(services, session, backendSession, bytes).catch((error) =>
       services.faulted(error, 'a message of a backend is not relayed'),
     )
+}
+
+/**
+ * Whether progress is told under a token that the client may have given: in a call that is under way, here or at another
+ * replica, or for a task, which goes on after its call.
+ */
+function isAsked(
+  { inFlight, sessions }: UnsolicitedServices,
+  session: Session,
+  { backend }: BackendSession,
+  params: unknown,
+): boolean {
+  if (sessions.areShared || session.hasTasksAt(backend.name)) return true
+  return inFlight.all.some(
+    (call) => call.session === session && call.message !== undefined && isAboutCall(params, call.message),
+  )
+}
+
+/** Whether the client is shown what its own session with the backend has. */
+const showsBySession = ({ setup }: UnsolicitedServices, { backend }: BackendSession): boolean =>
+  setup.config.role === 'proxy' && backend.mayShowBySession === true
+
+/** Between two notices of changed tools in one session. */
+const NOTICE_PAUSE_MS = 1_000
+/** When the last one went out, or will (`performance.now()`). */
+const noticedAt = new WeakMap<Session, number>()
+
+/** Tells a client that the tools of its session have changed: at once, and then at most once a second. */
+function tellOfTools(services: UnsolicitedServices, session: Session): void {
+  const now = performance.now()
+  const last = noticedAt.get(session) ?? Number.NEGATIVE_INFINITY
+  // One that has yet to go out is for this change as well.
+  if (last > now) return
+  const wait = Math.max(0, last + NOTICE_PAUSE_MS - now)
+  noticedAt.set(session, now + wait)
+  const tell = () => {
+    services.sessions
+      .send(session, notificationText(TOOLS_CHANGED))
+      .catch((error) => services.faulted(error, 'a change of a session’s tools is not notified'))
+  }
+  if (wait === 0) tell()
+  else setTimeout(tell, wait).unref()
 }
 
 async function say(

@@ -1,7 +1,7 @@
 import { type ErrorCode, PublicError } from '../../../server/errors.ts'
 import type { Judge } from '../../access/judge.ts'
-import { baseOf, type ListForm } from '../../access/visible-lists.ts'
-import type { Route } from '../../aggregation/catalog.ts'
+import { baseOf, type Catalogs, type ListForm } from '../../access/visible-lists.ts'
+import type { Catalog, Route } from '../../aggregation/catalog.ts'
 import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
 import { unreachable } from '../../backends/backend/unreachable.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
@@ -17,20 +17,38 @@ import type { EndpointRequest } from '../incoming/endpoint-request.ts'
  * Answers with a list as the caller may see it. Throws `backend_unavailable` where a part is missing that has to be
  * there: what is less than the whole would be believed, and a gateway in front of us keeps it for half a minute.
  */
-export function answerVisible(request: EndpointRequest, kind: ListKind, withApps = true): void {
+export function answerVisible(
+  request: EndpointRequest,
+  kind: ListKind,
+  { withApps = true, lists }: Answered = {},
+): void {
   const { setup, view } = request
   const { missing } = view
   const { judge } = setup
+  const shown: ShownList = { kind, lists: lists ?? view, form: { era: request.era, withApps } }
   if (judge === undefined) {
     if (missing.length > 0) answerUnreachable(request, missing)
-    else request.resultBytes(baseOf(kind, view, { era: request.era, withApps }))
-  } else if (missing.length === 0) answerJudged(request, judge, kind, withApps)
-  else request.run(() => checkMissing(request, judge).then(() => answerJudged(request, judge, kind, withApps)))
+    else request.resultBytes(baseOf(kind, shown.lists, shown.form))
+  } else if (missing.length === 0) answerJudged(request, judge, shown)
+  else request.run(() => checkMissing(request, judge).then(() => answerJudged(request, judge, shown)))
 }
 
-function answerJudged(request: EndpointRequest, judge: Judge, kind: ListKind, withApps: boolean): void {
-  const form = { era: request.era, withApps }
-  const list = judgedList(request, judge, kind, form)
+/** How a list is answered. */
+interface Answered {
+  /** With tools that are for apps alone; the default. */
+  readonly withApps?: boolean
+  /** Absent: what the caller's view has. */
+  readonly lists?: Catalogs
+}
+
+interface ShownList {
+  readonly kind: ListKind
+  readonly lists: Catalogs
+  readonly form: ListForm
+}
+
+function answerJudged(request: EndpointRequest, judge: Judge, shown: ShownList): void {
+  const list = judgedList(request, judge, shown)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
 }
@@ -59,7 +77,7 @@ export async function visibleList(request: EndpointRequest): Promise<Buffer> {
     return baseOf('tools', view, form)
   }
   if (view.missing.length > 0) await checkMissing(request, judge)
-  return judgedList(request, judge, 'tools', form)
+  return judgedList(request, judge, { kind: 'tools', lists: view, form })
 }
 
 /** How all of this is to be used: what the backends say of which the caller sees anything. */
@@ -76,14 +94,23 @@ export function instructionsFor({
 }
 
 /** Whether the caller may call the tool; `route` is undefined where there is none of this name. */
-export function mayCall(request: EndpointRequest, name: string, route: Route | undefined): boolean {
-  const { catalog } = request.view
+export function mayCall(
+  request: EndpointRequest,
+  name: string,
+  route: Route | undefined,
+  catalog: Catalog = request.view.catalog,
+): boolean {
   return authorize(request, (judge) => judge.mayCall(request.caller, { catalog, name, route }, request.message))
 }
 
 /** Throws `forbidden` where the caller may not. */
-export function checkMayCall(request: EndpointRequest, name: string, route: Route | undefined): void {
-  if (!mayCall(request, name, route)) throw new PublicError('forbidden')
+export function checkMayCall(
+  request: EndpointRequest,
+  name: string,
+  route: Route | undefined,
+  catalog?: Catalog,
+): void {
+  if (!mayCall(request, name, route, catalog)) throw new PublicError('forbidden')
 }
 
 /**
@@ -137,9 +164,13 @@ function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (
 }
 
 /** A list as policies show it to the caller; how much of it is a step of the request's span, where that has one. */
-function judgedList(request: EndpointRequest, judge: Judge, kind: ListKind, form: ListForm): Buffer | Promise<Buffer> {
+function judgedList(
+  request: EndpointRequest,
+  judge: Judge,
+  { kind, lists, form }: ShownList,
+): Buffer | Promise<Buffer> {
   const { observation } = request
-  const list = () => judge.lists.get(judge.principalOf(request.caller), kind, request.view, form)
+  const list = () => judge.lists.get(judge.principalOf(request.caller), kind, lists, form)
   if (observation?.isSampled !== true) return list()
   const from = performance.now()
   const told = (made: Buffer): Buffer => {

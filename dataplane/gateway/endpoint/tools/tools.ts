@@ -12,6 +12,7 @@ import { checkParamHeaders } from '../../mcp/param-headers.ts'
 import { answerVisible, checkMayCall, unknown } from '../catalog/caller-catalog.ts'
 import { destinationOf } from '../catalog/destination.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import { foundInSession, listedBySession, type SessionTool } from './of-session.ts'
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
 
@@ -27,7 +28,12 @@ export function listTools(request: EndpointRequest): void {
   else request.run(() => request.view.firstLists().then(() => answerList(request)))
 }
 
-const answerList = (request: EndpointRequest): void => answerVisible(request, 'tools', clientShowsApps(request))
+function answerList(request: EndpointRequest): void {
+  const withApps = clientShowsApps(request)
+  const own = listedBySession(request)
+  if (own === undefined) answerVisible(request, 'tools', { withApps })
+  else request.run(() => own.then((lists) => answerVisible(request, 'tools', { withApps, lists })))
+}
 
 const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
   era === 'modern' ? showsApps(message.meta?.[CAPABILITIES_KEY]) : session?.showsApps === true
@@ -58,8 +64,30 @@ function isReady(request: EndpointRequest, name: string): boolean {
 function relay(request: EndpointRequest, name: string): void {
   const { routes, ownNames, composites } = request.view.catalog
   const route = routes.get(name) ?? (clientShowsApps(request) ? ownNames.get(name) : undefined)
-  checkMayCall(request, name, route)
   const composite = route === undefined ? composites.get(name) : undefined
+  const own = route === undefined && composite === undefined ? foundInSession(request, name) : undefined
+  if (own === undefined) relayShown(request, name, route, composite)
+  else
+    request.run(() =>
+      own.then((found) =>
+        found === undefined ? relayShown(request, name, route, composite) : relayOwn(request, name, found),
+      ),
+    )
+}
+
+/** A tool that the session of the client has, and that is not shown to others. */
+function relayOwn(request: EndpointRequest, name: string, { catalog, route }: SessionTool): void {
+  checkMayCall(request, name, route, catalog)
+  follow(request, route, name)
+}
+
+function relayShown(
+  request: EndpointRequest,
+  name: string,
+  route: Route | undefined,
+  composite: CompositeTool | undefined,
+): void {
+  checkMayCall(request, name, route)
   if (composite !== undefined) runComposite(request, name, composite)
   // A name that only a backend which never answered could have is not an unknown one.
   else if (route === undefined) refuse(request, unlistedBackendsFor(request.setup.config, request.view.backends, name))

@@ -1,0 +1,136 @@
+import type { Share } from '../../../server/budget.ts'
+import type { Catalogs } from '../../access/visible-lists.ts'
+import { buildCatalog, type Catalog, type Route, type ShownTools } from '../../aggregation/catalog.ts'
+import { holderOf } from '../../aggregation/prompt-resource-catalog.ts'
+import { shapeOf } from '../../aggregation/shape.ts'
+import type { Backend } from '../../backends/backend/backend.ts'
+import { ListRoom } from '../../backends/lists/list-room.ts'
+import { sameTexts } from '../../backends/lists/same-texts.ts'
+import type { BackendTool } from '../../backends/lists/tool.ts'
+import { listToolsIn } from '../../backends/refresh/list-tools.ts'
+import type { BackendSession } from '../../backends/session/backend-session.ts'
+import { isServedInSession } from '../../call/input/served-in-session.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { checkMayCall } from '../catalog/caller-catalog.ts'
+import { at } from '../catalog/destination.ts'
+import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+
+/**
+ * Tools that belong to a session: a server of the session era may show others after a call, or to each session. A proxy
+ * shows each session what its server shows there, and a gateway what the backends show to the gateway itself; a tool that
+ * only the session has can be called through both. Nothing is kept: the server is asked each time.
+ */
+
+/** A tool of the client's session, with the list that it stands in. */
+export interface SessionTool {
+  readonly catalog: Catalog
+  readonly route: Route
+}
+
+/** The lists that a proxy shows in the session of a request; undefined where those that all are shown will do. */
+export function listedBySession(request: EndpointRequest): Promise<Catalogs> | undefined {
+  const { session, setup, view } = request
+  if (setup.config.role !== 'proxy' || session === undefined) return undefined
+  const [backend] = view.backends
+  if (backend === undefined || !isAskable(backend)) return undefined
+  return listsIn(request, session, backend).catch(() => view)
+}
+
+/** The tool of a name that is in no list that all are shown, in the client's session; undefined where there is none to look in. */
+export function foundInSession(request: EndpointRequest, name: string): Promise<SessionTool | undefined> | undefined {
+  const { session, view } = request
+  if (session === undefined || request.isInner) return undefined
+  const backends = view.backends.filter((backend) => mayHave(request, session, backend, name))
+  if (backends.length === 0) return undefined
+  const allowed = backends.filter((backend) => wouldAllow(request, backend, name))
+  // What is denied takes no more work than it would if it were in everybody's list.
+  if (allowed.length === 0) checkMayCall(request, name, routeTo(backends[0] as Backend, name))
+  return findIn(request, session, allowed, name)
+}
+
+const routeTo = (backend: Backend, tool: string): Route => at(backend, '', tool).route
+
+/** Whether the caller may call a tool of this name, as far as that is known before the backend is asked for it. */
+function wouldAllow({ setup: { judge }, caller, view, message }: EndpointRequest, backend: Backend, name: string) {
+  const tool = { catalog: view.catalog, name, route: routeTo(backend, name) }
+  return judge === undefined || judge.wouldAllow(caller, tool, message)
+}
+
+async function findIn(
+  request: EndpointRequest,
+  session: Session,
+  backends: readonly Backend[],
+  name: string,
+): Promise<SessionTool | undefined> {
+  for (const backend of backends) {
+    // Who can't be asked for a list is not called, either: its failure is told by calls of what is known of it.
+    const lists = await listsIn(request, session, backend).catch(() => undefined)
+    const route = lists?.catalog.routes.get(name)
+    if (lists !== undefined && route !== undefined) return { catalog: lists.catalog, route }
+  }
+  return undefined
+}
+
+/** A backend whose circuit is open would have the client wait for nothing. */
+const isAskable = ({ mayShowBySession, health }: Backend): boolean => mayShowBySession && health.circuit === 'closed'
+
+/** Whether a backend may have a tool of this name. Where names have no prefix, those alone are asked that the session has used. */
+function mayHave({ setup }: EndpointRequest, session: Session, backend: Backend, name: string): boolean {
+  const { config } = setup
+  if (!isAskable(backend)) return false
+  const { prefix, hidden } = shapeOf(config, backend.name)
+  if (hidden || !name.startsWith(prefix)) return false
+  if (backend.era?.era !== 'legacy' && !session.isOpenWith(backend)) return false
+  return config.role === 'proxy' || prefix !== '' || session.isOpenWith(backend)
+}
+
+async function listsIn(request: EndpointRequest, session: Session, backend: Backend): Promise<Catalogs> {
+  const { setup, view, share = backend.share } = request
+  if (!(await isServedInSession(session, backend))) return view
+  const tools = await askedNow(backend, session.backendSession(backend), share)
+  if (sameTexts(backend.tools, tools)) return view
+  const shown: ShownTools = {
+    name: backend.name,
+    tools,
+    runsTasks: backend.runsTasks,
+    // Names that a server makes up for each session would be series without end.
+    callOperationOf: () => backend.operationOf('tools/call'),
+  }
+  const { promptsAndResources } = view
+  const catalog = buildCatalog(setup.config, [shown], (uri) => holderOf(promptsAndResources, uri))
+  return { catalog, promptsAndResources }
+}
+
+/** What is asked for in a session: one list at a time, and one for all who came while that was under way. */
+interface Asking {
+  readonly now: Promise<readonly BackendTool[]>
+  next?: Promise<readonly BackendTool[]> | undefined
+}
+
+const asking = new WeakMap<BackendSession, Asking>()
+
+/** The tools that a backend shows in a session, asked for from now on. What is read of them is counted in `share`. */
+function askedNow(backend: Backend, session: BackendSession, share: Share): Promise<readonly BackendTool[]> {
+  const before = asking.get(session)
+  if (before === undefined) return ask(backend, session, share)
+  before.next ??= before.now.then(ignore, ignore).then(() => ask(backend, session, share))
+  return before.next
+}
+
+function ask(backend: Backend, session: BackendSession, share: Share): Promise<readonly BackendTool[]> {
+  const room = new ListRoom(share)
+  const entry: Asking = {
+    now: listToolsIn(backend, session, room)
+      .then(({ tools }) => tools)
+      .finally(() => {
+        room.release()
+        if (asking.get(session) === entry) asking.delete(session)
+      }),
+  }
+  asking.set(session, entry)
+  return entry.now
+}
+
+const ignore = (): void => {
+  // Whoever asked has been told.
+}
