@@ -14,7 +14,7 @@ const portico: Program = {
     diff: { summary: 'shows what applying manifests would change', load: () => import('./diff/index.ts') },
     migrate: { summary: 'moves manifests from one API group to another', load: () => import('./migrate.ts') },
     doctor: {
-      summary: 'asks identity providers whether all is well with them',
+      summary: 'asks identity providers and MCP servers whether all is well with them',
       load: () => import('./doctor/index.ts'),
     },
     explain: {

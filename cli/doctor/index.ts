@@ -22,10 +22,13 @@ function subjectOf(issuer: string, given: Given): Subject {
 
 export const command: Command = {
   name: 'doctor',
-  synopsis: 'idp DIR|FILE … [options]  or  idp --issuer URL [options]',
-  about: `Asks the identity providers of manifests, or one that is named: are they reached, are metadata, keys and algorithms
+  synopsis: 'idp DIR|FILE … [options]  or  idp --issuer URL [options]  or  backend URL … [options]',
+  about: `idp: asks the identity providers of manifests, or one that is named: are they reached, are metadata, keys and algorithms
 right, do the clocks agree, can people log in, are the scopes there. Says what to do about what is wrong, and what to
-register at the provider. Uses no secret. Exits 1 when something would keep callers or users out.`,
+register at the provider. Uses no secret. Exits 1 when something would keep callers or users out.
+
+backend: asks MCP servers as a gateway does, and tells what they do differently from the specification and what Portico
+makes of it. Calls no tool. Exits 1 when something would keep their tools from being served.`,
   options: {
     issuer: { type: 'string', value: 'URL', description: 'A provider, in place of manifests.' },
     audience: { type: 'string', value: 'TEXT', multiple: true, description: 'With --issuer: audience of the tokens.' },
@@ -40,12 +43,31 @@ register at the provider. Uses no secret. Exits 1 when something would keep call
       type: 'boolean',
       description: 'Providers may have private addresses, whatever is configured.',
     },
+    transport: {
+      type: 'string',
+      value: ['streamable-http', 'sse'],
+      default: 'streamable-http',
+      description: 'With backend: how the server is reached.',
+    },
+    header: {
+      type: 'string',
+      value: 'NAME=VALUE',
+      multiple: true,
+      description: 'With backend: a header of each request. Others on this machine see the value.',
+    },
+    'header-file': {
+      type: 'string',
+      value: 'NAME=FILE',
+      multiple: true,
+      description: 'With backend: the same, with the value in a file.',
+    },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
     'api-group': groupOption,
   },
   async run(given, io) {
     const [what, ...paths] = given.positionals
-    if (what !== 'idp') throw new UsageError('what to look at is missing: idp')
+    if (what === 'backend') return (await import('./backend/index.ts')).lookAtBackends(paths, given, io)
+    if (what !== 'idp') throw new UsageError('what to look at is missing: idp or backend')
     const issuer = given.text('issuer')
     if ((issuer === undefined) === (paths.length === 0))
       throw new UsageError('takes either files or folders of manifests, or --issuer')

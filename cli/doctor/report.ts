@@ -1,14 +1,19 @@
 import type { Diagnosis } from './check-provider.ts'
+import type { Finding } from './finding.ts'
 
 const USES = { tokens: 'its tokens let callers in', login: 'users log in there' } as const
 
-/** A diagnosis for people: one line a finding, what to do below it, and what to enter at the provider. */
-export function reportText({ where, use, issuer, findings, register }: Diagnosis): string {
+/** Findings for people: one line each, and what to do below it. */
+export function findingLines(findings: readonly Finding[]): readonly string[] {
   const width = Math.max(...findings.map(({ check }) => check.length), 0)
-  const lines = findings.flatMap(({ severity, check, message, fix }) => [
+  return findings.flatMap(({ severity, check, message, fix }) => [
     `  ${severity.padEnd(7)}  ${check.padEnd(width)}  ${message}`,
     ...(fix === undefined ? [] : [`  ${''.padEnd(7)}  ${''.padEnd(width)}  → ${fix}`]),
   ])
+}
+
+/** A diagnosis for people: one line a finding, what to do below it, and what to enter at the provider. */
+export function reportText({ where, use, issuer, findings, register }: Diagnosis): string {
   const { redirectUri, scopes, audiences } = register
   const entries = [
     ...(redirectUri === undefined ? [] : [`    redirect URI  ${redirectUri}`]),
@@ -17,7 +22,7 @@ export function reportText({ where, use, issuer, findings, register }: Diagnosis
   ]
   return [
     `${where}: ${issuer} (${USES[use]})`,
-    ...lines,
+    ...findingLines(findings),
     ...(entries.length === 0 ? [] : ['  to register there:', ...entries]),
     '',
   ].join('\n')

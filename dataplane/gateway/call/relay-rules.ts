@@ -1,7 +1,8 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts'
 import { LEVELS, levelOf } from '../mcp/log-levels.ts'
-import { isId, type Message } from '../mcp/message.ts'
+import type { Message } from '../mcp/message.ts'
+import { isAboutCall } from '../mcp/progress.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
 
@@ -34,10 +35,4 @@ export function isRelayed(notification: Record<string, unknown>, call: Message, 
   if (typeof level !== 'string') return false
   const { params } = notification
   return levelOf(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(level)
-}
-
-/** Whether progress is told under the token of this call, which may come back as a text. */
-export function isAboutCall(params: unknown, { meta }: Message): boolean {
-  const [asked, told] = [meta?.['progressToken'], isObject(params) ? params['progressToken'] : undefined]
-  return isId(asked) && isId(told) && String(asked) === String(told)
 }

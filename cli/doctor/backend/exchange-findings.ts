@@ -1,0 +1,95 @@
+import { isSuccess, redirectIn } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
+import { isOfType } from '../../../dataplane/gateway/backends/connection/media-type.ts'
+import { isListChanged } from '../../../dataplane/gateway/backends/lists/list-kind.ts'
+import { error, type Finding, note, shown, warning } from '../finding.ts'
+import { type Exchange, messagesIn } from './observed-transport.ts'
+
+const MARK = '\ufeff'
+
+/** What answers have that the specification does not, each told once, with what Portico makes of it. */
+export function exchangeFindings(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
+  const findings = exchanges.flatMap((exchange) =>
+    exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
+  )
+  const seen = new Set<string>()
+  return findings.filter(({ check, message }) => {
+    const key = `${check} ${message}`
+    if (seen.has(key)) return false
+    seen.add(key)
+    return true
+  })
+}
+
+const nameOf = ({ asked, method }: Exchange): string => asked ?? method
+
+function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
+  const { status, headers, asked, body } = exchange
+  if (status >= 300 && status < 400) return [redirectFinding(exchange, url)]
+  if (!isSuccess(status)) return []
+  const findings: Finding[] = []
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding !== 'identity')
+    findings.push(note('compression', `answers come as ${shown(encoding)}, though identity is asked for: decoded`))
+  const type = headers['content-type']
+  // What is no answer at all is told by whoever needed one.
+  if (asked === undefined || (type === undefined && body.length === 0)) return findings
+  if (status !== 200) findings.push(note('status', `an answer comes with HTTP ${status}: it counts as 200`))
+  if (typeof type === 'string' && (isOfType(type, 'application/json') || isOfType(type, 'text/event-stream')))
+    return findings
+  const said = type === undefined ? 'none' : shown(type)
+  const fix = 'have the server send application/json or text/event-stream, once'
+  return [...findings, error('Content-Type', `${asked} is answered with ${said}: refused`, fix)]
+}
+
+function redirectFinding(exchange: Exchange, url: URL): Finding {
+  const { status, headers, method } = exchange
+  const { location } = headers
+  const target = typeof location === 'string' ? location.replace(/[?#].*$/s, '') : undefined
+  const path = redirectIn({ status, headers }, method, url)
+  if (path === undefined)
+    return error(
+      'redirect',
+      `${nameOf(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: refused`,
+      'configure the address that it redirects to, if that is the server',
+    )
+  return warning(
+    'redirect',
+    `${nameOf(exchange)} is redirected (HTTP ${status}) to ${shown(target)}: followed`,
+    `configure ${shown(new URL(path, url).href)} as its address`,
+  )
+}
+
+function bodyFindings(exchange: Exchange): readonly Finding[] {
+  if (!isSuccess(exchange.status) || exchange.asked === undefined) return []
+  const findings: Finding[] = []
+  if (exchange.body.toString('utf8', 0, 3) === MARK)
+    findings.push(note('body', 'answers begin with a byte order mark: skipped'))
+  for (const message of messagesIn(exchange)) findings.push(...messageFindings(exchange.asked, message))
+  return findings
+}
+
+function messageFindings(asked: string, text: string): readonly Finding[] {
+  let message: unknown
+  try {
+    message = JSON.parse(text.startsWith(MARK) ? text.slice(1) : text)
+  } catch {
+    // Cut here, or no JSON, which the reader has told of.
+    return []
+  }
+  if (Array.isArray(message))
+    return message.length === 1 ? [note('body', 'an answer is an array of one message: read as that message')] : []
+  if (typeof message !== 'object' || message === null) return []
+  const { id, method } = message as { readonly id?: unknown; readonly method?: unknown }
+  if (method === undefined && typeof id === 'string')
+    return [note('id', 'the id of a request, a number, comes back as text: taken as the same')]
+  if (asked.endsWith('/list') && isListChanged(method)) return [listLoop()]
+  return []
+}
+
+/** A server that says after each list that a list has changed. */
+export const listLoop = (): Finding =>
+  warning(
+    'list_changed',
+    'says after a list that a list has changed: Portico looks at most once a second',
+    'have the server say so only where something has changed',
+  )

@@ -1,0 +1,314 @@
+/** `portico doctor backend`, with servers as they should be and as they are. */
+import { writeFile } from 'node:fs/promises'
+import type { ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { dispatch } from '../../cli/dispatch.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { startMcpServer } from '../support/servers/dual-server.ts'
+import { type RawServerOptions, startRawServer, tool } from '../support/servers/raw-server.ts'
+import { startSseServer } from '../support/servers/sse-server.ts'
+
+interface Finding {
+  readonly severity: string
+  readonly check: string
+  readonly message: string
+  readonly fix?: string
+}
+
+async function doctor(...args: string[]) {
+  let out = ''
+  const code = await dispatch(['doctor', 'backend', ...args], {
+    out: (text) => void (out += text),
+    err: (line) => void (out += line),
+    env: {},
+    stop: new AbortController().signal,
+  })
+  return { code, out }
+}
+
+async function diagnose(...args: string[]) {
+  const { code, out } = await doctor(...args, '--output', 'json')
+  const [backend] = (JSON.parse(out) as { backends: (object & { findings: Finding[] })[] }).backends
+  assert.ok(backend)
+  const { findings, ...rest } = backend
+  const odd = findings.filter(({ severity }) => severity !== 'ok')
+  return { code, findings, odd, rest: rest as Record<string, unknown> }
+}
+
+test('servers of the official SDK are as they should be, in either era', async () => {
+  for (const [mode, era] of [
+    ['sessions', 'session'],
+    ['dual', 'stateless'],
+  ] as const) {
+    const server = await startMcpServer({ name: 'good', mode })
+    try {
+      const { code, odd, rest, findings } = await diagnose(server.url)
+      assert.is(code, 0)
+      assert.equal(odd, [])
+      assert.is(rest['era'], era)
+      assert.is(rest['revision'], era === 'session' ? '2025-11-25' : '2026-07-28')
+      assert.ok((rest['lists'] as { tools: number }).tools > 3)
+      assert.is(server.calls('tools/call').length, 0, 'no tool is called')
+      if (era === 'session')
+        assert.ok(findings.some(({ check, message }) => check === 'lost session' && message.includes('404')))
+    } finally {
+      await server.close()
+    }
+  }
+})
+
+test('a server of HTTP+SSE', async () => {
+  const server = await startSseServer()
+  try {
+    const { code, rest } = await diagnose(server.url, '--transport', 'sse')
+    assert.is(code, 0)
+    assert.is((rest['lists'] as { tools: number }).tools, 3)
+  } finally {
+    await server.close()
+  }
+})
+
+/** Rewrites each answer of a server before it goes out. */
+function rewritten(
+  res: ServerResponse,
+  edit: (head: { status: number; headers: Record<string, string | string[]> }, body: string) => string | Buffer,
+): void {
+  const writeHead = res.writeHead.bind(res)
+  const end = res.end.bind(res)
+  const head = { status: 200, headers: {} as Record<string, string | string[]> }
+  res.writeHead = ((status: number, headers = {}) => {
+    Object.assign(head, { status, headers: { ...(headers as object) } })
+    return res
+  }) as typeof res.writeHead
+  res.end = ((body = '') => {
+    const bytes = body === '' ? body : edit(head, String(body))
+    writeHead(head.status, head.headers)
+    return end(bytes)
+  }) as typeof res.end
+}
+
+const inJson =
+  (edit: (text: string) => string): NonNullable<RawServerOptions['before']> =>
+  (_, res) => {
+    rewritten(res, ({ status }, body) => (status === 200 ? edit(body) : body))
+    return false
+  }
+
+const ping =
+  (status: number, text: string): NonNullable<RawServerOptions['before']> =>
+  (request, res) => {
+    if (request.message.method !== 'ping') return false
+    res.writeHead(status, { 'content-type': 'application/json' })
+    res.end(text.replace('ID', JSON.stringify(request.message.id)))
+    return true
+  }
+
+const odd: Readonly<
+  Record<string, readonly [Partial<RawServerOptions>, severity: string, check: string, message: RegExp]>
+> = {
+  'tools that are mended': [
+    { tools: ['{"name":"t","title":null,"inputSchema":{}}'] },
+    'note',
+    'tools',
+    /"t" is mended: /,
+  ],
+  'tools that are left out': [
+    { tools: [tool('t'), '{"name":"u","inputSchema":{"type":"array"}}'] },
+    'warning',
+    'tools',
+    /"u" is left out: /,
+  ],
+  'ids as text': [{ before: inJson((text) => text.replace(/"id":(\d+)/, '"id":"$1"')) }, 'note', 'id', /as text/],
+  'an array of one': [{ before: inJson((text) => `[${text}]`) }, 'note', 'body', /array of one/],
+  'a byte order mark': [{ before: inJson((text) => `\ufeff${text}`) }, 'note', 'body', /byte order mark/],
+  'another success': [
+    {
+      before: (_, res) => {
+        rewritten(res, (head, body) => {
+          if (head.status === 200) head.status = 201
+          return body
+        })
+        return false
+      },
+    },
+    'note',
+    'status',
+    /HTTP 201/,
+  ],
+  'compressed answers': [
+    {
+      before: (_, res) => {
+        rewritten(res, ({ headers }, body) => {
+          headers['content-encoding'] = 'gzip'
+          return gzipSync(body)
+        })
+        return false
+      },
+    },
+    'note',
+    'compression',
+    /gzip/,
+  ],
+  'no ping': [
+    { before: ping(200, '{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"?"}}') },
+    'note',
+    'ping',
+    /-32601/,
+  ],
+  'a ping that fails': [{ before: ping(500, '{}') }, 'error', 'ping', /HTTP 500/],
+  'sessions that are known, whatever they are': [
+    { before: ping(200, '{"jsonrpc":"2.0","id":ID,"result":{}}') },
+    'warning',
+    'lost session',
+    /not noticed/,
+  ],
+  'a redirect': [
+    {
+      before: ({ path }, res) => {
+        if (path === '/mcp/') return false
+        res.writeHead(308, { location: '/mcp/' }).end()
+        return true
+      },
+    },
+    'warning',
+    'redirect',
+    /followed/,
+  ],
+  'a stream that ends at once': [
+    {
+      before: ({ method }, res) => {
+        if (method !== 'GET') return false
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).end()
+        return true
+      },
+    },
+    'warning',
+    'stream',
+    /ends at once/,
+  ],
+  'a probe that proves nothing': [
+    {
+      before: ({ message }, res) => {
+        if (message.method !== 'server/discover') return false
+        res.writeHead(502).end()
+        return true
+      },
+    },
+    'warning',
+    'era',
+    /HTTP 502, which proves nothing/,
+  ],
+  'list_changed after each list': [
+    {
+      before: ({ message }, res) => {
+        if (message.method !== 'tools/list') return false
+        res.writeHead(200, { 'content-type': 'text/event-stream' })
+        res.write('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
+        res.end(`data: {"jsonrpc":"2.0","id":${message.id},"result":{"tools":[${tool('t')}]}}\n\n`)
+        return true
+      },
+    },
+    'warning',
+    'list_changed',
+    /at most once a second/,
+  ],
+}
+
+for (const [what, [options, severity, check, message]] of Object.entries(odd))
+  test(`${what}: told, with what is made of it`, async () => {
+    const server = await startRawServer({ era: 'legacy', call: () => undefined, ...options })
+    try {
+      const found = await diagnose(server.url)
+      const finding = found.odd.find((one) => one.check === check && message.test(one.message))
+      assert.ok(finding, JSON.stringify(found.findings, null, 1))
+      assert.is(finding.severity, severity)
+      assert.is(found.code, severity === 'error' ? 1 : 0)
+      assert.is(
+        found.findings.some((one) => one.check === 'tools'),
+        true,
+        'its tools are read all the same',
+      )
+    } finally {
+      await server.close()
+    }
+  })
+
+test('what keeps the tools from being served is an error, with what to do', async () => {
+  for (const [before, check, message] of [
+    [(_: unknown, res: ServerResponse) => res.writeHead(401).end(), 'credential', /401/],
+    [
+      (_: unknown, res: ServerResponse) => res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Log in'),
+      'answer',
+      /Log in/,
+    ],
+    [
+      (_: unknown, res: ServerResponse) => res.writeHead(302, { location: 'https://login.example/?secret=1' }).end(),
+      'redirect',
+      /login\.example\/"/,
+    ],
+  ] as const) {
+    const server = await startRawServer({
+      era: 'legacy',
+      call: () => undefined,
+      before: (request, res) => Boolean(before(request, res)),
+    })
+    try {
+      const { code, odd } = await diagnose(server.url)
+      assert.is(code, 1)
+      const finding = odd.find((one) => one.check === check && message.test(one.message))
+      assert.ok(finding?.fix, JSON.stringify(odd))
+      assert.not.match(JSON.stringify(odd), 'secret=1')
+    } finally {
+      await server.close()
+    }
+  }
+  const { code, odd } = await diagnose('http://127.0.0.1:9/mcp')
+  assert.is(code, 1)
+  assert.is(odd[0]?.check, 'connection')
+})
+
+test('headers go with each request, from the command line and from files; their values are told nowhere', async () => {
+  const folder = temporaryFolder()
+  const server = await startRawServer({
+    era: 'legacy',
+    call: () => undefined,
+    before: ({ headers }, res) => {
+      if (headers.authorization === 'Bearer told-to-nobody' && headers['x-team'] === 'blue') return false
+      res.writeHead(401).end()
+      return true
+    },
+  })
+  try {
+    const file = join(folder.path, 'token')
+    await writeFile(file, 'Bearer told-to-nobody\n')
+    const { code, out } = await doctor(
+      ...[`${server.url}?key=told-to-nobody`, '--header', 'X-Team=blue', '--header-file', `Authorization=${file}`],
+    )
+    assert.is(code, 0)
+    assert.match(out, /mcp \(sessions, 2025-11-25\)/)
+    assert.match(out, /ok {7}tools +1 listed/)
+    assert.not.match(out, 'told-to-nobody')
+  } finally {
+    await server.close()
+    folder[Symbol.dispose]()
+  }
+})
+
+test('wrong usage is 2, and says what is wrong', async () => {
+  for (const [args, told] of [
+    [[], 'URL of an MCP server is missing'],
+    [['ftp://a.example'], 'is no URL'],
+    [['http://a.example', '--header', 'X-A'], 'NAME=VALUE'],
+    [['http://a.example', '--header', 'Mcp-Session-Id=1'], 'set by the gateway itself'],
+    [['http://a.example', '--transport', 'stdio'], 'takes one of'],
+  ] as const) {
+    const { code, out } = await doctor(...args)
+    assert.is(code, 2, out)
+    assert.match(out, told)
+  }
+})
+
+test.run()
