@@ -86,6 +86,7 @@ function mayHave({ setup }: EndpointRequest, session: Session, backend: Backend,
 
 async function listsIn(request: EndpointRequest, session: Session, backend: Backend): Promise<Catalogs> {
   const { setup, view, share = backend.share } = request
+  await backend.caller?.needed()
   if (!(await isServedInSession(session, backend))) return view
   const tools = await askedNow(backend, session.backendSession(backend), share)
   if (sameTexts(backend.tools, tools)) return view
@@ -121,7 +122,11 @@ function ask(backend: Backend, session: BackendSession, share: Share): Promise<r
   const room = new ListRoom(share)
   const entry: Asking = {
     now: listToolsIn(backend, session, room)
-      .then(({ tools }) => tools)
+      .then(({ tools }) => {
+        if (room.isOver)
+          backend.log.debug({ tools: tools.length }, 'the list of a session is cut: there is no more room')
+        return tools
+      })
       .finally(() => {
         room.release()
         if (asking.get(session) === entry) asking.delete(session)
