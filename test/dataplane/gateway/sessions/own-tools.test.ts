@@ -11,11 +11,14 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../s
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
 import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { orFail } from '../../../support/or-fail.ts'
+import { startSseServer } from '../../../support/servers/sse-server.ts'
 
 interface UnlockingServer {
   readonly url: string
   /** How often it was asked for its tools. */
   lists: number
+  /** Knows no session any more. */
+  forget(): void
   close(): Promise<void>
 }
 
@@ -49,6 +52,7 @@ async function startUnlockingServer(): Promise<UnlockingServer> {
   const started: UnlockingServer = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
     lists: 0,
+    forget: () => sessions.clear(),
     async close() {
       for (const transport of sessions.values()) await transport.close()
       server.closeAllConnections()
@@ -189,6 +193,40 @@ test('policies judge a session’s own tool like any other: by its name, its hin
       await guarded.close()
     }
   }
+})
+
+test('the same over HTTP+SSE, where each session has a stream of its own', async () => {
+  const old = await startSseServer()
+  const backends: TestConfig['backends'] = [{ name: 'u', url: old.url, transport: 'sse' }]
+  const [oldProxy, oldGateway] = [await startGateway({ role: 'proxy', backends }), await startGateway({ backends })]
+  try {
+    const { client } = await connectV1(oldProxy.url)
+    const names = async () => (await client.listTools()).tools.map(({ name }) => name)
+    assert.not((await names()).includes('grown'))
+    await client.callTool({ name: 'grow', arguments: {} })
+    assert.ok((await names()).includes('grown'))
+    assert.is(textOf(await client.callTool({ name: 'grown', arguments: {} })), 'grown')
+    await client.close()
+    const session = await openSession(oldGateway.url)
+    const call = (name: string) => post(oldGateway.url, rpc('tools/call', { name, arguments: {} }), session)
+    assert.is((await call('u_grown')).json.error?.code, -32602)
+    await call('u_grow')
+    assert.match((await call('u_grown')).text, '"grown"')
+  } finally {
+    await Promise.all([oldProxy.close(), oldGateway.close()])
+    await old.close()
+  }
+})
+
+test('a session that the server has lost is opened anew for its list', async () => {
+  const session = await openSession(proxy.url)
+  const call = (name: string) => post(proxy.url, rpc('tools/call', { name, arguments: {} }), session)
+  await call('unlock')
+  assert.match((await post(proxy.url, rpc('tools/list'), session)).text, 'secret')
+  server.forget()
+  assert.not.match((await post(proxy.url, rpc('tools/list'), session)).text, 'secret')
+  await call('unlock')
+  assert.match((await call('secret')).text, 'the secret')
 })
 
 test('rate limits count a session’s own tool by its name', async () => {
