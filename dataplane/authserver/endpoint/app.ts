@@ -42,6 +42,7 @@ const lasting =
   }
 
 const CALLBACK = '/oauth/callback'
+const AUTHORIZE = '/oauth/authorize'
 
 /** Where providers send browsers back to: together, and those of one provider each. */
 const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] => [
@@ -51,7 +52,7 @@ const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] 
 
 /** Visited by people, in their browser. */
 const VISITED: Readonly<Record<string, Endpoint>> = {
-  '/oauth/authorize': authorize,
+  [AUTHORIZE]: authorize,
   '/oauth/login': login,
   [CALLBACK]: callback,
   '/oauth/sessions': sessions,
@@ -66,10 +67,11 @@ const POSTED: Readonly<Record<string, Endpoint>> = {
   '/oauth/link': link,
 }
 
-/** Where an endpoint is served: below the issuer's path, and bare. */
+/** Where an endpoint is served: below the issuer's path, and bare; the authorization endpoint also where it is told to be. */
 const placesOf = (settings: Front['settings'], path: string): readonly string[] => {
   const paths = path === CALLBACK ? callbackPaths(settings) : [path]
-  return [...new Set(paths.flatMap((one) => [one, settings.issuerPath + one]))]
+  const told = path === AUTHORIZE ? [settings.authorizationPath] : []
+  return [...new Set([...paths.flatMap((one) => [one, settings.issuerPath + one]), ...told])]
 }
 
 /** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
@@ -161,14 +163,17 @@ export function isServed(settings: Front['settings'], path: string): boolean {
   )
   return (
     isEndpoint ||
+    path === settings.authorizationPath ||
     metadataPaths(settings).includes(path) ||
     callbackPaths(settings).some((one) => one === path || one === own)
   )
 }
 
 /** A path below the issuer. */
-const ownPath = ({ issuerPath }: Front['settings'], path: string): string =>
-  path.startsWith(`${issuerPath}/`) ? path.slice(issuerPath.length) : path
+function ownPath({ issuerPath, authorizationPath }: Front['settings'], path: string): string {
+  if (path === authorizationPath) return AUTHORIZE
+  return path.startsWith(`${issuerPath}/`) ? path.slice(issuerPath.length) : path
+}
 
 /** The path below the issuer that an endpoint is known by: one for the callbacks of all providers. */
 function routeOf(settings: Front['settings'], path: string): string {

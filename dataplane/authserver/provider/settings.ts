@@ -24,6 +24,8 @@ export interface Settings {
   /** Path of the issuer, without a slash at the end; empty for most. */
   readonly issuerPath: string
   readonly authorizationEndpoint: string
+  /** Its path, which is served besides those below the issuer. */
+  readonly authorizationPath: string
   /**
    * Where the authorization endpoint sends browsers on to, at the host of callbacks: a cookie that binds a browser to its
    * login is set by the host that sees it again. Undefined where it is that host itself.
@@ -92,13 +94,15 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   // All have one host; the path below it is the first one's.
   const callback = (callbacks[0] ?? issuer).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
+  const issuerPath = new URL(issuer).pathname.replace(/\/$/, '')
   const required = config.upstreamProviders.filter((provider) => !isOnDemand(provider))
   const isOnlyOwn = new Set(audiences.values()).size === 1
   return {
     issuer,
-    issuerPath: new URL(issuer).pathname.replace(/\/$/, ''),
+    issuerPath,
     authorizationEndpoint,
-    loginEndpoint: new URL(authorizationEndpoint).host === new URL(callback).host ? undefined : loginEndpoint,
+    authorizationPath: new URL(authorizationEndpoint).pathname,
+    loginEndpoint: isBeside(new URL(authorizationEndpoint), new URL(callback), issuerPath) ? undefined : loginEndpoint,
     accountEndpoint: [issuer, base].every((url) => new URL(url).host === new URL(callback).host)
       ? undefined
       : callback.replace(/\/callback$/, '/account'),
@@ -125,6 +129,11 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     acceptsDocuments: config.cimd?.enabled === true,
   }
 }
+
+/** Whether the pages of a login, which have the callback's host, lie beside the authorization endpoint as well. */
+const isBeside = (authorization: URL, callback: URL, issuerPath: string): boolean =>
+  authorization.host === callback.host &&
+  ['/oauth/authorize', `${issuerPath}/oauth/authorize`].includes(authorization.pathname)
 
 const shownProvider = (provider: UpstreamProviderConfig): ShownProvider => ({
   name: provider.name,

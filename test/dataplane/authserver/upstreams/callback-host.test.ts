@@ -65,6 +65,18 @@ test('the browser is sent to the host of the callback once, before it gets its c
   }
 })
 
+test('an authorization endpoint below a path of its own is served where the metadata names it', async () => {
+  for (const base of [`${server.issuer}/sso/eu`, `${other}/sso`]) {
+    const endpoint = await configured(base, `${server.issuer}/oauth/callback`)
+    const metadata = await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)
+    const { authorization_endpoint: told } = (await metadata.json()) as { authorization_endpoint: string }
+    assert.is(told, endpoint)
+    const end = await client.agent.follow(at(told, client.authorizeUrl()), (url) => url.startsWith(REDIRECT))
+    const code = new URL(end.url).searchParams.get('code') ?? ''
+    assert.ok((await tokensOf(await client.exchange(code))).access_token)
+  }
+})
+
 test('a Host header changes nothing of where the browser is sent', async () => {
   const endpoint = await configured(other, `${server.issuer}/oauth/callback`)
   for (const headers of [{ 'x-forwarded-host': 'evil.example' }, { forwarded: 'host=evil.example' }] as Record<
