@@ -17,6 +17,13 @@ export interface StepPlace {
 /** Reads one step; what is wrong with it is noted. */
 export function compileStep(step: StepDefinition, place: StepPlace): Step {
   const { dependsOn = [], type } = step
+  if (type !== 'forEach')
+    refuse(
+      step,
+      place,
+      ['collection', 'itemVar', 'maxIterations', 'maxParallel', 'step'],
+      'belongs to a step of type forEach',
+    )
   const compiled = type === 'forEach' ? forEach(step, place) : simple({ ...step, type }, place)
   return { ...compiled, dependsOn, reads: stepsRead(place.uses) }
 }

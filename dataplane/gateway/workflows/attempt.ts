@@ -2,6 +2,7 @@ import { isObject } from '../../../crds/shared/json.ts'
 import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflow/compiled.ts'
 import { violationOf } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
+import { PublicError } from '../../server/errors.ts'
 import { Members, skipSpace } from '../mcp/json.ts'
 import type { Ending } from './ending.ts'
 import { evaluateValues, type Scope, textFrom } from './evaluate.ts'
@@ -52,8 +53,10 @@ const objectOf = (texts: ReadonlyMap<string, string>): string =>
 
 async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | Waiting> {
   const { host, scope, key, ending, waited, answers } = how
-  if (!host.canAsk)
-    throw new StepFailure('the client can’t ask its user: it has not declared elicitation', { isFinal: true })
+  if (!host.canAsk) {
+    const answer = host.ask === undefined ? missingCapability({ elicitation: {} }) : undefined
+    throw new StepFailure('the client can’t ask its user: it has not declared elicitation', { isFinal: true, answer })
+  }
   const question = { message: textFrom(step.message, scope), requestedSchema: step.schema }
   if (host.ask !== undefined)
     return judged(step, await host.ask(question, { timeoutMs: step.timeoutMs, signal: ending.signal }))
@@ -69,6 +72,10 @@ async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | W
     since: waited?.since ?? Date.now(),
   }
 }
+
+/** What a client of 2026-07-28 is answered that has not declared what the call needs. */
+export const missingCapability = (requiredCapabilities: object): PublicError =>
+  new PublicError('missing_capability', { data: { requiredCapabilities } })
 
 const ACTIONS: ReadonlySet<unknown> = new Set(['accept', 'decline', 'cancel'])
 

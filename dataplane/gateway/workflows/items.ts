@@ -16,7 +16,7 @@ export async function eachOf(count: number, parallel: number, doItem: (index: nu
       try {
         await doItem(index)
       } catch (error) {
-        failure ??= error instanceof StepFailure ? new StepFailure(`item ${index}: ${error.message}`) : error
+        failure ??= error instanceof StepFailure ? new StepFailure(`item ${index}: ${error.message}`, error) : error
       }
     }
   }

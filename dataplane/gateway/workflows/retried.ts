@@ -11,7 +11,7 @@ export const isMet = ({ condition }: AnyStep, scope: Scope): boolean =>
   condition === undefined || textFrom(condition, scope).trim() === 'true'
 
 /** Tries as often as the step says, with its pauses. Rejects with the last failure. */
-export async function retried<T>({ onError }: SimpleStep, ending: Ending, tryOnce: () => Promise<T>): Promise<T> {
+export async function retried<T>({ onError }: AnyStep, ending: Ending, tryOnce: () => Promise<T>): Promise<T> {
   for (let left = onError.retries; ; left--) {
     try {
       return await tryOnce()

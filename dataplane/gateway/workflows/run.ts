@@ -38,8 +38,13 @@ class Aborted extends Error {
 
 /** Why attempts are ended. Made once: each would have a stack of its own. */
 const ENDED = new Error('the run has ended')
+const OVER = new Error('the forEach is over')
 const LATE = new Error('the step took too long')
 const endLate = (ending: Ending) => ending.end(LATE)
+const failedItem = (error: unknown): Finished => {
+  if (!(error instanceof StepFailure)) throw error
+  return { status: 'failed', error: error.message }
+}
 const NO_ANSWERS: ReadonlyMap<string, string> = new Map()
 
 /** One run of a workflow: the steps as soon as those they depend on are done, some at the same time. */
@@ -124,13 +129,13 @@ export class Run {
     }
   }
 
-  /** Rejects with what is no failure of a step. */
+  /** Rejects with what is no failure of a step, and with what the client is answered in place of an error result. */
   async #runStep(step: Step): Promise<void> {
     const { host } = this.#options
     host.stepBegins(step.id)
     try {
       const scope = { params: this.#options.params, steps: Object.fromEntries(this.#steps), forEach: undefined }
-      const ended = await (step.type === 'forEach' ? this.#each(step, scope) : this.#once(step, scope, step.id))
+      const ended = await (step.type === 'forEach' ? this.#each(step, scope) : this.#once(step, scope, step))
       if (ended.status === 'waiting') {
         this.#waiting.set(step.id, ended)
         host.stepEnds(step.id, 'waiting', this.#progress)
@@ -139,7 +144,8 @@ export class Run {
       this.#aborted ??= new Aborted(step.id, error instanceof Error ? error.message : String(error))
       this.end()
       host.stepEnds(step.id, 'failed', this.#progress)
-      if (!(error instanceof StepFailure)) throw error
+      const answer = error instanceof StepFailure ? error.answer : error
+      if (answer !== undefined) throw answer
     }
   }
 
@@ -157,15 +163,34 @@ export class Run {
   }
 
   /** One step, with its condition, its time, and what is done when it fails. Rejects with a StepFailure. */
-  async #once(step: SimpleStep, scope: Scope, id: string, key = id): Promise<Finished | Waiting> {
+  async #once(
+    step: SimpleStep,
+    scope: Scope,
+    { id, key = id, among }: { readonly id: string; readonly key?: string; readonly among?: Set<Ending> },
+  ): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
+    return this.#timed(step, among, async (ending) => {
+      const how = this.#attemptOf(scope, { id, key }, ending)
+      return this.#kept(await retried(step, ending, () => attempt(step, how)))
+    })
+  }
+
+  /**
+   * Does what a step has to do within its time; a failure is what the step's `onError` makes of it. `among`: the endings of
+   * the items of a forEach that are under way, which end with it.
+   */
+  async #timed(
+    step: AnyStep,
+    among: Set<Ending> | undefined,
+    work: (ending: Ending) => Promise<Finished | Waiting>,
+  ): Promise<Finished | Waiting> {
     const ending = new Ending()
     if (this.#isEnded) ending.end(ENDED)
     this.#open.add(ending)
+    among?.add(ending)
     const timer = setTimeout(endLate, step.timeoutMs, ending).unref()
-    const how = this.#attemptOf(scope, { id, key }, ending)
     try {
-      return this.#kept(await retried(step, ending, () => attempt(step, how)))
+      return await work(ending)
     } catch (error) {
       if (!(error instanceof StepFailure)) throw error
       const isLate = ending.reason === LATE
@@ -173,6 +198,7 @@ export class Run {
     } finally {
       clearTimeout(timer)
       this.#open.delete(ending)
+      among?.delete(ending)
     }
   }
 
@@ -205,24 +231,29 @@ export class Run {
 
   async #each(step: ForEachStep, scope: Scope): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
-    try {
-      return await this.#allItems(step, scope)
-    } catch (error) {
-      if (!(error instanceof StepFailure)) throw error
-      return this.#failedOr(step, error)
-    }
+    return this.#timed(step, undefined, (ending) => retried(step, ending, () => this.#allItems(step, scope, ending)))
   }
 
-  async #allItems(step: ForEachStep, scope: Scope): Promise<Finished | Waiting> {
+  /**
+   * Does all items that are not done yet. Where the workflow goes on after a failure (`continue`), an item that fails is
+   * one of those that have failed, and the others are done all the same.
+   */
+  async #allItems(step: ForEachStep, scope: Scope, ending: Ending): Promise<Finished | Waiting> {
     const items = itemsOf(step, scope)
     const done = this.#items.get(step.id) ?? new Map<number, Finished>()
     this.#items.set(step.id, done)
     const waiting: Waiting[] = []
+    const underWay = new Set<Ending>()
+    ending.onEnd = () => {
+      for (const one of underWay) one.end(OVER)
+    }
     const doItem = async (index: number): Promise<void> => {
       if (done.has(index) || this.#skipsRest) return
+      if (ending.reason !== undefined) throw new StepFailure(ending.reason.message)
       const forEach = { item: items[index], index, [step.itemName]: items[index] }
       const key = `${step.id}[${index}]`
-      const ended = await this.#once(step.step, { ...scope, forEach }, step.id, key)
+      const item = this.#once(step.step, { ...scope, forEach }, { id: step.id, key, among: underWay })
+      const ended = await (step.onError.action === 'continue' ? item.catch(failedItem) : item)
       if (ended.status === 'waiting') {
         this.#waiting.set(key, ended)
         waiting.push(ended)
@@ -232,6 +263,7 @@ export class Run {
       }
     }
     await eachOf(items.length, step.parallel, doItem)
+    if (ending.reason !== undefined) throw new StepFailure(ending.reason.message)
     const [first] = waiting
     if (first === undefined || this.#skipsRest) return outputOf(items, done, this.#skipsRest)
     return { status: 'waiting', requests: {}, state: undefined, since: first.since }

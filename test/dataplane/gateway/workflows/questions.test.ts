@@ -82,10 +82,12 @@ test('a modern client answers with its retry, and whichever replica it comes to 
   assert.is(declined.json.result.content[0].text, 'release: step "sure" has failed: the user has declined')
 })
 
-test('a client that can’t ask its user gets an error result', async () => {
+test('a modern client that must be asked and can’t is told what it lacks, as of a tool of a backend', async () => {
   const [one] = await stage.twoReplicas({ compositeTools })
-  const { json } = await postModern(one.url, 'tools/call', { name: 'release', arguments: { what: 'x' } })
-  assert.match(json.result.content[0].text, /step "sure" has failed: the client can’t ask its user/)
+  const { status, json } = await postModern(one.url, 'tools/call', { name: 'release', arguments: { what: 'x' } })
+  assert.is(status, 400)
+  assert.is(json.error.code, -32021)
+  assert.equal(json.error.data, { requiredCapabilities: { elicitation: {} } })
 })
 
 test('a legacy client is asked in its session while the call waits', async () => {

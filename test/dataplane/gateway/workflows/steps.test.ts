@@ -96,6 +96,37 @@ const definitions: Definition[] = [
       } as Definition['steps'][number],
     ],
   },
+  ...(
+    [
+      ['continue', {}],
+      ['retry', { retryCount: 2, retryDelay: '1ms' }],
+    ] as const
+  ).map(([action, more]) => ({
+    name: `each_${action}`,
+    parameters: { type: 'object', properties: { items: { type: 'array' } } },
+    steps: [
+      {
+        id: 'all',
+        type: 'forEach',
+        collection: '{{.params.items}}',
+        maxParallel: 1,
+        onError: { action, ...more },
+        step: { type: 'tool', tool: 'new_odd', arguments: { it: '{{.forEach.item}}' } },
+      } as Definition['steps'][number],
+    ],
+  })),
+  {
+    name: 'each_late',
+    steps: [
+      {
+        id: 'all',
+        type: 'forEach',
+        collection: '[1, 2]',
+        timeout: '300ms',
+        step: { type: 'tool', tool: 'new_odd' },
+      } as Definition['steps'][number],
+    ],
+  },
   {
     name: 'failing',
     parameters: { type: 'object', properties: { how: { type: 'string' } } },
@@ -190,7 +221,10 @@ test('a list shows composite tools behind the others, with what they may do; cla
   const { tools } = json.result
   assert.equal(
     tools.map(({ name }) => name),
-    ['new_echo', 'new_hidden', 'new_odd', 'old_odd', 'chain', 'each', 'failing', 'going_on', 'slow', 'unknown'],
+    [
+      ...['new_echo', 'new_hidden', 'new_odd', 'old_odd', 'chain'],
+      ...['each', 'each_continue', 'each_late', 'each_retry', 'failing', 'going_on', 'slow', 'unknown'],
+    ],
   )
   const named = (name: string) => given(tools.find((one) => one.name === name))
   assert.equal(named('chain').annotations, { readOnlyHint: true, destructiveHint: false, openWorldHint: false })
@@ -236,6 +270,49 @@ test('a step is repeated for each item, so many at a time', async () => {
       { it: null, at: 2, text: 'said' },
     ],
   )
+})
+
+/** The items that a repeated step has called for, of which `bad` fails while `isBad` says so. */
+function itemsCalled(isBad: () => boolean): unknown[] {
+  const called: unknown[] = []
+  replies['odd'] = (args) => {
+    const { it } = args as { it: unknown }
+    called.push(it)
+    return it === 'bad' && isBad() ? '{"content":[{"type":"text","text":"no"}],"isError":true}' : echo(args)
+  }
+  return called
+}
+
+test('a forEach that goes on after a failure does all other items, and counts them', async () => {
+  const called = itemsCalled(() => true)
+  const items = ['a', 'bad', 'c', 'd']
+  const { structuredContent } = await call('each_continue', { items })
+  assert.equal(called, [...items, ...items], 'once in each era')
+  const { count, completed, failed, iterations } = structuredContent as Record<string, unknown>
+  assert.equal([count, completed, failed], [4, 3, 1])
+  assert.equal(
+    (iterations as { status: string; error?: string }[]).map(({ status, error }) => [status, error]),
+    [
+      ['completed', undefined],
+      ['failed', 'no'],
+      ['completed', undefined],
+      ['completed', undefined],
+    ],
+  )
+})
+
+test('a forEach that is tried again does what is left', async () => {
+  let failures = 0
+  const called = itemsCalled(() => ++failures % 2 === 1)
+  const { structuredContent } = await call('each_retry', { items: ['a', 'bad', 'c'] })
+  assert.equal(structuredContent['completed'], 3)
+  const once = ['a', 'bad', 'bad', 'c']
+  assert.equal(called, [...once, ...once])
+})
+
+test('a forEach that takes too long fails, and its items are ended at the backend', async () => {
+  replies['odd'] = () => undefined
+  assert.is(textOf(await call('each_late')), 'each_late: step "all" has failed: it took longer than 0.3 s')
 })
 
 test('a step that fails is tried again, and then named', async () => {

@@ -3,6 +3,7 @@ import { workflowLimits } from '../../../../config/workflow/limits.ts'
 import type { Lease } from '../../../../server/budget.ts'
 import { memberText } from '../../../mcp/json.ts'
 import type { Reply } from '../../../request/reply.ts'
+import { missingCapability } from '../../../workflows/attempt.ts'
 import { StepFailure } from '../../../workflows/failure.ts'
 import type { StepAnswer } from '../../../workflows/host.ts'
 
@@ -15,7 +16,8 @@ interface Taker {
 }
 
 /** JSON-RPC codes of calls that fail again however often they are made: of what is not there, or not allowed. */
-const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403])
+const MISSING_CAPABILITY = -32021
+const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403, MISSING_CAPABILITY])
 
 /**
  * Takes the answer to a call of a step, of which the workflow goes on. What comes before the answer, notifications and
@@ -98,9 +100,9 @@ export class StepReply implements Reply {
     this.#fail('the answer broke off')
   }
 
-  #fail(message: string, isFinal = false): void {
+  #fail(message: string, detail: ConstructorParameters<typeof StepFailure>[1] = {}): void {
     this.#lease?.release()
-    this.#taker.reject(new StepFailure(message, { isFinal }))
+    this.#taker.reject(new StepFailure(message, detail))
   }
 
   /** The whole JSON-RPC message. */
@@ -108,15 +110,17 @@ export class StepReply implements Reply {
     const result = memberText(message, 'result')
     if (result === undefined) {
       const error: unknown = JSON.parse(memberText(message, 'error') ?? 'null')
-      const { code, message: said } = isObject(error) ? error : {}
-      this.#fail(typeof said === 'string' ? said : 'the call has failed', FINAL.has(code))
+      const { code, message: said, data } = isObject(error) ? error : {}
+      const needed = code === MISSING_CAPABILITY && isObject(data) ? data['requiredCapabilities'] : undefined
+      const answer = isObject(needed) ? missingCapability(needed) : undefined
+      this.#fail(typeof said === 'string' ? said : 'the call has failed', { isFinal: FINAL.has(code), answer })
       return
     }
     this.#lease?.release()
     const type = memberText(result, 'resultType')
     if (type === undefined || type === '"complete"') this.#taker.resolve({ kind: 'result', text: result })
     else if (type === '"input_required"') this.#taker.resolve(inputOf(result))
-    else this.#fail(`the tool gave no result, but ${type.slice(0, 40)}`, true)
+    else this.#fail(`the tool gave no result, but ${type.slice(0, 40)}`, { isFinal: true })
   }
 }
 
