@@ -1,9 +1,12 @@
 import type { Inspection, ManifestFinding } from '../operator/cluster/files/index.ts'
 import type { Io } from './command.ts'
 
-/** `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a pointer where there is none. */
+/** Of files and folders that have no lines: they aren't there, or can't be read as text. */
+const WITHOUT_LINES: ReadonlySet<string> = new Set(['FileMissing', 'FileUnreadable', 'FolderEmpty'])
+
+/** `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a line or a pointer where there is none. */
 const findingText = ({ file, line, severity, pointer, message, reason }: ManifestFinding): string =>
-  `${file}:${line}: ${severity}: ${pointer ? `${pointer}: ` : ''}${message} (${reason})`
+  `${file}${WITHOUT_LINES.has(reason) ? '' : `:${line}`}: ${severity}: ${pointer ? `${pointer}: ` : ''}${message} (${reason})`
 
 export const hasErrors = (findings: readonly ManifestFinding[]): boolean =>
   findings.some(({ severity }) => severity === 'error')

@@ -85,6 +85,10 @@ export const mcpServer = defineKind({
       rules: [
         ...proxyRules,
         {
+          rule: "self.transport != 'stdio' || !has(self.mcpPort)",
+          message: 'mcpPort is for transport streamable-http or sse: a stdio server listens on no port',
+        },
+        {
           rule: '!has(self.replicas) || !has(self.backendReplicas) || self.replicas == self.backendReplicas',
           message: 'backendReplicas must equal replicas: the server shares the pod of its proxy',
         },

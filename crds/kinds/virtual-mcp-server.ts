@@ -30,6 +30,10 @@ const incomingAuth = object(
         message: 'oidcConfigRef must be set when type is oidc, and only then',
       },
       {
+        rule: "self.type == 'oidc' || !has(self.audience)",
+        message: 'audience is for type oidc: nobody’s token is looked at under type anonymous',
+      },
+      {
         rule: '!has(self.audience) || !has(self.oidcConfigRef) || !has(self.oidcConfigRef.audience) || self.audience == self.oidcConfigRef.audience',
         message: 'audience and oidcConfigRef.audience differ: set one of them, or both alike',
       },

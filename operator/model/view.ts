@@ -111,6 +111,8 @@ export interface ClusterView {
   referrers(kind: KindDeclaration, namespace: string, name: string): readonly ObjectName[]
   secret(namespace: string, name: string): SecretPresence | undefined
   configMap(namespace: string, name: string): ConfigMapContent | undefined
+  /** Whether an object of this name is known, and left out because it is itself wrong; only files tell that. */
+  isWrong?(kind: string, namespace: string, name: string): boolean
   /** Absent offline and before the workload's first start. */
   observe(kind: string, namespace: string, name: string): WorkloadObservation | undefined
   /** The sources of an MCPRegistry, by name; absent offline and until its pods have reported. */

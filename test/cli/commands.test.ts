@@ -111,6 +111,47 @@ test('validate: an unknown reference is an error at the place that makes it', as
   )
 })
 
+test('validate: what stands in the files and is wrong itself is not said to be missing', async () => {
+  const oidc =
+    'apiVersion: portico.dev/v1beta1\nkind: MCPOIDCConfig\nmetadata:\n  name: o\nspec:\n  type: inline\n  inline:\n    issuer: 7\n'
+  const map = 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata: 7\n'
+  const policies =
+    '    authzConfig:\n      type: configMap\n      configMap:\n        name: m\n        key: authz.json\n'
+  const asking = `${gateway('g').replace('anonymous', 'oidc')}    audience: a\n    oidcConfigRef:\n      name: o\n${policies}`
+  using folder = temporaryFolder({ 'a.yaml': [group, oidc, map, asking].join('---\n') })
+  const { code, err } = await portico(['validate', folder.path])
+  assert.is(code, 1)
+  assert.match(err, '/spec/inline/issuer')
+  assert.match(err, 'VirtualMCPServer default/v: MCPOIDCConfig "o" is itself wrong')
+  assert.match(err, 'VirtualMCPServer default/v: ConfigMap "m" is itself wrong')
+  assert.not.match(err, 'is missing')
+})
+
+test('validate: logins without an identity are a warning, as other things are that may be meant', async () => {
+  const provider =
+    '      - name: code\n        type: oauth2\n        oauth2Config:\n          authorizationEndpoint: https://c.example/a\n          tokenEndpoint: https://c.example/t\n          clientId: x\n'
+  const oidc =
+    'apiVersion: portico.dev/v1beta1\nkind: MCPOIDCConfig\nmetadata:\n  name: o\nspec:\n  type: inline\n  inline:\n    issuer: https://as.example\n    clientId: unused\n'
+  const login = `  authServerConfig:\n    issuer: https://as.example\n    upstreamProviders:\n${provider}`
+  const asking = `${gateway('g').replace('anonymous', 'oidc')}    audience: a\n    oidcConfigRef:\n      name: o\n${login}`
+  using folder = temporaryFolder({ 'a.yaml': [group, oidc, asking].join('---\n') })
+  const { code, err } = await portico(['validate', folder.path])
+  assert.is(code, 0)
+  assert.match(err, /warning: .*neither userInfo nor identityFromToken.*\(NoIdentity\)/)
+  assert.match(err, /a\.yaml:\d+: warning: .*\/spec\/inline\/clientId has no effect.*\(NoEffect\)/)
+})
+
+test('validate: what is no file has no line, and no message is for programmers', async () => {
+  const { code, err } = await portico(['validate', '/nowhere/at/all'])
+  assert.equal([code, err], [1, '/nowhere/at/all: error: no such file or folder (FileMissing)\n'])
+  const registry =
+    'apiVersion: portico.dev/v1beta1\nkind: MCPRegistry\nmetadata:\n  name: r\nspec:\n  configYAML: |\n    sources: []\n    ---\n    registries: []\n'
+  using folder = temporaryFolder({ 'a.yaml': registry })
+  const told = await portico(['validate', folder.path])
+  assert.match(told.err, 'must be one YAML document')
+  assert.not.match(told.err, 'parseAllDocuments')
+})
+
 test('validate: each thing that an object misses is told at its own place', async () => {
   const spec =
     '  groupRef:\n    name: nowhere\n  incomingAuth:\n    type: oidc\n    audience: a\n    oidcConfigRef:\n      name: nobody\n'

@@ -21,10 +21,14 @@ import { blockFor } from '../union.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
 
-/** An issuer (RFC 8414): http or https, no query, no fragment, no slash at the end. */
-const ISSUER = '^https?://[^\\s?#]*[^/\\s?#]$'
-
-export const issuerUrl = (readBy: Reader, description: string) => url(readBy, description, { pattern: ISSUER })
+/** An issuer (RFC 8414): http or https, no query, no fragment. No slash at the end: endpoints are made by appending. */
+export const issuerUrl = (readBy: Reader, description: string) =>
+  url(readBy, description, {
+    rules: [
+      { rule: "!self.contains('?') && !self.contains('#')", message: 'must have no query and no fragment' },
+      { rule: "!self.endsWith('/')", message: 'must be written without the slash at its end' },
+    ],
+  })
 
 const secretRefs = (readBy: Reader, description: string, max: number) =>
   Type.Optional(list(description, secretKeyRef(readBy, 'A key of a Secret.'), { max }))

@@ -3,6 +3,12 @@ import { hostAndPort, redis } from '../redis.ts'
 import { secretKeyRef } from '../references.ts'
 import { choice, defaulted, integer, object, type Reader, Type, text } from '../schema.ts'
 
+/** Memory has no address, no databases and no names of keys. */
+const onlyOfRedis = {
+  rule: "self.provider == 'redis' || !(has(self.address) || has(self.keyPrefix) || self.db != 0)",
+  message: 'address, db and keyPrefix are for provider redis',
+}
+
 const fields = (readBy: Reader) => ({
   provider: choice(readBy, 'Where sessions are kept.', ['memory', 'redis']),
   address: Type.Optional(hostAndPort(readBy, 'HOST:PORT of Redis.')),
@@ -29,6 +35,7 @@ export const sessionStorage = (readBy: Reader) =>
           rule: "self.provider == 'redis' || !has(self.redis)",
           message: 'redis is for provider redis',
         },
+        onlyOfRedis,
         {
           rule: '!has(self.passwordRef) || has(self.address)',
           message: 'passwordRef goes with address; beside redis set redis.aclUserConfig',
@@ -44,5 +51,8 @@ export const sessionStorage = (readBy: Reader) =>
 /** The same in `config.sessionStorage` of a VirtualMCPServer: without a password. */
 export const plainSessionStorage = (readBy: Reader) =>
   object('Where sessions and counters are kept.', fields(readBy), {
-    rules: [{ rule: "self.provider != 'redis' || has(self.address)", message: 'provider redis needs address' }],
+    rules: [
+      { rule: "self.provider != 'redis' || has(self.address)", message: 'provider redis needs address' },
+      onlyOfRedis,
+    ],
   })

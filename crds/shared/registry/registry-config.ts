@@ -93,6 +93,10 @@ const auth = object(
         rule: "self.mode == 'oauth' ? has(self.oauth) : !has(self.oauth)",
         message: 'oauth must be set when mode is oauth, and only then',
       },
+      {
+        rule: "self.mode == 'oauth' || !(has(self.authz) || has(self.publicPaths))",
+        message: 'authz and publicPaths are for mode oauth: everything is open in mode anonymous',
+      },
     ],
   },
 )
@@ -123,6 +127,10 @@ const database = (readBy: Reader) =>
         {
           rule: 'has(self.urlSecretRef) != (has(self.host) && has(self.user) && has(self.database))',
           message: 'set urlSecretRef, or host, user and database',
+        },
+        {
+          rule: '!has(self.urlSecretRef) || !(has(self.host) || has(self.user) || has(self.database) || has(self.passwordSecretRef) || self.port != 5432)',
+          message: 'host, port, user, passwordSecretRef and database are part of the URL of urlSecretRef',
         },
       ],
     },

@@ -79,7 +79,8 @@ function issuerUrlFindings(text: string, pointer: string, { insecureAllowHTTP }:
   if (url.protocol === 'http:' && !isLoopback(url) && insecureAllowHTTP !== true)
     findings.push({ pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' })
   if (text.includes('?')) findings.push({ pointer, message: 'must have no query' })
-  if (text.endsWith('/')) findings.push({ pointer, message: 'must not end with a slash' })
+  if (text.endsWith('/'))
+    findings.push({ pointer, message: `must be written without the slash at its end: ${text.replace(/\/+$/, '')}` })
   else if (url.href.replace(/\/$/, '') !== text)
     findings.push({ pointer, message: `must be written as ${url.href.replace(/\/$/, '')}` })
   return findings

@@ -4,9 +4,18 @@ import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
+const OF_OAUTH = ['oauth', 'authz', 'publicPaths'] as const
+
 /** What is wrong with the `auth` block that its schema can't say. */
-export function authFindings({ mode, oauth, publicPaths = [] }: AuthConfig): readonly Finding[] {
+export function authFindings(auth: AuthConfig): readonly Finding[] {
+  const { mode, oauth, publicPaths = [] } = auth
   return [
+    ...(mode === 'oauth' ? [] : OF_OAUTH)
+      .filter((field) => auth[field] !== undefined)
+      .map((field) => ({
+        pointer: `/auth/${field}`,
+        message: 'is for mode oauth: everything is open in mode anonymous',
+      })),
     ...(mode === 'oauth' && oauth === undefined
       ? [{ pointer: '/auth/oauth', message: 'is required in mode oauth' }]
       : []),

@@ -32,6 +32,10 @@ export function readYaml(text: string): YamlText {
   return { document, lineAt: (offset) => lines.linePos(offset).line }
 }
 
+/** What is wrong, without the parser's advice to programmers. */
+const textOf = ({ code, message }: Document.Parsed['errors'][number]): string =>
+  code === 'MULTIPLE_DOCS' ? 'must be one YAML document; this is where a second one begins' : message
+
 /** The value of a YAML text. Throws a ConfigError where it is none, or empty. */
 export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unknown {
   const refuse = (findings: readonly Finding[]) =>
@@ -41,7 +45,7 @@ export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unkn
   const exhausted = document.errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
   if (exhausted !== undefined) throw refuse([at(exhausted.pos[0], 'nests too deeply')])
   if (document.errors.length > 0)
-    throw refuse(document.errors.slice(0, MOST_ERRORS).map(({ message, pos }) => at(pos[0], message)))
+    throw refuse(document.errors.slice(0, MOST_ERRORS).map((error) => at(error.pos[0], textOf(error))))
   if (document.contents === null) throw whole('the file is empty')
   const aliases = aliasProblem(document, MOST_ALIASES)
   if (aliases !== undefined) throw whole(aliases)

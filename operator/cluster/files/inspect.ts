@@ -55,6 +55,7 @@ export function inspectManifests(
 ): Inspection {
   const set = readManifests(paths, options.group)
   const { valid, findings } = checkManifests(set)
+  const passed = new Set(valid.map(({ id }) => objectKey(id)))
   const unsupported = findUnsupported(valid)
   const assumed = new Map<string, ManifestFinding>()
   const context: ReconcileContext = {
@@ -68,6 +69,7 @@ export function inspectManifests(
       manifests: valid,
       secrets: set.secrets,
       configMaps: set.configMaps,
+      wrong: [...set.manifests.filter(({ id }) => !passed.has(objectKey(id))).map(({ id }) => id), ...set.refused],
       viewOf: (view, manifest) =>
         assumeSecrets(view, (namespace, name) => {
           const key = `${manifest.file} ${manifest.id.kind} ${manifest.id.name} ${namespace}/${name}`

@@ -6,7 +6,7 @@ import { type ConditionProblem, conditionProblems } from '../../reconcile/outcom
 import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import type { Problem } from '../../reconcile/outcome/problems.ts'
 import type { CoreObject } from './core.ts'
-import type { ManifestFinding, ObjectId } from './finding.ts'
+import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
 import { type PlacedProblem, placedProblems } from './place.ts'
 import type { Manifest } from './read.ts'
 
@@ -27,6 +27,8 @@ interface PlanInput {
   readonly sources?: readonly NamedSources[]
   /** The status of an object as it was planned before. */
   readonly statusOf?: (id: ObjectId) => object | undefined
+  /** Objects that the files have and that are left out because they are wrong. */
+  readonly wrong?: readonly ObjectId[]
   /** Changes the view in which an object is planned. */
   readonly viewOf?: (view: ClusterView, manifest: Manifest) => ClusterView
 }
@@ -49,7 +51,9 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
     return status ? { ...object, status } : object
   }
   const objects = manifests.map(withStatus)
-  const view = createView({
+  const wrong = new Set(input.wrong?.map(objectKey))
+  const isWrong = (kind: string, namespace: string, name: string) => wrong.has(objectKey({ kind, namespace, name }))
+  const valid = createView({
     objects,
     secrets: input.secrets.map(({ namespace, name, values }) => ({
       namespace,
@@ -63,6 +67,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
     observations: input.observations ?? [],
     sources: input.sources ?? [],
   })
+  const view: ClusterView = wrong.size === 0 ? valid : { ...valid, isWrong }
   return manifests.map((manifest, index) => ({
     manifest,
     ...explainedPlan(objects[index] as KubernetesObject, input.viewOf?.(view, manifest) ?? view, context),

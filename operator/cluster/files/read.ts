@@ -29,6 +29,8 @@ export interface ManifestSet {
   readonly manifests: readonly Manifest[]
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
+  /** Secrets and ConfigMaps that are left out because they are wrong. */
+  readonly refused: readonly ObjectId[]
   readonly findings: readonly ManifestFinding[]
 }
 
@@ -65,6 +67,7 @@ class Reading {
   readonly findings: ManifestFinding[] = []
   readonly candidates: Candidate[] = []
   readonly manifests: Manifest[] = []
+  readonly refused: ObjectId[] = []
   readonly core = { Secret: [] as CoreObject[], ConfigMap: [] as CoreObject[] }
   readonly #places = new Map<string, string>()
 
@@ -158,9 +161,8 @@ class Reading {
     if (!id) return
     const { values, findings } = readCoreObject(kind, candidate.value)
     this.#add(candidate, findings, id)
-    if (findings.length === 0) {
-      this.core[kind].push({ namespace: id.namespace, name: id.name, file: candidate.file, values })
-    }
+    if (findings.length > 0) this.refused.push(id)
+    else this.core[kind].push({ namespace: id.namespace, name: id.name, file: candidate.file, values })
   }
 
   #takeManifest(candidate: Candidate, kind: string): void {
@@ -211,6 +213,7 @@ export function readManifests(paths: readonly string[], group?: string): Manifes
     manifests: reading.manifests,
     secrets: reading.core.Secret,
     configMaps: reading.core.ConfigMap,
+    refused: reading.refused,
     findings: reading.findings,
   }
 }

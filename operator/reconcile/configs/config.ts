@@ -2,8 +2,9 @@ import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
+import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
-import { joined, type Problems, startProblems } from '../outcome/problems.ts'
+import { joined, type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
 /** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
@@ -66,17 +67,20 @@ function hashTime(before: ConfigStatus | undefined, hash: string, now: string): 
 
 /**
  * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
- * anybody names it, whether that one is a workload or an entry of a catalog.
+ * anybody names it, whether that one is a workload or an entry of a catalog. `unusedOf` finds the fields of it that change
+ * nothing beside the others.
  */
 export function planConfig<K extends KindDeclaration>(
   kind: K,
   check: CheckConfig<K>,
+  unusedOf: (object: ObjectOf<K>) => readonly ProblemDetail[] = () => [],
 ): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => ExplainedPlan {
   return (object, view, context) => {
     const { namespace, name } = object.metadata
     const conditions = startConditions(object, context.now)
     const problems = startProblems()
     check(object, startResolver(view, namespace, problems))
+    warnOfNoEffect(unusedOf(object), conditions)
     const referrers = view.referrers(kind, namespace, name)
     const configHash = hashOf(object.spec)
     const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]

@@ -19,7 +19,7 @@ import {
 import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { noteInvalid, type Places, partFindings } from '../outcome/file-findings.ts'
-import type { Problems } from '../outcome/problems.ts'
+import type { ProblemDetail, Problems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -114,7 +114,19 @@ function isAtApiServer(text: string): boolean {
   return url !== null && isApiServer(url)
 }
 
-export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig)
+/** A client is for introspection, which its secret turns on; the specification lets an id stand alone. */
+const unusedOf = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] =>
+  inline?.clientId === undefined || inline.clientSecretRef
+    ? []
+    : [
+        {
+          pointer: '/spec/inline/clientId',
+          joint: ' ',
+          message: 'has no effect: it is for introspection, which clientSecretRef turns on',
+        },
+      ]
+
+export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig, unusedOf)
 
 /** Audience of ServiceAccount tokens where none is named (spec, MCPOIDCConfig). */
 const CLUSTER_AUDIENCE = 'toolhive'
@@ -179,6 +191,31 @@ function clusterSettings(
   }
 }
 
+/** Fields that say where others find the keys of an issuer, or ask it; the issuer itself has its keys at hand. */
+const OF_OTHERS = ['jwksUrl', 'caBundleRef', 'jwksAuthTokenPath', 'introspectionUrl', 'clientSecretRef'] as const
+
+const isOwn = ({ spec }: MCPOIDCConfig, issuer: string | undefined): boolean =>
+  spec.type === 'inline' && issuer !== undefined && spec.inline?.issuer === issuer
+
+/**
+ * What of the config a workload makes no use of because it is the issuer itself; other workloads may name the same config.
+ * `issuer`: that of the workload's own authorization server; undefined where it has none. `pointer`: where the workload
+ * names the config.
+ */
+export function unusedByIssuer(
+  ref: { readonly name: string } | undefined,
+  { issuer, pointer }: { readonly issuer: string | undefined; readonly pointer: string },
+  { view, namespace }: Pick<Resolver, 'view' | 'namespace'>,
+): readonly ProblemDetail[] {
+  const config = ref && view.get(mcpOidcConfig, namespace, ref.name)
+  if (config === undefined || !isOwn(config, issuer)) return []
+  const title = `MCPOIDCConfig ${JSON.stringify(config.metadata.name)}`
+  return OF_OTHERS.filter((field) => config.spec.inline?.[field] !== undefined).map((field) => ({
+    pointer,
+    message: `${title}: /spec/inline/${field} has no effect here: this is the issuer itself, which has its keys at hand`,
+  }))
+}
+
 /** What an issuer's configuration has by its type. */
 function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
   const { inline, kubernetesServiceAccount: cluster } = config.spec
@@ -217,6 +254,12 @@ function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omi
   }
 }
 
+/** The config as the issuer itself reads it. */
+function withoutOthers(config: MCPOIDCConfig): MCPOIDCConfig {
+  const inline = Object.entries(config.spec.inline ?? {}).filter(([field]) => !OF_OTHERS.some((one) => one === field))
+  return { ...config, spec: { ...config.spec, inline: Object.fromEntries(inline) as Inline } }
+}
+
 /** A client secret turns it on; without one, a client id says nothing (spec, MCPOIDCConfig). */
 function introspectionSettings(inline: Inline, mounts: Mounts): Pick<OidcConfig, 'introspection'> {
   const { clientId, clientSecretRef, introspectionUrl } = inline
@@ -233,11 +276,11 @@ function introspectionSettings(inline: Inline, mounts: Mounts): Pick<OidcConfig,
 
 /**
  * Token validation of a gateway or proxy from the config that it refers to. `besides` is `incomingAuth.audience`, the
- * other place for the audience. Undefined, with the problems noted, where it can't be had.
+ * other place for the audience; `ownIssuer` the issuer of the workload's own authorization server. Undefined, with the problems noted, where it can't be had.
  */
 export function oidcSettings(
   ref: OidcReference,
-  besides: string | undefined,
+  { besides, ownIssuer }: { readonly besides?: string | undefined; readonly ownIssuer: string | undefined },
   resolver: Resolver,
   mounts: Mounts,
 ): OidcConfig | undefined {
@@ -247,7 +290,7 @@ export function oidcSettings(
   if (audience === undefined) return undefined
   checkResource(ref, config, resolver.problems)
   return {
-    ...issuerSettings(config, resolver, mounts),
+    ...issuerSettings(isOwn(config, ownIssuer) ? withoutOthers(config) : config, resolver, mounts),
     audience,
     ...(ref.scopes === undefined ? {} : { scopes: [...ref.scopes] }),
   }

@@ -3,6 +3,8 @@ import { problemConditions } from './problems.ts'
 
 /** Conditions that keep an object from being served as it stands when they are False. */
 const decisive: ReadonlySet<string> = new Set(problemConditions)
+/** Conditions that say something amiss when they are True; all others do when they are False. */
+const isWarningType = (type: string) => /(Warning|Conflict|Taken|Synthesized|Truncated)$/.test(type)
 /** `Ready` is False for these reasons while all is well. */
 const transient = new Set(['Progressing', 'Terminating'])
 
@@ -33,7 +35,7 @@ export function conditionProblems({ status }: Conditioned): readonly ConditionPr
   if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
   for (const condition of conditions) {
     const { type } = condition
-    const isWarning = condition.status === (/(Warning|Conflict|Taken)$/.test(type) ? 'True' : 'False')
+    const isWarning = condition.status === (isWarningType(type) ? 'True' : 'False')
     if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
   }
   return found

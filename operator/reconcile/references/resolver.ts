@@ -32,7 +32,8 @@ export function startResolver(view: ClusterView, namespace: string, problems: Pr
     problems.add('ReferencesResolved', reason, { about, message })
     return undefined
   }
-  const missing = (reason: string, about: ObjectName) => note(reason, about, 'is missing')
+  const missing = (reason: string, about: ObjectName) =>
+    note(reason, about, view.isWrong?.(about.kind, namespace, about.name) ? 'is itself wrong' : 'is missing')
   const noSecret = (name: string) => {
     missing('SecretNotFound', { kind: 'Secret', name })
     return false

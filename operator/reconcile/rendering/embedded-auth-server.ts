@@ -4,8 +4,10 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
+import { unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
+import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { Resolver } from '../references/resolver.ts'
 
 interface NamingSpec {
@@ -90,7 +92,16 @@ export function proxyAuthServer(
   return { authServer: authServerSettings(found.spec, place, resolver, mounts) }
 }
 
-/** Says what a restart of a proxy costs that logs users in, and whether it knows them again. */
+/** Issuer of the authorization server that a proxy's object names; undefined where it names none. */
+export const ownIssuerOf = (
+  { authServerRef, externalAuthConfigRef }: NamingSpec,
+  { view, namespace }: Resolver,
+): string | undefined =>
+  [authServerRef, externalAuthConfigRef]
+    .map((ref) => ref && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.embeddedAuthServer?.issuer)
+    .find((issuer) => issuer !== undefined)
+
+/** Says what a restart of a proxy costs that logs users in, whether it knows them again, and what it makes no use of. */
 export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Resolver, conditions: Conditions): void {
   const found = embeddedAuthServer(spec, resolver)
   if (found === undefined) return
@@ -98,4 +109,6 @@ export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Re
   const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
   warnOfLosses(found.spec, { at, running }, conditions)
   warnOfNoIdentity(found.spec, at, conditions)
+  const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }
+  warnOfNoEffect(unusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
 }

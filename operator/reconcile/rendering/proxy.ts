@@ -12,7 +12,7 @@ import type { Resolver } from '../references/resolver.ts'
 import { type Addressed, type Addresses, addressesOf, endpointOf } from './addresses.ts'
 import { type AuditSpec, auditOf } from './audit.ts'
 import { corsOf } from './cors.ts'
-import { proxyAuthServer } from './embedded-auth-server.ts'
+import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
 import { rateLimitsOf } from './rate-limits.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
@@ -24,6 +24,8 @@ export interface Assembly extends Addresses {
 
 /** Parts of a proxy's configuration that have the shape of a part of its object, whichever kind that is. */
 export const PROXY_PLACES = {
+  '/backends/0/headers': '/spec/headerForward/addPlaintextHeaders',
+  '/backends/0/headerFiles': '/spec/headerForward/addHeadersFromSecret',
   '/audit': '/spec/audit',
   '/cors': '/spec/cors',
   '/rateLimiting': '/spec/rateLimiting',
@@ -31,6 +33,16 @@ export const PROXY_PLACES = {
   '/resourceUrl': '/spec/oidcConfigRef/resourceUrl',
   '/incomingAuth/oidc/scopes': '/spec/oidcConfigRef/scopes',
   '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
+}
+
+/** Fields that other parts of it are made from. */
+export const PROXY_ORIGINS = {
+  '/backends': '/spec',
+  '/incomingAuth': '/spec/oidcConfigRef',
+  '/sessionStorage': '/spec/sessionStorage',
+  '/aggregation': '/spec/toolConfigRef',
+  '/allowedHosts': '/spec/allowedHosts',
+  '/telemetry': '/spec/telemetryConfigRef',
 }
 
 /** A prefix as people write it, in the form of the configuration: without a slash at its end, undefined where empty. */
@@ -71,7 +83,8 @@ export function assembleProxy(
   const addresses = addressesOf(object, proxyPort, urlAt, context)
   const backend = { name, ...backendOf(mounts) }
   const shaping = sharedShaping(toolConfigRef, resolver)
-  const oidc = oidcConfigRef && oidcSettings(oidcConfigRef, undefined, resolver, mounts)
+  const oidc =
+    oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: ownIssuerOf(object.spec, resolver) }, resolver, mounts)
   // Where oidc is asked for and can't be had there is a problem, and the configuration goes nowhere.
   const incomingAuth = oidcConfigRef
     ? { type: 'oidc' as const, ...(oidc ? { oidc } : {}) }

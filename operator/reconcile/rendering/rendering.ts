@@ -60,11 +60,20 @@ export function containerResources(set: Resources | undefined, defaults: Resourc
  * Notes what the data plane's own rules find in a configuration that is about to be rendered. `places` says which parts of
  * it have the very shape of a part of the object: from the pointer of the one to that of the other.
  */
-export function noteFindings(findings: readonly Finding[], problems: Problems, places: Places = {}): void {
+export function noteFindings(
+  findings: readonly Finding[],
+  problems: Problems,
+  places: Places = {},
+  origins: Places = {},
+): void {
   for (const { pointer, message } of findings) {
     const place = placeOf(pointer, places)
-    if (place === undefined) problems.add('Valid', 'ConfigInvalid', { message: `configuration ${pointer} ${message}` })
-    else problems.add('Valid', 'ConfigInvalid', { pointer: place, joint: ' ', message })
+    if (place !== undefined) problems.add('Valid', 'ConfigInvalid', { pointer: place, joint: ' ', message })
+    else {
+      const origin = Object.keys(origins).find((part) => pointer === part || pointer.startsWith(`${part}/`))
+      const what = `what is rendered from it can’t be served: ${pointer} ${message}`
+      problems.add('Valid', 'ConfigInvalid', { pointer: (origin && origins[origin]) ?? '/spec', message: what })
+    }
   }
 }
 

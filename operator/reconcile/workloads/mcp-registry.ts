@@ -6,6 +6,7 @@ import {
   mcpServerEntry,
   virtualMcpServer,
 } from '../../../crds/index.ts'
+import { registryConfigNames } from '../../../crds/shared/registry/registry-config.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
@@ -23,7 +24,7 @@ import { STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../re
 import { registryRights } from '../../render/rights/registry-rights.ts'
 import { headerSecrets, telemetrySettings } from '../configs/telemetry-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
-import { findingsOf } from '../outcome/file-findings.ts'
+import { findingsOf, type Places } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -154,6 +155,11 @@ function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: 
   return { ...config, allowedHosts: [...hosts, ...(config.allowedHosts ?? [])] }
 }
 
+/** Parts of the configuration that have the shape of a part of the object. */
+const PLACES = Object.fromEntries(registryConfigNames.map((name) => [`/${name}`, `/spec/${name}`]))
+const placesOf = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
+  configYAML === undefined ? [PLACES] : [{}, { '': '/spec/configYAML' }]
+
 function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileContext): RegistryAssembly {
   const { spec } = object
   const { group } = context
@@ -167,7 +173,7 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
       ? fromFields(object, resolver, mounts, group)
       : fromText(spec.configYAML, problems, mounts, group)
   const config = withServiceHosts(object, withName(object, withPgpass(object, written, resolver, mounts)), context)
-  if (problems.none) noteFindings(findingsOf(parseConfig, config), problems, { '/audit': '/spec/audit' })
+  if (problems.none) noteFindings(findingsOf(parseConfig, config), problems, ...placesOf(spec))
   const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add('Valid', 'ConfigInvalid', {

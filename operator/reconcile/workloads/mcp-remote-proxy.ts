@@ -12,7 +12,7 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
-import { type Assembly, assembleProxy, PROXY_PLACES } from '../rendering/proxy.ts'
+import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
@@ -48,7 +48,7 @@ export function assembleMcpRemoteProxy(
     resolver,
     context,
   )
-  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES)
+  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES, PROXY_ORIGINS)
   return assembly
 }
 

@@ -31,7 +31,7 @@ import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
-import { type Assembly, assembleProxy, PROXY_PLACES } from '../rendering/proxy.ts'
+import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import {
@@ -124,7 +124,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   )
   const outbound = outboundProfile(spec.permissionProfile, resolver)
   if (!context.isOwnMachine) checkOutbound(outbound, assembly.config, problems)
-  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES)
+  if (problems.none) noteFindings(gatewayFindings(assembly.config), problems, PROXY_PLACES, PROXY_ORIGINS)
   return { ...assembly, outbound }
 }
 

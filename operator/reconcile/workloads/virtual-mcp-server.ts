@@ -10,12 +10,13 @@ import { authServerSettings } from '../authserver/settings.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { oidcSettings } from '../configs/mcp-oidc-config.ts'
+import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { gatewayFindings } from '../outcome/file-findings.ts'
+import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
-import { type Problems, startProblems } from '../outcome/problems.ts'
+import { type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressesOf, endpointOf } from '../rendering/addresses.ts'
@@ -60,7 +61,11 @@ function passthroughOf({ passthroughHeaders = [], config }: Spec): Pick<GatewayC
   return names.length === 0 ? {} : { passthroughHeaders: [...new Set(names)].sort() }
 }
 
-function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Mounts): GatewayConfig['incomingAuth'] {
+function incomingAuthOf(
+  { incomingAuth, authServerConfig }: Spec,
+  resolver: Resolver,
+  mounts: Mounts,
+): GatewayConfig['incomingAuth'] {
   const { type, oidcConfigRef, audience } = incomingAuth
   if (type === 'anonymous') return { type }
   if (!oidcConfigRef) {
@@ -71,7 +76,7 @@ function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Moun
     })
     return { type }
   }
-  const oidc = oidcSettings(oidcConfigRef, audience, resolver, mounts)
+  const oidc = oidcSettings(oidcConfigRef, { besides: audience, ownIssuer: authServerConfig?.issuer }, resolver, mounts)
   return oidc ? { type, oidc } : { type }
 }
 
@@ -112,6 +117,19 @@ const PLACES = {
   '/failureHandling': '/spec/config/operational/failureHandling',
   '/logLevel': '/spec/config/operational/logLevel',
   '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
+}
+
+/** Fields that other parts of the configuration are made from. */
+const ORIGINS = {
+  '/incomingAuth/oidc': '/spec/incomingAuth/oidcConfigRef',
+  '/incomingAuth': '/spec/incomingAuth',
+  '/authz': '/spec/incomingAuth',
+  '/backends': '/spec/groupRef',
+  '/compositeTools': '/spec/config',
+  '/allowedHosts': '/spec/allowedHosts',
+  '/passthroughHeaders': '/spec',
+  '/sessionStorage': '/spec',
+  '/telemetry': '/spec/telemetryConfigRef',
 }
 
 type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
@@ -181,7 +199,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...auditOf(spec.config?.audit),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
-  if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES)
+  if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES, ORIGINS)
   return {
     config,
     mounts,
@@ -236,6 +254,42 @@ function warnOfUnknownBackends(
   if (texts.length > 0) conditions.set('BackendNameWarning', 'True', 'NoSuchMember', texts.join('; '))
 }
 
+/** What is set and changes nothing beside the other settings. */
+function unusedSettings(
+  { incomingAuth, authServerConfig, sessionStorage, config }: Spec,
+  resolver: Resolver,
+): readonly ProblemDetail[] {
+  const { conflictResolution, conflictResolutionConfig } = config?.aggregation ?? {}
+  const at = '/spec/config/aggregation/conflictResolutionConfig'
+  const isNotFor = (strategy: string) =>
+    `has no effect under conflictResolution ${conflictResolution}: it is for ${strategy}`
+  return [
+    ...unusedByIssuer(
+      incomingAuth.oidcConfigRef,
+      { issuer: authServerConfig?.issuer, pointer: '/spec/incomingAuth/oidcConfigRef' },
+      resolver,
+    ),
+    ...(sessionStorage !== undefined && config?.sessionStorage !== undefined
+      ? [
+          {
+            pointer: '/spec/config/sessionStorage',
+            joint: ' ' as const,
+            message: 'has no effect: /spec/sessionStorage is in force',
+          },
+        ]
+      : []),
+    ...(conflictResolutionConfig?.priorityOrder !== undefined && conflictResolution !== 'priority'
+      ? [{ pointer: `${at}/priorityOrder`, joint: ' ' as const, message: isNotFor('priority') }]
+      : []),
+    ...((conflictResolutionConfig?.prefixFormat ?? USUAL_PREFIX) !== USUAL_PREFIX && conflictResolution !== 'prefix'
+      ? [{ pointer: `${at}/prefixFormat`, joint: ' ' as const, message: isNotFor('prefix') }]
+      : []),
+  ]
+}
+
+/** Default of `prefixFormat`, which the API server sets. */
+const USUAL_PREFIX = '{workload}_'
+
 /** Names that only the backends themselves tell: nothing here could have known of them. */
 function warnOfClashes(clashes: readonly string[], conditions: Conditions): void {
   if (clashes.length === 0) return
@@ -250,7 +304,8 @@ export function reconcileVirtualMcpServer(
   context: ReconcileContext,
 ): ExplainedPlan {
   const problems = startProblems()
-  const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
+  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const assembly = assemble(object, resolver, context)
   const { spec } = object
   return planWorkload({
     object,
@@ -270,6 +325,7 @@ export function reconcileVirtualMcpServer(
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
+      warnOfNoEffect(unusedSettings(spec, resolver), conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
       warnOfRateLimits(
         {

@@ -200,6 +200,40 @@ test('a private address of its own issuer needs no leave: nothing is called ther
   assert.match(condition(alone.get('MCPOIDCConfig/near'), 'Valid') ?? '', 'only under jwksAllowPrivateIP')
 })
 
+test('a config that others share may say how they ask the issuer; the issuer itself makes no use of it, and says so', () => {
+  const config = `
+---
+kind: MCPOIDCConfig
+metadata: {name: own}
+spec:
+  type: inline
+  inline: {issuer: "https://tools.example", clientId: c, clientSecretRef: {name: keys, key: hmac}, introspectionUrl: "https://tools.example/oauth/introspect", jwksUrl: "https://tools.example/.well-known/jwks.json"}
+---
+kind: MCPServer
+metadata: {name: other}
+spec: {image: x, transport: streamable-http, oidcConfigRef: {name: own, audience: a}}
+`
+  const incomingAuth = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'own' } }
+  const gateway = stringify({
+    kind: 'VirtualMCPServer',
+    metadata: { name: 'tools' },
+    spec: { groupRef: { name: 'tools' }, incomingAuth, authServerConfig: settings(KEPT) },
+  })
+  const plans = plansOfText(
+    gateway + WORLD.replace(/---\nkind: MCPOIDCConfig\nmetadata: {name: own}\n.*\n/, '') + config,
+  )
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const { oidc } = configOf(plans).incomingAuth
+  assert.equal(oidc, { issuer: 'https://tools.example', audience: 'tools' })
+  assert.match(
+    told(plans, 'SettingsWarning') ?? '',
+    'True NoEffect: /spec/incomingAuth/oidcConfigRef: MCPOIDCConfig "own": /spec/inline/jwksUrl has no effect here',
+  )
+  assert.match(told(plans, 'SettingsWarning') ?? '', '/spec/inline/clientSecretRef has no effect here')
+  const other = parse(configText(plans.get('MCPServer/other'))) as GatewayConfig
+  assert.is(other.incomingAuth.oidc?.introspection?.clientId, 'c')
+})
+
 test('an audience is mandatory', () => {
   const plans = plansFor(settings(), { incomingAuth: { type: 'oidc', oidcConfigRef: { name: 'own' } } })
   assert.match(told(plans, 'Valid') ?? '', /^False AudienceMissing/)

@@ -561,7 +561,7 @@ const invalid: readonly Case[] = [
     what: `a source that the registry would refuse: ${source}`,
     given: [registry(`sources: [${source}]`)],
     of: 'MCPRegistry/it',
-    says: { Valid: `False ConfigInvalid: configuration ${finding}` },
+    says: { Valid: `False ConfigInvalid: /spec${finding}` },
     holds: true,
   })),
   {
@@ -570,7 +570,7 @@ const invalid: readonly Case[] = [
       'kind: MCPRegistry\nmetadata: {name: it}\nspec: {sources: [{name: s, managed: {}}], registries: [{name: r, sources: [s]}], auth: {mode: oauth, oauth: {providers: [{name: i, issuerUrl: https://i.example.org, audience: a}]}, authz: {roles: {superAdmin: [{}]}}}}',
     ],
     of: 'MCPRegistry/it',
-    says: { Valid: 'False ConfigInvalid: configuration /auth/authz/roles/superAdmin/0 must NOT have fewer…' },
+    says: { Valid: 'False ConfigInvalid: /spec/auth/authz/roles/superAdmin/0 must NOT have fewer…' },
     holds: true,
   },
   {
@@ -584,7 +584,7 @@ const invalid: readonly Case[] = [
     what: 'a header that isn’t the user’s to set',
     given: [proxy('headerForward: {addPlaintextHeaders: {Host: example.org}}')],
     of: 'MCPRemoteProxy/it',
-    says: { Valid: 'False ConfigInvalid: configuration /backends/0/headers/Host this header is set…' },
+    says: { Valid: 'False ConfigInvalid: /spec/headerForward/addPlaintextHeaders/Host this header is set…' },
     holds: true,
   },
 ]

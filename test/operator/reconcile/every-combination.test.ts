@@ -1,0 +1,224 @@
+/**
+ * Nothing is accepted and ignored in any combination that the schema lets through. From each object of the corpus other
+ * forms are made: with each other value of its switches, with one field alone in its block, and with one field more. A
+ * form is refused (schema, rule or condition), or each field beside the change still changes what is planned, be it by
+ * the warning that names it.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
+import { at, isObject } from '../../../crds/shared/json.ts'
+import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
+import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
+import { fieldCorpus } from '../../support/operator/field-corpus.ts'
+import { another, type Leaf, leavesOf, nameOf, planned, remove, set, valueAt } from '../../support/operator/fields.ts'
+import { defaulted, worldContent } from '../../support/operator/plans.ts'
+
+const content = worldContent(fieldCorpus)
+const objects = [...content.objects]
+const viewOf = (all: readonly KubernetesObject[]) => fillWorld({ ...content, objects: all }).view
+
+const whole = viewOf(objects)
+const before = new Map(objects.map((object) => [nameOf(object), planned(object, whole)]))
+
+/** Objects whose plans are others without the object of this name. */
+const dependents = new Map(
+  objects.map((object) => {
+    const others = objects.filter((other) => other !== object)
+    const view = viewOf(others)
+    return [nameOf(object), others.filter((other) => planned(other, view) !== before.get(nameOf(other)))]
+  }),
+)
+
+/** The plan of one form of an object, and those of all that depend on it; made as they are asked for. */
+class Plans {
+  readonly names: readonly string[]
+  readonly #made: string[] = []
+  readonly #rest: Iterator<string>
+
+  constructor(form: KubernetesObject) {
+    const name = nameOf(form)
+    const others = dependents.get(name) ?? []
+    this.names = [name, ...others.map(nameOf)]
+    this.#rest = (function* () {
+      const view = viewOf(objects.map((object) => (nameOf(object) === name ? form : object)))
+      for (const object of [form, ...others]) yield planned(object, view)
+    })()
+  }
+
+  at(index: number): string {
+    while (this.#made.length <= index) this.#made.push(this.#rest.next().value as string)
+    return this.#made[index] as string
+  }
+
+  differFrom(other: Plans): boolean {
+    return this.names.some((_, index) => this.at(index) !== other.at(index))
+  }
+}
+
+interface Said {
+  readonly type: string
+  readonly status: string
+  readonly message: string
+}
+
+const saidIn = (plan: string): readonly Said[] =>
+  (JSON.parse(plan) as { status: { conditions: readonly Said[] } }).status.conditions
+
+const complaints = (plan: string): readonly string[] =>
+  saidIn(plan)
+    .filter(({ status }) => status === 'False')
+    .map(({ type, message }) => `${type}: ${message}`)
+
+const refusals = (form: KubernetesObject) =>
+  validateObject({ ...form, apiVersion: 'portico.dev/v1beta1' }, 'portico.dev').map(
+    ({ pointer, message }) => `${pointer} ${message}`,
+  )
+
+/** Why a form is not served as it stands: the schema and its rules, or else the first conditions that it makes False. */
+function reasonsAgainst(form: KubernetesObject): readonly string[] {
+  const found = refusals(form)
+  if (found.length > 0) return found
+  const plans = new Plans(form)
+  for (const [index, name] of plans.names.entries()) {
+    const known = complaints(before.get(name) as string)
+    const more = complaints(plans.at(index)).filter((text) => !known.includes(text))
+    if (more.length > 0) return more
+  }
+  return []
+}
+
+/** An object of the schema that is set, with every field of it. */
+interface Block {
+  readonly pointer: string
+  readonly field: string
+  readonly schema: SchemaNode
+  readonly value: Record<string, unknown>
+}
+
+function* blocksOf(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Block> {
+  if (schema['x-kubernetes-preserve-unknown-fields'] === true) return
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries())
+      yield* blocksOf(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
+  } else if (isObject(value)) {
+    if (schema.properties) yield { pointer, field, schema, value }
+    for (const [key, inner] of Object.entries(value)) {
+      const step = Object.hasOwn(schema.properties ?? {}, key) ? key : '*'
+      yield* blocksOf(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${step}`)
+    }
+  }
+}
+
+/** Fields that warnings name: these have no effect, and that is said. */
+function namedIn(plans: Plans): readonly string[] {
+  const all = plans.names.flatMap((_, index) => saidIn(plans.at(index)))
+  const warnings = all.filter(({ type, status }) => type.endsWith('Warning') && status === 'True')
+  return warnings.flatMap(({ message }) => message.match(/\/spec[\w/]*/g) ?? [])
+}
+
+const isRequired = ({ schema }: Block, key: string) => (schema.required ?? []).includes(key)
+const specSchema = ({ kind }: KubernetesObject) => kinds[kind as KindName].spec as SchemaNode
+const blocksIn = (object: KubernetesObject) => [...blocksOf(specSchema(object), object['spec'], '/spec', '')]
+
+/** A value for each field of each kind, to be set where another object has it not. */
+const examples = new Map<string, unknown>()
+for (const object of objects)
+  for (const { field, value } of blocksIn(object))
+    for (const [key, inner] of Object.entries(value)) examples.set(`${object.kind} ${field}/${key}`, inner)
+
+interface Form {
+  readonly what: string
+  readonly object: KubernetesObject
+  /** Fields that must have an effect here. */
+  readonly isMeant: (leaf: Leaf) => boolean
+}
+
+const formOf = (object: unknown) => defaulted(object as KubernetesObject)
+
+/**
+ * The forms of one object with another value of a switch: as it is, or where that is refused without fields beside the
+ * switch that the refusal names, or with them.
+ */
+function* switched(object: KubernetesObject, block: Block, key: string, depth = 0): Generator<KubernetesObject> {
+  const why = reasonsAgainst(object)
+  if (why.length === 0) yield object
+  if (why.length === 0 || depth === 2) return
+  const named = new Set(why.join(' ').match(/[A-Za-z]+/g))
+  const present = valueAt(object, block.pointer) as Record<string, unknown>
+  for (const other of Object.keys(block.schema.properties ?? {})) {
+    if (other === key || !named.has(other)) continue
+    const pointer = at(block.pointer, other)
+    const example = examples.get(`${object.kind} ${block.field}/${other}`)
+    if (Object.hasOwn(present, other)) {
+      if (!isRequired(block, other)) yield* switched(formOf(remove(object, pointer)), block, key, depth + 1)
+    } else if (example !== undefined) yield* switched(formOf(set(object, pointer, example)), block, key, depth + 1)
+  }
+}
+
+function* formsOf(object: KubernetesObject): Generator<Form> {
+  for (const block of blocksIn(object)) {
+    const { pointer, field, schema, value } = block
+    const isBeside = (leaf: Leaf) =>
+      leaf.pointer.startsWith(`${pointer}/`) && leaf.field.split('/').length <= field.split('/').length + 2
+    for (const [key, node] of Object.entries(schema.properties ?? {})) {
+      const own = at(pointer, key)
+      if (typeof node.readBy === 'object') continue
+      if (!Object.hasOwn(value, key)) {
+        const example = examples.get(`${object.kind} ${field}/${key}`)
+        const more = example !== undefined && formOf(set(object, own, example))
+        if (more && reasonsAgainst(more).length === 0)
+          yield { what: `with ${field}/${key}`, object: more, isMeant: (leaf) => isWithin(leaf, own) }
+        continue
+      }
+      for (const other of node.enum ?? []) {
+        if (other === value[key] || Object.hasOwn(node.refusedValues ?? {}, String(other))) continue
+        for (const form of switched(formOf(set(object, own, other)), block, key))
+          yield { what: `${field}/${key} ${other}`, object: form, isMeant: isBeside }
+      }
+      if (pointer === '/spec' || isRequired(block, key)) continue
+      const kept = Object.entries(value).filter(
+        ([name]) => name === key || name === 'enabled' || isRequired(block, name),
+      )
+      const alone = formOf(set(object, pointer, Object.fromEntries(kept)))
+      if (reasonsAgainst(alone).length === 0)
+        yield { what: 'alone', object: alone, isMeant: (leaf) => isWithin(leaf, own) }
+    }
+  }
+}
+
+const isWithin = ({ pointer }: Leaf, place: string) => pointer === place || pointer.startsWith(`${place}/`)
+
+/** A leave to do something does nothing where it is not needed. */
+const isLeave = ({ field, value }: Leaf) => value === true && /\/(insecure|allow|\w+Allow)[A-Z]\w*$/.test(field)
+
+/** Whether another value of the field is refused or changes what is planned, or its absence does. */
+function isRead(form: KubernetesObject, plans: Plans, leaf: Leaf, other: unknown): boolean {
+  const changed = formOf(set(form, leaf.pointer, other))
+  if (refusals(changed).length > 0 || new Plans(changed).differFrom(plans)) return true
+  const absent = formOf(remove(form, leaf.pointer))
+  return refusals(absent).length === 0 && new Plans(absent).differFrom(plans)
+}
+
+for (const kind of Object.keys(kinds) as KindName[])
+  test(`${kind}: no field is ignored beside another value of a switch, alone, or beside one more`, () => {
+    const seen = new Set<string>()
+    const ignored = new Set<string>()
+    for (const object of objects.filter((one) => one.kind === kind)) {
+      for (const { what, object: form, isMeant } of formsOf(object)) {
+        const plans = new Plans(form)
+        for (const leaf of leavesOf(specSchema(form), form['spec'], '/spec', '')) {
+          const id = `${what}: ${leaf.field}`
+          if (seen.has(id) || !isMeant(leaf) || isLeave(leaf) || typeof leaf.schema.readBy === 'object') continue
+          const other = another(leaf)
+          if (other === undefined || leaf.schema.default === leaf.value) continue
+          const isNamed = () => namedIn(plans).some((place) => isWithin(leaf, place))
+          if (isRead(form, plans, leaf, other) || isNamed()) seen.add(id)
+          else ignored.add(`${object.metadata.name}, ${id}`)
+        }
+      }
+    }
+    assert.equal([...ignored], [], 'accepted and ignored')
+  })
+
+test.run()

@@ -1,0 +1,101 @@
+/** The fields that an object sets, and other values for them: for tests that change one field after the other. */
+import { at, isObject } from '../../../crds/shared/json.ts'
+import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
+import type { ClusterView, KubernetesObject } from '../../../operator/model/index.ts'
+import { reconcile } from '../../../operator/reconcile/index.ts'
+import { canonicalJson } from '../../../operator/render/object/canonical.ts'
+import { context } from './plans.ts'
+
+/** A leaf that is set: where, by which schema, and how its parent sees it. */
+export interface Leaf {
+  readonly pointer: string
+  /** Property names with `*` for list items and map keys: the field, whatever it is in. */
+  readonly field: string
+  readonly schema: SchemaNode
+  readonly value: unknown
+}
+
+export function* leavesOf(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Leaf> {
+  const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
+  if (!isRaw && Array.isArray(value)) {
+    for (const [index, item] of value.entries())
+      yield* leavesOf(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
+  } else if (!isRaw && isObject(value) && Object.keys(value).length > 0) {
+    for (const [key, inner] of Object.entries(value)) {
+      const isNamed = Object.hasOwn(schema.properties ?? {}, key)
+      yield* leavesOf(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${isNamed ? key : '*'}`)
+    }
+  } else yield { pointer, field, schema, value }
+}
+
+/** Every leaf that a schema has and that somebody reads. */
+export function* fieldsOf(schema: SchemaNode, field: string): Generator<string> {
+  const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
+  const { properties = {}, items, additionalProperties } = schema
+  const isLeaf = isRaw || (Object.keys(properties).length === 0 && !items && typeof additionalProperties !== 'object')
+  if (isLeaf) {
+    if (typeof schema.readBy !== 'object') yield field
+    return
+  }
+  for (const [name, child] of Object.entries(properties)) yield* fieldsOf(child, `${field}/${name}`)
+  if (items) yield* fieldsOf(items, `${field}/*`)
+  if (typeof additionalProperties === 'object') yield* fieldsOf(additionalProperties, `${field}/*`)
+}
+
+/** Another value that the field may have and that is served; undefined where there is only the one. */
+export function another({ schema, value }: Leaf): unknown {
+  if (schema.enum) {
+    const { enum: values, refusedValues = {} } = schema
+    return values.find((other) => other !== value && !Object.hasOwn(refusedValues, other))
+  }
+  if (typeof value === 'boolean') return !value
+  if (typeof value === 'number') return value + 1
+  // There or not there: what it changes shows in what is refused without it.
+  if (isObject(value) && Object.keys(value).length === 0) return undefined
+  if (isObject(value)) return { spec: { nodeSelector: { other: 'x' } } }
+  const text = String(value)
+  if (/^\d+s$/.test(text)) return '11s'
+  if (/^\d+m$/.test(text)) return '2m'
+  if (/^\d+h$/.test(text)) return '3h'
+  if (/^\d+(Gi)?$/.test(text)) return text.replace(/\d+/, '7')
+  if (text.includes('a.json')) return text.replace('a.json', 'b.json')
+  return `${text}z`
+}
+
+const stepsOf = (pointer: string): string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+
+/** The value that a pointer names; undefined where there is none. */
+export const valueAt = (object: unknown, pointer: string): unknown =>
+  stepsOf(pointer).reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], object)
+
+/** A copy of an object in which the place that the pointer names has another value. */
+export function set(object: unknown, pointer: string, value: unknown): unknown {
+  const copy = structuredClone(object)
+  const [parent, last] = [valueAt(copy, pointer.replace(/\/[^/]*$/, '')), stepsOf(pointer).at(-1) as string]
+  ;(parent as Record<string, unknown>)[last] = value
+  return copy
+}
+
+/** A copy of an object without what the pointer names. */
+export function remove(object: unknown, pointer: string): unknown {
+  const copy = structuredClone(object)
+  const [parent, last] = [valueAt(copy, pointer.replace(/\/[^/]*$/, '')), stepsOf(pointer).at(-1) as string]
+  if (Array.isArray(parent)) parent.splice(Number(last), 1)
+  else delete (parent as Record<string, unknown>)[last]
+  return copy
+}
+
+export const nameOf = ({ kind, metadata: { namespace, name } }: KubernetesObject) => `${kind} ${namespace} ${name}`
+
+/** What is planned for an object, but the hash of its own spec. */
+export function planned(object: KubernetesObject, view: ClusterView): string {
+  const plan = reconcile(object, view, context)
+  return canonicalJson({
+    ...plan,
+    status: { ...plan.status, ...(plan.children.length === 0 ? { configHash: '' } : {}) },
+  })
+}
