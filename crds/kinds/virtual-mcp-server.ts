@@ -142,6 +142,13 @@ export const virtualMcpServer = defineKind({
     },
   ),
   status: workloadStatus({
+    compositeTools: Type.Optional(
+      map(
+        'The definitions of `config.compositeToolRefs` as they are served, as JSON by the names of their objects: what is served on when one of them is changed and wrong.',
+        statusText('The definition.', { max: 65_536 }),
+        { max: limits.list },
+      ),
+    ),
     backendCount: Type.Optional(count('Backends but those that are known to be unavailable.')),
     discoveredBackends: Type.Optional(
       list('The backends; changes of state alone, the rest is on `/status` of the pods.', discoveredBackend, {

@@ -171,7 +171,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const incomingAuth = incomingAuthOf(spec, resolver, mounts)
   const authServer = authServerOf(object, incomingAuth, resolver, mounts)
-  const compositeTools = compositeToolsOf(spec.config ?? {}, resolver)
+  const compositeTools = compositeToolsOf(spec.config ?? {}, object.status?.compositeTools ?? {}, resolver)
   const telemetry = workloadTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
@@ -307,6 +307,7 @@ export function reconcileVirtualMcpServer(
   const resolver = startResolver(view, object.metadata.namespace, problems)
   const assembly = assemble(object, resolver, context)
   const { spec } = object
+  const { lastGood } = assembly.compositeTools
   return planWorkload({
     object,
     view,
@@ -338,6 +339,7 @@ export function reconcileVirtualMcpServer(
       )
     },
     status: {
+      ...(Object.keys(lastGood).length === 0 ? {} : { compositeTools: lastGood }),
       backendCount: assembly.members.served.length,
       discoveredBackends: assembly.members.served.map(({ kind, backend: { name, url }, credential }) => ({
         name,

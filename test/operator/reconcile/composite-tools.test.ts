@@ -94,6 +94,37 @@ for (const { what, config, given, says, offers } of leftOut)
     assert.ok(plan?.events.some(({ type, reason }) => type === 'Warning' && reason === 'DefinitionsLeftOut'))
   })
 
+/** The plan of a gateway that has served some definitions, after they have become others. */
+function planAfter(before: readonly string[], after: readonly string[]) {
+  const gateway = refs('x', 'y')
+  const status = planOf(gateway, ...before)?.status
+  const [, , self = '', ...rest] = manifests(gateway, ...after).split('\n---\n')
+  const group = manifests(gateway).split('\n---\n').slice(0, 2)
+  const withStatus = `${self}\nstatus: ${JSON.stringify(status)}`
+  return plansOfText([...group, withStatus, ...rest].join('\n---\n')).get('VirtualMCPServer/all')
+}
+
+const cycle = '{name: b, steps: [{id: p, tool: docs.a, dependsOn: [q]}, {id: q, tool: docs.b, dependsOn: [p]}]}'
+const wrongChanges: readonly (readonly [string, string, string])[] = [
+  ['into a cycle of its steps', cycle, 'these wait for each other: p, q'],
+  ['into one that calls another', flow('b', 'd'), 'is a composite tool: these do not call each other'],
+  ['to the name of another', flow('d'), 'another composite tool has the name "d"'],
+]
+for (const [what, changed, says] of wrongChanges)
+  test(`a definition that is changed ${what} is refused, and what it was before is served on, beside the others`, () => {
+    const [x, y] = [definition('x', flow('b')), definition('y', flow('d'))]
+    const plan = planAfter([x, y], [definition('x', changed), y])
+    assert.equal(offered(plan), ['b', 'd'])
+    assert.is(configText(plan), configText(planOf(refs('x', 'y'), x, y)))
+    const told = condition(plan, 'CompositeToolsReady') ?? ''
+    assert.match(told, `False DefinitionsRefused: ${KIND} "x" is served as it was before`)
+    assert.ok(told.includes(says), told)
+    assert.equal(plan?.status['compositeTools'], planOf(refs('x', 'y'), x, y)?.status['compositeTools'])
+    // What is gone is gone, and a good change is followed.
+    assert.equal(offered(planAfter([x, y], [y])), ['d'])
+    assert.equal(offered(planAfter([x, y], [definition('x', flow('c')), y])), ['c', 'd'])
+  })
+
 test('a workflow of its own that is wrong is the gateway’s fault: what runs is held', () => {
   const wrong = '{name: b, steps: [{id: one, tool: a}, {id: two, tool: docs.x, arguments: {x: "{{.params.n"}}]}'
   const plan = planOf(`compositeTools: [${flow('a')}, ${wrong}]`)
