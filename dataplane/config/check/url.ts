@@ -46,3 +46,21 @@ export function addressFindings(text: string, pointer: string, reachable: Reacha
   const message = `${url?.hostname} is a ${addressClass} address: ${allowed}`
   return [{ pointer, message }]
 }
+
+const OWN_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
+
+/**
+ * A URL on loopback as others of the same settings spell it: `localhost`, `127.0.0.1` and `[::1]` are one machine, and to
+ * clients, which compare URLs as texts, three. `spellings` come first to last; where none is of the same endpoint the URL
+ * stays as it is.
+ */
+export function spelledAs(url: string, spellings: readonly (string | undefined)[]): string {
+  const own = URL.parse(url)
+  if (own === null || !OWN_NAMES.has(own.hostname)) return url
+  const isSame = (text: string | undefined): text is string => {
+    const other = URL.parse(text ?? '')
+    const parts = ['protocol', 'port', 'pathname', 'search'] as const
+    return other !== null && OWN_NAMES.has(other.hostname) && parts.every((part) => other[part] === own[part])
+  }
+  return spellings.find(isSame) ?? url
+}

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { ENDPOINT_PREFIX } from '../../../crds/shared/gateway/prefix-pattern.ts'
+import { spelledAs } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { resourceMetadataUrl } from '../../identity/index.ts'
 import { type HostNames, hostOf } from '../../server/hosts.ts'
@@ -19,7 +20,8 @@ interface PublicUrl {
 /** Gives the URLs that the client of a request with these headers can use. */
 export type PublicUrlOf = (headers: IncomingHttpHeaders) => PublicUrl
 
-type Settings = Pick<GatewayConfig, 'resourceUrl' | 'endpointPrefix' | 'trustProxyHeaders'>
+type Settings = Pick<GatewayConfig, 'resourceUrl' | 'endpointPrefix' | 'trustProxyHeaders'> &
+  Partial<Pick<GatewayConfig, 'incomingAuth'>>
 
 const PREFIX = new RegExp(ENDPOINT_PREFIX)
 
@@ -28,11 +30,13 @@ const PREFIX = new RegExp(ENDPOINT_PREFIX)
  * X-Forwarded-Host, -Proto, -Port and -Prefix, where the host is one of `names`. Nothing else is ever taken from these
  * headers: not who calls, not the audience of tokens, not an issuer, not the hosts that are answered to.
  *
- * @param listenerUrl `http://host:port`, used where the configuration has no `resourceUrl`
+ * @param listenerUrl `http://host:port`, used where the configuration has no `resourceUrl`; on loopback with the host by
+ *   which the audience names the endpoint
  */
 export function publicUrls(settings: Settings, listenerUrl: string, names: HostNames): PublicUrlOf {
   const { endpointPrefix: prefix = '', trustProxyHeaders = false } = settings
-  const resource = settings.resourceUrl ?? `${listenerUrl}${prefix}${ENDPOINT}`
+  const { audience } = settings.incomingAuth?.oidc ?? {}
+  const resource = settings.resourceUrl ?? spelledAs(`${listenerUrl}${prefix}${ENDPOINT}`, [audience])
   const configured = publicUrl(resource, prefix)
   if (!trustProxyHeaders) return () => configured
   return (headers) => {

@@ -114,7 +114,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
 /** What tokens of the gateway's own authorization server are for; nothing of it comes from a request. */
 export function ownResource(config: GatewayConfig, listenerUrl: string) {
   const { resourceUrl, endpointPrefix, incomingAuth } = config
-  const { resource } = publicUrls({ resourceUrl, endpointPrefix }, listenerUrl, new Set())({})
+  const { resource } = publicUrls({ resourceUrl, endpointPrefix, incomingAuth }, listenerUrl, new Set())({})
   return { resource, audience: incomingAuth.oidc?.audience ?? resource, scopes: incomingAuth.oidc?.scopes ?? [] }
 }
 

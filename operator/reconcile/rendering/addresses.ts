@@ -1,3 +1,4 @@
+import { spelledAs } from '../../../dataplane/config/check/url.ts'
 import { serviceName } from '../../render/object/names.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
@@ -56,3 +57,9 @@ export function addressesOf(
     hosts: [...serviceHosts(object, address), ...routeHosts],
   }
 }
+
+/** Addresses with the endpoint on loopback told by the host that the workload's own settings name it by. */
+export const spelledBy = (addresses: Addresses, spellings: readonly (string | undefined)[]): Addresses => ({
+  ...addresses,
+  url: spelledAs(addresses.url, spellings),
+})

@@ -9,7 +9,7 @@ import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telem
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
-import { type Addressed, type Addresses, addressesOf, endpointOf } from './addresses.ts'
+import { type Addressed, type Addresses, addressesOf, endpointOf, spelledBy } from './addresses.ts'
 import { type AuditSpec, auditOf } from './audit.ts'
 import { corsOf } from './cors.ts'
 import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
@@ -80,7 +80,8 @@ export function assembleProxy(
   const prefix = plainPrefix(object.spec.endpointPrefix)
   const mounts = startMounts(configMapName(object))
   const urlAt = (address: string) => endpointOf(`${address}${prefix ?? ''}`)
-  const addresses = addressesOf(object, proxyPort, urlAt, context)
+  const found = addressesOf(object, proxyPort, urlAt, context)
+  const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, oidcConfigRef?.audience])
   const backend = { name, ...backendOf(mounts) }
   const shaping = sharedShaping(toolConfigRef, resolver)
   const oidc =

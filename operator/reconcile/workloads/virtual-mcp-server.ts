@@ -19,7 +19,7 @@ import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { addressesOf, endpointOf } from '../rendering/addresses.ts'
+import { addressesOf, endpointOf, spelledBy } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { corsOf } from '../rendering/cors.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
@@ -159,7 +159,9 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     })
   checkCredentials(spec, resolver)
   const mounts = startMounts(configMapName(object))
-  const addresses = addressesOf(object, gatewayListeners.listen, endpointOf, context)
+  const { oidcConfigRef, audience } = spec.incomingAuth
+  const found = addressesOf(object, gatewayListeners.listen, endpointOf, context)
+  const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, audience, oidcConfigRef?.audience])
   const members = membersOf(spec.groupRef.name, {
     resolver,
     mounts,
@@ -177,7 +179,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
     role: 'gateway',
-    resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
+    resourceUrl: oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
     allowedHosts: [...addresses.hosts, ...(spec.allowedHosts ?? [])],
     ...corsOf(spec.config?.cors),
     incomingAuth,

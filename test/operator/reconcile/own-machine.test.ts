@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
-import { condition, context, worldContent } from '../../support/operator/plans.ts'
+import { condition, configText, context, worldContent } from '../../support/operator/plans.ts'
 
 const planned = (spec: string) => {
   const text = `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}`
@@ -25,6 +25,32 @@ test('no Gateway leads to a workload, so that its URL is its own', () => {
   const configs = plan?.children === 'hold' ? [] : (plan?.children ?? []).filter(({ kind }) => kind === 'ConfigMap')
   assert.is(configs.length, 1)
   assert.not.match(JSON.stringify(configs[0]?.['data']), /tools\.example\.com/)
+})
+
+test('an endpoint is told by the host that its audience names', () => {
+  const text = `
+kind: MCPGroup
+metadata: {name: g}
+---
+kind: MCPOIDCConfig
+metadata: {name: o}
+spec: {type: inline, inline: {issuer: "http://localhost:9000"}}
+---
+kind: VirtualMCPServer
+metadata: {name: v}
+spec: {groupRef: {name: g}, incomingAuth: {type: oidc, audience: "http://localhost:4483/mcp", oidcConfigRef: {name: o}}}
+---
+kind: MCPRemoteProxy
+metadata: {name: p}
+spec: {remoteUrl: "https://example.com/mcp", oidcConfigRef: {name: o, audience: "http://localhost:4483/mcp"}}
+`
+  const addressOf = () => 'http://127.0.0.1:4483'
+  const plans = planAll(fillWorld(worldContent(text)).view, { ...context, isOwnMachine: true, addressOf })
+  for (const kind of ['VirtualMCPServer', 'MCPRemoteProxy']) {
+    const plan = plans.find(({ object }) => object.kind === kind)?.plan
+    assert.is(plan?.status['url'], 'http://localhost:4483/mcp', kind)
+    assert.is(configText(plan).match(/resourceUrl"?: "?([^",\n]*)/)?.[1], 'http://localhost:4483/mcp', kind)
+  }
 })
 
 test.run()

@@ -61,6 +61,17 @@ test('below a prefix: answered to with and without it, and told in URLs', async 
   })
 })
 
+test('without resourceUrl an endpoint on loopback is told by the host that the audience names', () => {
+  const told = (audience: string) => {
+    const incomingAuth = { type: 'oidc' as const, oidc: { issuer: 'http://localhost:4483', audience } }
+    return publicUrls({ incomingAuth }, 'http://127.0.0.1:4483', new Set())({}).resource
+  }
+  assert.is(told('http://localhost:4483/mcp'), 'http://localhost:4483/mcp')
+  assert.is(told('http://[::1]:4483/mcp'), 'http://[::1]:4483/mcp')
+  const others = ['tools', 'http://localhost:4484/mcp', 'http://localhost:4483/', 'https://tools.example.com/mcp']
+  for (const other of others) assert.is(told(other), 'http://127.0.0.1:4483/mcp', other)
+})
+
 const forwarded = {
   'x-forwarded-host': 'tools.example.com',
   'x-forwarded-proto': 'https',
