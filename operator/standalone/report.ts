@@ -1,3 +1,5 @@
+import { spelledAs } from '../../dataplane/config/check/url.ts'
+import { objectKey } from '../cluster/files/finding.ts'
 import type { ManifestFinding, ObjectId, Planned, Severity } from '../cluster/files/index.ts'
 import { conditionProblems } from '../reconcile/outcome/condition-problems.ts'
 import type { RunningPod } from './pod/running-pod.ts'
@@ -49,11 +51,13 @@ export function reportOf(
   findings: readonly ManifestFinding[],
   redact: (text: string) => string,
 ): Report {
+  // A workload's own settings may name its endpoint by another name of this machine.
+  const urls = new Map(planned.map(({ manifest, plan }) => [objectKey(manifest.id), String(plan.status['url'])]))
   const endpoints = pods
     .filter(({ running }) => running.isServing)
     .map(({ running: { id, pod }, base }) => ({
       ...id,
-      url: pod?.role === 'registry' ? base : `${base}/mcp`,
+      url: pod?.role === 'registry' ? base : spelledAs(`${base}/mcp`, [urls.get(objectKey(id))]),
       admin: pod?.adminUrl ?? '',
       registries: pod?.registries ?? [],
     }))
