@@ -3,7 +3,9 @@ import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import { pollFile } from '../sources/file/poll-file.ts'
 import { pollInline } from '../sources/file/poll-inline.ts'
+import { ofContent } from '../sources/format/failed-content.ts'
 import { createFilter } from '../sources/format/filter.ts'
+import type { KeptClones } from '../sources/format/kept-clones.ts'
 import type { Problem } from '../sources/format/read-entry.ts'
 import type {
   Content,
@@ -20,12 +22,15 @@ import { pollUrl } from '../sources/http/poll-url.ts'
 import { pollKubernetes } from '../sources/kubernetes/poll.ts'
 import { stageSync } from '../store/apply/apply-sync.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
+import type { FailedContents } from './failed-contents.ts'
 import { writeSyncMarker } from './sync-markers.ts'
 
 interface SyncOptions {
   /** Reads everything again, whatever the last pass left behind. */
   readonly full: boolean
   readonly stateDirectory: string
+  readonly clones: KeptClones
+  readonly failedContents: FailedContents
   readonly signal: AbortSignal
   /** Runs what only one replica may do to this source at a time, after another that is at it. */
   readonly alone: <T>(work: () => Promise<T>) => Promise<T>
@@ -50,25 +55,42 @@ const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K
 
 /**
  * Polls a source, and reads it and applies it to the store where it has changed since it was applied, or is set
- * otherwise: else nothing is parsed and nothing written. Throws a SourceError; the store then holds what it held.
+ * otherwise: else nothing is parsed and nothing written. A content that could not be read is not read again while it
+ * stays, unless everything is. Throws a SourceError; the store then holds what it held.
  */
-export async function syncSource(
+export async function syncSource(database: Database, source: SyncedSource, options: SyncOptions): Promise<SyncResult> {
+  try {
+    const result = await syncChanged(database, source, options)
+    options.failedContents.note(source)
+    return result
+  } catch (error) {
+    options.failedContents.note(source, error)
+    throw error
+  }
+}
+
+async function syncChanged(
   database: Database,
   source: SyncedSource,
-  { full, stateDirectory, signal, alone }: SyncOptions,
+  { full, stateDirectory, clones, failedContents, signal, alone }: SyncOptions,
 ): Promise<SyncResult> {
   const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.location, source.filter]), 'base64url')
   const before = await lastApplied(database, source.name)
-  const cursor = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
+  const applied = before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
+  const failed = full ? undefined : failedContents.of(source)
+  const cursor = full ? undefined : (failed?.cursor ?? applied)
 
   await using parts = new AsyncDisposableStack()
   const poll = pollers[source.location.kind] as PollSource
   const holdsSkills = (before?.skills ?? 0) > 0
   const { name, maxBytes } = source
   const held = () => bytesHeld(database, name)
-  const pass = { source: name, cursor, holdsSkills, maxBytes, held, stateDirectory, signal, parts }
+  const pass = { source: name, cursor, holdsSkills, maxBytes, held, stateDirectory, clones, signal, parts }
   const readChange = await poll(source.location, pass)
-  if (readChange === undefined) return outcome(before, false)
+  if (readChange === undefined) {
+    if (failed !== undefined) throw failed.error
+    return outcome(before, false)
+  }
 
   const changed = await alone(async () => {
     const now = await lastApplied(database, source.name)
@@ -82,6 +104,7 @@ export async function syncSource(
       const before = content.complete ? [] : problemsOf(now)
       return await apply(database, source, { settingsHash, content, before, signal })
     }
+    if (failed !== undefined) throw ofContent(failed.error, content.newCursor)
     await stored(recordCursor(database, source.name, content.newCursor))
     return false
   })

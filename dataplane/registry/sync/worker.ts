@@ -5,6 +5,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { isDatabaseError } from '../../storage/sql.ts'
+import { createKeptClones } from '../sources/format/kept-clones.ts'
 import type { SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { applySettings } from '../store/apply/apply-settings.ts'
@@ -12,6 +13,7 @@ import { type ChangeScope, notifyReplicas } from '../store/database/change-notif
 import { openForWriting } from '../store/database/open.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 import { createGroupCommit } from '../store/publish/group-commit.ts'
+import { createFailedContents } from './failed-contents.ts'
 import { beat, begin, inDatabase } from './heartbeat.ts'
 import type { Work } from './jobs.ts'
 import { underLease } from './lease.ts'
@@ -44,6 +46,8 @@ function database(): Promise<Kysely<RegistryTables>> {
   return opened
 }
 
+const clones = createKeptClones(stateDirectory)
+const failedContents = createFailedContents()
 const commit = createGroupCommit(database, replica)
 
 const jobs: Work = {
@@ -55,7 +59,7 @@ const jobs: Work = {
     const store = await database()
     const lease = { name: `sync ${source.name}`, holder: replica, signal }
     const alone = <T>(work: () => Promise<T>) => underLease(store, lease, work)
-    return syncSource(store, source, { full, stateDirectory, signal, alone })
+    return syncSource(store, source, { full, stateDirectory, clones, failedContents, signal, alone })
   },
   async recordSync({ source, state }) {
     const store = await database()
@@ -69,7 +73,10 @@ const jobs: Work = {
   removeSource: (change) => commit('removeSource', change),
   putRegistry: (change) => commit('putRegistry', change),
   removeRegistry: (change) => commit('removeRegistry', change),
-  close: async () => (await opened)?.destroy(),
+  async close() {
+    await clones.close()
+    await (await opened)?.destroy()
+  },
 }
 
 port.on('message', (call: Call) => {

@@ -16,6 +16,14 @@ export interface GitServer {
   plain(): Promise<{ readonly url: string; close(): Promise<void> }>
   /** `path?query` of each request so far. */
   readonly requests: string[]
+  /** Bytes of all answers so far. */
+  served(): number
+  /** Sets an option of the repository, such as `uploadpack.allowFilter`. */
+  set(key: string, value: string): void
+  /** Runs git in the work tree, with a commit's author, and gives what it says. */
+  run(...args: readonly string[]): string
+  /** The work tree. */
+  readonly folder: string
   /** Makes a commit of these files on a branch and gives its id. */
   commit(files: Readonly<Record<string, string>>, branch?: string): string
   tag(name: string, commit: string): void
@@ -29,6 +37,7 @@ export async function startGitServer(): Promise<GitServer> {
   const work = join(root, 'work')
   const requests: string[] = []
   let credentials: string | undefined
+  let served = 0
   const git = (...args: string[]) =>
     execFileSync('git', ['-C', work, '-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
       encoding: 'utf8',
@@ -43,7 +52,9 @@ export async function startGitServer(): Promise<GitServer> {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
       return
     }
-    answer(work, request, response)
+    answer(work, request, response, (bytes) => {
+      served += bytes
+    })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 
@@ -68,6 +79,10 @@ export async function startGitServer(): Promise<GitServer> {
       }
     },
     requests,
+    served: () => served,
+    set: (key, value) => void git('config', key, value),
+    run: git,
+    folder: work,
     commit(files, branch = 'main') {
       if (git('branch', '--show-current') !== branch) git('checkout', '--quiet', '-B', branch)
       for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text)
@@ -89,7 +104,12 @@ export async function startGitServer(): Promise<GitServer> {
 }
 
 /** Runs `git http-backend` as CGI (RFC 3875). */
-function answer(root: string, request: IncomingMessage, response: ServerResponse): void {
+function answer(
+  root: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  onServed: (bytes: number) => void,
+): void {
   const url = new URL(request.url ?? '', 'http://localhost')
   const child = spawn('git', ['http-backend'], {
     env: {
@@ -110,6 +130,7 @@ function answer(root: string, request: IncomingMessage, response: ServerResponse
   let head = Buffer.alloc(0)
   let begun = false
   child.stdout.on('data', (chunk: Buffer) => {
+    onServed(chunk.length)
     if (begun) {
       response.write(chunk)
       return

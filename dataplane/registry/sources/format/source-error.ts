@@ -17,6 +17,7 @@ export type SourceErrorCode =
   | 'private_address'
   | 'moved'
   | 'no_such_ref'
+  | 'no_repository'
   | 'git_failed'
   | 'no_shallow'
   | 'forbidden'
@@ -30,6 +31,8 @@ interface SourceErrorOptions {
   readonly cause?: unknown
   /** HTTP status of the answer that it is about. */
   readonly status?: number
+  /** Cursor of the content that it is about: as long as a source is there, reading it comes to the same again. */
+  readonly cursor?: string
 }
 
 /** Why a source could not be synced; what it brought before stays in force. The message is shown on `/status`. */
@@ -38,11 +41,17 @@ export class SourceError extends Error {
   readonly code: SourceErrorCode
   readonly retryAfterMs: number | undefined
   readonly status: number | undefined
+  readonly cursor: string | undefined
 
-  constructor(code: SourceErrorCode, message: string, { retryAfterMs, cause, status }: SourceErrorOptions = {}) {
+  constructor(
+    code: SourceErrorCode,
+    message: string,
+    { retryAfterMs, cause, status, cursor }: SourceErrorOptions = {},
+  ) {
     super(withoutUrlSecrets(message), cause === undefined ? undefined : { cause })
     this.code = code
     this.retryAfterMs = retryAfterMs
     this.status = status
+    this.cursor = cursor
   }
 }

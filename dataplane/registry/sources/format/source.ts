@@ -1,5 +1,6 @@
 import type { SourceConfig } from '../../../config/registry/registry.ts'
 import type { Catalog } from './catalog-reader.ts'
+import type { KeptClones } from './kept-clones.ts'
 import type { Problem } from './read-entry.ts'
 
 /** Where a source's entries come from. Paths are absolute; secrets stay in their files. */
@@ -66,6 +67,8 @@ export interface Pass {
   held(): Promise<{ readonly bytes: number; readonly entries: number }>
   /** A reader may keep files there while it runs. */
   readonly stateDirectory: string
+  /** What was fetched of git repositories. */
+  readonly clones: KeptClones
   readonly signal: AbortSignal
   /** What a reader opens and what ends with the pass. */
   readonly parts: AsyncDisposableStack

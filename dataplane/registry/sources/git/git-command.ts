@@ -106,6 +106,8 @@ function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
     HOME: '/dev/null',
     NETRC: '/dev/null',
     GIT_TERMINAL_PROMPT: '0',
+    // Nothing is fetched but by a fetch of ours.
+    GIT_NO_LAZY_FETCH: '1',
     GIT_ASKPASS: '/bin/false',
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_GLOBAL: '/dev/null',

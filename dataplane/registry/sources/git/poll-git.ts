@@ -1,12 +1,14 @@
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { hash } from 'node:crypto'
 import { request } from 'undici'
 import { createBudget } from '../format/budget.ts'
+import { ofContent, withCursor } from '../format/failed-content.ts'
 import { readCatalog } from '../format/parse.ts'
 import { readSmallFile } from '../format/small-file.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 import { openSpool } from '../format/spool.ts'
+import { FETCH_MS, type Fetching, fetchCommit, fetchFile } from './fetch.ts'
+import { findFile, type Tree, type TreeEntry } from './find-file.ts'
 import { type GitOptions, git } from './git-command.ts'
 import { addressOf } from './public-address.ts'
 
@@ -16,11 +18,8 @@ const POLL_MS = 30_000
 /** What git answers but for the file. */
 const SMALL = 1024 * 1024
 const REDIRECTS = 5
-const FETCH_MS = 5 * 60_000
 /** A repository that needs more room, one state of it, than so many times what a source may have is refused. */
 const REPOSITORY_SHARE = 2
-const MEASURE_MS = 500
-const SHA256_DIGITS = 64
 /** What the file of a repository begins with whose content is kept elsewhere. */
 const LFS = Buffer.from('version https://git-lfs.github.com/spec/')
 
@@ -29,37 +28,83 @@ const lfsPointer = (path: string) =>
 
 /**
  * Reads a file of a git repository over http or https, or of one on this machine (`file:`). The ref is asked for first: as
- * long as it names the commit that was read last nothing is fetched; otherwise the one commit is, without its history
- * where the server can leave that out, and the file is read if it is another.
+ * long as it names the commit that was read last nothing is fetched; otherwise the one commit is, without its history and
+ * its files where the server can leave those out, and the file if it is another. The sources of one repository that have
+ * the same credentials share what is fetched.
  */
 export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadChange | undefined> {
   const authorization = await authorizationOf(location)
   const at = await openRepository(location, authorization, pass.signal)
+  const key = hash('sha256', JSON.stringify([location.repository, authorization, location.publicOnly]), 'base64url')
   const [commitBefore, fileBefore] = pass.cursor?.split(' ') ?? []
   const commit = location.commit ?? (await at((repository, options) => commitOf(repository, location.ref, options)))
-  if (commit === commitBefore) return undefined
+  if (commit === commitBefore) {
+    pass.clones.touch(key)
+    return undefined
+  }
 
   return async function readCommit() {
-    const folder = resolve(pass.stateDirectory, 'git', pass.source)
-    pass.parts.defer(() => rm(folder, { recursive: true, force: true }))
     const maxBytes = pass.maxBytes * REPOSITORY_SHARE
-    await at((repository, options) => fetchCommit({ folder, repository, commit, maxBytes }, options))
-    const options = { timeoutMs: POLL_MS, maxBytes: SMALL, signal: pass.signal }
-    const path = location.path.replace(/^(?:\.?\/+)+/, '')
-    const file = await fileIn(folder, commit, path, options)
-    const cursor = `${commit} ${file}`
-    if (file === fileBefore) return { newCursor: cursor }
+    let file = ''
     const spool = await openSpool(pass)
-    await git(['--git-dir', folder, 'cat-file', 'blob', file], {
-      ...options,
-      maxBytes: pass.maxBytes,
-      timeoutMs: FETCH_MS,
-      take: (piece) => {
-        if (piece.subarray(0, LFS.length).equals(LFS)) throw new SourceError('file_missing', lfsPointer(path))
-        return spool.write(piece)
-      },
-    })
-    return { complete: true, batches: readCatalog(spool.read(), createBudget(pass.maxBytes)), cursor: () => cursor }
+    const isAnother = await pass.clones
+      .use({ key, maxBytes, signal: pass.signal }, async (clone) => {
+        const fetching = (use: (fetching: Fetching) => Promise<void>) =>
+          at((repository, options) => use({ clone, repository, maxBytes, options }))
+        await fetching((given) => fetchCommit(given, commit))
+        const read: ReadFile = async (id, options, take) => {
+          await fetching((given) => fetchFile(given, commit, id))
+          return git(['--git-dir', clone.folder, 'cat-file', 'blob', id], { ...options, ...(take && { take }) })
+        }
+        file = await findFile(location.path, treeOf({ folder: clone.folder, commit, read, signal: pass.signal }))
+        if (file === fileBefore) return false
+        await read(file, { timeoutMs: FETCH_MS, maxBytes: pass.maxBytes, signal: pass.signal }, (piece) => {
+          if (piece.subarray(0, LFS.length).equals(LFS))
+            throw new SourceError('file_missing', lfsPointer(location.path))
+          return spool.write(piece)
+        })
+        return true
+      })
+      .catch((error: unknown) => {
+        throw ofContent(error, `${commit} ${file}`)
+      })
+    const cursor = `${commit} ${file}`
+    if (!isAnother) return { newCursor: cursor }
+    const batches = readCatalog(spool.read(), createBudget(pass.maxBytes))
+    return { complete: true, batches: withCursor(batches, cursor), cursor: () => cursor }
+  }
+}
+
+type ReadFile = (id: string, options: GitOptions, take?: (piece: Buffer) => Promise<void>) => Promise<Buffer>
+
+interface TreeOptions {
+  readonly folder: string
+  readonly commit: string
+  readonly read: ReadFile
+  readonly signal: AbortSignal
+}
+
+const KINDS: Readonly<Record<string, TreeEntry['kind']>> = { '12': 'link', '16': 'submodule', '04': 'folder' }
+
+function treeOf({ folder, commit, read, signal }: TreeOptions): Tree {
+  const options = { timeoutMs: POLL_MS, maxBytes: SMALL, signal }
+  const list = async (...args: readonly string[]) => {
+    const text = (await git(['--literal-pathspecs', '--git-dir', folder, 'ls-tree', '-z', ...args], options)).toString()
+    return text.split('\0').slice(0, -1)
+  }
+  return {
+    async entry(path) {
+      // Mode, type and id, then a tab and the path.
+      const [mode, , id] = (await list(commit, '--', path))[0]?.split(/[ \t]/) ?? []
+      return mode === undefined || id === undefined ? undefined : { kind: KINDS[mode.slice(0, 2)] ?? 'file', id }
+    },
+    async names(path) {
+      return list('--name-only', `${commit}:${path}`).catch((error: SourceError) => {
+        if (error.code !== 'too_large') throw error
+        return undefined
+      })
+    },
+    target: async (id) => (await read(id, options)).toString(),
   }
 }
 
@@ -70,70 +115,6 @@ async function commitOf(repository: string, ref = 'HEAD', options: GitOptions): 
   const commit = found.get(`${ref}^{}`) ?? found.get(ref)
   if (commit === undefined) throw new SourceError('no_such_ref', `the repository has no ${ref}`)
   return commit
-}
-
-interface Fetch {
-  readonly folder: string
-  readonly repository: string
-  readonly commit: string
-  /** Of the disk. */
-  readonly maxBytes: number
-}
-
-async function fetchCommit({ folder, repository, commit, maxBytes }: Fetch, options: GitOptions): Promise<void> {
-  await rm(folder, { recursive: true, force: true })
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  // A repository is of one kind of ids; those of SHA-256 have 64 digits.
-  const format = commit.length === SHA256_DIGITS ? ['--object-format=sha256'] : []
-  await git(['init', '--quiet', '--bare', ...format, folder], options)
-
-  const tooLarge = new AbortController()
-  const measure = async () => {
-    if ((await sizeOf(folder)) <= maxBytes) return
-    const message = `the repository needs more than ${maxBytes} bytes, twice what a source may have (limits.sourceBytes)`
-    tooLarge.abort(new SourceError('too_large', message))
-  }
-  const watch = setInterval(() => {
-    // What can't be measured is not let grow.
-    measure().catch((error: Error) => tooLarge.abort(new SourceError('too_large', error.message)))
-  }, MEASURE_MS)
-  try {
-    const signal = AbortSignal.any([options.signal, tooLarge.signal])
-    const fetch = (...depth: readonly string[]) =>
-      git(['--git-dir', folder, 'fetch', '--quiet', ...depth, '--no-tags', '--', repository, commit], {
-        ...options,
-        timeoutMs: FETCH_MS,
-        signal,
-      })
-    await fetch('--depth=1').catch((error: SourceError) => {
-      if (error.code !== 'no_shallow') throw error
-      return fetch()
-    })
-  } finally {
-    clearInterval(watch)
-  }
-}
-
-/** Bytes of the objects that have come: packs, and from a plain web server single ones too. */
-async function sizeOf(folder: string): Promise<number> {
-  const objects = join(folder, 'objects')
-  const names = await readdir(objects, { recursive: true }).catch(() => [])
-  let bytes = 0
-  for (const name of names) bytes += (await stat(join(objects, name)).catch(() => ({ size: 0 }))).size
-  return bytes
-}
-
-/** The object id of a file in a commit. */
-async function fileIn(folder: string, commit: string, path: string, options: GitOptions): Promise<string> {
-  const ask = async (...args: string[]) => (await git(['--git-dir', folder, ...args], options)).toString().trim()
-  const id = await ask('rev-parse', '--verify', '--quiet', '--end-of-options', `${commit}:${path}`).catch(
-    (error: SourceError) => {
-      throw error.code === 'git_failed' ? new SourceError('file_missing', `the commit has no file ${path}`) : error
-    },
-  )
-  if ((await ask('cat-file', '-t', id)) !== 'blob')
-    throw new SourceError('file_missing', `${path} is no file in the commit`)
-  return id
 }
 
 type Ask<T> = (repository: string, options: GitOptions) => Promise<T>

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createBudget } from '../format/budget.ts'
+import { withCursor } from '../format/failed-content.ts'
 import { readCatalog } from '../format/parse.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { openSpool } from '../format/spool.ts'
@@ -41,10 +42,8 @@ export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<
     ...(typeof modified === 'string' && { modified }),
   } satisfies UrlCursor
   return async function readContent() {
-    return {
-      complete: true,
-      batches: readCatalog(spool.read(), createBudget(pass.maxBytes)),
-      cursor: () => JSON.stringify(cursor),
-    }
+    const text = JSON.stringify(cursor)
+    const batches = readCatalog(spool.read(), createBudget(pass.maxBytes))
+    return { complete: true, batches: withCursor(batches, text), cursor: () => text }
   }
 }

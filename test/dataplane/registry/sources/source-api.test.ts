@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createKeptClones } from '../../../../dataplane/registry/sources/format/kept-clones.ts'
 import { pollApi } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
@@ -229,6 +230,7 @@ async function pass(cursor?: object) {
         maxBytes: 2 ** 30,
         held: async () => ({ bytes: 0, entries: 0 }),
         stateDirectory: tmpdir(),
+        clones: createKeptClones(join(tmpdir(), 'none')),
         signal: new AbortController().signal,
         parts,
       },

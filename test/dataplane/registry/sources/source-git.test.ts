@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createKeptClones } from '../../../../dataplane/registry/sources/format/kept-clones.ts'
 import { git as runGit } from '../../../../dataplane/registry/sources/git/git-command.ts'
 import { pollGit } from '../../../../dataplane/registry/sources/git/poll-git.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -39,7 +41,7 @@ const settled = (state: string) =>
   eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
 const fetches = () => git.requests.filter((url) => url.includes('git-upload-pack') && !url.includes('?')).length
 
-test('a branch is followed; an unchanged one is asked for and not fetched; nothing stays on the disk', async () => {
+test('a branch is followed; an unchanged one is asked for and not fetched; one clone stays on the disk', async () => {
   git.commit({ 'registry.json': a1 })
   registry = await registryOf({ git: { repository: git.url, branch: 'main' } })
   await shows(['com.example/a@1.0.0'])
@@ -58,7 +60,7 @@ test('a branch is followed; an unchanged one is asked for and not fetched; nothi
   assert.ok(git.requests.length - looks > perLook, 'a change is fetched')
   assert.ok(fetches() > packs)
   await settled('ok')
-  assert.equal(await readdir(join(registry.folder.stateDirectory, 'git')).catch(() => []), [])
+  assert.is((await readdir(join(registry.folder.stateDirectory, 'git'))).length, 1)
 })
 
 test('an unchanged repository costs no write; a commit that leaves the file as it was one, and nothing is parsed', async () => {
@@ -96,6 +98,109 @@ test('a file of some megabytes comes whole', async () => {
   await eventually('all are there', async () => (await (registry as TestRegistry).source('own')).servers === 400)
   const last = await registry.one('/servers/com.example%2Fn399/versions/latest')
   assert.is(last.server.description, '399 '.repeat(3_000))
+})
+
+/** Text that does not compress to less than its half. */
+const noise = (bytes: number) => randomBytes(bytes / 2).toString('hex')
+const looks = async (count: number) => {
+  for (let index = 0; index < count; index++) {
+    const { lastAttempt } = await (registry as TestRegistry).source('own')
+    await eventually('another look', async () => (await registry?.source('own'))?.lastAttempt !== lastAttempt)
+  }
+}
+const LARGE = 2_000_000
+
+test('of a repository the file alone is fetched, and of a commit elsewhere nothing but its folders', async () => {
+  git.set('uploadpack.allowFilter', 'true')
+  git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+  assert.ok(git.served() < 100_000, `${git.served()} bytes`)
+  git.commit({ 'larger.bin': noise(LARGE) })
+  await looks(3)
+  await settled('ok')
+  git.commit({ 'registry.json': ab })
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  assert.ok(git.served() < 200_000, `${git.served()} bytes`)
+})
+
+test('a server that filters nothing sends what has changed, and nothing twice', async () => {
+  git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+  const first = git.served()
+  assert.ok(first > LARGE / 2)
+  git.commit({ 'registry.json': ab })
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  assert.ok(git.served() - first < 100_000, `${git.served() - first} bytes`)
+})
+
+test('a server that refuses to filter is asked without', async () => {
+  git.set('uploadpack.allowFilter', 'true')
+  git.set('uploadpackfilter.allow', 'false')
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+})
+
+for (const { name, broken, code } of [
+  { name: 'a file that is no JSON', broken: { 'registry.json': '{' }, code: 'not_json' },
+  { name: 'a file that is not there', broken: { 'other.json': '{' }, code: 'file_missing' },
+])
+  test(`${name}: its commit is not fetched again, nor is one that leaves it so`, async () => {
+    git.commit({ ...broken, 'large.bin': noise(LARGE) })
+    registry = await registryOf({ git: { repository: git.url } })
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+    const once = git.served()
+    await looks(3)
+    await settled('failed')
+    git.commit({ 'readme.md': 'Something else.' })
+    await looks(3)
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+    assert.ok(git.served() - once < 100_000, `${git.served() - once} bytes`)
+    git.commit({ 'registry.json': a1 })
+    await shows(['com.example/a@1.0.0'])
+    await settled('ok')
+  })
+
+test('a repository that needs too much room is fetched once, until there is another commit', async () => {
+  git.commit({ 'registry.json': a1, 'large.bin': noise(LARGE) })
+  registry = await registryOf({ git: { repository: git.url } }, { rest: { limits: { sourceBytes: 500_000 } } })
+  await settled('failed')
+  assert.match((await registry.source('own')).error?.message ?? '', 'needs more than 1000000 bytes')
+  const once = git.served()
+  await looks(3)
+  await settled('failed')
+  assert.ok(git.served() - once < 100_000, `${git.served() - once} bytes`)
+  git.run('rm', '--quiet', 'large.bin')
+  git.commit({})
+  await shows(['com.example/a@1.0.0'])
+})
+
+test('sources of one repository share what is fetched of it, those with other credentials do not', async () => {
+  git.commit({ 'registry.json': a1, 'b.json': registryFile([server('com.example/b')]), 'large.bin': noise(LARGE) })
+  git.protect('bot:right-secret')
+  const source = (name: string, path: string, passwordFile: string) => ({
+    name,
+    git: { repository: git.url, path, auth: { username: 'bot', passwordFile } },
+    syncPolicy: { interval: '1s' },
+  })
+  const sources = [source('own', 'registry.json', '../right'), source('more', 'b.json', '../right')]
+  registry = await registryOf(
+    {},
+    {
+      files: { right: 'right-secret', wrong: 'wrong-secret' },
+      rest: {
+        sources: [...sources, source('sly', 'b.json', '../wrong')],
+        registries: [{ name: 'main', sources: ['own', 'more', 'sly'] }],
+      },
+    },
+  )
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  assert.ok(git.served() < LARGE, `${git.served()} bytes`)
+  assert.is((await registry.source('sly')).error?.code, 'forbidden')
 })
 
 test('a tag, a commit, another path', async () => {
@@ -211,6 +316,7 @@ test('neither the environment nor where it is started changes what git does', as
       maxBytes: 2 ** 30,
       held: async () => ({ bytes: 0, entries: 0 }),
       stateDirectory: '../state',
+      clones: createKeptClones('../state'),
       signal: never,
       parts,
     }
@@ -219,8 +325,8 @@ test('neither the environment nor where it is started changes what git does', as
     const content = await (await pollGit(place, pass))?.()
     assert.ok(content !== undefined && 'batches' in content)
     // Where its size is measured while it comes.
-    const packs = await readdir(join(folder, 'state', 'git', 'own', 'objects', 'pack'))
-    assert.ok(packs.some((name) => name.endsWith('.pack')))
+    const kept = await readdir(join(folder, 'state', 'git'), { recursive: true })
+    assert.ok(kept.some((name) => name.endsWith('.pack')))
     for await (const { versions } of content.batches) assert.is(versions[0]?.name, 'com.example/a')
     assert.equal(await readdir(join(checkout, '.git'), { recursive: true }), before)
   } finally {

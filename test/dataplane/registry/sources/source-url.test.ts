@@ -42,6 +42,24 @@ test('a file at a URL is asked for with its validators; unchanged it is neither 
   await eventually('both are told', () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2)
 })
 
+test('a file that could not be read is not sent again while it stays, nor is it taken for the one before', async () => {
+  let text = '{'
+  let sent = 0
+  upstream = await startUpstream((_url, response, request) => {
+    const etag = `"${text.length}"`
+    if (request.headers['if-none-match'] === etag) return void response.writeHead(304).end()
+    sent++
+    response.writeHead(200, { etag }).end(text)
+  })
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await eventually('more looks', () => upstream.requests.length >= 4)
+  assert.is(sent, 1)
+  await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed')
+  assert.is((await registry.source('own')).error?.code, 'not_json')
+  text = file('a')
+  await shows(['com.example/a@1.0.0'])
+})
+
 test('a 304 that nobody has asked for is no answer', async () => {
   let status = 200
   upstream = await startUpstream((_url, response) => response.writeHead(status).end(status === 200 ? file('a') : ''))

@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+
+/** A clone that no source has looked at for so long is removed: its source may be gone. */
+const KEPT_MS = 60 * 60_000
+
+/** A clone without a work tree, of which more or less has been fetched. */
+export interface Clone {
+  /** Absent, or empty, where nothing has been fetched yet. */
+  readonly folder: string
+  /** Whether the server is to be asked for whole commits: it has refused to leave files out, or to send one alone. */
+  isWhole: boolean
+}
+
+interface Use {
+  /** What the clone is of. */
+  readonly key: string
+  /** Bytes that the clones may have together while nobody works in them; those that were used longest ago go first. */
+  readonly maxBytes: number
+  /** Ends the wait for another that works in it; its reason is thrown. */
+  readonly signal: AbortSignal
+}
+
+/** Clones of repositories under the state directory, which the sources of one repository share. */
+export interface KeptClones {
+  /** Works in a clone, after all who were before. */
+  use<T>(use: Use, work: (clone: Clone) => Promise<T>): Promise<T>
+  /** Keeps a clone for longer: a source has looked and needed nothing. */
+  touch(key: string): void
+  /** Removes all; nobody works in one any more. */
+  close(): Promise<void>
+}
+
+interface Kept extends Clone {
+  /** Ends with the last of those who work in it or wait for it. */
+  turn: Promise<unknown>
+  users: number
+  bytes: number
+  readonly timer: NodeJS.Timeout
+}
+
+/** Keeps clones for as long as this process runs; what an earlier one left behind is removed. */
+export function createKeptClones(stateDirectory: string): KeptClones {
+  const root = resolve(stateDirectory, 'git')
+  /** The one that was used longest ago is the first. */
+  const clones = new Map<string, Kept>()
+  const cleared = rm(root, { recursive: true, force: true }).catch(() => {
+    // Where nothing can be removed nothing can be written either, which the first use says.
+  })
+
+  function open(key: string): Kept {
+    const known = clones.get(key)
+    const clone = known ?? create(key)
+    clone.timer.refresh()
+    clones.delete(key)
+    clones.set(key, clone)
+    return clone
+  }
+
+  function create(key: string): Kept {
+    const timer = setTimeout(() => {
+      const clone = clones.get(key)
+      if (clone?.users === 0) drop(key, clone)
+      else clone?.timer.refresh()
+    }, KEPT_MS).unref()
+    const folder = join(root, randomUUID())
+    return { folder, isWhole: false, turn: cleared, users: 0, bytes: 0, timer }
+  }
+
+  function drop(key: string, clone: Kept): Promise<void> {
+    clones.delete(key)
+    clearTimeout(clone.timer)
+    return rm(clone.folder, { recursive: true, force: true }).catch(() => {
+      // What can't be removed now is removed by the next process.
+    })
+  }
+
+  async function makeRoom(maxBytes: number): Promise<void> {
+    let bytes = 0
+    for (const clone of clones.values()) bytes += clone.bytes
+    for (const [key, clone] of [...clones]) {
+      if (bytes <= maxBytes) return
+      if (clone.users > 0) continue
+      bytes -= clone.bytes
+      await drop(key, clone)
+    }
+  }
+
+  return {
+    async use({ key, maxBytes, signal }, work) {
+      const clone = open(key)
+      clone.users++
+      const before = clone.turn
+      const { promise: turn, resolve: endTurn } = Promise.withResolvers<void>()
+      clone.turn = before.then(() => turn)
+      try {
+        await unlessAborted(before, signal)
+        await mkdir(root, { recursive: true, mode: 0o700 })
+        return await work(clone)
+      } finally {
+        clone.bytes = await sizeOf(clone.folder)
+        clone.users--
+        endTurn()
+        await makeRoom(maxBytes)
+      }
+    },
+    touch(key) {
+      if (clones.has(key)) open(key)
+    },
+    async close() {
+      for (const { timer } of clones.values()) clearTimeout(timer)
+      clones.clear()
+      await rm(root, { recursive: true, force: true })
+    },
+  }
+}
+
+function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted()
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    wait.then(() => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    })
+  })
+}
+
+/** Bytes of the objects that a clone has: packs, and from a plain web server single ones too. */
+export async function sizeOf(folder: string): Promise<number> {
+  const objects = join(folder, 'objects')
+  const names = await readdir(objects, { recursive: true }).catch(() => [])
+  let bytes = 0
+  for (const name of names) bytes += (await stat(join(objects, name)).catch(() => ({ size: 0 }))).size
+  return bytes
+}

@@ -1,0 +1,143 @@
+import { readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Clone, sizeOf } from '../format/kept-clones.ts'
+import { SourceError } from '../format/source-error.ts'
+import { type GitOptions, git } from './git-command.ts'
+
+export const FETCH_MS = 5 * 60_000
+const MEASURE_MS = 500
+const SHA256_DIGITS = 64
+/** Each fetch adds a pack. A clone of so many is made anew, without what no commit of today has any more. */
+const MOST_PACKS = 50
+
+/** A repository, and the clone that is fetched into. */
+export interface Fetching {
+  readonly clone: Clone
+  readonly repository: string
+  /** Of the disk. */
+  readonly maxBytes: number
+  /** With the settings by which the repository is reached. */
+  readonly options: GitOptions
+}
+
+const DEPTH = '--depth=1'
+/**
+ * Files are left out; each is asked for by its id. Never without a depth, which a plain web server refuses: in a clone of
+ * this kind git would look there for each object that it lacks, by another git that does the same, without an end.
+ */
+const FILTERED = ['--filter=blob:none', DEPTH]
+
+/** Whether a clone has an object. Nothing is fetched for it. */
+async function hasObject({ folder }: Clone, id: string, options: GitOptions): Promise<boolean> {
+  return git(['--git-dir', folder, 'cat-file', '-e', id], { ...options, settings: [] }).then(
+    () => true,
+    (error: SourceError) => {
+      if (options.signal.aborted || error.code === 'timed_out') throw error
+      return false
+    },
+  )
+}
+
+/**
+ * Brings a commit without its history into a clone, and its folders without its files where the server can leave those
+ * out. What the clone has is not sent again.
+ */
+export async function fetchCommit(fetching: Fetching, commit: string): Promise<void> {
+  const { clone, options } = fetching
+  const packs = await packsOf(clone)
+  if (packs === undefined || packs >= MOST_PACKS) return fetchAnew(fetching, commit)
+  if (await hasObject(clone, commit, options)) return
+  try {
+    await fetchMore(fetching, commit)
+  } catch (error) {
+    // What was fetched before may be in the way: it is damaged, or takes the room.
+    if (!(error instanceof SourceError) || !/^(git_failed|too_large)$/.test(error.code)) throw error
+    await fetchAnew(fetching, commit)
+  }
+}
+
+/** Brings a file into a clone that has its commit. */
+export async function fetchFile(fetching: Fetching, commit: string, file: string): Promise<void> {
+  const { clone, options } = fetching
+  if (await hasObject(clone, file, options)) return
+  try {
+    // The server must not think that we have the files of the commits that we have.
+    await fetch(fetching, { flags: FILTERED, settings: [['fetch.negotiationAlgorithm', 'noop']], wanted: file })
+  } catch (error) {
+    if (!isUnable(error)) throw error
+    clone.isWhole = true
+    await fetchAnew(fetching, commit)
+  }
+}
+
+/** Whether a server can't leave files out, or send one alone. */
+const isUnable = (error: unknown) => error instanceof SourceError && /^(git_failed|no_shallow)$/.test(error.code)
+
+/** Fetches into an empty clone. A repository is of one kind of ids; those of SHA-256 have 64 digits. */
+async function fetchAnew(fetching: Fetching, commit: string): Promise<void> {
+  const { clone, options } = fetching
+  const { folder } = clone
+  await rm(folder, { recursive: true, force: true })
+  const format = commit.length === SHA256_DIGITS ? ['--object-format=sha256'] : []
+  await git(['init', '--quiet', '--bare', '--template=', ...format, folder], { ...options, settings: [] })
+  await fetchMore(fetching, commit)
+}
+
+async function fetchMore(fetching: Fetching, commit: string): Promise<void> {
+  const { clone } = fetching
+  // The server is told of refs as what we have.
+  const wanted = `${commit}:refs/portico/${commit}`
+  if (!clone.isWhole)
+    return fetch(fetching, { flags: FILTERED, wanted }).catch((error: SourceError) => {
+      if (!isUnable(error)) throw error
+      clone.isWhole = true
+      return fetchAnew(fetching, commit)
+    })
+  await fetch(fetching, { flags: [DEPTH], wanted }).catch((error: SourceError) => {
+    if (error.code !== 'no_shallow') throw error
+    return fetch(fetching, { flags: [], wanted })
+  })
+}
+
+/** Packs of a clone; undefined where it has not begun. */
+async function packsOf({ folder }: Clone): Promise<number | undefined> {
+  if ((await stat(join(folder, 'HEAD')).catch(() => undefined)) === undefined) return undefined
+  const names = await readdir(join(folder, 'objects', 'pack')).catch(() => [])
+  return names.filter((name) => name.endsWith('.pack')).length
+}
+
+interface Asked {
+  readonly flags: readonly string[]
+  readonly settings?: GitOptions['settings']
+  /** Refspec. */
+  readonly wanted: string
+}
+
+async function fetch(
+  { clone: { folder }, repository, maxBytes, options }: Fetching,
+  { flags, settings = [], wanted }: Asked,
+): Promise<void> {
+  const tooLarge = new AbortController()
+  const measure = async () => {
+    if ((await sizeOf(folder)) <= maxBytes) return
+    const message = `the repository needs more than ${maxBytes} bytes, twice what a source may have (limits.sourceBytes)`
+    tooLarge.abort(new SourceError('too_large', message))
+  }
+  const watch = setInterval(() => {
+    // What can't be measured is not let grow.
+    measure().catch((error: Error) => tooLarge.abort(new SourceError('too_large', error.message)))
+  }, MEASURE_MS)
+  try {
+    await git(['--git-dir', folder, 'fetch', '--quiet', '--no-tags', ...flags, '--', 'origin', wanted], {
+      ...options,
+      // No file says where the repository is: it may have moved by the next time.
+      settings: [...(options.settings ?? []), ...settings, ['remote.origin.url', repository]],
+      timeoutMs: FETCH_MS,
+      signal: AbortSignal.any([options.signal, tooLarge.signal]),
+    })
+  } finally {
+    clearInterval(watch)
+  }
+  await measure()
+  tooLarge.signal.throwIfAborted()
+}
