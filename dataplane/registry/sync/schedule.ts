@@ -228,7 +228,7 @@ function succeeded({ servers, skills, problems }: SyncResult): Partial<SyncState
     error: null,
     servers,
     skills,
-    leftOut: problems.length,
+    leftOut: problems.filter(({ served }) => !served).length,
     problems: problems.slice(0, SHOWN_PROBLEMS),
   }
 }

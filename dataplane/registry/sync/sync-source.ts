@@ -39,7 +39,7 @@ interface SyncOptions {
 type Database = Kysely<RegistryTables>
 
 /** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
-const READER_REVISION = 4
+const READER_REVISION = 5
 
 /** Problems of a source that are kept, the first ones. */
 const MOST_PROBLEMS = 1000

@@ -70,8 +70,9 @@ export const sourceDetailAnswer = Type.Object({
   ...sourceParts,
   leftOut: Type.Optional(count),
   problems: Type.Optional(
-    Type.Array(Type.Object({ pointer: text, message: text }), {
-      description: 'Entries that were left out, by their place in what the source gave, and why; the first of many.',
+    Type.Array(Type.Object({ pointer: text, message: text, served: Type.Optional(Type.Boolean()) }), {
+      description:
+        'Entries that were left out, by their place in what the source gave, and why; the first of many. One with `served` is odd and served all the same.',
     }),
   ),
 })

@@ -11,7 +11,7 @@ import { type JsonSplitter, type Part, type Shape, splitJson } from './split-jso
 
 export interface Catalog {
   readonly versions: readonly IncomingVersion[]
-  /** What was left out; the first of many. */
+  /** What was left out or is odd; the first of many. */
   readonly problems: readonly Problem[]
 }
 
@@ -61,10 +61,14 @@ export class CatalogReader {
   readonly #splitter: JsonSplitter
   /** Which versions there were; the text may have one again much later. */
   readonly #met = new SeenVersions()
+  /** Names of either type, and the same without case. */
+  readonly #names = new SeenVersions()
   readonly #opened = new Set<string>()
   #versions: IncomingVersion[] = []
   #problems: Problem[] = []
   #leftOut = 0
+  /** Problems so far, those that were not kept among them. */
+  #told = 0
   #firstLeftOut: Problem | undefined
 
   constructor({ budget, until = LAST }: ReaderOptions) {
@@ -162,12 +166,27 @@ export class CatalogReader {
     else {
       this.#versions.push(entry)
       this.size += entry.document.length
+      this.#tellTwin(entry, pointer)
     }
+  }
+
+  /** Tells of a name that differs by case alone from one that came before: people take them for one. */
+  #tellTwin({ type, name }: IncomingVersion, pointer: string): void {
+    if (!this.#names.add(`${type} ${name}`)) return
+    // No name has a space.
+    if (this.#names.add(`${type}  ${name.toLowerCase()}`)) return
+    const message = `${name} differs by case alone from a name that came before; both are served`
+    this.#keep({ pointer, message, served: true })
   }
 
   #leaveOut(problem: Problem): void {
     this.#firstLeftOut ??= problem
-    if (this.#leftOut++ < MOST_PROBLEMS) this.#problems.push(problem)
+    this.#leftOut++
+    this.#keep(problem)
+  }
+
+  #keep(problem: Problem): void {
+    if (this.#told++ < MOST_PROBLEMS) this.#problems.push(problem)
   }
 }
 

@@ -6,10 +6,12 @@ import { isServerName, isVersion, printable } from '../../catalog/names.ts'
 import { readUpstreamMeta } from '../../catalog/official-meta.ts'
 import { mendedDocument, mendedMeta } from './mended.ts'
 
-/** An entry that was left out. `pointer` (RFC 6901) leads into the source's bytes. */
+/** An entry that was left out, or that is odd. `pointer` (RFC 6901) leads into the source's bytes. */
 export interface Problem {
   readonly pointer: string
   readonly message: string
+  /** The entry is served all the same. */
+  readonly served?: true
 }
 
 /** A document that is larger is left out: one page of such would be 100 times as much. */

@@ -71,7 +71,8 @@ export async function fetchFile(fetching: Fetching, commit: string, file: string
 }
 
 /** Whether a server can't leave files out, or send one alone. */
-const isUnable = (error: unknown) => error instanceof SourceError && /^(git_failed|no_shallow)$/.test(error.code)
+const isUnable = (error: unknown) =>
+  error instanceof SourceError && /^(git_failed|no_shallow|no_such_ref)$/.test(error.code)
 
 /** Fetches into an empty clone. A repository is of one kind of ids; those of SHA-256 have 64 digits. */
 async function fetchAnew(fetching: Fetching, commit: string): Promise<void> {

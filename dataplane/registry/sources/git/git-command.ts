@@ -126,6 +126,16 @@ function failureOf(complaint: string, exitCode: number | null): SourceError {
   const line =
     complaint.split('\n').findLast((text) => /^(fatal|error):/.test(text)) ?? `git ended with code ${exitCode}`
   const message = line.replace(/^(fatal|error): /, '').slice(0, 300)
+  const owned = /dubious ownership in repository at '([^'\n]*)'/.exec(complaint)
+  if (owned !== null)
+    return new SourceError(
+      'forbidden',
+      `${owned[1]} belongs to another user than the one that this server runs as, so git does not read it: make that user its owner, or serve it over https`,
+    )
+  const absent = /repository '([^'\n]*)' not found|'([^'\n]*)' does not appear to be a git repository/.exec(complaint)
+  if (absent !== null) return new SourceError('no_repository', noRepository(absent))
+  if (/not our ref|unadvertised object/.test(complaint))
+    return new SourceError('no_such_ref', `the repository does not give this commit: ${message}`)
   if (/Authentication failed|could not read Username|returned error: 40[13]/.test(complaint))
     return new SourceError('forbidden', `the repository does not let us in: ${message}`)
   if (/returned error: 30\d/.test(complaint))
@@ -137,3 +147,8 @@ function failureOf(complaint: string, exitCode: number | null): SourceError {
     return new SourceError('unreachable', message)
   return new SourceError('git_failed', message)
 }
+
+const noRepository = ([, url, path]: RegExpExecArray): string =>
+  url === undefined
+    ? `there is no git repository at ${path}, or this server may not read it`
+    : `there is no repository at ${url} (404): its name may be another, and many hosts say so where auth is missing or does not reach it`

@@ -60,7 +60,8 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     }
     // What comes with a refusal is not read; the connection is kept where it is little.
     await body.dump()
-    if (status < 300 || status > 399 || typeof location !== 'string') throw refusal({ status, headers: answer.headers })
+    if (status < 300 || status > 399 || typeof location !== 'string')
+      throw refusal(url, { status, headers: answer.headers })
     return location
   }
 
@@ -105,12 +106,14 @@ async function takeWithin(maxBytes: number, body: AsyncIterable<Buffer>, take: T
 
 const withoutMark = (piece: Buffer): Buffer => (piece.indexOf('\ufeff') === 0 ? piece.subarray(3) : piece)
 
-function refusal({ status, headers }: HttpAnswer): SourceError {
+/** The message names what was asked for; keys in it are left out, as in all messages. */
+function refusal(url: string, { status, headers }: HttpAnswer): SourceError {
   const options = { retryAfterMs: retryAfterOf(headers['retry-after'], Date.now()) }
+  const answers = `the upstream answers ${status} for ${url}`
   if (status === 429) return new SourceError('rate_limited', 'the upstream asks for fewer requests (429)', options)
-  if (status >= 500) return new SourceError('upstream_failed', `the upstream answers ${status}`, options)
-  if (status === 401 || status === 403) return new SourceError('forbidden', `the upstream answers ${status}`)
-  return new SourceError('refused', `the upstream answers ${status}`, { status })
+  if (status >= 500) return new SourceError('upstream_failed', answers, options)
+  if (status === 401 || status === 403) return new SourceError('forbidden', answers)
+  return new SourceError('refused', answers, { status })
 }
 
 interface Failure extends Error {

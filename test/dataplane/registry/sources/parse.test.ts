@@ -205,6 +205,27 @@ test('left out: the second of the same version, in a list response and beside ba
   )
 })
 
+test('names that differ by case alone are told once each, and served', async () => {
+  const names = ['com.example/Tool', 'com.example/tool', 'com.example/other', 'COM.example/tool']
+  const servers = names.flatMap((name) => [server(name), server(name, '2.0.0')])
+  const { versions, problems } = await parse(
+    registryFile(servers, [{ namespace: 'com.example', name: 'TOOL', version: '1.0.0' }]),
+  )
+  assert.is(versions.length, 9)
+  assert.equal(problems, [
+    {
+      pointer: '/data/servers/2',
+      message: 'com.example/tool differs by case alone from a name that came before; both are served',
+      served: true,
+    },
+    {
+      pointer: '/data/servers/6',
+      message: 'COM.example/tool differs by case alone from a name that came before; both are served',
+      served: true,
+    },
+  ])
+})
+
 test('left out: a skill by whose name nobody could ask, so that it fails no database', async () => {
   const skill = { namespace: 'com.example', name: 'writing', version: '1.0.0' }
   const bad = ['a\0b', 'a/b', '語'.repeat(64)].map((name) => ({ ...skill, name }))

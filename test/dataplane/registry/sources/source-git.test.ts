@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -428,6 +428,84 @@ test('a path may begin with ./, and a pointer of Git LFS is called one', async (
   await eventually('it is told', async () =>
     ((await registry?.source('own'))?.error?.message ?? '').includes('registry.json is a pointer of Git LFS'),
   )
+})
+
+test('a link within the repository is followed; whatever else is in the way is told by its name', async () => {
+  git.set('uploadpack.allowFilter', 'true')
+  git.commit({ 'registry.json': a1 })
+  const at = (path: string) => join(git.folder, path)
+  for (const folder of ['catalogs/deep', 'links', 'large/Folder']) await mkdir(at(folder), { recursive: true })
+  await writeFile(at('catalogs/deep/real.json'), a1)
+  await writeFile(at('large/Folder/registry.json'), a1)
+  const links = {
+    'links/direct.json': '../catalogs/deep/real.json',
+    'links/folder': '../catalogs/./deep',
+    'links/chain.json': 'folder/../deep/real.json',
+    'links/dangling.json': '../catalogs/none.json',
+    'links/out.json': '../../etc/passwd',
+    'links/root.json': '/etc/passwd',
+    'links/circle.json': 'circle.json',
+  }
+  for (const [path, target] of Object.entries(links)) await symlink(target, at(path))
+  git.run('update-index', '--add', '--cacheinfo', `160000,${'1'.repeat(40)},vendor/module`)
+  git.run('add', 'catalogs', 'links', 'large')
+  git.run('commit', '--quiet', '-m', 'links')
+
+  for (const path of [
+    'links/direct.json',
+    'links/folder/real.json',
+    'links/chain.json',
+    'catalogs//deep/./real.json',
+  ]) {
+    registry = await registryOf({ git: { repository: git.url, path } })
+    await shows(['com.example/a@1.0.0'])
+    await registry.close()
+  }
+  for (const [path, message] of Object.entries({
+    'links/dangling.json':
+      'links/dangling.json leads over the link links/dangling.json, and the commit has no file catalogs/none.json',
+    'links/out.json': 'links/out.json leads over the link links/out.json out of the repository, where nothing is read',
+    'links/root.json': 'links/root.json leads over the link links/root.json out of the repository',
+    'links/circle.json': 'links/circle.json leads in a circle',
+    '../registry.json': '../registry.json leads out of the repository',
+    'vendor/module/registry.json': 'vendor/module is a submodule, whose files are in a repository of its own',
+    'vendor/module': 'vendor/module is a submodule',
+    'catalogs/deep': 'catalogs/deep is a folder: name a file in it',
+    'registry.json/more': 'registry.json is a file of the commit, no folder',
+    'none/registry.json': 'the commit has no file none/registry.json: there is no none',
+    'Registry.json': 'the commit has no file Registry.json, but registry.json, whose name differs by case alone',
+    'large/folder/registry.json': 'there is no large/folder, but Folder, whose name differs by case alone',
+    ':(top)registry.json': 'the commit has no file :(top)registry.json',
+  })) {
+    registry = await registryOf({ git: { repository: git.url, path } })
+    await settled('failed')
+    const { error } = await registry.source('own')
+    assert.is(error?.code, 'file_missing')
+    assert.ok(error?.message.startsWith(message) || error?.message.includes(`: ${message}`), error?.message)
+    await registry.close()
+  }
+  registry = undefined
+})
+
+test('a repository that is not there, and one of another user, are told as such', async () => {
+  git.commit({ 'registry.json': a1 })
+  const says = async (repository: string, place: object, code: string, message: string) => {
+    registry = await registryOf({ git: { repository, ...place } })
+    await settled('failed')
+    const { error } = await registry.source('own')
+    assert.match(error?.message ?? '', message)
+    assert.is(error?.code, code)
+    await registry.close()
+    registry = undefined
+  }
+  const elsewhere = git.url.replace('/.git', '/none.git')
+  await says(elsewhere, {}, 'no_repository', `no repository at ${elsewhere}`)
+  await says(`file://${git.folder}/none`, {}, 'no_repository', `there is no git repository at ${git.folder}/none`)
+  await says(git.url, { commit: '1'.repeat(40) }, 'no_such_ref', 'the repository does not give this commit')
+  // Only root can give a folder away.
+  if (process.getuid?.() !== 0) return
+  execFileSync('chown', ['-R', '1234', git.folder])
+  await says(git.fileUrl, {}, 'forbidden', `${git.folder}/.git belongs to another user`)
 })
 
 test('a repository whose ids are SHA-256 is read', async () => {

@@ -70,6 +70,18 @@ test('a 304 that nobody has asked for is no answer', async () => {
   await shows(['com.example/a@1.0.0'])
 })
 
+test('an answer that won’t do is told with what was asked for, and without its keys', async () => {
+  upstream = await startUpstream((url, response) =>
+    url.pathname === '/there'
+      ? response.writeHead(302, { location: '/gone.json?key=secret' }).end()
+      : response.writeHead(404).end(),
+  )
+  registry = await registryOf({ file: { url: `${upstream.url}/there` } })
+  await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed')
+  const { error } = await registry.source('own')
+  assert.equal(error, { code: 'refused', message: `the upstream answers 404 for ${upstream.url}/gone.json` })
+})
+
 test('a redirect is followed', async () => {
   upstream = await startUpstream((url, response) =>
     url.pathname === '/here'
