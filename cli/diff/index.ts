@@ -81,7 +81,7 @@ async function diff(given: Given, io: Io): Promise<number> {
   const { valid, findings } = checkManifests(set)
   printFindings([...set.findings, ...findings], io)
   if (hasErrors([...set.findings, ...findings])) return FAILED
-  const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
+  const kubeConfig = loadKubeConfig(given.text('kubeconfig'), { tell: (text) => io.err(`portico: ${text}`) })
   try {
     const api = new ApiServer(kubeConfig, 'portico-diff')
     const settings = await settingsOf(api, given, io)

@@ -28,13 +28,10 @@ export interface Cluster {
 /** Calls `use` with the cluster that the options name, and ends its connections after it. */
 export async function inCluster<T>(given: Given, io: Io, use: (cluster: Cluster) => Promise<T>): Promise<T> {
   const kubeconfig = given.text('kubeconfig')
-  const config = loadKubeConfig(kubeconfig)
   const context = given.text('context')
-  if (context !== undefined) {
-    if (!config.getContextObject(context))
-      throw new UsageError(`--context ${context}: the kubeconfig has none of that name`)
-    config.setCurrentContext(context)
-  }
+  const config = loadKubeConfig(kubeconfig, { context, tell: (text) => io.err(`portico: ${text}`) })
+  if (context !== undefined && !config.getContextObject(context))
+    throw new UsageError(`--context ${context}: the kubeconfig has none of that name`)
   const namespace =
     given.text('namespace') ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default'
   const kubectlOptions = [

@@ -212,7 +212,7 @@ one works, the others wait.`,
     const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
     const admissionAddress = address(given, 'admission-listen') ?? ''
     const log = createLog({ name: 'operator', level: logLevel(io) })
-    const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
+    const kubeConfig = loadKubeConfig(given.text('kubeconfig'), { tell: (text) => log.warn(text) })
     if (given.flag('release')) return release(given, group, kubeConfig, io)
     const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
     const api = new ApiServer(kubeConfig, 'portico-operator')

@@ -55,6 +55,7 @@ interface ListOf<T> {
 }
 
 const TIMEOUT_MS = 30_000
+const UNAUTHORIZED = 401
 const APPLY = 'application/apply-patch+yaml'
 
 /** The Kubernetes API over pooled connections: any resource, by path. Throws ApiError for answers that aren't a success. */
@@ -95,7 +96,7 @@ export class ApiServer {
     await this.#config.applySecurityAuthentication(context)
     const timeout = options.timeout ?? TIMEOUT_MS
     const dispatcher = context.getDispatcher()
-    return httpRequest(url, {
+    const response = await httpRequest(url, {
       method,
       headers: {
         ...context.getHeaders(),
@@ -109,6 +110,8 @@ export class ApiServer {
       ...(dispatcher ? { dispatcher } : {}),
       ...(options.signal ? { signal: options.signal } : {}),
     })
+    if (response.statusCode === UNAUTHORIZED) this.#config.forgetCredentials()
+    return response
   }
 
   /** Sends one request and gives the decoded JSON of a success. */

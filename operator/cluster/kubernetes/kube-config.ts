@@ -1,6 +1,13 @@
-import type { AgentOptions } from 'node:https'
+import { existsSync, readFileSync } from 'node:fs'
+import type { AgentOptions, RequestOptions } from 'node:https'
+import { homedir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import { type Cluster, type DispatcherOptions, KubeConfig, type RequestContext } from '@kubernetes/client-node'
 import type { Dispatcher } from 'undici'
+import { createExecCredentials } from './exec-credential.ts'
+import { type KubeCluster, type KubeUser, readKubeConfigs } from './kubeconfig-files.ts'
+
+type Headers = Readonly<Record<string, string | string[]>>
 
 /** Connections that are kept. */
 interface Pool {
@@ -19,6 +26,43 @@ interface Pool {
 export class PooledKubeConfig extends KubeConfig {
   #pool: Pool | undefined
   #requests = 0
+  readonly #execCredentials = createExecCredentials()
+
+  constructor() {
+    super()
+    // The client's own ways are others: it keeps a token for a minute, and knows no half of a plugin's settings.
+    this.addAuthenticator({
+      isAuthProvider: (user: KubeUser) => user.plugin !== undefined || user.tokenFile !== undefined,
+      applyAuthentication: (user: KubeUser, options) => this.#authenticate(user, options),
+    })
+  }
+
+  async #authenticate({ name, plugin, tokenFile }: KubeUser, options: RequestOptions): Promise<void> {
+    let bearer = tokenFile === undefined ? undefined : tokenIn(tokenFile)
+    if (plugin !== undefined) {
+      const ofCluster = () => clusterInfo(this.getCurrentCluster())
+      const { token, cert, key } = await this.#execCredentials.get(name, plugin, ofCluster)
+      bearer ??= token
+      if (cert !== undefined) Object.assign(options, { cert, key })
+    }
+    if (bearer !== undefined) options.headers = { ...options.headers, Authorization: `Bearer ${bearer}` } as Headers
+  }
+
+  /** A context may name no user: the cluster's CA counts all the same. */
+  override getCurrentUser(): KubeUser {
+    return (super.getCurrentUser() as KubeUser | null) ?? { name: '' }
+  }
+
+  override async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
+    await super.applyToHTTPSOptions(options)
+    const { impersonation } = this.getCurrentUser()
+    if (impersonation !== undefined) options.headers = { ...options.headers, ...impersonation } as Headers
+  }
+
+  /** The server does not take the credentials any more: a plugin is asked for others. */
+  forgetCredentials(): void {
+    this.#execCredentials.forget()
+  }
 
   /**
    * Sets a request's headers and dispatcher, which is to be used at once: when another pool takes its place, it is closed
@@ -40,6 +84,9 @@ export class PooledKubeConfig extends KubeConfig {
       },
     })
     await super.applySecurityAuthentication.call(ofThisRequest, context)
+    // Of a header with several values the client would make one.
+    for (const [header, value] of Object.entries(this.getCurrentUser().impersonation ?? {}))
+      context.setHeaderParam(header, value as string)
     const fresh = context.getDispatcher()
     pool ??= this.#poolFor(material, number)
     if (pool) {
@@ -78,16 +125,57 @@ export class PooledKubeConfig extends KubeConfig {
 const materialOf = (cluster: Cluster | null, { ca, cert, key }: AgentOptions): string =>
   [cluster?.server, ca, cert, key].map(String).join('\n')
 
+/** What a plugin is told of the cluster (ExecCredential, `spec.cluster`). */
+function clusterInfo(cluster: KubeCluster | null): object {
+  const { server, tlsServerName, skipTLSVerify, caData, caFile, proxyUrl, execConfig } = cluster ?? { server: '' }
+  const ca = caFile === undefined ? caData : readFileSync(caFile).toString('base64')
+  return {
+    server,
+    ...(tlsServerName !== undefined && { 'tls-server-name': tlsServerName }),
+    ...(skipTLSVerify && server.startsWith('https:') && { 'insecure-skip-tls-verify': true }),
+    ...(ca !== undefined && { 'certificate-authority-data': ca }),
+    ...(proxyUrl !== undefined && { 'proxy-url': proxyUrl }),
+    ...(execConfig !== undefined && { config: execConfig }),
+  }
+}
+
+/** Read for each request: tokens of pods rotate. */
+function tokenIn(file: string): string {
+  const token = readFileSync(file, 'utf8').trim()
+  if (token === '') throw new Error(`the token file ${file} is empty`)
+  return token
+}
+
+interface LoadOptions {
+  /** Context to talk in; absent: the current one. One that is not there is for the caller to find. */
+  readonly context?: string | undefined
+  /** Told of what is left out. */
+  readonly tell?: (text: string) => void
+}
+
 /**
- * Reads the kubeconfig from a file, or from where the client looks by default: KUBECONFIG, the home folder, the pod's
- * service account. Throws an Error that says what is missing.
+ * Reads the kubeconfig from a file, or from where kubectl looks by default: the files of KUBECONFIG, the home folder, the
+ * pod's service account. Throws an Error that says what is missing.
  */
-export function loadKubeConfig(file?: string): PooledKubeConfig {
+export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {}): PooledKubeConfig {
   const config = new PooledKubeConfig()
-  if (file) config.loadFromFile(file)
-  else config.loadFromDefault()
-  if (!config.getCurrentCluster()) {
+  const files = file ? [file] : defaultFiles()
+  const onMissing = (missing: string) => tell?.(`KUBECONFIG names ${missing}, which is not there: it is left out`)
+  const { clusters, users, contexts, currentContext } = readKubeConfigs({ files, ...(!file && { onMissing }) })
+  config.loadFromOptions({ clusters, users, contexts, currentContext: context ?? currentContext })
+  if (!file && contexts.length === 0 && existsSync(SERVICE_ACCOUNT_TOKEN)) config.loadFromCluster()
+  const isThere = context === undefined || config.getContextObject(context) !== null
+  if (isThere && !config.getCurrentCluster()?.server) {
     throw new Error(`no cluster to talk to: ${file ?? 'the default kubeconfig'} names none; give --kubeconfig FILE`)
   }
   return config
+}
+
+const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
+
+function defaultFiles(): readonly string[] {
+  const listed = (process.env['KUBECONFIG'] ?? '').split(delimiter).filter((name) => name !== '')
+  if (listed.length > 0) return listed
+  const own = join(homedir(), '.kube', 'config')
+  return existsSync(own) ? [own] : []
 }

@@ -1,0 +1,205 @@
+import { readFileSync } from 'node:fs'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
+import type { Cluster, Context, User } from '@kubernetes/client-node'
+import { parse } from 'yaml'
+import { isObject } from '../../../crds/shared/json.ts'
+import type { ExecSettings } from './exec-credential.ts'
+
+/** A cluster with what a plugin for credentials is told of it. */
+export interface KubeCluster extends Cluster {
+  /** The extension `client.authentication.k8s.io/exec`. */
+  readonly execConfig?: unknown
+}
+
+/** A user with what the client knows nothing of. */
+export interface KubeUser extends User {
+  /** Its `exec`. */
+  readonly plugin?: ExecSettings
+  /** Read for each request; wins over a token. */
+  readonly tokenFile?: string
+  /** Headers by which it acts as somebody else. */
+  readonly impersonation?: Readonly<Record<string, string | readonly string[]>>
+}
+
+/** Kubeconfigs, merged. */
+export interface KubeConfigContent {
+  readonly clusters: readonly KubeCluster[]
+  readonly users: readonly KubeUser[]
+  readonly contexts: readonly Context[]
+  readonly currentContext: string
+}
+
+interface KubeConfigFiles {
+  readonly files: readonly string[]
+  /** Told of each file that is not there, which is then left out; absent: that is an error. */
+  readonly onMissing?: (file: string) => void
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/**
+ * Reads kubeconfigs as kubectl does: of entries of one name the first wins as a whole, and so does the first current
+ * context; paths are relative to the file that they stand in; data win over files. Throws an Error that names the file.
+ */
+export function readKubeConfigs({ files, onMissing }: KubeConfigFiles): KubeConfigContent {
+  const read = files.flatMap((file) => readOne(resolve(file), onMissing) ?? [])
+  return {
+    clusters: firstOfEachName(read.flatMap(({ clusters }) => clusters)),
+    users: firstOfEachName(read.flatMap(({ users }) => users)),
+    contexts: firstOfEachName(read.flatMap(({ contexts }) => contexts)),
+    currentContext: read.find(({ currentContext }) => currentContext !== '')?.currentContext ?? '',
+  }
+}
+
+function firstOfEachName<T extends { readonly name: string }>(entries: readonly T[]): T[] {
+  const byName = new Map<string, T>()
+  for (const entry of entries) if (!byName.has(entry.name)) byName.set(entry.name, entry)
+  return [...byName.values()]
+}
+
+function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeConfigContent | undefined {
+  let content: unknown
+  try {
+    content = parse(readFileSync(file, 'utf8'), { maxAliasCount: 100 })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' && onMissing !== undefined) {
+      onMissing(file)
+      return undefined
+    }
+    // One of the system names the file itself.
+    throw isSystemError(code) ? error : new Error(`the kubeconfig ${file} is no YAML: ${message.slice(0, 300)}`)
+  }
+  const fields: Fields = isObject(content) ? content : {}
+  const folder = dirname(file)
+  return {
+    clusters: named(fields['clusters'], 'cluster').map(([name, cluster]) => clusterOf(name, cluster, folder)),
+    users: named(fields['users'], 'user').map(([name, user]) => userOf(name, user, folder)),
+    contexts: named(fields['contexts'], 'context').map(([name, context]) => contextOf(name, context)),
+    currentContext: textIn(fields, 'current-context') ?? '',
+  }
+}
+
+const isSystemError = (code: string | undefined) => code?.startsWith('E') === true
+
+/** The entries of a list of `{name, [member]: {…}}`. */
+function named(list: unknown, member: string): [string, Fields][] {
+  if (!Array.isArray(list)) return []
+  return list.filter(isObject).flatMap((entry): [string, Fields][] => {
+    const name = textIn(entry, 'name')
+    const fields = entry[member]
+    return name === undefined ? [] : [[name, isObject(fields) ? fields : {}]]
+  })
+}
+
+/** Undefined where it is absent or empty, as Go has it. */
+function textIn(fields: Fields, name: string): string | undefined {
+  const value = fields[name]
+  return value === undefined || value === null || value === '' ? undefined : String(value)
+}
+
+const textsIn = (fields: Fields, name: string): readonly string[] => {
+  const value = fields[name]
+  return Array.isArray(value) ? value.map(String) : []
+}
+
+function pathIn(fields: Fields, name: string, folder: string): string | undefined {
+  const path = textIn(fields, name)
+  return path === undefined || isAbsolute(path) ? path : join(folder, path)
+}
+
+/** Data, or else the file of them. */
+function materialIn(fields: Fields, name: string, folder: string) {
+  const data = textIn(fields, `${name}-data`)
+  const file = data === undefined ? pathIn(fields, name, folder) : undefined
+  return { data, file }
+}
+
+/** Without members that are undefined. */
+const present = <T extends object>(members: T) =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+
+function clusterOf(name: string, fields: Fields, folder: string): KubeCluster {
+  const { data: caData, file: caFile } = materialIn(fields, 'certificate-authority', folder)
+  const skips = fields['insecure-skip-tls-verify'] === true
+  const knowsTls = skips || caData !== undefined || caFile !== undefined
+  const given = textIn(fields, 'server') ?? ''
+  const server = given === '' || given.includes('://') ? given : `${knowsTls ? 'https' : 'http'}://${given}`
+  return {
+    name,
+    server: server.replace(/\/$/, ''),
+    // The client refuses a server without TLS otherwise, where there is nothing to verify.
+    skipTLSVerify: skips || server.startsWith('http:'),
+    ...present({
+      caData,
+      caFile,
+      tlsServerName: textIn(fields, 'tls-server-name'),
+      proxyUrl: textIn(fields, 'proxy-url'),
+      execConfig: named(fields['extensions'], 'extension').find(
+        ([key]) => key === 'client.authentication.k8s.io/exec',
+      )?.[1],
+    }),
+  }
+}
+
+function userOf(name: string, fields: Fields, folder: string): KubeUser {
+  const { data: certData, file: certFile } = materialIn(fields, 'client-certificate', folder)
+  const { data: keyData, file: keyFile } = materialIn(fields, 'client-key', folder)
+  const tokenFile = pathIn(fields, 'tokenFile', folder)
+  const authProvider = fields['auth-provider']
+  return {
+    name,
+    impersonation: impersonationOf(fields),
+    ...present({
+      certData,
+      certFile,
+      keyData,
+      keyFile,
+      token: tokenFile === undefined ? textIn(fields, 'token') : undefined,
+      tokenFile,
+      username: textIn(fields, 'username'),
+      password: textIn(fields, 'password'),
+      authProvider: isObject(authProvider) ? authProvider : undefined,
+      plugin: pluginOf(fields['exec'], folder),
+    }),
+  }
+}
+
+function impersonationOf(fields: Fields): KubeUser['impersonation'] {
+  const extra = isObject(fields['as-user-extra']) ? fields['as-user-extra'] : {}
+  const groups = textsIn(fields, 'as-groups')
+  return present({
+    'Impersonate-User': textIn(fields, 'as'),
+    'Impersonate-Uid': textIn(fields, 'as-uid'),
+    'Impersonate-Group': groups.length > 0 ? groups : undefined,
+    ...Object.fromEntries(
+      Object.keys(extra).map((key) => [`Impersonate-Extra-${encodeURIComponent(key)}`, textsIn(extra, key)]),
+    ),
+  }) as KubeUser['impersonation']
+}
+
+/** A command with a slash is relative to the kubeconfig; one without is looked for in PATH. */
+function pluginOf(exec: unknown, folder: string): ExecSettings | undefined {
+  if (!isObject(exec)) return undefined
+  const command = textIn(exec, 'command') ?? ''
+  const variables = Array.isArray(exec['env']) ? exec['env'].filter(isObject) : []
+  return {
+    apiVersion: textIn(exec, 'apiVersion') ?? '',
+    command: command.includes('/') && !isAbsolute(command) ? join(folder, command) : command,
+    args: textsIn(exec, 'args'),
+    env: Object.fromEntries(variables.map((one) => [textIn(one, 'name') ?? '', textIn(one, 'value') ?? ''])),
+    installHint: textIn(exec, 'installHint'),
+    provideClusterInfo: exec['provideClusterInfo'] === true,
+    interactiveMode: textIn(exec, 'interactiveMode'),
+  }
+}
+
+function contextOf(name: string, fields: Fields): Context {
+  const namespace = textIn(fields, 'namespace')
+  return {
+    name,
+    cluster: textIn(fields, 'cluster') ?? '',
+    user: textIn(fields, 'user') ?? '',
+    ...(namespace !== undefined && { namespace }),
+  }
+}
