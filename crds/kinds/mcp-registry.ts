@@ -2,6 +2,7 @@ import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { limits } from '../shared/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../shared/pod/pod.ts'
+import { serviceRules } from '../shared/pod/service.ts'
 import { secretKeyRef } from '../shared/references.ts'
 import { registryConfigFields, registryConfigNames } from '../shared/registry/registry-config.ts'
 import { list, object, objectName, raw, Type, text } from '../shared/schema.ts'
@@ -58,6 +59,7 @@ export const mcpRegistry = defineKind({
     },
     {
       rules: [
+        ...serviceRules,
         {
           rule: `has(self.configYAML) != (${anyField})`,
           message: `set either configYAML or the configuration's fields (${registryConfigNames.join(', ')})`,

@@ -9,6 +9,7 @@ import { virtualMcpConfig } from '../shared/gateway/virtual-mcp-config.ts'
 import { passthroughHeaders } from '../shared/headers.ts'
 import { limits } from '../shared/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../shared/pod/pod.ts'
+import { serviceRules } from '../shared/pod/service.ts'
 import { objectRef, oidcConfigRef, telemetryConfigRef } from '../shared/references.ts'
 import { choice, defaulted, list, map, object, Type, text } from '../shared/schema.ts'
 import { count, oneOf, statusText, workloadStatus } from '../shared/status.ts'
@@ -118,6 +119,7 @@ export const virtualMcpServer = defineKind({
     },
     {
       rules: [
+        ...serviceRules,
         {
           rule: '!has(self.config) || !has(self.config.groupRef) || self.config.groupRef == self.groupRef.name',
           message: 'config.groupRef must be the same as groupRef.name',

@@ -7,17 +7,17 @@ const GROUP = '[0-9a-fA-F]{1,4}'
 const V4 = `(${OCTET}\\.){3}${OCTET}/(3[0-2]|[12]?[0-9])`
 /** RFC 4291, section 2.2: all eight groups, or `::` in place of one or more. */
 const V6 = `((${GROUP}:){7}${GROUP}|(${GROUP}:){1,7}:|(${GROUP}:){1,6}:${GROUP}|(${GROUP}:){1,5}(:${GROUP}){1,2}|(${GROUP}:){1,4}(:${GROUP}){1,3}|(${GROUP}:){1,3}(:${GROUP}){1,4}|(${GROUP}:){1,2}(:${GROUP}){1,5}|${GROUP}:(:${GROUP}){1,6}|:((:${GROUP}){1,7}|:))/(12[0-8]|1[01][0-9]|[1-9]?[0-9])`
-const CIDR = `^(${V4}|${V6})$`
+export const CIDR = `^(${V4}|${V6})$`
 
 const NAME = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?'
 const SUBDOMAIN = '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'
 /** A qualified name: `NAME`, or `DNS subdomain/NAME`. */
-const LABEL_KEY = `^(${SUBDOMAIN}/)?${NAME}$`
+export const LABEL_KEY = `^(${SUBDOMAIN}/)?${NAME}$`
 const LABEL_VALUE = `^(${NAME})?$`
 
 const MOST = 16
 /** A prefix of 253, a slash and a name of 63. */
-const KEY_LENGTH = 317
+export const KEY_LENGTH = 317
 
 const labelValue = text('operator', 'A value.', { max: limits.label, pattern: LABEL_VALUE })
 

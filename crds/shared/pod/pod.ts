@@ -1,7 +1,6 @@
 /** Settings of the pods and Services that the operator renders. */
 import { limits } from '../limits.ts'
 import {
-  choice,
   countOrPercentage,
   defaulted,
   flag,
@@ -15,6 +14,7 @@ import {
   text,
 } from '../schema.ts'
 import { networkPeers } from './network-peer.ts'
+import { service, serviceType, sessionAffinity } from './service.ts'
 
 const environment = (description: string) =>
   list(
@@ -79,14 +79,6 @@ export const replicas = replicaCount('Number of pods. Absent: left alone, for an
 
 export const backendReplicas = replicaCount(
   'Number of MCP server pods; must equal `replicas` because the server shares the pod of its proxy.',
-)
-
-export const sessionAffinity = defaulted(
-  choice('operator', 'Session affinity of the Service.', ['ClientIP', 'None'], { default: 'ClientIP' }),
-)
-
-export const serviceType = defaulted(
-  choice('operator', 'Type of the Service.', ['ClusterIP', 'NodePort', 'LoadBalancer'], { default: 'ClusterIP' }),
 )
 
 const texts = (description: string) => map(description, text('operator', 'A value.', { max: limits.program }))
@@ -188,6 +180,7 @@ export const podSettings = {
   serviceAccount,
   replicas,
   serviceType,
+  service,
   sessionAffinity,
   networkPolicy,
   httpRoute,

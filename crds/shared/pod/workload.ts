@@ -11,6 +11,7 @@ import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../
 import { type CelRule, defaulted, flag, integer, Type } from '../schema.ts'
 import { notBoth } from '../union.ts'
 import { podSettings, resourceOverrides } from './pod.ts'
+import { serviceRules } from './service.ts'
 
 export const proxySettings = {
   proxyPort: defaulted(integer('operator', 'Port of the Service.', { minimum: 1, maximum: 65535, default: 8080 })),
@@ -43,6 +44,7 @@ export const proxySettings = {
 
 /** Rules over the fields above. */
 export const proxyRules: readonly CelRule[] = [
+  ...serviceRules,
   notBoth('authzConfig', 'authzConfigRef'),
   {
     rule: `!has(self.rateLimiting) || !${countsUsers('self.rateLimiting')} || has(self.oidcConfigRef) || has(self.externalAuthConfigRef) || has(self.authServerRef)`,

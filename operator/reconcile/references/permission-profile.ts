@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { type Finding, findingLine } from '../../../dataplane/config/load.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { type Outbound, outboundNetwork } from '../../render/network/egress.ts'
+import { type Outbound, outboundNetwork, outboundProblem } from '../../render/network/egress.ts'
 import type { Resolver } from './resolver.ts'
 
 /** A profile of the widely used operator, of which a pod can have the rules on outbound traffic. */
@@ -54,12 +54,10 @@ function unenforceable({ read = [], write = [], privileged, network = {} }: Prof
   refuse(privileged, '/privileged', 'a server never runs privileged')
   refuse(!MODES.has(mode), '/network/mode', 'must be none or bridge: a server never has the network of its node')
   refuse((inbound?.allow_host ?? []).length > 0, '/network/inbound', 'is for networkPolicy.ingressFrom to say')
-  for (const [index, host] of (outbound.allow_host ?? []).entries())
-    refuse(
-      outboundNetwork(host) === undefined,
-      `/network/outbound/allow_host/${index}`,
-      'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy knows no names',
-    )
+  for (const [index, host] of (outbound.allow_host ?? []).entries()) {
+    const problem = outboundProblem(host)
+    if (problem !== undefined) findings.push({ pointer: `/network/outbound/allow_host/${index}`, message: problem })
+  }
   return findings
 }
 
@@ -71,7 +69,7 @@ function outboundOf({ network = {} }: Profile): Outbound {
   const { insecure_allow_all: isOpen, allow_host: hosts = [], allow_port: ports = [] } = outbound
   if (isOpen) return 'anything'
   if (hosts.length === 0 && ports.length === 0) return 'nothing'
-  const networks = hosts.map((host) => outboundNetwork(host) as string)
+  const networks = hosts.map(outboundNetwork)
   return { networks: [...new Set(networks)].sort(), ports: [...new Set(ports)].sort((a, b) => a - b) }
 }
 

@@ -5,7 +5,7 @@ import { renderHttpRoute } from '../../render/network/http-route.ts'
 import type { Listeners } from '../../render/network/listeners.ts'
 import { type NetworkPeers, peerProblems } from '../../render/network/network-peers.ts'
 import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
-import { renderService, type ServiceOptions } from '../../render/network/service.ts'
+import { rangeProblems, renderService, type ServiceOptions } from '../../render/network/service.ts'
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
 import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
 import { type OwnContainer, type TakenPart, takenMounts, takenPorts, takenVolumes } from '../../render/pod/own-ports.ts'
@@ -127,6 +127,7 @@ export function renderChildren(
     labels: overrides?.labels ?? {},
     sessionAffinity: settings.sessionAffinity,
     type: settings.serviceType,
+    settings: settings.service,
   })
   const broken: string[] = []
   const pods = renderWorkload(
@@ -146,7 +147,8 @@ export function renderChildren(
   if (broken.length === 0) noteTaken(workload, options, problems)
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
-  for (const problem of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
+  for (const problem of [...peerProblems(ingressFrom), ...rangeProblems(settings.service)])
+    problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
   const { outbound, gateways } = options
   const callers = gateways && [...gateways, ...(ingressFrom ?? [])]
   const traffic = { isShut: enabled, admin: adminPeers, public: callers ?? ingressFrom, outbound }

@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { networkOf, networkProblem } from './network.ts'
 
 /** Who may reach the admin listeners of pods: a peer of a NetworkPolicy. */
 export type AdminPeer =
@@ -41,13 +41,6 @@ const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>
 export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
   inNamespace(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
 
-function cidrPeer(text: string): AdminPeer | undefined {
-  const [address = '', bits = '', ...more] = text.split('/')
-  const most = { 0: -1, 4: 32, 6: 128 }[isIP(address) as 0 | 4 | 6]
-  if (more.length > 0 || !/^(0|[1-9][0-9]{0,2})$/.test(bits) || Number(bits) > most) return undefined
-  return { ipBlock: { cidr: text } }
-}
-
 function labelsOf(text: string): Readonly<Record<string, string>> | undefined {
   const pairs = text.split(',').map((pair) => pair.split('='))
   const sound = pairs.every(
@@ -61,8 +54,7 @@ function labelsOf(text: string): Readonly<Record<string, string>> | undefined {
  * `10.0.0.0/8`. Undefined where it is none of these.
  */
 export function parseAdminPeer(text: string): AdminPeer | undefined {
-  const cidr = cidrPeer(text)
-  if (cidr) return cidr
+  if (networkOf(text) !== undefined) return networkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined
   const slash = text.indexOf('/')
   const namespace = slash < 0 ? text : text.slice(0, slash)
   if (!LABEL.test(namespace)) return undefined

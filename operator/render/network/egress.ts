@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net'
-import { isNetwork } from './network-peers.ts'
+import { networkOf, networkProblem } from './network.ts'
 
 /** What pods may reach; `networks` and `ports` hold together, and an empty one of them stands for all. */
 export type Outbound =
@@ -7,10 +7,16 @@ export type Outbound =
   | 'nothing'
   | { readonly networks: readonly string[]; readonly ports: readonly number[] }
 
-/** The network that an address or a network names, as a NetworkPolicy has it; undefined for any other text. */
-export function outboundNetwork(text: string): string | undefined {
-  const network = isIPv4(text) ? `${text}/32` : isIPv6(text) ? `${text}/128` : text
-  return isNetwork(network) ? network : undefined
+/** The network that an address or a network names, as a NetworkPolicy has it. */
+export const outboundNetwork = (text: string): string =>
+  isIPv4(text) ? `${text}/32` : isIPv6(text) ? `${text}/128` : text
+
+/** Why a NetworkPolicy can't have what a text names; undefined where it can. */
+export function outboundProblem(text: string): string | undefined {
+  const network = outboundNetwork(text)
+  return networkOf(network) === undefined
+    ? 'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy knows no names'
+    : networkProblem(network)
 }
 
 /** Names are looked up wherever the cluster's resolver is. */

@@ -1,6 +1,13 @@
+import type { service, serviceType } from '../../../crds/shared/pod/service.ts'
+import type { Static } from '../../../crds/shared/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
+import { networkProblem } from './network.ts'
+
+export type ServiceType = Static<typeof serviceType>
+/** Fields of a Service that are set only where the spec sets them. */
+export type ServiceSettings = Static<typeof service>
 
 export interface ServiceOptions {
   /** Public port. */
@@ -11,16 +18,25 @@ export interface ServiceOptions {
    * looks at native sidecars, and before Kubernetes 1.32 not at these at all.
    */
   readonly targetPort: number
-  readonly type?: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
+  readonly type?: ServiceType
+  readonly settings?: ServiceSettings | undefined
   /** `ClientIP` keeps a client on one pod: sessions in memory live there. */
   readonly sessionAffinity?: 'ClientIP' | 'None'
   readonly labels?: Readonly<Record<string, string>>
   readonly annotations?: Readonly<Record<string, string>>
 }
 
+/** What the API server would refuse of source ranges that the schema takes, by JSON pointer. */
+export const rangeProblems = ({ loadBalancerSourceRanges = [] }: ServiceSettings = {}) =>
+  loadBalancerSourceRanges.flatMap((range, index) => {
+    const message = networkProblem(range)
+    return message === undefined ? [] : [{ pointer: `/spec/service/loadBalancerSourceRanges/${index}`, message }]
+  })
+
 /** The Service under which a workload is reached. */
 export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
-  const { port, portName, targetPort } = options
+  const { port, portName, targetPort, settings = {} } = options
+  const { externalTrafficPolicy, loadBalancerSourceRanges, loadBalancerClass, ipFamilyPolicy } = settings
   return child(
     workload,
     group,
@@ -36,6 +52,10 @@ export function renderService(workload: Workload, group: string, options: Servic
         type: options.type ?? 'ClusterIP',
         selector: selectorOf(workload),
         sessionAffinity: options.sessionAffinity ?? 'None',
+        ...(externalTrafficPolicy === undefined ? {} : { externalTrafficPolicy }),
+        ...(loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges }),
+        ...(loadBalancerClass === undefined ? {} : { loadBalancerClass }),
+        ...(ipFamilyPolicy === undefined ? {} : { ipFamilyPolicy }),
         ports: [{ name: portName, port, protocol: 'TCP', targetPort, appProtocol: 'http' }],
       },
     },

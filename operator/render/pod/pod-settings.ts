@@ -1,5 +1,6 @@
 import type { HttpRoute } from '../network/http-route.ts'
 import type { NetworkPeers } from '../network/network-peers.ts'
+import type { ServiceSettings, ServiceType } from '../network/service.ts'
 import type { Disruption } from './disruption-budget.ts'
 import type { PodOptions, WorkloadOptions } from './workload.ts'
 
@@ -9,7 +10,8 @@ export interface PodSettings {
   readonly imagePullSecrets?: readonly { readonly name: string }[]
   readonly serviceAccount?: string
   readonly replicas?: number
-  readonly serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
+  readonly serviceType: ServiceType
+  readonly service?: ServiceSettings
   readonly sessionAffinity: 'ClientIP' | 'None'
   readonly networkPolicy?: { readonly enabled: boolean; readonly ingressFrom?: NetworkPeers }
   readonly httpRoute?: HttpRoute

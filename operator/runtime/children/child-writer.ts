@@ -6,11 +6,13 @@ import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watc
 import { type ChildCache, controllerOf } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
 import { type ChildProblem, notServed, titleOf } from './child-problem.ts'
+import type { FieldPaths } from './field-set.ts'
 import { keepsPods, mustBeReplaced } from './immutable.ts'
 import { keptChild, letContentsGo } from './kept-child.ts'
 import {
   foreignManagers,
   hasForeignFields,
+  hindrances,
   holdsReplicas,
   MANAGER,
   ownFields,
@@ -76,7 +78,8 @@ const OF_NO_OBJECT = '1'
 /** What a request that can't succeed as it is comes back with. */
 const REFUSED = new Set([400, 403, 413, 422])
 
-const specOf = (object: KubernetesObject) => (object['spec'] ?? {}) as { replicas?: number }
+const specOf = (object: KubernetesObject) =>
+  (object['spec'] ?? {}) as { replicas?: number; type?: string; loadBalancerClass?: string }
 
 /** Makes one live child equal to the rendered one by server-side apply: no request where it is so already. */
 export class ChildWriter {
@@ -182,20 +185,21 @@ export class ChildWriter {
     live: KubernetesObject,
     { isAdopted, hasForeignFields }: { readonly isAdopted: boolean; readonly hasForeignFields: boolean },
   ): Promise<void> {
-    if (isAdopted || hasForeignFields) await this.#takeOver(live, isAdopted)
+    const fields = hindrances(desired, live)
+    if (isAdopted || hasForeignFields || fields.length > 0) await this.#takeOver(live, isAdopted, fields)
     if (specOf(desired).replicas === undefined && specOf(live).replicas !== undefined && holdsReplicas(live))
       await this.#handOverReplicas(live)
   }
 
   /** Writes down what others have set as set by us, if the object is still the one that we know. */
-  async #takeOver(live: KubernetesObject, isAdopted: boolean): Promise<void> {
+  async #takeOver(live: KubernetesObject, isAdopted: boolean, fields: FieldPaths): Promise<void> {
     const { api } = this.#options
     const resource = childResource(live.kind)
     const { namespace = '', name, resourceVersion } = live.metadata
     const holder = isAdopted ? controllerOf(live)?.uid : undefined
     // Who has set what is not kept whole. Should the object be another by now, the patch is refused.
     const whole = await api.get(resource, namespace, name)
-    const entries = takenOver(whole, { all: isAdopted, owners: holder === undefined ? [] : [holder] })
+    const entries = takenOver(whole, { all: isAdopted, owners: holder === undefined ? [] : [holder], fields })
     await api.jsonPatch(resource, namespace, name, {
       fieldManager: MANAGER,
       operations: [
@@ -224,8 +228,17 @@ const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<stri
  */
 const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
   ...desired,
+  ...(live === undefined ? {} : withClassOf(live, desired)),
   metadata: { ...desired.metadata, ...(live ? { uid: live.metadata.uid } : { resourceVersion: OF_NO_OBJECT }) },
 })
+
+/** The spec of a Service of type LoadBalancer that names no class with the class that it has: it can't be taken away. */
+function withClassOf(live: KubernetesObject, desired: KubernetesObject): { readonly spec?: object } {
+  const { loadBalancerClass } = specOf(live)
+  const spec = specOf(desired)
+  const isKept = loadBalancerClass !== undefined && spec.type === 'LoadBalancer' && spec.loadBalancerClass === undefined
+  return isKept ? { spec: { ...spec, loadBalancerClass } } : {}
+}
 
 /**
  * Whether the API server says that an object can't be as it is written. A field of the wrong type, or one that there is

@@ -11,6 +11,8 @@ const KEPT_OF_SPEC = [
   'podManagementPolicy',
   'volumeClaimTemplates',
   'clusterIP',
+  'loadBalancerClass',
+  'loadBalancerSourceRanges',
   'parentRefs',
 ] as const
 

@@ -29,11 +29,15 @@ const OF_PODS: FieldPaths = [
   ['f:spec', 'f:replicas'],
   ['f:spec', 'f:template', 'f:metadata'],
 ]
+const SOURCE_RANGES = ['f:spec', 'f:loadBalancerSourceRanges']
 const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
   Deployment: OF_PODS,
   StatefulSet: OF_PODS,
-  // What the API server or a load balancer allots, and can't be changed or taken back.
+  // What the API server or a load balancer allots, and can't be changed or taken back; and how traffic from outside comes in,
+  // where we render none of it.
   Service: [
+    ['f:spec', 'f:externalTrafficPolicy'],
+    SOURCE_RANGES,
     ['f:spec', 'f:clusterIP'],
     ['f:spec', 'f:clusterIPs'],
     ['f:spec', 'f:ipFamilies'],
@@ -125,17 +129,32 @@ export function foreignManagers(rendered: KubernetesObject, live: KubernetesObje
 }
 
 /**
+ * Fields that are left to others and that the API server refuses beside what is rendered. Others that depend on a Service's
+ * type it drops by itself.
+ */
+export function hindrances(rendered: KubernetesObject, live: KubernetesObject): FieldPaths {
+  const specOf = ({ spec = {} }: KubernetesObject) =>
+    spec as { readonly type?: string; readonly loadBalancerSourceRanges?: unknown }
+  const isHindered =
+    live.kind === 'Service' &&
+    specOf(rendered).type !== 'LoadBalancer' &&
+    specOf(live).loadBalancerSourceRanges !== undefined
+  return isHindered ? [SOURCE_RANGES] : []
+}
+
+/**
  * The `managedFields` of a live child with everything that is not left to others set by us. With `all`, as for a child
  * that is adopted, what was written under our own name otherwise than by an apply counts as another's too; `owners` are
- * uids of owner references that are to go. The live child is one as the API gives it.
+ * uids of owner references that are to go, `fields` are others that are. The live child is one as the API gives it.
  */
 export function takenOver(
   live: KubernetesObject,
-  { all, owners }: { readonly all: boolean; readonly owners: readonly string[] },
+  { all, owners, fields }: { readonly all: boolean; readonly owners: readonly string[]; readonly fields: FieldPaths },
 ): readonly ManagedFields[] {
   const entries = entriesOf(live)
   const left = ofOthers(live.kind)
-  const gone: FieldPaths = owners.map((uid) => ['f:metadata', 'f:ownerReferences', `k:${JSON.stringify({ uid })}`])
+  const ofOwners = owners.map((uid) => ['f:metadata', 'f:ownerReferences', `k:${JSON.stringify({ uid })}`])
+  const gone: FieldPaths = [...ofOwners, ...fields]
   const ours = entries.find((entry) => !entry.subresource && isOurs(entry)) ?? {
     manager: MANAGER,
     operation: 'Apply',
@@ -148,8 +167,8 @@ export function takenOver(
     if (entry === ours) return []
     if (entry.subresource || entry.fieldsV1 === undefined) return [entry]
     if (!isForeign(entry) && !(all && entry.manager === MANAGER)) return [entry]
-    const { covered: owned, rest: afterOwners } = splitSet(entry.fieldsV1, gone)
-    const { covered, rest } = splitSet(afterOwners, left)
+    const { covered: owned, rest: others } = splitSet(entry.fieldsV1, gone)
+    const { covered, rest } = splitSet(others, left)
     own = joinSets(own, joinSets(owned, rest))
     return Object.keys(covered).length === 0 ? [] : [{ ...entry, fieldsV1: covered }]
   })

@@ -5,7 +5,12 @@ const pods = `
   imagePullSecrets: [{name: pull}]
   serviceAccount: me
   replicas: 1
-  serviceType: NodePort
+  serviceType: LoadBalancer
+  service:
+    externalTrafficPolicy: Local
+    loadBalancerSourceRanges: [192.0.2.0/24]
+    loadBalancerClass: example.com/inner
+    ipFamilyPolicy: PreferDualStack
   sessionAffinity: None
   disruption: {maxUnavailable: 2}
   httpRoute: {parentRefs: [{name: public, namespace: edge, sectionName: https}], hostnames: [tools.example.com]}

@@ -1085,6 +1085,13 @@ const profiles: readonly Case[] = [
     holds: true,
   },
   {
+    what: 'a profile with a network that the API server would refuse',
+    given: inMap({ network: { outbound: { allow_host: ['10.0.0.1/8'] } } }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /network/outbound/allow_host/0: has bits set behind its prefix…') },
+    holds: true,
+  },
+  {
     what: 'a profile that shuts in a proxy which must reach its issuer',
     given: [server('permissionProfile: {name: none}, oidcConfigRef: {name: idp, audience: a}'), idp],
     of: 'MCPServer/it',

@@ -185,4 +185,37 @@ for (const [cidr, except, good] of [
     assert.is(plan?.children === 'hold', !good)
   })
 
+for (const [field, at] of [
+  ['networkPolicy: {ingressFrom: [{ipBlock: {cidr: "CIDR"}}]}', 'networkPolicy/ingressFrom/0/ipBlock/cidr'],
+  [
+    'networkPolicy: {ingressFrom: [{ipBlock: {cidr: "::/0", except: ["CIDR"]}}]}',
+    'networkPolicy/ingressFrom/0/ipBlock/except/0',
+  ],
+  ['serviceType: LoadBalancer, service: {loadBalancerSourceRanges: ["CIDR"]}', 'service/loadBalancerSourceRanges/0'],
+] as const)
+  for (const [cidr, problem] of [
+    ['2001:db8::/32'],
+    ['2001:db8::1/128'],
+    ['2001:db8::1/32', 'has bits set behind its prefix of 32'],
+    ['2001:db8:8000::/32', 'has bits set behind its prefix of 32'],
+    ['::ffff:a00:0/104', 'must not hold an IPv4 address'],
+    ...(field.includes('::/0')
+      ? []
+      : [
+          ['10.0.0.1/8', 'has bits set behind its prefix of 8: write the network’s first address, or /32 for'],
+          ['10.0.0.64/25', 'has bits set behind its prefix of 25'],
+          ['10.0.0.128/25'],
+          ['0.0.0.0/0'],
+        ]),
+  ])
+    test(`${at} ${cidr} is ${problem === undefined ? 'taken' : 'refused, as by the API server'}`, () => {
+      const spec = field.replace('CIDR', cidr as string)
+      const plan = plansOfText(
+        `kind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {remoteUrl: https://example.com/mcp, ${spec}}`,
+      ).get('MCPRemoteProxy/it')
+      const said = condition(plan, 'Valid')
+      if (problem === undefined) assert.is(said, 'True ConfigValid')
+      else assert.match(`${said}`, `False ConfigInvalid: /spec/${at} ${problem}`)
+    })
+
 test.run()

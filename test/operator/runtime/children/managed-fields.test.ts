@@ -6,6 +6,7 @@ import { keptChild } from '../../../../operator/runtime/children/kept-child.ts'
 import {
   foreignManagers,
   hasForeignFields,
+  hindrances,
   holdsReplicas,
   lastApplied,
   type ManagedFields,
@@ -84,7 +85,7 @@ test('metadata of others stays theirs, all else becomes ours', () => {
   }
   const bob = { ...entry('bob', {}), fieldsV1: theirs }
   const status = entry('controller', {}, { subresource: 'status' })
-  const entries = takenOver(service(81, [ours, bob, status]), { all: false, owners: [] })
+  const entries = takenOver(service(81, [ours, bob, status]), { all: false, owners: [], fields: [] })
   assert.equal(entries, [
     { ...ours, fieldsV1: { 'f:spec': { 'f:selector': {}, 'f:ports': item(81) } } },
     { ...bob, fieldsV1: { 'f:metadata': theirs['f:metadata'], 'f:spec': { 'f:clusterIP': {} } } },
@@ -92,11 +93,24 @@ test('metadata of others stays theirs, all else becomes ours', () => {
   ])
 })
 
+test('ranges that somebody has set go with the type that they are for', () => {
+  const ranges = { 'f:spec': { 'f:loadBalancerSourceRanges': {} } }
+  const spec = { type: 'LoadBalancer', loadBalancerSourceRanges: ['192.0.2.0/24'] }
+  const live = { ...service(80, [ours, { ...entry('bob', {}), fieldsV1: ranges }]), spec }
+  const typed = (type: string) => ({ ...service(80), spec: { type } })
+  assert.equal(hindrances(typed('LoadBalancer'), live), [])
+  const fields = hindrances(typed('NodePort'), live)
+  assert.equal(takenOver(live, { all: false, owners: [], fields }), [
+    { ...ours, fieldsV1: { 'f:spec': { 'f:selector': {}, 'f:loadBalancerSourceRanges': {} } } },
+  ])
+  assert.equal(hindrances(typed('NodePort'), { ...live, spec: { type: 'LoadBalancer' } }), [])
+})
+
 test('an adopted object keeps nothing that was written under our name, nor its former owner', () => {
   const owner = { 'f:ownerReferences': { '.': {}, 'k:{"uid":"old"}': {}, 'k:{"uid":"other"}': {} } }
   const bob = { ...entry('bob', {}), fieldsV1: { 'f:metadata': owner } }
   const named = entry('portico', { 'f:externalIPs': {} })
-  const entries = takenOver(service(80, [bob, named]), { all: true, owners: ['old'] })
+  const entries = takenOver(service(80, [bob, named]), { all: true, owners: ['old'], fields: [] })
   assert.equal(ownFields(service(80, entries)), {
     'f:metadata': { 'f:ownerReferences': { 'k:{"uid":"old"}': {} } },
     'f:spec': { 'f:externalIPs': {} },
