@@ -5,7 +5,6 @@ import { DEFAULT_GROUP, kinds } from '../../crds/index.ts'
 import { createLog } from '../../dataplane/server/log.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import type { KubernetesObject } from '../../operator/model/view.ts'
 import {
   ADMISSION_NAME,
   OPERATOR_LEASE_ROLE,
@@ -21,8 +20,8 @@ import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { readOwnPod } from '../../operator/runtime/pods/own-pod.ts'
 import { readStatusByAddress, readStatusByProxy } from '../../operator/runtime/pods/read-pod-status.ts'
 import { finalizerName, rightsFinalizerName } from '../../operator/runtime/queue/keys.ts'
-import { clusterRights, namespacedRights, OwnRights } from '../../operator/runtime/removal/own-rights.ts'
-import { releaseAll } from '../../operator/runtime/removal/release.ts'
+import { clusterRights, namespacedRights, OwnRights, takeTogether } from '../../operator/runtime/removal/own-rights.ts'
+import { findHeld, type Released, releaseAll } from '../../operator/runtime/removal/release.ts'
 import { removalOf } from '../../operator/runtime/removal/removal.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
@@ -108,20 +107,27 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
     const { namespaces, installation } = scopeOf(given)
     // What is of the whole cluster's goes with the last of the configs.
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
-    const isLookedAfter = isOfInstallation(group, installation)
-    const own = [operatorName(installation), OPERATOR_NAME, OPERATOR_LEASE_ROLE]
-    const isOwn = ({ metadata }: KubernetesObject) => own.includes(metadata.name)
-    let count = 0
-    for (const [held, finalizer, isMeant] of [
-      [resources, finalizerName(group), isLookedAfter],
-      [rights, rightsFinalizerName(group), isOwn],
-    ] as const) {
-      for (const { kind, namespace, name } of await releaseAll(api, held, namespaces, { finalizer, isMeant })) {
-        io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is let go\n`)
-        count++
-      }
+    const isMeant = isOfInstallation(group, installation)
+    const told = ({ kind, namespace, name }: Released) =>
+      io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is let go\n`)
+    const released = await releaseAll(api, resources, namespaces, { finalizer: finalizerName(group), isMeant })
+    released.forEach(told)
+    // In a pod its own account and Role may be elsewhere than what it looks after.
+    const { POD_NAMESPACE: ownNamespace } = io.env
+    const scopes = namespaces.length > 0 && ownNamespace ? [...new Set([...namespaces, ownNamespace])] : namespaces
+    const finalizer = rightsFinalizerName(group)
+    const own = {
+      names: [...new Set([operatorName(installation), OPERATOR_NAME, OPERATOR_LEASE_ROLE])],
+      namespace: ownNamespace || OPERATOR_NAMESPACE,
     }
-    if (count === 0) io.out('nothing is held\n')
+    const held = await findHeld(api, rights, scopes, { finalizer, own })
+    await takeTogether(
+      kubeConfig,
+      held.map(({ path }) => path),
+      finalizer,
+    )
+    held.forEach(told)
+    if (released.length + held.length === 0) io.out('nothing is held\n')
     return 0
   } finally {
     await kubeConfig.closePool()

@@ -68,12 +68,11 @@ async function install(): Promise<OperatorProcess> {
   return operator
 }
 
-const release = () =>
-  execFileSync(
-    process.execPath,
-    [join(root, 'cli/main.ts'), 'operator', '--release', `--kubeconfig=${plane.kubeconfig}`],
-    { encoding: 'utf8' },
-  )
+/** What `--release` says, as administrator or with the token of another kubeconfig. */
+const release = (kubeconfig = plane.kubeconfig) =>
+  execFileSync(process.execPath, [join(root, 'cli/main.ts'), 'operator', '--release', `--kubeconfig=${kubeconfig}`], {
+    encoding: 'utf8',
+  })
 
 /** What is left of an installation, be it Terminating. */
 const left = () =>
@@ -116,18 +115,24 @@ test('a restart lets go of nothing, an operator whose Deployment is gone of ever
   await isGone()
 })
 
-test('an operator that was killed first holds nothing for longer than until `--release`', async () => {
-  const operator = await install()
-  await operator.stop('SIGKILL')
-  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
-  assert.ok(isHeld('main'))
-  const told = release()
-  assert.match(told, 'MCPTelemetryConfig default/main is let go\n')
-  assert.match(told, 'ClusterRoleBinding portico-operator is let go\n')
-  assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is let go\n`)
-  await isGone()
-  assert.is(release(), 'nothing is held\n', 'no kind is installed any more')
-})
+for (const [whose, isOwn] of [
+  ['an administrator', false],
+  ['the operator, whose own rights go with it', true],
+] as const)
+  test(`what a killed operator holds goes by a \`--release\` of ${whose}`, async () => {
+    const operator = await install()
+    await operator.stop('SIGKILL')
+    const kubeconfig = isOwn ? operatorKubeconfig(plane) : plane.kubeconfig
+    plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+    assert.ok(isHeld('main'))
+    const told = release(kubeconfig)
+    assert.match(told, 'MCPTelemetryConfig default/main is let go\n')
+    assert.match(told, 'ClusterRole portico-operator is let go\n')
+    assert.match(told, 'ClusterRoleBinding portico-operator is let go\n')
+    assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is let go\n`)
+    await isGone()
+    if (!isOwn) assert.is(release(), 'nothing is held\n', 'no kind is installed any more')
+  })
 
 /** As a kubelet does once the pod is being deleted. */
 async function stopWithPod(operator: OperatorProcess): Promise<void> {

@@ -85,7 +85,7 @@ function ipv4At(groups: readonly number[], at: number): string {
 }
 
 /** The eight 16-bit groups of an IPv6 address. */
-export function groupsOf(address: string): readonly number[] {
+function groupsOf(address: string): readonly number[] {
   // The URL parser writes every form (`::`, a dotted tail) in its canonical one.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
   const [head = '', tail] = canonical.split('::')

@@ -1,5 +1,4 @@
 import { isIP, isIPv6 } from 'node:net'
-import { groupsOf } from '../../../dataplane/config/check/address.ts'
 
 export interface Network {
   readonly address: string
@@ -13,6 +12,17 @@ export function networkOf(cidr: string): Network | undefined {
   const most = { 0: -1, 4: 32, 6: 128 }[isIP(address) as 0 | 4 | 6]
   if (more.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(bits) || Number(bits) > most) return undefined
   return { address, length: Number(bits), family: isIPv6(address) ? 'ipv6' : 'ipv4' }
+}
+
+/** The eight groups of an IPv6 address, of which the URL parser writes every form in one. */
+function groupsOf(address: string): readonly number[] {
+  const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::')
+  const [before, after] = [head, tail].map((part) => part.split(':').filter((group) => group !== '')) as [
+    string[],
+    string[],
+  ]
+  const zeros = new Array<string>(8 - before.length - after.length).fill('0')
+  return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
 }
 
 /** Whether an address has bits set behind the first ones. */

@@ -23,6 +23,10 @@ const roleRights: readonly Resource[] = [rbac('rolebindings', 'RoleBinding'), rb
 const accounts: Resource = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' }
 export const namespacedRights: readonly Resource[] = [...roleRights, accounts]
 
+/** Takes a finalizer off all of these objects at once: with the first that goes, the right to change the others may go. */
+export const takeTogether = (config: PooledKubeConfig, paths: readonly string[], finalizer: string): Promise<void> =>
+  patchTogether(config, paths, { metadata: { '$deleteFromPrimitiveList/finalizers': [finalizer] } })
+
 /** What was found of an installation's rights; paths of objects. */
 interface FoundRights {
   /** Whether one of them is being deleted. */
@@ -114,11 +118,10 @@ export class OwnRights {
 
   /** Takes the finalizer off all of them at once: with the first that goes, the right to change the others goes. */
   async release(): Promise<void> {
-    const patch = { metadata: { '$deleteFromPrimitiveList/finalizers': [this.#finalizer] } }
     for (let attempt = 1; ; attempt++) {
       try {
         const { held } = await this.read()
-        if (held.length > 0) await patchTogether(this.#config, held, patch)
+        if (held.length > 0) await takeTogether(this.#config, held, this.#finalizer)
         return
       } catch (error) {
         if (attempt === TRIES) throw error

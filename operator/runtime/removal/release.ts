@@ -1,5 +1,5 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
-import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
 const TRIES = 5
@@ -44,7 +44,7 @@ interface Held {
   readonly isMeant: (object: KubernetesObject) => boolean
 }
 
-interface Released {
+export interface Released {
   readonly kind: string
   readonly namespace: string
   readonly name: string
@@ -72,6 +72,69 @@ export async function releaseAll(
     }
   }
   return released
+}
+
+/** An object that is held. */
+interface HeldAt extends Released {
+  readonly path: string
+}
+
+/**
+ * Finds what a finalizer of ours holds of these resources, in the namespaces given or in all. The operator may read its own
+ * rights by their names alone: where a list is forbidden, the objects of these names are looked at, those of a namespace in
+ * `own.namespace` where none is given.
+ */
+export async function findHeld(
+  api: ApiServer,
+  resources: Iterable<Resource>,
+  namespaces: readonly string[],
+  {
+    finalizer,
+    own,
+  }: { readonly finalizer: string; readonly own: { readonly names: readonly string[]; readonly namespace: string } },
+): Promise<readonly HeldAt[]> {
+  const found: HeldAt[] = []
+  const isHeld = ({ metadata: { finalizers, name } }: KubernetesObject) =>
+    finalizers?.includes(finalizer) && own.names.includes(name)
+  for (const resource of resources) {
+    for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
+      const listed = await unlessForbidden(listAll(api, resource, scope))
+      const objects = listed ?? (await readEach(api, resource, scope ?? own.namespace, own.names))
+      for (const { metadata } of objects.filter(isHeld)) {
+        const { namespace, name } = metadata
+        found.push({ kind: resource.kind, namespace: namespace ?? '', name, path: pathOf(resource, namespace, name) })
+      }
+    }
+  }
+  return found
+}
+
+async function readEach(
+  api: ApiServer,
+  resource: Resource,
+  namespace: string,
+  names: readonly string[],
+): Promise<readonly KubernetesObject[]> {
+  const scope = resource.kind.startsWith('Cluster') ? undefined : namespace
+  const read = async (name: string) => {
+    try {
+      return await unlessForbidden(api.get<KubernetesObject>(resource, scope, name))
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      throw error
+    }
+  }
+  return (await Promise.all(names.map(read))).filter((object) => object !== undefined)
+}
+
+/** Undefined where the API server forbids it. */
+async function unlessForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return undefined
+    throw error
+  }
 }
 
 async function listAll(api: ApiServer, resource: Resource, namespace: string | undefined): Promise<KubernetesObject[]> {
