@@ -84,9 +84,9 @@ function openStores(
     return {
       store: createMemoryStore({ mostBytes: parts.records }),
       tokens: createMemoryTokenStore({ mostBytes: parts.tokens }),
-      // The rest is for links, and for people who look at what is linked.
+      // The rest is for requests that are about to be counted.
       loginsUnderWay: new LoginsUnderWay({
-        mostBytes: (parts.records.pending / 4) * 3,
+        mostBytes: (parts.records.pending / 17) * 15,
         longestMs: LOGIN_TIME_S * 1000,
       }),
     }

@@ -32,3 +32,6 @@ export function networksOf(address: string): readonly string[] {
   const high = Number.parseInt(d, 16) >> 8
   return [network, `${a}:${b}:${c}:${high.toString(16)}/56`, `${a}:${b}:${c}/48`]
 }
+
+/** The same as whoever holds what we keep, the widest first. */
+export const networkHolder = (address: string | undefined): readonly string[] => networksOf(address ?? '').toReversed()

@@ -1,8 +1,8 @@
-import type { LRUCache } from 'lru-cache'
-
 const EVERY_MS = 60_000
 
-type Purgeable = Pick<LRUCache<string, object>, 'purgeStale'>
+interface Purgeable {
+  purgeStale(): unknown
+}
 
 /**
  * Has a cache drop what has ended, and not only when it is asked for it or needs the room: what it keeps are secrets of

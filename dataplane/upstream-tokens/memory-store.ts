@@ -1,16 +1,18 @@
 import { randomBytes } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { FairCache, type Holder } from '../storage/fair-cache.ts'
 import { purgeRegularly } from '../storage/purge.ts'
 import { type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
 
 interface MemoryStoreOptions {
-  /** Of all logins; beyond it those go that were not used for longest. */
+  /** Of all logins; beyond it whoever holds most loses the login that was not used for longest. */
   readonly mostBytes?: number
 }
 
 const MIB = 1024 * 1024
 /** What a login costs besides its tokens. */
 const LOGIN_BYTES = 512
+/** Logins of one user that make no difference between users. */
+const EVEN_BYTES = 16 * 1024
 
 interface Entry {
   readonly set: StoredTokenSet
@@ -19,7 +21,7 @@ interface Entry {
 
 /** Keeps upstream tokens in this process: a restart forgets them, and other replicas don't know them. */
 export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOptions = {}): UpstreamTokenStore {
-  const logins = new LRUCache<string, ReadonlyMap<string, Entry>>({ maxSize: mostBytes })
+  const logins = new FairCache<ReadonlyMap<string, Entry>>({ most: mostBytes, even: EVEN_BYTES })
   purgeRegularly(logins)
   const locks = new Map<string, { readonly until: number }>()
 
@@ -28,24 +30,23 @@ export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOpti
   }
 
   /** Writes what a login has; it lives for so long at least. */
-  function write(login: string, entries: ReadonlyMap<string, Entry>, ttlMs: number): void {
+  function write(login: string, entries: ReadonlyMap<string, Entry>, ttlMs: number, holder?: Holder): void {
     const total = [...entries.values()].reduce((sum, entry) => sum + entry.size, LOGIN_BYTES + 2 * login.length)
-    const ttl = Math.max(logins.has(login) ? logins.getRemainingTTL(login) : 0, ttlMs)
-    logins.set(login, entries, { size: total, ttl })
+    logins.set(login, entries, { size: total, ttlMs: Math.max(logins.leftOf(login), ttlMs), holder })
   }
 
   return {
     async get({ login, provider }) {
       return logins.get(login)?.get(provider)?.set
     },
-    async put({ login, provider }, set, { replaces, ttlMs }) {
+    async put({ login, provider }, set, { replaces, ttlMs, holder }) {
       const before = logins.get(login)
       if (replaces !== undefined && before?.get(provider)?.set.version !== replaces) return undefined
       // Two bytes a character, at most.
       const size = 2 * textOfSet(set).length
       const version = randomBytes(12).toString('base64url')
       const entries = new Map(before).set(provider, { set: Object.freeze({ ...set, version }), size })
-      write(login, entries, ttlMs)
+      write(login, entries, ttlMs, holder ?? logins.holderOf(login) ?? [set.owner])
       return version
     },
     async remove({ login, provider }) {

@@ -1,3 +1,5 @@
+import type { Holder } from '../storage/fair-cache.ts'
+
 /** Whose tokens: one login of a user, at one upstream provider. */
 export interface Place {
   /** The claim `LOGIN_CLAIM` of the gateway's own JWTs. */
@@ -56,6 +58,8 @@ export interface UpstreamTokenStore {
 
 export interface PutOptions {
   readonly replaces?: string | undefined
+  /** Who makes us keep it; absent: the set's owner or, where it has none, whoever holds the login. */
+  readonly holder?: Holder | undefined
   /** How long the login is kept from now, in milliseconds; what was said for longer stays. */
   readonly ttlMs: number
 }

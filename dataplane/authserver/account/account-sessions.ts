@@ -43,7 +43,10 @@ export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash
     async begin(user, { id }, trace) {
       const secret = randomBytes(32).toString('base64url')
       const kept: Kept = { user, browser: keyed().of('browser', id), trace }
-      await store.set('account', keyed().of('account', secret), JSON.stringify(kept), SESSION_S)
+      await store.set('account', keyed().of('account', secret), JSON.stringify(kept), {
+        ttlS: SESSION_S,
+        by: [user.subject],
+      })
       return { secret, user, trace }
     },
     async find(secret, { id }) {

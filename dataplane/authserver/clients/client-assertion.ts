@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { decodeJwt, decodeProtectedHeader, type JWTPayload, jwtVerify } from 'jose'
 import { PublicError } from '../../server/errors.ts'
+import { networkHolder } from '../../server/network-of.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { ClientKeys } from './client-keys.ts'
 import { NetworkLimit } from './network-limit.ts'
@@ -52,17 +53,20 @@ export class ClientAssertions {
         algorithms: [...CLIENT_ALGORITHMS],
         clockTolerance: SKEW_S,
       })
-      return await this.#isFirst(payload, client.client_id)
+      return await this.#isFirst(payload, client.client_id, address)
     } catch (error) {
       if (error instanceof PublicError) throw error
       return false
     }
   }
 
-  #isFirst({ jti, exp }: JWTPayload, clientId: string): Promise<boolean> {
+  #isFirst({ jti, exp }: JWTPayload, clientId: string, address: string | undefined): Promise<boolean> {
     const name = hash('sha256', JSON.stringify(['client', clientId, jti]), 'base64url')
     const leftS = Math.ceil((exp as number) + SKEW_S - Date.now() / 1000)
-    return this.#options.store.add('clientAssertion', name, '1', Math.max(1, leftS))
+    return this.#options.store.add('clientAssertion', name, '1', {
+      ttlS: Math.max(1, leftS),
+      by: networkHolder(address),
+    })
   }
 }
 

@@ -4,6 +4,8 @@ import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { CimdConfig } from '../../config/authserver/cimd.ts'
 import { createGuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
+import { networkHolder } from '../../server/network-of.ts'
+import { FairCache } from '../../storage/fair-cache.ts'
 import { KEYS_MS } from './client-keys.ts'
 import { isDocumentUrl, readDocument } from './metadata-document.ts'
 import { NetworkLimit } from './network-limit.ts'
@@ -11,7 +13,7 @@ import { type ClientRecord, RegistrationRefused, type RegistrationRules } from '
 
 const MOST_DOCUMENTS = 256
 const MOST_BYTES = 32 * 1024 * 1024
-/** Documents at most, whatever is configured: the cache takes memory for as many when it is made. */
+/** Documents at most, whatever is configured. */
 const MOST_KEPT = 65_536
 const USUAL_TTL = '5m'
 const LARGEST_DOCUMENT = 10 * 1024
@@ -49,7 +51,10 @@ interface ClientDocumentsOptions {
  */
 export class ClientDocuments {
   readonly #options: ClientDocumentsOptions
-  readonly #known: LRUCache<string, Known>
+  /** Whoever names many documents pushes out what others have named no sooner than those. */
+  readonly #known: FairCache<Known>
+  /** A document counts as so much at least, so that there are no more than are configured. */
+  readonly #leastBytes: number
   readonly #refused = new LRUCache<string, 'invalid' | 'away'>({ max: MOST_REFUSED })
   readonly #loading = new Map<string, Promise<ClientRecord | undefined>>()
   readonly #limit = new NetworkLimit()
@@ -58,7 +63,8 @@ export class ClientDocuments {
   constructor(options: ClientDocumentsOptions) {
     const { cacheMaxSize = MOST_DOCUMENTS, cacheFallbackTtl = USUAL_TTL } = options.config
     this.#options = options
-    this.#known = new LRUCache({ max: Math.min(cacheMaxSize, MOST_KEPT), maxSize: MOST_BYTES })
+    this.#known = new FairCache({ most: MOST_BYTES, now: () => performance.now() })
+    this.#leastBytes = Math.floor(MOST_BYTES / Math.min(cacheMaxSize, MOST_KEPT))
     this.#usualMs = parseDuration(cacheFallbackTtl)
   }
 
@@ -79,18 +85,25 @@ export class ClientDocuments {
     const loading = this.#loading.get(id)
     if (loading !== undefined) return loading
     if (refused === 'away' || !this.#limit.take(address)) return stale(known)
-    const started = this.#load(id, known).finally(() => this.#loading.delete(id))
+    const started = this.#load(id, known, address).finally(() => this.#loading.delete(id))
     this.#loading.set(id, started)
     return started
   }
 
-  async #load(id: string, known: Known | undefined): Promise<ClientRecord | undefined> {
+  async #load(id: string, known: Known | undefined, address: string | undefined): Promise<ClientRecord | undefined> {
     try {
       const { text, ttlMs } = await this.#fetch(id)
       const record = readDocument(parse(text), id, this.#options.rules, this.#options.isLocal)
       // A key that its owner has withdrawn is good for no longer than others are.
       const keptMs = record.jwks === undefined ? ttlMs : Math.min(ttlMs, KEYS_MS)
-      this.#known.set(id, { record, freshUntil: performance.now() + keptMs }, { size: id.length + text.length })
+      const size = Math.max(id.length + text.length, this.#leastBytes)
+      // It stays with the first who named it: whoever names what others use has not taken it over.
+      const holder = known === undefined ? networkHolder(address) : undefined
+      this.#known.set(
+        id,
+        { record, freshUntil: performance.now() + keptMs },
+        { size, ttlMs: keptMs + STALE_MS, holder },
+      )
       return record
     } catch (error) {
       const isInvalid = error instanceof RegistrationRefused

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { networkHolder } from '../../server/network-of.ts'
 import { isEqual } from '../keys/keyed-hash.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { ClientAssertions } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
 import type { DelegateClients } from './delegate-clients.ts'
@@ -19,10 +20,13 @@ export interface Clients {
    * looked up now.
    */
   find(id: string, address?: string): Promise<ClientRecord | undefined>
-  /** Registers a client; gives what it is told, its secret included. Throws a RegistrationRefused. */
-  register(document: unknown): Promise<ClientRecord>
-  /** It has been used: one that has registered is remembered for another 30 days. */
-  renew(id: string): Promise<void>
+  /**
+   * Registers a client; gives what it is told, its secret included. `address`: where the request comes from. Throws a
+   * RegistrationRefused.
+   */
+  register(document: unknown, address?: string): Promise<ClientRecord>
+  /** It has been used by somebody: one that has registered is remembered for another 30 days. */
+  renew(id: string, by?: HeldBy): Promise<void>
 }
 
 interface ClientsOptions {
@@ -50,7 +54,7 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
       const known = record.scope.split(' ').filter((scope) => rules.scopes.includes(scope))
       return { ...record, scope: known.join(' ') }
     },
-    async register(document) {
+    async register(document, address) {
       const record: ClientRecord = {
         client_id: randomBytes(16).toString('base64url'),
         client_id_issued_at: Math.floor(Date.now() / 1000),
@@ -63,11 +67,11 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
         client_secret_expires_at: 0,
       })
       const kept = secret === undefined ? record : withSecret(secretDigest(secret))
-      await store.addClient(record.client_id, JSON.stringify(kept), CLIENT_TTL_S)
+      await store.addClient(record.client_id, JSON.stringify(kept), CLIENT_TTL_S, networkHolder(address))
       return secret === undefined ? record : withSecret(secret)
     },
-    async renew(id) {
-      if (CLIENT_ID.test(id)) await store.useClient(id, CLIENT_TTL_S)
+    async renew(id, by) {
+      if (CLIENT_ID.test(id)) await store.useClient(id, CLIENT_TTL_S, by)
     },
   }
 }

@@ -16,7 +16,7 @@ export async function revoke(front: Front, c: FrontContext): Promise<Response> {
     if (issued.clientId !== client.client_id)
       throw new OAuthError('invalid_grant', 'The token was issued to another client.')
     if (issued.grant !== undefined) await front.grants.end(issued.grant)
-    else if (issued.jti !== undefined) await front.revocations.add(issued.jti)
+    else if (issued.jti !== undefined) await front.revocations.add(issued.jti, [issued.subject ?? ''])
   }
   c.var.record?.revoked(issued)
   return new Response(null, { status: 200, headers: NO_STORE })

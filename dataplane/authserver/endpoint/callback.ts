@@ -1,4 +1,5 @@
 import { renderPage } from '../../pages/page.ts'
+import { networkHolder } from '../../server/network-of.ts'
 import { documentOf } from '../clients/metadata-document.ts'
 import { isWebSite } from '../clients/redirect-uris.ts'
 import type { LoginError, LoginStep, Waypoint } from '../login/login.ts'
@@ -99,7 +100,7 @@ function done(front: Front, c: FrontContext, step: Done): Promise<Response> {
 
 /** The user is known: the grant is kept, and the client gets its code. */
 async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
-  const { uid, login, user, authTime: ts } = step
+  const { uid, login, user, authTime: ts, isSynthetic } = step
   const { subject, ...claims } = user
   try {
     const { params } = (await front.provider().interaction(uid)) ?? {}
@@ -107,7 +108,9 @@ async function grant(front: Front, c: FrontContext, step: Done): Promise<Respons
       await front.tokens.removeLogin(login)
       return problemPage(front, c, 'login')
     }
-    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace })
+    // A subject that never comes again says nothing of who logs in again and again.
+    const by = isSynthetic === true ? networkHolder(front.addressOf(c.env.incoming)) : [subject]
+    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace }, by)
     await front.provider().grant({
       login,
       subject,

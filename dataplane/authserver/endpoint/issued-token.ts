@@ -11,6 +11,8 @@ export interface IssuedToken {
   /** Its own name, by which it ends alone. */
   readonly jti?: string
   readonly clientId: string
+  /** Who it is of. */
+  readonly subject?: string | undefined
   /** What introspection says of it; undefined where it is of no use any more. */
   readonly claims: Readonly<Record<string, unknown>> | undefined
 }
@@ -46,6 +48,7 @@ async function readAccessToken(front: Front, token: string): Promise<IssuedToken
     ...(typeof login === 'string' && act === undefined && { grant: login }),
     jti,
     clientId,
+    subject: sub,
     claims: isGood
       ? { iss, sub, aud, exp, iat, jti, scope, act, client_id: clientId, token_type: 'Bearer' }
       : undefined,

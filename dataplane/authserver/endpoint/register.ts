@@ -11,10 +11,11 @@ export async function register(front: Front, c: FrontContext): Promise<Response>
   const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type !== 'application/json') throw new OAuthError('invalid_client_metadata', 'The body must be application/json.')
   const body = await readCounted(c)
-  if (!front.registrations.take(front.addressOf(c.env.incoming), 1 + Math.floor(body.length / LARGE_BYTES)))
+  const address = front.addressOf(c.env.incoming)
+  if (!front.registrations.take(address, 1 + Math.floor(body.length / LARGE_BYTES)))
     throw new OAuthError('temporarily_unavailable', 'Too many registrations.', 429, { 'Retry-After': '1' })
   try {
-    return jsonAnswer(await front.clients.register(parse(body)), 201)
+    return jsonAnswer(await front.clients.register(parse(body), address), 201)
   } catch (error) {
     if (error instanceof RegistrationRefused) throw new OAuthError(error.code, error.message)
     throw error

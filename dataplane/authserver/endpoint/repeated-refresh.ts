@@ -38,10 +38,13 @@ export async function exchangeOnce(
   for (let waited = 0; waited <= LONGEST_WAIT_MS; waited += LOOK_MS) {
     const known = await answered()
     if (known !== undefined) return known
-    if (await store.add('rotating', name, '1', EXCHANGE_S)) {
+    if (await store.add('rotating', name, '1', { ttlS: EXCHANGE_S, by: { grant: grantId } })) {
       const answer = await exchange()
       if (answer === undefined) await store.delete('rotating', name)
-      else await store.set('rotated', name, seal(answer, sealing), GRACE_MS / 1000)
+      else {
+        const term = { ttlS: GRACE_MS / 1000, by: { grant: grantId } }
+        await store.set('rotated', name, seal(answer, sealing), term)
+      }
       return answer
     }
     await wait(LOOK_MS)

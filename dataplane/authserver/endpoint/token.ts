@@ -1,7 +1,10 @@
+import { decodeJwt } from 'jose'
+import { loginOf } from '../../upstream-tokens/index.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { InnerResponse } from '../provider/bridge.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
+import type { HeldBy } from '../store/record-store.ts'
 import { redeemAssertion } from './exchange/assertion.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
@@ -35,8 +38,15 @@ async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   if (delegate !== undefined) return exchangeToken(front, delegate, form, record)
   if (grantType === 'refresh_token') await record?.presented(form.get('refresh_token') ?? '', client.client_id)
   const response = await (grantType === 'refresh_token' ? refresh(front, client, form) : exchange(front, client, form))
-  if (response.status === 200) await front.clients.renew(client.client_id)
+  if (response.status === 200) await front.clients.renew(client.client_id, await grantIn(response))
   return response
+}
+
+/** The grant that an answer comes from. */
+async function grantIn(answer: Response): Promise<HeldBy | undefined> {
+  const { access_token: token } = (await answer.clone().json()) as { readonly access_token: string }
+  const grant = loginOf(decodeJwt(token))
+  return grant === undefined ? undefined : { grant }
 }
 
 /** The client of a request that may come without one; who names one proves to be it. */

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { SKEW_S } from '../../identity/index.ts'
+import { networkHolder } from '../../server/network-of.ts'
+import type { Holder } from '../../storage/fair-cache.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
@@ -101,6 +103,10 @@ class StaleLogin extends Error {}
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''
 
+/** Who makes us keep what a login brings: its user or, where a user can't be told from others, the network. */
+const holderOf = (known: Known | undefined, address: string | undefined): Holder =>
+  known === undefined || known.isSynthetic === true ? networkHolder(address) : [known.user.subject]
+
 /** What the records of a login take (1.7 kB were measured), and how often its request is in them. */
 const LOGIN_BYTES = 3072
 const TIMES_KEPT = 3
@@ -174,7 +180,7 @@ export class ChainLogin implements Login {
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).
       if (browser !== undefined && this.#options.keyed().matches('browser', browser.id, underway.browser))
-        return await this.#exchange(parameters, { ...underway, login })
+        return await this.#exchange(parameters, { ...underway, login }, browser)
       await this.#forget(login)
       return { kind: 'refused' }
     } catch (error) {
@@ -206,6 +212,7 @@ export class ChainLogin implements Login {
   async #exchange(
     parameters: URLSearchParams,
     { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...course }: Underway & UnderState,
+    { address }: Browser,
   ): Promise<LoginStep> {
     const { primary, tokens, loginS } = this.#options
     const { purpose, uid, providers, subject, maxAge } = course
@@ -226,10 +233,11 @@ export class ChainLogin implements Login {
       return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
     // A login that nobody goes on with leaves nothing.
     const ttlMs = (loginS + MARGIN_S) * 1000
-    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs })
+    const holder = holderOf(known, address)
+    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs, holder })
     if (next === undefined) {
       // What a link brings is nobody's until whoever has begun it takes it.
-      const who = purpose === 'link' ? this.#identified(known) : await this.#owned(login, providers, known)
+      const who = purpose === 'link' ? this.#identified(known) : await this.#owned({ login, holder }, providers, known)
       return { kind: 'done', purpose, uid, login, ...who }
     }
     return this.#goTo(this.#upstream(next), { ...course, browser, soFar: { login, ...(known && { known }) } })
@@ -256,14 +264,20 @@ export class ChainLogin implements Login {
   }
 
   /** Makes what providers have given the user's own, once it is known who that is. */
-  async #owned(login: string, providers: readonly string[], known: Known | undefined): Promise<Omit<Known, 'by'>> {
+  async #owned(
+    { login, holder }: { readonly login: string; readonly holder: Holder },
+    providers: readonly string[],
+    known: Known | undefined,
+  ): Promise<Omit<Known, 'by'>> {
     const { tokens, carried, keepS } = this.#options
     const who = this.#identified(known)
     for (const provider of providers) {
       const place = { login, provider }
       const given = await tokens.get(place)
-      const own = given && (await carried.completed(provider, { ...given, owner: who.user.subject }))
-      const options = { replaces: given?.version, ttlMs: keepS * 1000 }
+      const owned = given && { ...given, owner: who.user.subject }
+      // A user who never comes again has no later login.
+      const own = owned && (who.isSynthetic === true ? owned : await carried.completed(provider, owned))
+      const options = { replaces: given?.version, ttlMs: keepS * 1000, holder }
       if (own === undefined || (await tokens.put(place, own, options)) === undefined)
         throw new Error('what a provider has given is there no more')
     }

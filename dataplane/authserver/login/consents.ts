@@ -61,7 +61,7 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
     Promise.all(markNames(subject, clientId).map((name) => read<string>(MARK, name)))
 
   /** A mark that is there, kept for another time, or a new one. One that is removed meanwhile stays removed. */
-  async function marked(name: string): Promise<string> {
+  async function marked(name: string, subject: string): Promise<string> {
     const digest = keyed().of(MARK, name)
     const before = await store.get('consent', digest)
     if (before !== undefined) {
@@ -70,7 +70,7 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
     }
     // By an earlier secret it may be there still.
     const mark = (await read<string>(MARK, name)) ?? randomBytes(16).toString('base64url')
-    await store.add('consent', digest, JSON.stringify(mark), CONSENT_S)
+    await store.add('consent', digest, JSON.stringify(mark), { ttlS: CONSENT_S, by: [subject] })
     return mark
   }
 
@@ -89,10 +89,11 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
     async keep(browser, asked, subject) {
       const before = await find(browser, asked)
       const scopes = new Set([...(before?.subject === subject ? before.scopes : []), ...asked.scopes])
-      const marks = await Promise.all(markNames(subject, asked.clientId).map(marked))
+      const names = markNames(subject, asked.clientId)
+      const marks = await Promise.all(names.map((name) => marked(name, subject)))
       const consent: Consent = { subject, scopes: [...scopes], marks }
       const digest = keyed().of(CONSENT, nameOf(browser, asked))
-      await store.set('consent', digest, JSON.stringify(consent), CONSENT_S)
+      await store.set('consent', digest, JSON.stringify(consent), { ttlS: CONSENT_S, by: [subject] })
     },
     forget: (browser, asked) => remove(CONSENT, nameOf(browser, asked)),
     async forgetOf(subject, clientId) {

@@ -97,10 +97,11 @@ export class LoginLinks {
   async #keep(name: string, made: LinkRecord): Promise<LinkRecord> {
     const { store } = this.#options
     const text = JSON.stringify(made)
-    if (await store.add('link', name, text, LINK_S)) return made
+    const term = { ttlS: LINK_S, by: { grant: made.login } }
+    if (await store.add('link', name, text, term)) return made
     const other = await this.#lasting(name)
     if (other !== undefined) return other
-    await store.set('link', name, text, LINK_S)
+    await store.set('link', name, text, term)
     return made
   }
 
@@ -134,7 +135,10 @@ export class LoginLinks {
     const wanted = await this.#take(ticket)
     if (wanted === undefined || !this.has(wanted.provider)) return { kind: 'refused' }
     const uid = secret()
-    await store.set('linking', keyed().of('linking', uid), JSON.stringify(wanted), loginS)
+    await store.set('linking', keyed().of('linking', uid), JSON.stringify(wanted), {
+      ttlS: loginS,
+      by: { grant: wanted.login },
+    })
     const course = { purpose: 'link', uid, providers: this.way(wanted.provider), subject: wanted.owner } as const
     return login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
   }

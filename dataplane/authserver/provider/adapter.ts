@@ -3,7 +3,7 @@ import type { Clients } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { Grants } from './grants.ts'
 import { InvalidGrant, type LibraryAdapter, type Payload } from './library.ts'
 import type { RefreshTokens } from './refresh-tokens.ts'
@@ -76,8 +76,10 @@ function secretAdapter(
   { store, keyed }: Pick<AdapterOptions, 'store' | 'keyed'>,
 ) {
   return kept(model, {
-    upsert: (id, payload, expiresIn) =>
-      store.set(kind, keyed.of(kind, id), JSON.stringify({ ...payload, jti: undefined }), seconds(expiresIn)),
+    upsert(id, payload, expiresIn) {
+      const text = JSON.stringify({ ...payload, jti: undefined })
+      return store.set(kind, keyed.of(kind, id), text, { ttlS: seconds(expiresIn), by: holderOf(payload) })
+    },
     async find(id) {
       const found = await firstRecord<Payload>(keyed.all(kind, id), (name) => store.get(kind, name))
       return found && { ...found, jti: id }
@@ -87,6 +89,10 @@ function secretAdapter(
     },
   })
 }
+
+/** Whoever the grant is of that it belongs to. */
+const holderOf = (payload: Payload | undefined): HeldBy | undefined =>
+  typeof payload?.['grantId'] === 'string' ? { grant: payload['grantId'] } : undefined
 
 /** Codes: used once, and whoever brings one again ends what it was exchanged for (RFC 6749 section 4.1.2). */
 function codeAdapter(options: AdapterOptions): LibraryAdapter {
@@ -105,7 +111,8 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
     async consume(id) {
       const payload = await codes.find(id)
       const left = Number(payload?.['exp'] ?? 0) - Math.floor(Date.now() / 1000)
-      if (await store.add('usedCode', markOf(id), '1', seconds(left + CLOCK_S))) return
+      const term = { ttlS: seconds(left + CLOCK_S), by: holderOf(payload) }
+      if (await store.add('usedCode', markOf(id), '1', term)) return
       if (typeof payload?.['grantId'] === 'string') await grants.end(payload['grantId'])
       throw new InvalidGrant('authorization code already consumed')
     },

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Place, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
 
@@ -29,9 +29,13 @@ export interface ListedGrant {
 export interface Grants {
   /**
    * Says who has logged in, and the trace context of the request that the login began with, where that is traced; before
-   * the library keeps the grant.
+   * the library keeps the grant. `by`: who makes us keep it.
    */
-  describe(id: string, login: { readonly user: UserClaims; readonly trace?: string | undefined }): Promise<void>
+  describe(
+    id: string,
+    login: { readonly user: UserClaims; readonly trace?: string | undefined },
+    by?: HeldBy,
+  ): Promise<void>
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
   userOf(id: string): Promise<UserClaims>
@@ -60,13 +64,16 @@ interface GrantsOptions {
   log(): Logger
 }
 
+const userHolder = (subject: unknown) => (typeof subject === 'string' ? [subject] : undefined)
+
 export function createGrants(options: GrantsOptions): Grants {
   const { store, revocations, ttlS, freshS, tokens, providers, onEnded, log } = options
   async function read(id: string): Promise<GrantRecord | undefined> {
     const text = await store.get('grant', id)
     return text === undefined ? undefined : (JSON.parse(text) as GrantRecord)
   }
-  const write = (id: string, record: GrantRecord) => store.set('grant', id, JSON.stringify(record), freshS)
+  const write = (id: string, record: GrantRecord, by?: HeldBy) =>
+    store.set('grant', id, JSON.stringify(record), { ttlS: freshS, by })
 
   /** What a provider gave lives as long as the grant. A write of somebody else meanwhile has seen to that itself. */
   async function keepTokens(place: Place): Promise<void> {
@@ -83,11 +90,11 @@ export function createGrants(options: GrantsOptions): Grants {
   }
 
   return {
-    describe: (id, login) => write(id, login),
+    describe: (id, login, by) => write(id, login, by),
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
       // Before the grant, so that there is none that its user can't see.
-      await store.addMember('user', String(payload['accountId']), id, freshS)
+      await store.addMember('user', String(payload['accountId']), id, { ttlS: freshS, by: { grant: id } })
       await write(id, record)
     },
     find: async (id) => (await read(id))?.payload,
@@ -102,14 +109,15 @@ export function createGrants(options: GrantsOptions): Grants {
       return found.filter((one): one is ListedGrant => one.payload?.['accountId'] === subject)
     },
     async renew(id, subject) {
-      await store.addMember('user', subject, id, ttlS)
+      await store.addMember('user', subject, id, { ttlS, by: { grant: id } })
       await store.extend('grant', id, ttlS)
       for (const provider of providers) await keepTokens({ login: id, provider })
     },
     async end(id) {
-      // Tokens that are out come first: what follows only frees memory.
-      await revocations.add(id)
-      const subject = (await read(id))?.payload?.['accountId']
+      const reading = read(id).then((record) => record?.payload?.['accountId'])
+      // Tokens that are out come first, whoever they are of: what follows only frees memory.
+      await revocations.add(id, await reading.then(userHolder, () => undefined))
+      const subject = await reading
       await Promise.all([
         store.delete('grant', id),
         store.delete('refresh', id),

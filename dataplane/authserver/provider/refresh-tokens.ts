@@ -64,7 +64,7 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
         ...(before !== undefined && { previous: before.current, replacedAt: now() }),
         payload: { ...payload, jti: undefined },
       }
-      await store.set('refresh', grantId, JSON.stringify(record), ttlS)
+      await store.set('refresh', grantId, JSON.stringify(record), { ttlS, by: { grant: grantId } })
     },
     async find(token) {
       const grantId = grantOf(token)

@@ -1,4 +1,6 @@
 import type { Logger } from 'pino'
+import { FairCache, type Holder } from '../../storage/fair-cache.ts'
+import { purgeRegularly } from '../../storage/purge.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
 
@@ -10,6 +12,8 @@ const POLL_MS = 2_000
 /** Clocks of replicas differ, and a write may take a while to be seen. */
 const OVERLAP_MS = 60_000
 const MOST_ENDED = 200_000
+/** Whoever ends no more than so many is the equal of others. */
+const EVEN_ENDED = 16
 
 /**
  * Grants that have ended while access tokens of theirs may be out. Whoever checks a token asks here, in memory; what ends
@@ -19,7 +23,8 @@ export class Revocations {
   readonly #store: RecordStore
   readonly #ttlS: number
   readonly #log: Logger
-  readonly #ended = new Map<string, number>()
+  /** Whoever ends many pushes out what others have ended no sooner than what is their own. */
+  readonly #ended = new FairCache<true>({ most: MOST_ENDED, even: EVEN_ENDED })
   readonly #timer: NodeJS.Timeout
   #askedAt = 0
   #first: Promise<void> | undefined
@@ -30,24 +35,25 @@ export class Revocations {
     this.#store = store
     this.#ttlS = ttlS
     this.#log = log
+    purgeRegularly(this.#ended)
     this.#timer = setInterval(() => this.#poll().catch(() => undefined), POLL_MS)
     this.#timer.unref()
   }
 
   /** Whether the grant of a token has ended. */
   has(grant: string): boolean {
-    return this.#ended.has(grant)
+    return this.#ended.get(grant) === true
   }
 
   /** Whether a token with these claims has ended: itself, its login, or the login that it was exchanged for. */
   hasEnded({ jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated }: Readonly<Record<string, unknown>>): boolean {
-    return [jti, login, delegated].some((name) => typeof name === 'string' && this.#ended.has(name))
+    return [jti, login, delegated].some((name) => typeof name === 'string' && this.has(name))
   }
 
-  /** Ends a grant, or one token by its `jti`, here at once, and at other replicas with their next question. */
-  async add(grant: string): Promise<void> {
-    this.#remember(grant)
-    await this.#store.revoke(grant, this.#ttlS)
+  /** Ends a grant, or one token by its `jti`, of somebody; here at once, and at other replicas with their next question. */
+  async add(grant: string, holder?: Holder): Promise<void> {
+    this.#remember(grant, holder)
+    await this.#store.revoke(grant, this.#ttlS, holder)
   }
 
   /** Settles once what has ended before is known; rejects where the store is away. */
@@ -68,20 +74,12 @@ export class Revocations {
     clearInterval(this.#timer)
   }
 
-  #remember(grant: string): void {
-    if (this.#ended.has(grant)) return
-    const [oldest] = this.#ended.keys()
-    if (this.#ended.size >= MOST_ENDED && oldest !== undefined) this.#ended.delete(oldest)
-    this.#ended.set(grant, Date.now() + this.#ttlS * 1000)
+  #remember(grant: string, holder?: Holder): void {
+    if (!this.has(grant)) this.#ended.set(grant, true, { size: 1, ttlMs: this.#ttlS * 1000, holder })
   }
 
   async #poll(): Promise<void> {
     const now = Date.now()
-    // Entries stand in the order in which they end.
-    for (const [grant, until] of this.#ended) {
-      if (until > now) break
-      this.#ended.delete(grant)
-    }
     const since = this.#askedAt === 0 ? now - this.#ttlS * 1000 : this.#askedAt - OVERLAP_MS
     try {
       for (const grant of await this.#store.revokedSince(since)) this.#remember(grant)

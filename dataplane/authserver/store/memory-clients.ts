@@ -1,18 +1,16 @@
-import type { LRUCache } from 'lru-cache'
 import { PublicError } from '../../server/errors.ts'
+import type { FairCache, Holder } from '../../storage/fair-cache.ts'
 import { YOUNGEST_EVICTED_MS } from './record-store.ts'
-
-/** What is used of a cache of clients; its keys come from the one on that was not asked for the longest. */
-interface Clients extends Pick<LRUCache<string, object>, 'calculatedSize' | 'maxSize' | 'purgeStale' | 'rkeys'> {
-  readonly size: number
-  peek(name: string): { readonly addedAt: number } | undefined
-  delete(name: string): boolean
-}
 
 interface ClientPools {
   /** Those that somebody has got tokens for. */
-  readonly clients: Clients
-  readonly newClients: Clients
+  readonly clients: Pick<FairCache<unknown>, 'size' | 'held' | 'most' | 'needed' | 'delete' | 'leaver' | 'purgeLately'>
+  readonly newClients: ClientPools['clients']
+}
+
+interface Needed {
+  readonly holder: Holder
+  readonly bytes: number
 }
 
 interface ClientBounds {
@@ -21,32 +19,46 @@ interface ClientBounds {
   now(): number
 }
 
-/** Whether a cache has room for an entry once what has ended is gone. */
-export function hasRoom(cache: Omit<Clients, 'peek'>, size: number): boolean {
-  const isRoomy = () => cache.calculatedSize + size <= cache.maxSize
-  if (isRoomy()) return true
-  cache.purgeStale()
-  return isRoomy()
-}
+/** The part of the room that clients may have for which somebody has got tokens: the others never get less than the rest. */
+const USED = 3 / 4
 
 /**
- * Makes room for one more client. Those go first that nobody has got tokens for, the oldest of them before the others:
- * whoever registers clients pushes out nobody who has logged in. Throws a PublicError `unavailable` where what would go
- * has just come.
+ * Makes room for one more client that has just registered. Of these the network that holds most loses the oldest: whoever
+ * registers clients without end pushes out their own, and none that somebody has got tokens for. Throws a PublicError
+ * `unavailable` where what would go has just come from a network that has no more than this one.
  */
-export function makeRoom({ clients, newClients }: ClientPools, size: number, { mostClients, now }: ClientBounds): void {
+export function makeRoom(
+  { clients, newClients }: ClientPools,
+  { holder, bytes }: Needed,
+  { mostClients, now }: ClientBounds,
+): void {
   const isRoomy = () =>
     clients.size + newClients.size < mostClients &&
-    clients.calculatedSize + newClients.calculatedSize + size <= clients.maxSize
+    clients.held + newClients.held + newClients.needed(holder, bytes) <= clients.most
   if (isRoomy()) return
-  for (const cache of [clients, newClients]) cache.purgeStale()
+  for (const cache of [clients, newClients]) cache.purgeLately()
   while (!isRoomy()) {
-    const cache = newClients.size > 0 ? newClients : clients
-    const [oldest] = cache.rkeys()
-    const entry = oldest === undefined ? undefined : cache.peek(oldest)
-    if (oldest === undefined || entry === undefined || now() - entry.addedAt < YOUNGEST_EVICTED_MS)
+    const leaver = newClients.leaver(holder, bytes)
+    if (leaver === undefined || (!leaver.isHeldByMore && now() - leaver.addedAt < YOUNGEST_EVICTED_MS))
       throw full('clients')
-    cache.delete(oldest)
+    newClients.delete(leaver.key)
+  }
+}
+
+/** Makes room for one more client that somebody has got tokens for, where users have used too many. */
+export function makeUsedRoom(
+  { clients }: ClientPools,
+  { holder, bytes }: Needed,
+  { mostClients }: Pick<ClientBounds, 'mostClients'>,
+): void {
+  const isRoomy = () =>
+    clients.size < mostClients * USED && clients.held + clients.needed(holder, bytes) <= clients.most * USED
+  if (isRoomy()) return
+  clients.purgeLately()
+  while (!isRoomy()) {
+    const leaver = clients.leaver(holder, bytes)
+    if (leaver === undefined) return
+    clients.delete(leaver.key)
   }
 }
 

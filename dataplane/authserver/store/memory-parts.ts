@@ -14,8 +14,11 @@ const MOST = {
 const MARKS = 4 * MIB
 /** The same of assertions by which clients authenticate. */
 const CLIENT_MARKS = 2 * MIB
+/** Logins under way, and the pages of people who have logged in. */
 const MOST_PENDING = 20 * MIB
 const LEAST_PENDING = 4 * MIB
+/** The part of it for those pages: whoever opens many pushes out no login. */
+const PAGES = 3 / 20
 const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
 const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS
 /** What a gateway takes that holds nothing. */
@@ -42,7 +45,8 @@ export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts
   return {
     records: {
       ...(Object.fromEntries(scaled) as Record<keyof typeof pools, number>),
-      pending,
+      pending: Math.floor(pending * (1 - PAGES)),
+      pages: Math.ceil(pending * PAGES),
       marks: MARKS,
       clientMarks: CLIENT_MARKS,
     },

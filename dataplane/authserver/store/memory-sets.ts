@@ -1,9 +1,18 @@
-import { type Kind, type Member, MOST_MEMBERS, type RecordStore } from './record-store.ts'
+import {
+  type HeldBy,
+  holderIn,
+  type Kind,
+  type Member,
+  MOST_MEMBERS,
+  type RecordStore,
+  secondsOf,
+  type Term,
+} from './record-store.ts'
 
 /** How texts are kept: at once, so that nothing comes in between. */
 interface Texts {
   get(kind: Kind, name: string): string | undefined
-  set(kind: Kind, name: string, text: string, ttlS: number): void
+  set(kind: Kind, name: string, text: string, term: Term): void
   delete(kind: Kind, name: string): void
   now(): number
 }
@@ -12,15 +21,16 @@ interface Texts {
 export function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | 'members' | 'removeMember'> {
   const membersOf = (kind: Kind, name: string) => readMembers(texts.get(kind, name), now())
 
-  function write(kind: Kind, name: string, members: readonly Member[]): void {
+  function write(kind: Kind, name: string, members: readonly Member[], by?: HeldBy): void {
     const [longest] = members
     if (longest === undefined) texts.delete(kind, name)
-    else texts.set(kind, name, textOfMembers(members), Math.ceil((longest.endsAt - now()) / 1000))
+    else texts.set(kind, name, textOfMembers(members), { ttlS: Math.ceil((longest.endsAt - now()) / 1000), by })
   }
 
   return {
-    async addMember(kind, name, member, ttlS) {
-      write(kind, name, withMember(membersOf(kind, name), { member, endsAt: Math.ceil(now() / 1000 + ttlS) * 1000 }))
+    async addMember(kind, name, member, term) {
+      const added = { member, endsAt: Math.ceil(now() / 1000 + secondsOf(term)) * 1000 }
+      write(kind, name, withMember(membersOf(kind, name), added), holderIn(term))
     },
     members: async (kind, name) => membersOf(kind, name),
     async removeMember(kind, name, member) {

@@ -1,5 +1,5 @@
 import { type RedisClient, withRedis } from '../../storage/redis.ts'
-import { type Kind, MOST_MEMBERS, type RecordStore } from './record-store.ts'
+import { type Kind, MOST_MEMBERS, type RecordStore, secondsOf } from './record-store.ts'
 import { type ClientBounds, redisClients } from './redis-clients.ts'
 
 interface RedisStoreOptions extends ClientBounds {
@@ -26,19 +26,22 @@ export function createRedisStore({ client, prefix, atReplica, ...bounds }: Redis
   const text = (value: string | null) => value ?? undefined
   return {
     get: (kind, name) => withRedis(client, async (redis) => text(await redis.get(keyOf(kind, name)))),
-    set: (kind, name, value, ttlS) =>
-      withRedis(client, async (redis) => void (await redis.set(keyOf(kind, name), value, 'EX', ttlS))),
-    add: (kind, name, value, ttlS) =>
-      withRedis(client, async (redis) => (await redis.set(keyOf(kind, name), value, 'EX', ttlS, 'NX')) === 'OK'),
+    set: (kind, name, value, term) =>
+      withRedis(client, async (redis) => void (await redis.set(keyOf(kind, name), value, 'EX', secondsOf(term)))),
+    add: (kind, name, value, term) =>
+      withRedis(
+        client,
+        async (redis) => (await redis.set(keyOf(kind, name), value, 'EX', secondsOf(term), 'NX')) === 'OK',
+      ),
     take: (kind, name) => withRedis(client, async (redis) => text(await redis.getdel(keyOf(kind, name)))),
     delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
     extend: (kind, name, ttlS) =>
       withRedis(client, async (redis) => void (await redis.expire(keyOf(kind, name), ttlS))),
     ...redisClients(client, { used: keyOf('client', ''), fresh: keyOf('newClient', '') }, bounds),
-    addMember: (kind, name, member, ttlS) =>
+    addMember: (kind, name, member, term) =>
       withRedis(client, async (redis) => {
         const now = Date.now()
-        await redis.eval(ADD_MEMBER, 1, keyOf(kind, name), member, now + ttlS * 1000, now, MOST_MEMBERS)
+        await redis.eval(ADD_MEMBER, 1, keyOf(kind, name), member, now + secondsOf(term) * 1000, now, MOST_MEMBERS)
       }),
     members: (kind, name) =>
       withRedis(client, async (redis) => {

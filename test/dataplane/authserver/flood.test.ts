@@ -65,6 +65,36 @@ test('so does a registration that is long', async () => {
   assert.is((await register('198.51.100.3', 1)).status, 201)
 })
 
+test('registrations of one address fill no memory that others need', async () => {
+  const gateway = { trustProxyHeaders: true, allowedHosts: ['gateway.example'] }
+  const small = await startAuthServer({ gateway, memoryBytes: 128 * 1024 * 1024 })
+  const redirect_uris = Array.from({ length: 2 }, (_, index) => `${REDIRECT}/${index}${'x'.repeat(850)}`)
+  const register = async (address: string) => {
+    const answer = await from(address, `${small.issuer}/oauth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ redirect_uris }),
+    })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  try {
+    using clock = stoppedClock()
+    let isFull = false
+    for (let count = 0; count < 2_000 && !isFull; count++) {
+      clock.pass(1_000)
+      isFull = (await register('192.0.2.9')) === 503
+    }
+    assert.ok(isFull, 'nothing was full: the test needs more registrations')
+    for (let index = 0; index < 20; index++) {
+      clock.pass(1_000)
+      assert.is(await register(`198.51.100.${index}`), 201)
+    }
+  } finally {
+    await small.close()
+  }
+})
+
 /** Sends all of a body but its end, a byte in each chunk of HTTP. */
 function trickle(address: string, path: string, type: string): Socket {
   const { hostname, port } = new URL(server.issuer)

@@ -156,12 +156,14 @@ function sharedScopes(settings: Settings, asked: string | undefined, stated: unk
 async function useOnce(
   { store }: Front,
   assertion: string,
-  { claims: { iss, jti } }: OutsideToken,
+  { claims: { iss, sub, jti } }: OutsideToken,
   until: number,
 ): Promise<void> {
   // Without a name it is known by what is signed: another signature of the same may be had without the key.
   const signed = assertion.slice(0, assertion.lastIndexOf('.'))
   const name = typeof jti === 'string' && jti !== '' ? ['jti', iss, jti] : ['signed', signed]
   const ttlS = Math.max(1, Math.ceil(until - Date.now() / 1000))
-  if (!(await store.add('assertion', hash('sha256', JSON.stringify(name), 'base64url'), '1', ttlS))) throw refused()
+  const by = [outsideSubject(String(iss), sub)]
+  const digest = hash('sha256', JSON.stringify(name), 'base64url')
+  if (!(await store.add('assertion', digest, '1', { ttlS, by }))) throw refused()
 }

@@ -325,6 +325,27 @@ test('whoever asks for many addresses is stopped, and of many who ask for one, o
   assert.is(asked.get('/one'), 1)
 })
 
+test('whoever names many pushes out no document that others have named', async () => {
+  using clock = stoppedClock()
+  const log = pino({ level: 'silent' })
+  const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+  const config = { enabled: true, cacheMaxSize: 10, cacheFallbackTtl: '1h' }
+  const documents = new ClientDocuments({ config, rules, isLocal: true, log: () => log })
+  for (const path of ['/theirs', '/theirs-too']) answers.set(path, json())
+  assert.ok(await documents.find(`${plain}/theirs`, '198.51.100.1'))
+  for (let index = 0; index < 30; index++) {
+    clock.pass(1_000)
+    answers.set(`/flood/${index}`, json())
+    assert.ok(await documents.find(`${plain}/flood/${index}`, '192.0.2.1'))
+  }
+  assert.ok(await documents.find(`${plain}/theirs-too`, '198.51.100.2'))
+  for (const path of ['/theirs', '/theirs-too']) {
+    answers.delete(path)
+    assert.ok(await documents.find(plain + path, '203.0.113.1'), path)
+    assert.is(asked.get(path), 1, path)
+  }
+})
+
 test('as many documents as a number can say are no more memory when there are none', () => {
   const log = pino({ level: 'silent' })
   const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }

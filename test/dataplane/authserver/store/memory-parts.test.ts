@@ -12,7 +12,16 @@ const MIB = 1024 * 1024
 
 function inAll(memoryBytes?: number): number {
   const { records, tokens } = memoryParts(memoryBytes)
-  return (records.clients + records.pending + records.grants + records.marks + records.clientMarks + tokens) / MIB
+  return (
+    (records.clients +
+      records.pending +
+      records.pages +
+      records.grants +
+      records.marks +
+      records.clientMarks +
+      tokens) /
+    MIB
+  )
 }
 
 test('a small container keeps less, a large one no more than there is use for', () => {
