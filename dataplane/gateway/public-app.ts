@@ -5,7 +5,6 @@ import { errorResponse } from '../server/answer.ts'
 import { allowOrigins } from '../server/cross-origin.ts'
 import { PublicError } from '../server/errors.ts'
 import { checkHost, guardHosts } from '../server/hosts.ts'
-import { networkOf } from '../server/network-of.ts'
 import type { Gateway } from './core/gateway.ts'
 import { rootRoutes } from './page/routes.ts'
 import { ENDPOINT, metadataPaths } from './request/public-url.ts'
@@ -39,7 +38,7 @@ function ownIssuerRoutes(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBi
     if (server === undefined || !server.serves(c.req.path)) return next()
     checkHost(gateway.setup.hostNames, c.req.header('host'), undefined)
     // Nobody has logged in yet: what is sent counts for the network that it comes from.
-    const share = gateway.budget.shareOf(networkOf(gateway.setup.addressOf(c.env.incoming) ?? ''))
+    const share = gateway.budget.shareOfAddress(gateway.setup.addressOf(c.env.incoming))
     return server.fetch(c.req.raw, { ...c.env, share })
   }
 }

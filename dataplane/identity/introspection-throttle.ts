@@ -1,44 +1,58 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { PublicError } from '../server/errors.ts'
-import { networkOf } from '../server/network-of.ts'
+import { networksOf } from '../server/network-of.ts'
 import type { VerifiedToken } from './token-cache.ts'
 
 /** Introspection requests that run at a time; the others wait. */
 const MOST_AT_ONCE = 8
 const MOST_WAITING = 1_000
+/** Of these, requests that wait of networks that ask little. */
+const RESERVE_WAITING = 100
+/** A network asks little that has no more requests open than so many, and has sent no more inactive tokens lately. */
+const LITTLE = 8
 /** Requests that one address may cause, running and waiting. */
 const MOST_PER_ADDRESS = 64
+/** How much more a /64, a /56 and a /48 of IPv6 may cause than an address of IPv4. */
+const WIDTHS = [1, 2, 4]
 /** How many inactive tokens an address may send in a row, and the time after which it may send one more. */
 const BURST = 30
 const REFILL_MS = 2_000
-const MOST_ADDRESSES = 10_000
+const MOST_NETWORKS = 10_000
 /** How long an inactive token is remembered. No longer, since an issuer may know a token only a moment after it was issued. */
 const INACTIVE_MS = 10_000
 const MOST_INACTIVE = 10_000
 /** Tokens that were active when they were introspected last. */
 const MOST_ACTIVE = 10_000
 
-/** The introspection requests that one address may still cause. */
-interface AddressBudget {
+/** The introspection requests that one network may still cause. */
+interface NetworkBudget {
+  readonly width: number
   /** Inactive tokens that it may still send, as of `at` (`performance.now()`). */
   left: number
   at: number
   open: number
 }
 
+/** Those of the networks that an address is in, the narrowest first. */
+type Budgets = readonly NetworkBudget[]
+
 /**
  * Limits the introspection requests that callers without a valid token can cause: one request at a time for a token, none
- * for 10 s after a token was found inactive, and a number of inactive tokens for each client address (a /64 network for
- * IPv6). Active tokens cost an address nothing. A token that was active before is introspected again whatever others behind
- * the same address have sent; a new one has to wait, like theirs, until the address has budget again.
+ * for 10 s after a token was found inactive, and a number of inactive tokens for each client address (for IPv6 each /64, /56
+ * and /48). Active tokens cost an address nothing. A token that was active before is introspected again whatever others
+ * behind the same address have sent; a new one has to wait, like theirs, until the address has budget again. Requests of
+ * networks that ask little are sent before those of others, and have places of their own where too many wait.
  */
 export class IntrospectionThrottle {
   readonly #pending = new Map<string, Promise<VerifiedToken | undefined>>()
   readonly #inactive = new LRUCache<string, number>({ max: MOST_INACTIVE })
   readonly #active = new LRUCache<string, true>({ max: MOST_ACTIVE })
-  readonly #budgets = new LRUCache<string, AddressBudget>({ max: MOST_ADDRESSES })
+  /** One map for each width: whoever has many narrow networks pushes no wide one out. */
+  readonly #budgets = WIDTHS.map(() => new LRUCache<string, NetworkBudget>({ max: MOST_NETWORKS }))
   readonly #waiting: (() => void)[] = []
+  /** Those of networks that ask little. */
+  readonly #first: (() => void)[] = []
   #running = 0
 
   /**
@@ -66,31 +80,31 @@ export class IntrospectionThrottle {
     request: () => Promise<VerifiedToken | undefined>,
   ): Promise<VerifiedToken | undefined> {
     const isExempt = address === undefined || this.#active.has(key)
-    const budget = isExempt ? undefined : this.#budgetOf(networkOf(address))
-    checkBudget(budget)
-    if (budget !== undefined) budget.open++
+    const budgets = isExempt ? [] : this.#budgetsOf(address)
+    checkBudgets(budgets)
+    for (const budget of budgets) budget.open++
     try {
-      if (this.#running >= MOST_AT_ONCE) await this.#freeSlot()
+      if (this.#running >= MOST_AT_ONCE) await this.#freeSlot(asksLittle(budgets.at(-1)))
       // Requests of the same address that ended while this one waited may have used up its budget.
-      checkBudget(budget)
-      return await this.#run(key, budget, request)
+      checkBudgets(budgets)
+      return await this.#run(key, budgets, request)
     } finally {
-      if (budget !== undefined) budget.open--
+      for (const budget of budgets) budget.open--
       // Also where the check has thrown: there is a slot for the next one.
-      if (this.#running < MOST_AT_ONCE) this.#waiting.shift()?.()
+      if (this.#running < MOST_AT_ONCE) (this.#first.shift() ?? this.#waiting.shift())?.()
     }
   }
 
   async #run(
     key: string,
-    budget: AddressBudget | undefined,
+    budgets: Budgets,
     request: () => Promise<VerifiedToken | undefined>,
   ): Promise<VerifiedToken | undefined> {
     this.#running++
     try {
       const answer = await request()
       if (answer === undefined) {
-        if (budget !== undefined) budget.left--
+        for (const budget of budgets) budget.left--
         this.#active.delete(key)
         this.#inactive.set(key, performance.now() + INACTIVE_MS)
       } else this.#active.set(key, true)
@@ -100,29 +114,39 @@ export class IntrospectionThrottle {
     }
   }
 
-  #freeSlot(): Promise<void> {
-    if (this.#waiting.length >= MOST_WAITING)
+  #freeSlot(isFirst: boolean): Promise<void> {
+    const most = isFirst ? MOST_WAITING : MOST_WAITING - RESERVE_WAITING
+    if (this.#waiting.length + this.#first.length >= most)
       throw new PublicError('unavailable', {
         message: 'Too many tokens are being checked.',
         headers: { 'Retry-After': '1' },
       })
-    return new Promise((resolve) => this.#waiting.push(resolve))
+    return new Promise((resolve) => (isFirst ? this.#first : this.#waiting).push(resolve))
   }
 
-  /** The budget of an address, refilled for the time that has passed. The least recently used one is evicted. */
-  #budgetOf(network: string): AddressBudget {
+  /** The budgets of an address, refilled for the time that has passed. The least recently used ones are evicted. */
+  #budgetsOf(address: string): Budgets {
     const now = performance.now()
-    const budget = this.#budgets.get(network) ?? { left: BURST, at: now, open: 0 }
-    budget.left = Math.min(BURST, budget.left + (now - budget.at) / REFILL_MS)
-    budget.at = now
-    this.#budgets.set(network, budget)
-    return budget
+    return networksOf(address).map((network, index) => {
+      const [budgets, width] = [this.#budgets[index] as LRUCache<string, NetworkBudget>, WIDTHS[index] as number]
+      const budget = budgets.get(network) ?? { width, left: BURST * width, at: now, open: 0 }
+      budget.left = Math.min(BURST * width, budget.left + ((now - budget.at) * width) / REFILL_MS)
+      budget.at = now
+      budgets.set(network, budget)
+      return budget
+    })
   }
 }
 
-function checkBudget(budget: AddressBudget | undefined): void {
-  if (budget === undefined || (budget.left >= 1 && budget.open <= MOST_PER_ADDRESS)) return
-  const seconds = Math.max(1, Math.ceil(((1 - budget.left) * REFILL_MS) / 1000))
+/** Of the widest network that an address is in; a request without an address is one of our own, or of a known token. */
+const asksLittle = (widest: NetworkBudget | undefined): boolean =>
+  widest === undefined || (widest.open <= LITTLE && widest.left > BURST * widest.width - LITTLE)
+
+function checkBudgets(budgets: Budgets): void {
+  const spent = budgets.filter(({ left, open, width }) => left < 1 || open > MOST_PER_ADDRESS * width)
+  if (spent.length === 0) return
+  const waits = spent.map(({ left, width }) => ((1 - left) * REFILL_MS) / width / 1000)
+  const seconds = Math.max(1, Math.ceil(Math.max(...waits)))
   throw new PublicError('rate_limited', {
     message: 'Too many tokens that are not valid have come from this address.',
     headers: { 'Retry-After': String(seconds) },

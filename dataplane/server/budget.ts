@@ -1,4 +1,5 @@
 import { PublicError } from './errors.ts'
+import { networksOf } from './network-of.ts'
 
 export interface BudgetLimits {
   /** Bytes that all holders together may hold. */
@@ -29,15 +30,27 @@ export class Budget {
     this.limits = limits
   }
 
-  /** The share of a holder: a caller, by issuer and subject or by address, or a backend. */
-  shareOf(holder: string): Share {
+  /**
+   * The share of a holder: a caller, by issuer and subject or by address, or a backend. `wider`: the networks that the
+   * address is in, the narrowest first: what all in one of them hold together is as much as one holder may.
+   */
+  shareOf(holder: string, wider: readonly string[] = []): Share {
     let share = this.#shares.get(holder)
     if (share === undefined) {
       if (this.#shares.size >= this.#pruneAt) this.#prune()
-      share = new Share(this)
+      const [next, ...others] = wider
+      share = new Share(this, next === undefined ? undefined : this.shareOf(next, others))
       this.#shares.set(holder, share)
     }
     return share
+  }
+
+  /** The share of whoever is known by an address alone. */
+  shareOfAddress(address: string): Share {
+    const known = this.#shares.get(address)
+    if (known !== undefined) return known
+    const [own = '', ...wider] = networksOf(address)
+    return this.shareOf(own, wider)
   }
 
   /** Number of holders. */
@@ -46,7 +59,9 @@ export class Budget {
   }
 
   #prune(): void {
-    for (const [holder, { held, calls }] of this.#shares) if (held === 0 && calls === 0) this.#shares.delete(holder)
+    const wider = new Set([...this.#shares.values()].map((share) => share.wider))
+    for (const [holder, share] of this.#shares)
+      if (share.held === 0 && share.calls === 0 && !wider.has(share)) this.#shares.delete(holder)
     this.#pruneAt = this.#shares.size + MOST_IDLE
   }
 }
@@ -54,19 +69,22 @@ export class Budget {
 /** The bytes and calls of one holder. */
 export class Share {
   held = 0
-  /** Calls of this holder in flight. */
+  /** Calls of this holder in flight, of a network those of all in it. */
   calls = 0
+  /** That of the network which this one is in. */
+  readonly wider: Share | undefined
   readonly #budget: Budget
 
-  constructor(budget: Budget) {
+  constructor(budget: Budget, wider?: Share) {
     this.#budget = budget
+    this.wider = wider
   }
 
   /** Counts `bytes` more. Throws `share_exceeded` where this holder has too much, `unavailable` where all together have. */
   take(bytes: number): void {
     if (this.tryTake(bytes)) return
     if (bytes > this.#budget.limits.share) throw new PublicError('too_large')
-    if (this.held + bytes > this.#budget.limits.share) throw new PublicError('share_exceeded', RETRY)
+    if (this.#mostHeld + bytes > this.#budget.limits.share) throw new PublicError('share_exceeded', RETRY)
     throw new PublicError('unavailable', { message: 'Too much is held here at the moment; try again.', ...RETRY })
   }
 
@@ -74,17 +92,35 @@ export class Share {
   tryTake(bytes: number): boolean {
     const budget = this.#budget
     const { total, share, reserve } = budget.limits
-    const held = this.held + bytes
+    const held = this.#mostHeld + bytes
     const most = held <= LITTLE ? total + reserve : total
     if (bytes > 0 && (held > share || budget.held + bytes > most)) return false
-    this.held = held
-    budget.held += bytes
+    this.#add(bytes)
     return true
   }
 
   release(bytes: number): void {
-    this.held -= bytes
-    this.#budget.held -= bytes
+    this.#add(-bytes)
+  }
+
+  /** Counts calls that have begun, or ended. */
+  addCalls(count: number): void {
+    for (let share: Share | undefined = this; share !== undefined; share = share.wider) share.calls += count
+  }
+
+  /** Calls in flight in the widest network that this is in. */
+  get mostCalls(): number {
+    return this.wider === undefined ? this.calls : this.wider.mostCalls
+  }
+
+  /** What is held in the widest network that this is in. */
+  get #mostHeld(): number {
+    return this.wider === undefined ? this.held : this.wider.#mostHeld
+  }
+
+  #add(bytes: number): void {
+    for (let share: Share | undefined = this; share !== undefined; share = share.wider) share.held += bytes
+    this.#budget.held += bytes
   }
 }
 

@@ -63,7 +63,7 @@ function isResumed({ services, context, message }: Call): boolean {
 
 function admit({ share, backend, observed }: Call): void {
   const code =
-    share !== undefined && share.calls >= MOST_CALLS_OF_CALLER
+    share !== undefined && share.mostCalls >= MOST_CALLS_OF_CALLER
       ? 'share_exceeded'
       : backend.health.mayTry(share)
         ? undefined

@@ -51,7 +51,7 @@ export class InFlight {
   add(call: InFlightCall): void {
     if (call.index !== -1) return
     call.index = this.#calls.push(call) - 1
-    if (call.share !== undefined) call.share.calls++
+    call.share?.addCalls(1)
     if (this.#timer === undefined) {
       this.#timer = setInterval(tick, TICK_MS, this)
       this.#timer.unref()
@@ -63,7 +63,7 @@ export class InFlight {
     const { index } = call
     if (index === -1) return false
     call.index = -1
-    if (call.share !== undefined) call.share.calls--
+    call.share?.addCalls(-1)
     const last = this.#calls.pop() as InFlightCall
     if (last === call) return true
     this.#calls[index] = last

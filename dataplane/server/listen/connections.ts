@@ -1,33 +1,58 @@
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { peerNetwork } from '../network-of.ts'
+import { networksOf, peerNetwork } from '../network-of.ts'
 
 const never = (): boolean => false
 
+/** Few connections: this part of all. */
+const FEW = 1 / 64
+/** Room for as many networks that have few is kept. */
+const RESERVED = 8
+
+/** How many of something networks have, counted for an address and, of IPv6, its /64, /56 and /48. */
+class ByNetwork {
+  readonly #open = new Map<string, number>()
+
+  /** What the one of its networks has that has most. */
+  of(address: string): number {
+    return Math.max(...networksOf(address).map((network) => this.#open.get(network) ?? 0))
+  }
+
+  add(address: string, count: number): void {
+    for (const network of networksOf(address)) {
+      const left = (this.#open.get(network) ?? 0) + count
+      if (left > 0) this.#open.set(network, left)
+      else this.#open.delete(network)
+    }
+  }
+}
+
 /**
- * Bounds the connections that are open at once: `most` in all, and half of that from one address, so that one client
- * leaves room for the others, unless `isProxied` says that they come from proxies with many clients. Further connections
- * are closed at once. A connection may hold the head of a request that never ends, which no other bound counts: Node emits
- * a request once its head is complete.
+ * Bounds the connections that are open at once: `most` in all, and half of that from one address (of IPv6 from one /48), so
+ * that one client leaves room for the others, unless `isProxied` says that they come from proxies with many clients. The
+ * last eighth is for those that have few. Further connections are closed at once. A connection may hold the head of a
+ * request that never ends, which no other bound counts: Node emits a request once its head is complete.
  */
 export function boundConnections(server: Server, most: number, isProxied: () => boolean = never): void {
-  const mostOfAddress = Math.ceil(most / 2)
-  const open = new Map<string, number>()
+  const few = Math.floor(most * FEW)
+  const [mostOfAddress, shared] = [Math.ceil(most / 2), most - few * RESERVED]
+  const open = new ByNetwork()
+  let total = 0
   server.maxConnections = most
   server.on('connection', (socket: Socket) => {
     // Undefined where it is gone already.
     if (socket.remoteAddress === undefined) return
     const address = peerNetwork(socket)
-    const before = open.get(address) ?? 0
-    if (before >= mostOfAddress && !isProxied()) {
+    const before = open.of(address)
+    if ((before >= mostOfAddress || (before >= few && total >= shared)) && !isProxied()) {
       socket.destroy()
       return
     }
-    open.set(address, before + 1)
+    open.add(address, 1)
+    total++
     socket.once('close', () => {
-      const left = (open.get(address) ?? 1) - 1
-      if (left === 0) open.delete(address)
-      else open.set(address, left)
+      open.add(address, -1)
+      total--
     })
   })
 }
@@ -35,23 +60,18 @@ export function boundConnections(server: Server, most: number, isProxied: () => 
 /** Requests in flight by client address, for clients behind a proxy. */
 export class ClientRequests {
   readonly #most: number
-  readonly #open = new Map<string, number>()
+  readonly #open = new ByNetwork()
 
-  /** `most` of one client. */
+  /** `most` of one client, of IPv6 of one /48. */
   constructor(most: number) {
     this.#most = most
   }
 
   /** Counts a request until its response is over; false, and nothing is counted, where its client has too many. */
   begin(address: string, response: ServerResponse): boolean {
-    const before = this.#open.get(address) ?? 0
-    if (before >= this.#most) return false
-    this.#open.set(address, before + 1)
-    response.once('close', () => {
-      const left = (this.#open.get(address) ?? 1) - 1
-      if (left === 0) this.#open.delete(address)
-      else this.#open.set(address, left)
-    })
+    if (this.#open.of(address) >= this.#most) return false
+    this.#open.add(address, 1)
+    response.once('close', () => this.#open.add(address, -1))
     return true
   }
 }

@@ -57,4 +57,38 @@ test('where too many wait in all, the next one is told to retry', async () => {
   assert.is(count(outcomes, 'refused'), 1008)
 })
 
+test('all of a /48 have as much as four addresses, and leave others their turn', async () => {
+  const { ask, letGo, begun } = throttled()
+  const all = Array.from({ length: 256 }, (_, net) => ask(`2001:db8:0:${net.toString(16)}::1`, 5)).flat()
+  const near = Array.from({ length: 4 }, (_, net) => ask(`2001:db8:1:${net.toString(16)}::1`, 100)).flat()
+  await new Promise(setImmediate)
+  assert.is(begun(), 8)
+  letGo()
+  assert.ok(count(await Promise.all(all), 'refused') <= 128, 'one /56')
+  assert.ok(count(await Promise.all(near), 'refused') <= 128, 'another /56')
+})
+
+test('where too many wait, those of a network that asks little find a place, and are sent first', async () => {
+  const throttle = new IntrospectionThrottle()
+  const { promise: isOver, resolve: letGo } = Promise.withResolvers<VerifiedToken | undefined>()
+  const begun: string[] = []
+  const ask = (address: string, name: string) =>
+    throttle.introspect(name, address, () => {
+      begun.push(name)
+      return isOver
+    })
+  const many = Array.from({ length: 20 }, (_, net) =>
+    Array.from({ length: 60 }, (_, index) => ask(`203.0.113.${net}`, `${net} ${index}`)),
+  ).flat()
+  const outcomes = Promise.allSettled(many)
+  const quiet = ask('198.51.100.1', 'quiet')
+  await new Promise(setImmediate)
+  assert.is(begun.length, 8)
+  letGo(undefined)
+  assert.is(await quiet, undefined)
+  // Each of the others has asked little until its ninth request.
+  assert.ok(begun.indexOf('quiet') <= 20 * 8, String(begun.indexOf('quiet')))
+  assert.ok((await outcomes).some(({ status }) => status === 'rejected'))
+})
+
 test.run()

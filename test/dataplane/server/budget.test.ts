@@ -74,4 +74,23 @@ test('holders that hold nothing are forgotten, the others never', () => {
   assert.ok(all.size < 10_000, String(all.size))
 })
 
+test('a /48 of IPv6 has one share, with its calls, however many of its addresses ask', () => {
+  const all = budget()
+  const shares = Array.from({ length: 8 }, (_, net) => all.shareOfAddress(`2001:db8:0:${(net << 6).toString(16)}::1`))
+  assert.is(new Set(shares).size, 8)
+  for (const share of shares.slice(0, 6)) share.take(MIB)
+  assert.is(
+    codeOf(() => shares[6]?.take(1)),
+    'share_exceeded',
+  )
+  for (const share of shares) share.addCalls(2)
+  assert.equal([shares[0]?.calls, shares[0]?.mostCalls], [2, 16])
+  for (const address of ['192.0.2.1', '2001:db8:1::1']) all.shareOfAddress(address).take(MIB)
+  assert.is(all.shareOfAddress('2001:db8:1:0:ffff::1'), all.shareOfAddress('2001:db8:1::1'), 'one /64')
+  shares[0]?.release(MIB)
+  shares[6]?.take(MIB)
+  for (const share of shares) share.addCalls(-2)
+  assert.is(shares[0]?.mostCalls, 0)
+})
+
 test.run()

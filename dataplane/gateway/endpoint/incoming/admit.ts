@@ -34,8 +34,11 @@ function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   if (caller.kind === 'authenticated') request.admittedAt = performance.now()
   request.binding = request.gateway.views.bindingOf(caller)
   // Anonymous callers are distinguished by their address alone; all logins of a user have one share.
-  const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : bindingOf(caller)
-  request.share = request.gateway.budget.shareOf(holder)
+  const { budget } = request.gateway
+  request.share =
+    caller.kind === 'anonymous'
+      ? budget.shareOfAddress(request.setup.addressOf(request.req))
+      : budget.shareOf(bindingOf(caller))
   request.gateway.views.admit(request)
   request.run(next)
 }

@@ -52,7 +52,8 @@ export class CallerMemory {
 
   /** The share of a caller: by issuer and subject, or without a token by address. */
   shareOf({ holder }: Pick<Actor, 'holder'>, incoming: IncomingMessage | undefined): Share {
-    return this.#budget.shareOf(holder ?? incoming?.socket.remoteAddress ?? '')
+    if (holder !== undefined) return this.#budget.shareOf(holder)
+    return this.#budget.shareOfAddress(incoming?.socket.remoteAddress ?? '')
   }
 
   /** Does work while a body of so many bytes is counted. Throws as `Share.take` does. */

@@ -1,6 +1,6 @@
 /** Bounds of anonymous callers are per address: that of the peer, or the one that a trusted proxy in front has seen. */
-import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
+import { EventEmitter, once } from 'node:events'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -113,6 +113,36 @@ for (const isProxied of [true, false])
     for (const socket of sockets) socket.destroy()
     server.close()
   })
+
+test('two networks leave room for connections of others, and a /48 is one of them', () => {
+  const server = new EventEmitter() as Server
+  boundConnections(server, 64)
+  const accepted = (remoteAddress: string, count: number) =>
+    Array.from({ length: count }, () => {
+      let isOpen = true
+      const socket = { remoteAddress, destroy: () => (isOpen = false), once: () => undefined }
+      server.emit('connection', socket as unknown as Socket)
+      return isOpen
+    }).filter((one) => one).length
+  const wide = Array.from({ length: 64 }, (_, net) => accepted(`2001:db8:0:${(net << 8).toString(16)}::1`, 1))
+  assert.is(
+    wide.reduce((sum, one) => sum + one),
+    32,
+  )
+  assert.is(accepted('192.0.2.1', 64), 24)
+  assert.is(accepted('198.51.100.1', 64), 1)
+  assert.is(accepted('198.51.100.2', 64), 1)
+})
+
+test('requests under way of one /48 behind a proxy are bounded', () => {
+  const requests = new ClientRequests(2)
+  const response = { once: () => undefined } as unknown as ServerResponse
+  const asked = ['2001:db8:0:1', '2001:db8:0:100', '2001:db8:0:200', '2001:db8:1:1']
+  assert.equal(
+    asked.map((address) => requests.begin(address, response)),
+    [true, true, false, true],
+  )
+})
 
 test('requests under way of one client behind a proxy are bounded, and each counts until its response is over', () => {
   const requests = new ClientRequests(2)
