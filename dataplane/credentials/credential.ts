@@ -40,6 +40,14 @@ interface UnsignedRequest {
 /** Gives the headers that sign a request, as a flat list; they replace others of their names. */
 export type SignRequest = (request: UnsignedRequest) => readonly string[]
 
+/** What a credential is obtained for, where that is stored and may change, or be taken away, before the credential ends. */
+export interface CredentialSource {
+  /** Its digest; undefined where there is none. Rejects with a CredentialError where that can't be said. */
+  digest(subject: Subject): Promise<string | undefined>
+  /** Has what is about to end replaced. Rejects with a CredentialError where there is nothing that can be used. */
+  refresh(subject: Subject): Promise<unknown>
+}
+
 /** How the credentials for one backend are obtained. */
 export interface Strategy {
   /** Identity of its settings: strategies with equal keys give the same caller the same credential. */
@@ -60,6 +68,8 @@ export interface Strategy {
    * token serves no other one that differs in it. Sessions outlive such a difference. Absent: on none.
    */
   digest?(subject: Pick<Subject, 'claims'>): string
+  /** What is stored of the caller that a credential is obtained for; absent: what the call brings is enough. */
+  readonly source?: CredentialSource | undefined
   /** `refused`: what the backend has not accepted. Rejects with a CredentialError. */
   obtain(subject: Subject, refused?: Credential): Promise<Credential>
   /** A credential of the gateway itself, for probes; absent where there is none of that kind. */

@@ -89,6 +89,7 @@ export function storedUpstreamTokens(
       return token
     },
     identity: async (caller, provider) => (await find(caller, provider))?.[1].idToken,
+    stored: async (caller, provider, kind) => (await find(caller, provider).catch(away))?.[1][kind],
   }
 }
 

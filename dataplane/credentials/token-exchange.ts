@@ -2,6 +2,7 @@ import type { TokenExchangeConfig } from '../config/credential.ts'
 import { authorityOf, claimsDigest } from './authority.ts'
 import { bearerCredential } from './bearer.ts'
 import type { Strategy, Subject } from './credential.ts'
+import { storedSource } from './stored-source.ts'
 import { TokenEndpoint } from './token-endpoint.ts'
 import type { UpstreamTokens } from './upstream-tokens.ts'
 
@@ -50,6 +51,7 @@ export function tokenExchange(
   return {
     key: JSON.stringify(['tokenExchange', config]),
     isOfLogin: subjectProviderName !== undefined,
+    source: storedSource(upstreamTokens, subjectProviderName, 'accessToken'),
     variant: ({ claims }) => (subjectProviderName === undefined ? authorityOf(claims) : ''),
     digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
     async obtain(subject) {

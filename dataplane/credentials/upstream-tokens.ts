@@ -30,7 +30,14 @@ export interface UpstreamTokens {
    * the provider. Undefined where there is none. Rejects with a PublicError `unavailable` where the store is away.
    */
   identity(caller: TokenHolder, provider: string): Promise<string | undefined>
+  /**
+   * The access or ID token that is stored, whether it can be used or not: what was made of another one is not to be used any
+   * more. Undefined where there is none. Rejects with a CredentialError where the store is away.
+   */
+  stored(caller: TokenHolder, provider: string, kind: StoredKind): Promise<string | undefined>
 }
+
+export type StoredKind = 'accessToken' | 'idToken'
 
 export const noUpstreamToken = (provider: string): CredentialError =>
   new CredentialError(`the caller has no token of the provider ${JSON.stringify(provider)}`, {
@@ -51,4 +58,5 @@ export const noUpstreamTokens: UpstreamTokens = {
   accessToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   idToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   identity: async () => undefined,
+  stored: async () => undefined,
 }

@@ -3,6 +3,7 @@ import type { XaaConfig } from '../config/credential.ts'
 import { authorityOf, claimsDigest } from './authority.ts'
 import { bearerCredential } from './bearer.ts'
 import type { Strategy, Subject } from './credential.ts'
+import { storedSource } from './stored-source.ts'
 import { TokenEndpoint } from './token-endpoint.ts'
 import type { UpstreamTokens } from './upstream-tokens.ts'
 
@@ -66,6 +67,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: XaaOptions)
   return {
     key: JSON.stringify(['xaa', config]),
     isOfLogin: subjectProviderName !== undefined,
+    source: storedSource(upstreamTokens, subjectProviderName, 'idToken'),
     variant: ({ claims }) => (subjectProviderName === undefined ? authorityOf(claims) : ''),
     digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
     async obtain(subject) {

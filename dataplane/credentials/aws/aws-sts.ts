@@ -2,6 +2,7 @@ import { decodeJwt } from 'jose'
 import type { AwsStsConfig } from '../../config/credential.ts'
 import { authorityOf, claimsDigest } from '../authority.ts'
 import type { Strategy, Subject } from '../credential.ts'
+import { storedSource } from '../stored-source.ts'
 import type { UpstreamTokens } from '../upstream-tokens.ts'
 import { type AssumeRole, createAssumeRole } from './assume-role.ts'
 import { roleChooser } from './role.ts'
@@ -32,6 +33,7 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
   return {
     key: JSON.stringify(['awsSts', config]),
     isOfLogin: subjectProviderName !== undefined,
+    source: storedSource(upstreamTokens, subjectProviderName, 'idToken'),
     signs: true,
     variant({ claims }) {
       if (subjectProviderName !== undefined) return ''

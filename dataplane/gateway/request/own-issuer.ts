@@ -186,6 +186,7 @@ export class OwnIssuer {
       accessToken: async (...asked) => (await tokens()).accessToken(...asked),
       idToken: async (...asked) => (await tokens()).idToken(...asked),
       identity: async (...asked) => (await tokens()).identity(...asked),
+      stored: async (...asked) => (await tokens()).stored(...asked),
     }
   }
 

@@ -18,6 +18,7 @@ const store: UpstreamTokens = {
       : Promise.reject(noUpstreamToken(provider)),
   idToken: noUpstreamTokens.idToken,
   identity: noUpstreamTokens.identity,
+  stored: noUpstreamTokens.stored,
 }
 
 test('with subjectProviderName the subject is that provider’s token of the same caller, never the caller’s own', async () => {

@@ -9,6 +9,7 @@ import { startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { startStsEndpoint } from '../../../support/network/sts-endpoint.ts'
 import { answer, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
 const SCOPE = { region: 'eu-west-1', service: 'aws-mcp' }
@@ -184,6 +185,13 @@ test('with subjectProviderName the ID token of the login goes to AWS, and its cl
   )
   const other = await stage.call(await stage.gateway.bearer('alice', 'two'))
   assert.match(other.error.message, 'you have to log in at the provider "okta" again')
+  // Whoever is in other groups now gets another role.
+  using clock = stoppedClock()
+  const anew = await stage.gateway.idp.mint({ sub: 'alice-at-okta', aud: 'c', groups: ['team-1'] })
+  await stage.gateway.logIn({ subject: 'alice', login: 'one', provider: 'okta' }, 'the-access-token', { idToken: anew })
+  clock.pass(6_000)
+  assert.ok((await stage.call(headers)).result)
+  assert.is((await stage.lastSigner())?.form['WebIdentityToken'], anew)
   await stage.close()
 })
 

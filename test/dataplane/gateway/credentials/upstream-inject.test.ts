@@ -13,6 +13,7 @@ import { startIdentityProvider } from '../../../support/network/identity-provide
 import { startRedis } from '../../../support/network/redis-server.ts'
 import { startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
 const of = (subject: string, login: string, provider = 'github') => ({ subject, login, provider })
@@ -295,6 +296,57 @@ test('with subjectProviderName the provider’s token is exchanged, for each log
   const { json } = await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
   assert.match(json.error.message, AGAIN('api'))
   assert.is(endpoint.requests.length, 2)
+  await gateway.close()
+  await Promise.all([raw.close(), endpoint.close()])
+})
+
+test('what was exchanged for a token is used no longer than that token is stored', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const endpoint = await startTokenEndpoint()
+  endpoint.answer = ({ form }, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const body = { access_token: `exchanged-${form['subject_token']}`, token_type: 'Bearer', expires_in: 36_000 }
+    const issued = { issued_token_type: 'urn:ietf:params:oauth:token-type:access_token' }
+    response.end(JSON.stringify({ ...body, ...issued }))
+  }
+  const tokenExchange = { tokenUrl: endpoint.url, clientId: CLIENT.id, subjectProviderName: 'github' }
+  const gateway = await startLoginGateway({
+    backends: [{ name: 'api', url: raw.url, credential: { type: 'tokenExchange', tokenExchange } }],
+  })
+  const place = { login: 'one', provider: 'github' }
+  const call = async () => {
+    const headers = await gateway.bearer('alice', 'one')
+    return (await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)).json
+  }
+  await gateway.logIn(of('alice', 'one'), 'the-first-token')
+  const soon = { expiresAt: Date.now() + 3_000 }
+  {
+    using clock = stoppedClock()
+    for (let count = 0; count < 3; count++) {
+      assert.ok((await call()).result)
+      clock.pass(6_000)
+    }
+    assert.is(sent(raw).at(-1), 'Bearer exchanged-the-first-token')
+    assert.is(endpoint.requests.length, 1, 'as long as it is stored, once')
+    // The user has logged in again, as a member of other groups, or the provider has given another one.
+    await gateway.logIn(of('alice', 'one'), 'the-second-token')
+    clock.pass(6_000)
+    assert.ok((await call()).result)
+    assert.is(sent(raw).at(-1), 'Bearer exchanged-the-second-token')
+    assert.is(endpoint.requests.length, 2)
+    // Its end is that of the token alone: what was exchanged for it lasts.
+    await gateway.logIn(of('alice', 'one'), 'the-second-token', soon)
+    clock.pass(6_000)
+    assert.ok((await call()).result)
+    assert.is(endpoint.requests.length, 2)
+    await gateway.store.remove(place)
+    clock.pass(6_000)
+    const { error } = await call()
+    assert.match(error.message, AGAIN('api'))
+    const before = sent(raw).length
+    assert.match((await call()).error.message, AGAIN('api'))
+    assert.equal([sent(raw).length, endpoint.requests.length], [before, 2])
+  }
   await gateway.close()
   await Promise.all([raw.close(), endpoint.close()])
 })

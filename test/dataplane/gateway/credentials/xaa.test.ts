@@ -14,6 +14,7 @@ import { startLoginGateway } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { exchanged, respond, startTokenEndpoint, subjectOf } from '../../../support/network/token-endpoint.ts'
 import { answer, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
 const TARGET = 'https://target.example'
@@ -154,6 +155,16 @@ test('with subjectProviderName the ID token of the login goes there, and the cal
     assert.match(stage.sent().at(-1) ?? '', `Bearer token-of-alice-${login}`)
     const asked = [...stage.idp.requests, ...stage.target.requests]
     assert.not.ok(JSON.stringify(asked).includes(headers.authorization.slice('Bearer '.length)))
+  }
+  {
+    using clock = stoppedClock()
+    await logIn('alice', 'two', await idTokenOf('alice-anew'))
+    clock.pass(6_000)
+    assert.ok((await stage.call(await stage.gateway.bearer('alice', 'two'))).result)
+    assert.match(stage.sent().at(-1) ?? '', 'Bearer token-of-alice-anew')
+    await stage.gateway.store.removeLogin('two')
+    clock.pass(6_000)
+    assert.match((await stage.call(await stage.gateway.bearer('alice', 'two'))).error.message, 'again')
   }
   const before = stage.idp.requests.length
   for (const [subject, login] of [
