@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Arguments, ReadArguments } from './arguments.ts'
-import { type Compiled, compile } from './compile.ts'
+import { type Compiled, compiledOf } from './compile.ts'
 import { EngineFault } from './engine.ts'
 import { Situation } from './evaluate/situation.ts'
 import { firstLine } from './policy-text.ts'
@@ -58,7 +58,7 @@ export class Policies {
 
   /** `server`: the parent of all that is asked for, as `MCP::"…"`. Throws a PolicyError. */
   constructor(source: PolicySource, server: string) {
-    this.#compiled = compile(source)
+    this.#compiled = compiledOf(source)
     this.#slices = new Slices(this.#compiled)
     this.#server = server
     this.principalOf = principals(this.#compiled, source)

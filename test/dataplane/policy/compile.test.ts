@@ -1,6 +1,7 @@
 /** Policies as people, and those who mean harm, write them: each is compiled within bounds, or refused with a reason. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { engine } from '../../../dataplane/policy/engine.ts'
 import { Policies, policyProblems } from '../../../dataplane/policy/index.ts'
 
 const when = (body: string) => `permit(principal, action, resource) when { ${body} };`
@@ -174,6 +175,26 @@ test('as many groups in groups as an organisation has', () => {
 test('a group type that means something else is refused', () => {
   for (const groupEntityType of ['Client', 'Tool', 'A::B', '', '1a'])
     assert.match(problemsOf(['permit(principal, action, resource);'], { groupEntityType }).join(), /groupEntityType/)
+})
+
+test('what was checked is put in force without compiling it once more, and once', () => {
+  const source = { policies: [fine['attributes and tests for them'] as string] }
+  assert.equal(policyProblems(source), [])
+  const { run } = engine
+  let asked = 0
+  const counted: typeof run = (use) => {
+    asked++
+    return run.call(engine, use) as ReturnType<typeof use>
+  }
+  Object.assign(engine, { run: counted })
+  try {
+    assert.ok(new Policies(source, 's'))
+    assert.is(asked, 0)
+    assert.ok(new Policies({ ...source }, 's'))
+    assert.ok(asked > 0)
+  } finally {
+    Object.assign(engine, { run })
+  }
 })
 
 test.run()
