@@ -4,16 +4,7 @@ import { at, isObject } from './shared/json.ts'
 import type { CelRule } from './shared/schema.ts'
 import { childSchema, type SchemaNode } from './walk.ts'
 
-/** Stands for the name `sets` of Kubernetes' set library. */
-class Sets {}
-
-const environment = new Environment()
-  .registerVariable('self', 'dyn')
-  .registerType('Sets', Sets)
-  .registerConstant('sets', 'Sets', new Sets())
-  .registerFunction('Sets.contains(list, list): bool', (_: Sets, all: unknown[], some: unknown[]) =>
-    some.every((item) => all.includes(item)),
-  )
+const environment = new Environment().registerVariable('self', 'dyn')
 
 type Program = (context: { self: unknown }) => unknown
 
