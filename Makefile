@@ -39,10 +39,10 @@ bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
 image: bundle ## Container image, by docker, podman or buildah; without one of them as dist/image/portico.tar
 	@node image/make.ts $(ARGS)
 
-e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some)
+e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some, K8S=1.29 for the oldest)
 	@node test/e2e/run.ts $(ARGS)
 
-cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig
+cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig (K8S=1.29 for the oldest)
 	@node test/cluster/support/serve.ts
 
 chaos: bundle ## Twelve minutes of cut connections and killed processes under changes: a control plane, then a node (CHAOS_SECONDS=600; root)

@@ -10,6 +10,7 @@ import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
 import { removeAbandoned } from './secrets/scan.ts'
 import { bring, OutOfReach } from './setup/index.ts'
+import { kubernetesVersion } from './setup/kubernetes.ts'
 import { E2E_FILES, needsOf } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
 import { bundleFor } from './setup/runner/bundle.ts'
@@ -30,6 +31,13 @@ const words = process.argv.slice(2)
 const files = testFiles(words, FILES)
 if (files.length === 0) {
   console.error(`no test file matches ${words.join(', ')}`)
+  process.exit(1)
+}
+
+try {
+  kubernetesVersion()
+} catch (error) {
+  console.error((error as Error).message)
   process.exit(1)
 }
 

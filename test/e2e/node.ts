@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ImageOptions, imageArchive } from '../../image/archive.ts'
-import { kubernetes } from '../cluster/support/binary.ts'
+import { kubernetes, minorVersion } from '../cluster/support/binary.ts'
 import { type ControlPlane, Processes, startControlPlane } from '../cluster/support/control-plane.ts'
 import { goProgram } from '../setup/go-program.ts'
 import { NODE as NODE_COMPONENTS } from '../setup/needs.ts'
@@ -59,7 +59,8 @@ state = "${directory}/containerd-state"
     conf_dir = "${directory}/network"
 `
 
-const kubeletConfig = (directory: string) => ({
+/** A kubelet refuses what only a newer one knows. */
+const kubeletConfig = (directory: string, minor: number) => ({
   apiVersion: 'kubelet.config.k8s.io/v1beta1',
   kind: 'KubeletConfiguration',
   address: '0.0.0.0',
@@ -71,11 +72,11 @@ const kubeletConfig = (directory: string) => ({
   clusterDNS: [ADDRESS],
   clusterDomain: 'cluster.local',
   // Containers that are killed again and again come back soon: no test waits five minutes for one.
-  crashLoopBackOff: { maxContainerRestartPeriod: '5s' },
+  ...(minor >= 35 ? { crashLoopBackOff: { maxContainerRestartPeriod: '5s' } } : {}),
   containerRuntimeEndpoint: `unix://${directory}/containerd.sock`,
   enforceNodeAllocatable: [],
   evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%' },
-  failCgroupV1: false,
+  ...(minor >= 31 ? { failCgroupV1: false } : {}),
   failSwapOn: false,
   resolvConf: join(directory, 'resolv.conf'),
   volumePluginDir: join(directory, 'volume-plugins'),
@@ -131,7 +132,7 @@ export async function startNode(directory: string): Promise<Node> {
   mkdirSync(join(directory, 'network'))
   file('network/10-pods.conflist', JSON.stringify(network(directory)))
   file('containerd.toml', containerdConfig(directory))
-  file('kubelet.yaml', JSON.stringify(kubeletConfig(directory)))
+  file('kubelet.yaml', JSON.stringify(kubeletConfig(directory, minorVersion(component('kubelet')))))
   file('resolv.conf', '')
 
   processes.start('containerd', ['--config', 'containerd.toml'])

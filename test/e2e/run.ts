@@ -9,9 +9,10 @@ import { E2E_FILES, needsOf } from '../setup/needs.ts'
 import { checkMachine, runInSandbox } from './sandbox.ts'
 
 try {
+  const needs = needsOf(E2E_FILES)
   checkMachine()
   // In the sandbox there is no way out by which anything could be fetched.
-  await setUp(needsOf(E2E_FILES))
+  await setUp(needs)
   process.exitCode = await runInSandbox(join(import.meta.dirname, 'inside.ts'), process.argv.slice(2))
 } catch (error) {
   console.error(`e2e: ${error instanceof Error ? error.message : String(error)}`)

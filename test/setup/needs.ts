@@ -2,9 +2,10 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { buildGoProgram, type GoProgram, goProgramPath, KUBERNETES } from './go-program.ts'
+import { buildGoProgram, type GoProgram, goProgramPath } from './go-program.ts'
 import { withImports } from './imports.ts'
 import { hasKeycloak, makeKeycloak } from './keycloak.ts'
+import { kubernetesVersion } from './kubernetes.ts'
 import type { Need } from './need.ts'
 import { programPath } from './program.ts'
 import { hasPythonWith, makePythonWith, type PythonSet } from './python.ts'
@@ -67,16 +68,19 @@ const goNeed = (name: GoProgram, shown: string, minutes: number): Need => ({
 export const CONTROL_PLANE = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] as const
 export const NODE = [...CONTROL_PLANE, 'kube-scheduler', 'kubelet', 'kube-proxy'] as const
 
-/** The folder that KUBEBUILDER_ASSETS names, where it has these components. */
+/** The folder that KUBEBUILDER_ASSETS names, where it has these components and nobody asks for a version. */
 export function assetsWith(components: readonly string[]): string | undefined {
-  const folder = process.env['KUBEBUILDER_ASSETS']
+  const folder = process.env['K8S'] ? undefined : process.env['KUBEBUILDER_ASSETS']
   return folder && components.every((name) => existsSync(join(folder, name))) ? folder : undefined
 }
 
-const kube = goNeed('kube', `Kubernetes ${KUBERNETES}, built from its Go modules`, 8)
 const kubernetes = (components: readonly string[]): Need => ({
-  ...kube,
-  present: () => assetsWith(components) !== undefined || kube.present(),
+  ...goNeed('kube', '', 8),
+  // A version that there is none of is told where somebody asks for it.
+  get name() {
+    return `Kubernetes ${kubernetesVersion()}, built from its Go modules`
+  },
+  present: () => assetsWith(components) !== undefined || existsSync(goProgramPath('kube')),
 })
 
 const pythonPackages = (set: PythonSet): Need => ({

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sort"
@@ -20,7 +19,6 @@ import (
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
 var components = map[string]func(){
@@ -30,7 +28,7 @@ var components = map[string]func(){
 	"kube-proxy":              command(proxy.NewProxyCommand),
 	"kube-scheduler":          command(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kubectl":                 command(func() *cobra.Command { return kubectl.NewDefaultKubectlCommand() }),
-	"kubelet":                 command(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
+	"kubelet":                 command(newKubelet),
 }
 
 func command(build func() *cobra.Command) func() {

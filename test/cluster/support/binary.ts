@@ -2,6 +2,7 @@
  * The Kubernetes components that tests run: from the folder KUBEBUILDER_ASSETS (the envtest convention; one file a
  * component), or the program that set-up builds of ./kube.
  */
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { goProgram } from '../../setup/go-program.ts'
 import { assetsWith, CONTROL_PLANE } from '../../setup/needs.ts'
@@ -15,4 +16,13 @@ export function kubernetes(needed: readonly string[] = CONTROL_PLANE): Component
   if (assets) return (name) => [join(assets, name)]
   const binary = goProgram('kube')
   return (name) => [binary, name]
+}
+
+/** The minor version of Kubernetes 1 that a component is of. */
+export function minorVersion([program, ...leading]: ReturnType<Component>): number {
+  const told = execFileSync(program, [...leading, '--version'], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  return Number(/v1\.(\d+)\./.exec(told)?.[1])
 }

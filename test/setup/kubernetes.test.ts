@@ -1,0 +1,55 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { goProgramPath } from './go-program.ts'
+import { KUBERNETES_VERSIONS, kubernetesBuild, kubernetesVersion } from './kubernetes.ts'
+
+const root = join(import.meta.dirname, '../..')
+const [newest, oldest] = KUBERNETES_VERSIONS
+const minor = (version: string) => version.split('.').slice(0, 2).join('.')
+
+test('the newest is taken unless another is asked for, by its minor version or the whole of it', () => {
+  assert.is(kubernetesVersion(''), newest)
+  for (const version of KUBERNETES_VERSIONS) {
+    assert.is(kubernetesVersion(version), version)
+    assert.is(kubernetesVersion(minor(version)), version)
+  }
+  for (const unknown of ['1.2', '2', '1.29.1', 'oldest'])
+    assert.throws(
+      () => kubernetesVersion(unknown),
+      `there is no Kubernetes ${unknown} to test on: K8S is ${newest} or ${oldest}`,
+    )
+})
+
+test('each is built of the modules of its version, and kept by its name', () => {
+  for (const version of KUBERNETES_VERSIONS) {
+    const { files } = kubernetesBuild(version)
+    const module = files.find((name) => name.endsWith('.mod')) as string
+    assert.match(readFileSync(join(root, 'test/cluster/kube', module), 'utf8'), `k8s.io/kubernetes v${version}\n`)
+  }
+  assert.match(goProgramPath('kube'), `/kube-${kubernetesVersion()}-`)
+})
+
+test('the oldest is the oldest that the chart allows', () => {
+  const chart = parse(readFileSync(join(root, 'operator/deploy/helm/portico/Chart.yaml'), 'utf8'))
+  assert.is(chart.kubeVersion, `>=${minor(oldest)}.0-0`)
+})
+
+test('one that there is none of is told in a line, whoever asks', () => {
+  for (const script of ['test/run.ts', 'test/setup/run.ts', 'test/cluster/support/serve.ts', 'test/e2e/run.ts']) {
+    const args = [
+      '--disable-warning=ExperimentalWarning',
+      script,
+      ...(script === 'test/run.ts' ? ['cluster/crds'] : []),
+    ]
+    const env = { ...process.env, K8S: '1.2', PATH: `${process.env['PATH']}` }
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', env })
+    assert.is(status, 1, script)
+    assert.match(stderr, /^(\S+: )?there is no Kubernetes 1\.2 to test on: .*\n$/, script)
+  }
+})
+
+test.run()

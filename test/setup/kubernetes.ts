@@ -1,0 +1,39 @@
+/** The versions of Kubernetes that the tests can run on. `K8S` in the environment chooses one: `make e2e K8S=1.29`. */
+
+/** How `kube` (test/cluster/kube) is built for one version. */
+interface KubernetesBuild {
+  readonly prefix: string
+  readonly files: readonly string[]
+  readonly flags: readonly string[]
+  readonly linker: string
+}
+
+/** The newest, on which CI runs, is built by `go.mod`. */
+const NEWEST = '1.36.3'
+/** The oldest that the chart allows is built by `oldest.mod`. `providerless` leaves out what it had of clouds. */
+const OLDEST = '1.29.15'
+
+export const KUBERNETES_VERSIONS = [NEWEST, OLDEST] as const
+
+/** The version that was asked for; the newest where none was. Throws an Error that names those that there are. */
+export function kubernetesVersion(asked = process.env['K8S']): string {
+  if (!asked) return NEWEST
+  const found = KUBERNETES_VERSIONS.find((version) => version === asked || version.startsWith(`${asked}.`))
+  if (found) return found
+  throw new Error(`there is no Kubernetes ${asked} to test on: K8S is ${KUBERNETES_VERSIONS.join(' or ')}`)
+}
+
+export function kubernetesBuild(version = kubernetesVersion()): KubernetesBuild {
+  const [major, minor] = version.split('.')
+  const told = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor }
+  const linker = Object.entries(told).map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
+  const isOldest = version === OLDEST
+  return {
+    prefix: `kube-${version}`,
+    files: isOldest
+      ? ['main.go', 'kubelet_oldest.go', 'oldest.mod', 'oldest.sum']
+      : ['main.go', 'kubelet.go', 'go.mod', 'go.sum'],
+    flags: isOldest ? ['-modfile=oldest.mod', '-tags=oldest,providerless'] : [],
+    linker: ['-s -w', ...linker].join(' '),
+  }
+}
