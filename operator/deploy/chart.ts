@@ -23,7 +23,7 @@ const CHART = {
   type: 'application',
   version: packageJson.version,
   appVersion: packageJson.version,
-  // CEL rules in CRDs.
+  // Native sidecars are on by default since then; test/setup/kubernetes.ts has the same version.
   kubeVersion: '>=1.29.0-0',
 }
 
