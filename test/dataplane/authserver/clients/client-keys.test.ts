@@ -158,6 +158,32 @@ test('a client with a key logs in, refreshes, introspects and revokes, and witho
   assert.is(asked.get('/keys'), 1)
 })
 
+test('openid-client logs in by its key', async () => {
+  const id = publish('strict-client', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
+  const config = await openid.discovery(
+    new URL(server.issuer),
+    id,
+    undefined,
+    openid.PrivateKeyJwt({ key: rsa.privateKey, kid: 'k' }),
+    { execute: [openid.allowInsecureRequests] },
+  )
+  const pkceCodeVerifier = secret(openid.randomPKCECodeVerifier())
+  const expectedState = openid.randomState()
+  const url = openid.buildAuthorizationUrl(config, {
+    redirect_uri: REDIRECT,
+    scope: 'tools:call',
+    resource: server.resource,
+    state: expectedState,
+    code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
+    code_challenge_method: 'S256',
+  })
+  const end = await new UserAgent().follow(url.href, (at) => at.startsWith(REDIRECT))
+  secret(new URL(end.url).searchParams.get('code') as string)
+  const tokens = await openid.authorizationCodeGrant(config, new URL(end.url), { pkceCodeVerifier, expectedState })
+  for (const token of [tokens.access_token, tokens.refresh_token]) secret(token as string)
+  assert.is((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
+})
+
 test('an assertion is good once, at whichever replica', async () => {
   const id = publish('once', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
   const given = await proof(id)
@@ -331,32 +357,6 @@ test('a key that is withdrawn is good for five minutes at most, and a new one is
   clock.pass(5 * 60_000)
   await look('a')
   assert.is(asked.get('/turning'), 3)
-})
-
-test('openid-client logs in by its key', async () => {
-  const id = publish('strict-client', { jwks: { keys: [await shown(rsa, { kid: 'k' })] } })
-  const config = await openid.discovery(
-    new URL(server.issuer),
-    id,
-    undefined,
-    openid.PrivateKeyJwt({ key: rsa.privateKey, kid: 'k' }),
-    { execute: [openid.allowInsecureRequests] },
-  )
-  const pkceCodeVerifier = secret(openid.randomPKCECodeVerifier())
-  const expectedState = openid.randomState()
-  const url = openid.buildAuthorizationUrl(config, {
-    redirect_uri: REDIRECT,
-    scope: 'tools:call',
-    resource: server.resource,
-    state: expectedState,
-    code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
-    code_challenge_method: 'S256',
-  })
-  const end = await new UserAgent().follow(url.href, (at) => at.startsWith(REDIRECT))
-  secret(new URL(end.url).searchParams.get('code') as string)
-  const tokens = await openid.authorizationCodeGrant(config, new URL(end.url), { pkceCodeVerifier, expectedState })
-  for (const token of [tokens.access_token, tokens.refresh_token]) secret(token as string)
-  assert.is((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
 })
 
 test.run()
