@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { isObject } from '../../../crds/shared/json.ts'
 import { createGuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { ClientRecord } from './registration.ts'
+import type { ClientRecord, PublicJwk } from './registration.ts'
 
 /** Keys of so many clients are kept, with at most so many bytes of text in all. */
 const MOST_KEPT = 256
@@ -118,10 +118,4 @@ export function keysIn(set: unknown): readonly PublicJwk[] | undefined {
     (key): key is PublicJwk => isObject(key) && ['RSA', 'EC', 'OKP'].includes(String(key['kty'])) && !('d' in key),
   )
   return keys.length === 0 ? undefined : keys
-}
-
-/** A public key as JSON (RFC 7517 section 4). */
-export interface PublicJwk {
-  readonly kty: string
-  readonly kid?: string
 }

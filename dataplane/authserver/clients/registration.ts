@@ -1,4 +1,3 @@
-import type { PublicJwk } from './client-keys.ts'
 import { redirectProblem } from './redirect-uris.ts'
 
 /** What a client is known by: what it registered, in the words of RFC 7591 section 2. */
@@ -23,6 +22,12 @@ export interface ClientRecord {
   readonly jwks_uri?: string
   /** It may authenticate by its key, and need not. */
   readonly isKeyOptional?: true
+}
+
+/** A public key as JSON (RFC 7517 section 4). */
+export interface PublicJwk {
+  readonly kty: string
+  readonly kid?: string
 }
 
 export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt'

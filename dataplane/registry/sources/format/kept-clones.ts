@@ -61,7 +61,7 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   function create(key: string): Kept {
     const timer = setTimeout(() => {
       const clone = clones.get(key)
-      if (clone?.users === 0) drop(key, clone)
+      if (clone?.users === 0) drop(key, clone).catch(leave)
       else clone?.timer.refresh()
     }, KEPT_MS).unref()
     const folder = join(root, randomUUID())
@@ -71,9 +71,7 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   function drop(key: string, clone: Kept): Promise<void> {
     clones.delete(key)
     clearTimeout(clone.timer)
-    return rm(clone.folder, { recursive: true, force: true }).catch(() => {
-      // What can't be removed now is removed by the next process.
-    })
+    return rm(clone.folder, { recursive: true, force: true })
   }
 
   async function makeRoom(maxBytes: number): Promise<void> {
@@ -83,7 +81,7 @@ export function createKeptClones(stateDirectory: string): KeptClones {
       if (bytes <= maxBytes) return
       if (clone.users > 0) continue
       bytes -= clone.bytes
-      await drop(key, clone)
+      await drop(key, clone).catch(leave)
     }
   }
 
@@ -116,6 +114,9 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   }
 }
 
+/** A folder that can't be removed now is removed by the next process. */
+const leave = () => {}
+
 function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   return new Promise((resolve, reject) => {
@@ -124,7 +125,7 @@ function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promise<voi
     wait.then(() => {
       signal.removeEventListener('abort', onAbort)
       resolve()
-    })
+    }, reject)
   })
 }
 
