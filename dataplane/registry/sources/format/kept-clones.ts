@@ -114,8 +114,9 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   }
 }
 
-/** A folder that can't be removed now is removed by the next process. */
-const leave = () => {}
+const leave = () => {
+  // What can't be removed now is removed by the next process.
+}
 
 function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
