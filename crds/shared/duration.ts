@@ -19,5 +19,5 @@ export function parseDuration(text: string): number {
 /** Node takes a delay that is longer, 24 days, for one of 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** The same for a timer: what is longer than any timer is the longest one. */
-export const parseTimer = (text: string): number => Math.min(parseDuration(text), LONGEST_TIMER_MS)
+/** The same for a timer, in whole milliseconds: what is longer than any timer is the longest one. */
+export const parseTimer = (text: string): number => Math.min(Math.ceil(parseDuration(text)), LONGEST_TIMER_MS)

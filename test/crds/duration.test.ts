@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseDuration } from '../../crds/shared/duration.ts'
+import { parseDuration, parseTimer } from '../../crds/shared/duration.ts'
 import { duration } from '../../crds/shared/schema.ts'
 
 const pattern = new RegExp((duration('operator', '') as { pattern?: string }).pattern as string, 'u')
@@ -31,5 +31,10 @@ for (const text of ['', '10', '-5s', 's', '1 s', '1h 30m', '1d', '1.s', '.5s', '
     assert.not.match(text, pattern)
   })
 }
+
+test('a timer has whole milliseconds, and no more than Node takes', () => {
+  const ends = ['0s', '1ns', '1.5ms', '596h', '597h', '2562047h'].map(parseTimer)
+  assert.equal(ends, [0, 1, 2, 596 * 3_600_000, 2 ** 31 - 1, 2 ** 31 - 1])
+})
 
 test.run()

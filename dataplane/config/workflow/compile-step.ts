@@ -1,4 +1,4 @@
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { parseTimer } from '../../../crds/shared/duration.ts'
 import { at, isObject } from '../../../crds/shared/json.ts'
 import { stepsRead } from './check-paths.ts'
 import type { ForEachStep, OnError, SimpleStep, Step } from './compiled.ts'
@@ -31,7 +31,7 @@ export function compileStep(step: StepDefinition, place: StepPlace): Step {
 function common(step: SimpleDefinition | StepDefinition, place: StepPlace, longest: number, usual: number) {
   const { reading, pointer, uses } = place
   const { condition, timeout, defaultResults } = step
-  const timeoutMs = timeout === undefined ? usual : parseDuration(timeout)
+  const timeoutMs = timeout === undefined ? usual : parseTimer(timeout)
   if (timeoutMs <= 0 || timeoutMs > longest)
     reading.find(`${pointer}/timeout`, `must be more than zero and at most ${longest / 60_000}m`)
   return {
@@ -45,7 +45,7 @@ function common(step: SimpleDefinition | StepDefinition, place: StepPlace, longe
 
 function onErrorOf({ onError }: Pick<StepDefinition, 'onError'>): OnError {
   const { action = 'abort', retryCount = workflowLimits.retries, retryDelay } = onError ?? {}
-  const delayMs = retryDelay === undefined ? workflowLimits.retryDelayMs : parseDuration(retryDelay)
+  const delayMs = retryDelay === undefined ? workflowLimits.retryDelayMs : parseTimer(retryDelay)
   return { action, retries: action === 'retry' ? retryCount : 0, delayMs }
 }
 

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { parseDuration, parseTimer } from '../../../crds/shared/duration.ts'
 import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry/registry.ts'
 import type { SourceLocation } from '../sources/format/source.ts'
 import type { ScheduledSource } from './schedule.ts'
@@ -55,7 +55,7 @@ function locationOf(
     return {
       kind: 'api',
       endpoint,
-      timeoutMs: parseDuration(timeout),
+      timeoutMs: parseTimer(timeout),
       publicOnly,
       ...(headersFile !== undefined && { headersFile: resolve(directory, headersFile) }),
       ...(headers && {
@@ -65,7 +65,7 @@ function locationOf(
   }
   if (file?.path !== undefined) return { kind: 'file', path: resolve(directory, file.path) }
   if (file?.url !== undefined)
-    return { kind: 'url', url: file.url, timeoutMs: parseDuration(file.timeout ?? FILE_TIMEOUT), publicOnly }
+    return { kind: 'url', url: file.url, timeoutMs: parseTimer(file.timeout ?? FILE_TIMEOUT), publicOnly }
   if (file?.data !== undefined) return { kind: 'inline', text: file.data }
   if (kubernetes !== undefined) {
     const { apiServer, group = API_GROUP, namespaces } = kubernetes

@@ -17,6 +17,11 @@ const [registry] = good.registries as [RegistryConfig['registries'][number]]
 
 for (const [what, change, pointers] of [
   ['nothing wrong', {}, []],
+  [
+    'what is for tokens in mode anonymous',
+    { auth: { mode: 'anonymous', authz: {}, publicPaths: ['/registry/open'] } },
+    ['/auth/authz', '/auth/publicPaths'],
+  ],
   ['two sources of a name', { sources: [source, source] }, ['/sources/1/name']],
   [
     'an interval below a second',

@@ -1,0 +1,110 @@
+/**
+ * Whatever is valid starts and stays up: every number, duration and text of every kind at both ends of what its schema lets
+ * through is refused, or what is rendered is taken by the data plane, with timers that Node has and bounded caches.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
+import type { SchemaNode } from '../../../crds/walk.ts'
+import { ClientDocuments } from '../../../dataplane/authserver/clients/client-documents.ts'
+import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
+import { compileWorkflow } from '../../../dataplane/config/workflow/compile.ts'
+import { failurePolicy } from '../../../dataplane/gateway/backends/health/failure-policy.ts'
+import { scheduleOf } from '../../../dataplane/registry/sync/schedule-of.ts'
+import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
+import { reconcile } from '../../../operator/reconcile/index.ts'
+import { fieldCorpus } from '../../support/operator/field-corpus.ts'
+import { type Leaf, leavesOf, nameOf, set } from '../../support/operator/fields.ts'
+import { context, defaulted, worldContent } from '../../support/operator/plans.ts'
+
+const content = worldContent(fieldCorpus)
+const objects = [...content.objects]
+const LARGEST = 2 ** 31 - 1
+
+/** Both ends of what a schema lets through, and what is near them. */
+function endsOf({ schema, value }: Leaf): readonly unknown[] {
+  const { minimum = -LARGEST, maximum = LARGEST } = schema as { minimum?: number; maximum?: number }
+  if (typeof value === 'number') return [minimum, maximum]
+  if (typeof value !== 'string' || schema.enum) return []
+  if (schema.pattern?.includes('(ns|us|') === true) return ['0s', '1ns', '1.5ms', '597h', '2562047h']
+  const { minLength = 0 } = schema as { minLength?: number }
+  return ['x'.repeat(minLength), ' '.repeat(Math.max(1, minLength)), 'x'.repeat(schema.maxLength ?? 1)]
+}
+
+const parseRegistry = configParser(registryConfigSchema, checkRegistry)
+
+const isTimer = (ms: number | undefined) => ms === undefined || (Number.isInteger(ms) && ms >= 0 && ms <= LARGEST)
+
+/** Takes a rendered configuration as the data plane does, and makes of it what keeps time or memory. */
+function start(kind: string, text: string): void {
+  if (kind === 'MCPRegistry') {
+    const { sources } = parseRegistry(text) as RegistryConfig
+    for (const source of sources) {
+      const location = scheduleOf(source, { directory: '/', publicOnly: true, sourceBytes: 1 })?.location
+      if (location !== undefined && 'timeoutMs' in location)
+        assert.ok(isTimer(location.timeoutMs), 'timeout of a source')
+    }
+    return
+  }
+  const config = parseGateway(text) as GatewayConfig
+  const { intervalMs, timeoutMs } = failurePolicy(config)
+  assert.ok(isTimer(intervalMs) && isTimer(timeoutMs), 'timers of probes')
+  for (const definition of config.compositeTools ?? [])
+    for (const { onError, timeoutMs: stepMs } of compileWorkflow(definition).workflow.steps)
+      assert.ok(isTimer(onError.delayMs) && isTimer(stepMs), 'timers of a step')
+  const { cimd } = config.authServer ?? {}
+  const rules = {} as never
+  if (cimd) new ClientDocuments({ config: cimd, rules, isLocal: true, log: () => undefined as never })
+}
+
+const complaintsOf = (plan: ReturnType<typeof reconcile>): string =>
+  JSON.stringify(
+    plan.status.conditions.filter(({ status }) => status === 'False').map(({ type, message }) => [type, message]),
+  )
+
+/** Plans an object in a form of it; what is rendered is started, unless something is said against it. */
+function serve(form: KubernetesObject, before: ReadonlyMap<string, string>): void {
+  const all = objects.map((object) => (nameOf(object) === nameOf(form) ? form : object))
+  const { view } = fillWorld({ ...content, objects: all })
+  const users = view.referrers(kinds[form.kind as KindName], form.metadata.namespace ?? '', form.metadata.name)
+  const names = new Set(users.map(({ kind, name }) => `${kind} ${name}`))
+  const planned = all.filter((object) => object === form || names.has(`${object.kind} ${object.metadata.name}`))
+  for (const object of planned) {
+    const plan = reconcile(object, view, context)
+    if (complaintsOf(plan) !== before.get(nameOf(object))) return
+    for (const child of plan.children === 'hold' ? [] : plan.children)
+      if (child.kind === 'ConfigMap')
+        for (const text of Object.values(child['data'] as object)) start(object.kind, String(text))
+  }
+}
+
+const { view } = fillWorld(content)
+const before = new Map(objects.map((object) => [nameOf(object), complaintsOf(reconcile(object, view, context))]))
+
+for (const kind of Object.keys(kinds) as KindName[])
+  test(`${kind}: at both ends of each range it is refused, or served`, () => {
+    const seen = new Set<string>()
+    const failed: string[] = []
+    for (const object of objects.filter((one) => one.kind === kind)) {
+      for (const leaf of leavesOf(kinds[kind].spec as SchemaNode, object['spec'], '/spec', '')) {
+        if (seen.has(leaf.field) || typeof leaf.schema.readBy === 'object') continue
+        seen.add(leaf.field)
+        for (const end of endsOf(leaf)) {
+          const form = defaulted(set(object, leaf.pointer, end) as KubernetesObject)
+          if (validateObject({ ...form, apiVersion: 'portico.dev/v1beta1' }, 'portico.dev').length > 0) continue
+          try {
+            serve(form, before)
+          } catch (error) {
+            failed.push(`${leaf.field} ${String(end).slice(0, 20)}: ${(error as Error).message.slice(0, 200)}`)
+          }
+        }
+      }
+    }
+    assert.equal(failed, [])
+  })
+
+test.run()
