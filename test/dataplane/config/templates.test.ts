@@ -103,4 +103,13 @@ test('what templates refer to is checked with the definition, all at once', () =
   )
 })
 
+test('what belongs to a forEach is a finding at another step', () => {
+  const step = { id: 'one', type: 'tool' as const, tool: 'a.b', itemVar: 'it', maxIterations: 3, maxParallel: 2 }
+  const { findings } = compileWorkflow({ name: 'a', steps: [step] })
+  assert.equal(
+    findings.map(({ pointer }) => pointer),
+    ['/steps/0/itemVar', '/steps/0/maxIterations', '/steps/0/maxParallel'],
+  )
+})
+
 test.run()
