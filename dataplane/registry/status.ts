@@ -9,11 +9,26 @@ export function statusOf(
   auditProblem: string | undefined,
 ): RegistryStatus {
   const { hash, registries } = configuration.current()
-  const problems =
-    auditProblem === undefined
-      ? []
-      : [{ severity: 'warning' as const, code: 'AuditLogUnavailable', message: auditProblem }]
-  return { config: hash, refused: configuration.refused(), problems, registries, sources: scheduler.states() }
+  const sources = scheduler.states()
+  const problems = [
+    ...(auditProblem === undefined ? [] : [warning('AuditLogUnavailable', auditProblem)]),
+    ...leftOut(sources).map((message) => warning('EntryInvalid', message)),
+  ]
+  return { config: hash, refused: configuration.refused(), problems, registries, sources }
+}
+
+const warning = (code: string, message: string) => ({ severity: 'warning' as const, code, message })
+
+/** Entries that were left out and are told as problems of the registry, the first ones; each source has its own list. */
+const MOST_LEFT_OUT = 100
+
+function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
+  const messages = sources.flatMap(({ name, problems }) =>
+    problems.flatMap(({ pointer, message, served }) =>
+      served ? [] : `${name}: ${pointer || 'an entry'} is left out: ${message}`,
+    ),
+  )
+  return messages.slice(0, MOST_LEFT_OUT)
 }
 
 /**

@@ -217,7 +217,7 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
       'EntriesValid',
       'False',
       'EntryInvalid',
-      `clients refuse what is left out: ${seen.entries.join('; ')}`,
+      `what clients could not read is left out: ${seen.entries.join('; ')}`,
     )
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)

@@ -1,6 +1,8 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { ObjectId } from '../../cluster/files/index.ts'
+import type { ReportedProblems } from '../../model/reported-problems.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { listenError } from '../ports/listen-error.ts'
 import { Child, type ChildOptions, type ProcessSpec } from '../process/child.ts'
@@ -54,6 +56,8 @@ export class RunningPod {
   #obstacle: Obstacle | undefined
   /** Polls the data plane of a gateway; undefined for other kinds. */
   #gateway: GatewayPoller | undefined
+  /** What the data plane of a registry has reported. */
+  #reported: ReportedProblems = {}
   readonly #stopping = new AbortController()
   #work = Promise.resolve()
   #waiting = 0
@@ -99,7 +103,14 @@ export class RunningPod {
     const states = [this.#server?.state, this.#plane?.state]
     const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
     const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
-    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...this.#gateway?.problems }
+    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...this.#gateway?.problems, ...this.#reported }
+  }
+
+  /** Takes what the data plane says of itself; true where that is something else than before. */
+  report(problems: ReportedProblems): boolean {
+    if (isDeepStrictEqual(problems, this.#reported)) return false
+    this.#reported = problems
+    return true
   }
 
   /** Says why the pod can't be had; what runs goes on. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { objectKey } from '../../cluster/files/index.ts'
 import type { NamedSources } from '../../model/index.ts'
+import { problemsIn } from '../../model/reported-problems.ts'
 import { reportedSources } from '../../model/reported-sources.ts'
 import { fetchStatus } from '../status/fetch-status.ts'
 import type { RunningPod } from './running-pod.ts'
@@ -13,7 +14,7 @@ interface PollerOptions {
   readonly onChange: () => void
 }
 
-/** Polls the registries that run here for the state of their sources, as the operator polls its pods. */
+/** Polls the registries that run here for the state of their sources and their problems, as the operator polls its pods. */
 export class SourcePoller {
   readonly #options: PollerOptions
   readonly #found = new Map<string, NamedSources>()
@@ -47,19 +48,23 @@ export class SourcePoller {
     const before = this.sources
     const running = new Set(registries.map(({ id }) => objectKey(id)))
     for (const key of this.#found.keys()) if (!running.has(key)) this.#found.delete(key)
-    await Promise.all(registries.map((pod) => this.#poll(pod)))
-    if (!this.#isClosed && !isDeepStrictEqual(before, this.sources)) this.#options.onChange()
+    const others = await Promise.all(registries.map((pod) => this.#poll(pod)))
+    const isOther = others.includes(true) || !isDeepStrictEqual(before, this.sources)
+    if (!this.#isClosed && isOther) this.#options.onChange()
   }
 
-  async #poll({ id, pod, isUp }: RunningPod): Promise<void> {
-    if (!isUp || pod === undefined) return
+  /** True where the registry reports other problems than before. */
+  async #poll(running: RunningPod): Promise<boolean> {
+    const { id, pod, isUp } = running
+    if (!isUp || pod === undefined) return false
     const status = await fetchStatus(pod.adminUrl)
     // One that can't be asked says by itself that it is not ready; what was known of its sources holds.
-    if (status === undefined) return
+    if (status === undefined) return false
     this.#found.set(objectKey(id), {
       namespace: id.namespace,
       name: id.name,
       sources: reportedSources([status.sources]),
     })
+    return running.report(problemsIn([status]))
   }
 }

@@ -40,6 +40,26 @@ test('a source of a registry that fails is told, with what is wrong, and so is i
   assert.equal(problemsOf(report), ['MCPRegistry catalog SourcesFailed'])
   assert.is(report.problems[0]?.message, 'late: there is no such file (file_missing)')
   assert.is(report.problems[0]?.severity, 'warning')
+  const good = { name: 'com.example/good', description: '', version: '1.0.0' }
+  const odd = { ...good, name: 'no name' }
+  folder.write('late.json', JSON.stringify({ data: { servers: [odd, good, { ...good, name: 'com.example/Good' }] } }))
+  const { problems, ready } = await run.until('an entry is told', ({ problems }) =>
+    problems.some(({ reason }) => reason === 'EntryInvalid'),
+  )
+  assert.ok(ready)
+  assert.equal(
+    problems.map(({ kind, name, severity, reason, message }) => ({ kind, name, severity, reason, message })),
+    [
+      {
+        kind: 'MCPRegistry',
+        name: 'catalog',
+        severity: 'warning',
+        reason: 'EntryInvalid',
+        message:
+          'what clients could not read is left out: late: /data/servers/0/name is left out: must be namespace/name of letters, digits and . _ -, 3 to 200 long',
+      },
+    ],
+  )
   folder.write('late.json', '{"data": {"servers": []}}')
   await run.until('nothing is wrong any more', ({ ready, problems }) => ready && problems.length === 0)
 })
