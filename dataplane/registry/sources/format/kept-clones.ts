@@ -61,17 +61,19 @@ export function createKeptClones(stateDirectory: string): KeptClones {
   function create(key: string): Kept {
     const timer = setTimeout(() => {
       const clone = clones.get(key)
-      if (clone?.users === 0) drop(key, clone).catch(leave)
-      else clone?.timer.refresh()
+      if (clone?.users !== 0) return void clone?.timer.refresh()
+      drop(key, clone).catch(() => {
+        // The next process removes it.
+      })
     }, KEPT_MS).unref()
     const folder = join(root, randomUUID())
     return { folder, isWhole: false, turn: cleared, users: 0, bytes: 0, timer }
   }
 
-  function drop(key: string, clone: Kept): Promise<void> {
+  async function drop(key: string, clone: Kept): Promise<void> {
     clones.delete(key)
     clearTimeout(clone.timer)
-    return rm(clone.folder, { recursive: true, force: true })
+    await rm(clone.folder, { recursive: true, force: true })
   }
 
   async function makeRoom(maxBytes: number): Promise<void> {
@@ -79,9 +81,11 @@ export function createKeptClones(stateDirectory: string): KeptClones {
     for (const clone of clones.values()) bytes += clone.bytes
     for (const [key, clone] of [...clones]) {
       if (bytes <= maxBytes) return
-      if (clone.users > 0) continue
+      if (clone.users > 0 || clones.get(key) !== clone) continue
       bytes -= clone.bytes
-      await drop(key, clone).catch(leave)
+      await drop(key, clone).catch(() => {
+        // The next process removes it.
+      })
     }
   }
 
@@ -109,25 +113,23 @@ export function createKeptClones(stateDirectory: string): KeptClones {
     async close() {
       for (const { timer } of clones.values()) clearTimeout(timer)
       clones.clear()
-      await rm(root, { recursive: true, force: true })
+      await rm(root, { recursive: true, force: true }).catch(() => {
+        // The next process removes them.
+      })
     },
   }
 }
 
-const leave = () => {
-  // What can't be removed now is removed by the next process.
-}
-
-function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promise<void> {
+async function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    wait.then(() => {
-      signal.removeEventListener('abort', onAbort)
-      resolve()
-    }, reject)
-  })
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    await Promise.race([wait, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
 }
 
 /** Bytes of the objects that a clone has: packs, and from a plain web server single ones too. */
