@@ -46,7 +46,7 @@ interface Queued {
   after?: this | undefined
 }
 
-/** Entries that are needed are looked for among those that have ended no more often than this. */
+/** What has ended is dropped to make room, no more often than this. */
 const PURGE_AGAIN_MS = 1_000
 const EVEN = 1_024
 const MOST_EVEN = 1 / 64
