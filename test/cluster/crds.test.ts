@@ -5,6 +5,7 @@ import { applyDefaults, DEFAULT_GROUP, type KindDeclaration, kindNamed, validate
 import { ApiError, ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { readCorpus } from '../support/operator/crd-corpus.ts'
+import { kubernetes, minorVersion } from './support/binary.ts'
 import { newCluster } from './support/cluster.ts'
 
 const cluster = newCluster()
@@ -29,7 +30,10 @@ test('the API server and `portico validate` give the same verdict and the same d
   const corpus = readCorpus()
   assert.ok(corpus.length > 150)
   const differences: string[] = []
+  // 1.29 holds no number to 32 bits: it refuses the child for it, which the status tells.
+  const holdsNumbers = minorVersion(kubernetes()('kube-apiserver')) > 29
   for (const { title, object } of corpus) {
+    if (!holdsNumbers && title.endsWith('more than 32 bits')) continue
     const declaration = kindNamed(object.kind) as KindDeclaration
     const ours = validateObject(object, DEFAULT_GROUP)
     const theirs = await verdict(api, declaration.plural, object)

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import { mergePodTemplate, type PodTemplate } from '../../operator/render/pod/pod-template.ts'
 import { childOf, plansOfText } from '../support/operator/plans.ts'
 import { refusedTemplates, takenTemplates } from '../support/operator/refused-templates.ts'
+import { kubernetes, minorVersion } from './support/binary.ts'
 import { newCluster } from './support/cluster.ts'
 
 const cluster = newCluster()
@@ -37,9 +38,12 @@ test('the API server refuses what is refused offline', () => {
 })
 
 test('the API server takes what is rendered', () => {
+  // Kubernetes has hooks that sleep since 1.30.
+  const sleeps = minorVersion(kubernetes()('kube-apiserver')) > 29
+  const taken = takenTemplates.filter((template) => sleeps || !JSON.stringify(template).includes('"sleep"'))
   assert.equal(
-    takenTemplates.map((template) => refusal(template)),
-    takenTemplates.map(() => undefined),
+    taken.map((template) => refusal(template)),
+    taken.map(() => undefined),
   )
 })
 
