@@ -6,6 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kinds, writeCrds } from '../../crds/index.ts'
 import { deployFiles } from '../../operator/deploy/manifests.ts'
+import { porticoScript } from '../support/portico-program.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { gateway, group, type Manifest, telemetry } from './support/manifests.ts'
 import { eventually, type OperatorProcess, operatorKubeconfig, startOperator } from './support/operator-process.ts'
@@ -14,7 +15,6 @@ import { standsStill } from './support/stands-still.ts'
 const SYSTEM = 'portico-system'
 const FINALIZER = 'portico.dev/in-use'
 const KEPT = 'portico.dev/release-first'
-const root = new URL('../..', import.meta.url).pathname
 
 let plane: ControlPlane
 let deploy: string
@@ -58,10 +58,26 @@ async function start(args: readonly string[] = []): Promise<OperatorProcess> {
   return operator
 }
 
+/** Applies the files of the installation: all of them, or where the CRDs are there and nobody deletes them, the others. */
+function applyFiles(): void {
+  const areThere = plane.listMetadata('crd').some(({ deletionTimestamp }) => deletionTimestamp === undefined)
+  if (areThere) {
+    const files = ['namespace.yaml', 'rbac.yaml', 'operator.yaml'].flatMap((file) => ['-f', join(deploy, file)])
+    // Tests before may have changed them.
+    plane.kubectl(['apply', '--server-side', '--force-conflicts', ...files])
+    return
+  }
+  plane.kubectl(['apply', '--server-side', '-k', deploy])
+  areEstablished()
+}
+
+function areEstablished(): void {
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+}
+
 /** Installs everything, and a gateway whose config is held. */
 async function install(): Promise<OperatorProcess> {
-  plane.kubectl(['apply', '--server-side', '-k', deploy])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+  applyFiles()
   const operator = await start()
   apply(group(), telemetry('main'), gateway('front', 'main'))
   await eventually(() => isHeld('main') && isKept(), 'the config is held, and the rights are kept')
@@ -70,14 +86,21 @@ async function install(): Promise<OperatorProcess> {
 
 /** What `--release` says, as administrator or with the token of another kubeconfig. */
 const release = (kubeconfig = plane.kubeconfig) =>
-  execFileSync(process.execPath, [join(root, 'cli/main.ts'), 'operator', '--release', `--kubeconfig=${kubeconfig}`], {
+  execFileSync(process.execPath, [porticoScript, 'operator', '--release', `--kubeconfig=${kubeconfig}`], {
     encoding: 'utf8',
   })
+
+function assertReleased(told: string): void {
+  assert.match(told, 'MCPTelemetryConfig default/main is let go\n')
+  assert.match(told, 'ClusterRole portico-operator is let go\n')
+  assert.match(told, 'ClusterRoleBinding portico-operator is let go\n')
+  assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is let go\n`)
+}
 
 /** What is left of an installation, be it Terminating. */
 const left = () =>
   [
-    ...plane.list('crd').map(({ metadata }) => metadata.name),
+    ...plane.listMetadata('crd').map(({ name }) => name),
     ...(plane.exists('namespace', SYSTEM) ? [SYSTEM] : []),
     ...['clusterrole', 'clusterrolebinding'].filter((kind) => plane.exists(kind, 'portico-operator')),
   ].join(' ')
@@ -115,24 +138,16 @@ test('a restart lets go of nothing, an operator whose Deployment is gone of ever
   await isGone()
 })
 
-for (const [whose, isOwn] of [
-  ['an administrator', false],
-  ['the operator, whose own rights go with it', true],
-] as const)
-  test(`what a killed operator holds goes by a \`--release\` of ${whose}`, async () => {
-    const operator = await install()
-    await operator.stop('SIGKILL')
-    const kubeconfig = isOwn ? operatorKubeconfig(plane) : plane.kubeconfig
-    plane.kubectl(['delete', '-k', deploy, '--wait=false'])
-    assert.ok(isHeld('main'))
-    const told = release(kubeconfig)
-    assert.match(told, 'MCPTelemetryConfig default/main is let go\n')
-    assert.match(told, 'ClusterRole portico-operator is let go\n')
-    assert.match(told, 'ClusterRoleBinding portico-operator is let go\n')
-    assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is let go\n`)
-    await isGone()
-    if (!isOwn) assert.is(release(), 'nothing is held\n', 'no kind is installed any more')
-  })
+test('what a killed operator holds goes by a `--release` with its own token, whose rights go with it', async () => {
+  const operator = await install()
+  await operator.stop('SIGKILL')
+  const kubeconfig = operatorKubeconfig(plane)
+  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  assert.ok(isHeld('main'))
+  assertReleased(release(kubeconfig))
+  await isGone()
+  assert.is(release(), 'nothing is held\n', 'no kind is installed any more')
+})
 
 /** As a kubelet does once the pod is being deleted. */
 async function stopWithPod(operator: OperatorProcess): Promise<void> {
@@ -163,10 +178,8 @@ for (const [what, ...target] of [
 }
 
 test('of one namespace, all at once: the configs stay, and nothing holds them', async () => {
-  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=180s'])
-  await isGone()
-  plane.kubectl(['apply', '--server-side', '-k', join(deploy, '../../crds')])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+  plane.remove('clusterrole', 'portico-operator')
+  plane.remove('clusterrolebinding', 'portico-operator')
   plane.kubectl(['create', 'namespace', SYSTEM])
   plane.kubectl(['apply', '--server-side', '-k', join(deploy, 'namespaced')])
   const operator = await start([`--namespace=${SYSTEM}`])
@@ -199,13 +212,11 @@ test('rights are kept while a config is held, and not for longer; a steady opera
   plane.kubectl(['delete', 'vmcp', 'front'])
   await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'nothing is held')
   await operator.stop()
-  plane.kubectl(['delete', '-k', deploy, '--timeout=180s'])
-  await isGone()
 })
 
 test('rights that may not be kept are told once, and none of them is held', async () => {
-  plane.kubectl(['apply', '--server-side', '-k', deploy])
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=180s', 'crd', '--all'])
+  applyFiles()
+  plane.remove('vmcp', 'front')
   const { rules } = plane.read('clusterrole', 'portico-operator')
   const fewer = { rules: rules.filter((rule: object) => !('resourceNames' in rule)) }
   plane.mergePatch('clusterrole', 'portico-operator', fewer)
@@ -215,9 +226,8 @@ test('rights that may not be kept are told once, and none of them is held', asyn
   assert.equal(keptOf(RIGHTS), [])
   await operator.stop()
   assert.is(operator.log().split('rights are not kept').length, 2)
-  release()
-  plane.kubectl(['delete', '-k', deploy, '--timeout=180s'])
-  await isGone()
+  assert.match(release(), 'MCPTelemetryConfig default/main is let go\n')
+  plane.remove('clusterrole', 'portico-operator')
 })
 
 test('an installation over what a killed operator has left Terminating', async () => {
@@ -243,7 +253,7 @@ test('CRDs first, while the operator runs: it lets go as the workloads go', asyn
 })
 
 test('a config that was written out and applied again, with its finalizer, is let go all the same', async () => {
-  await install()
+  const operator = await install()
   const written = plane.read('mcpotel', 'main')
   const { name, namespace, finalizers: ours } = written.metadata
   const copy = { ...written, metadata: { name, namespace, finalizers: ours }, status: undefined }
@@ -251,6 +261,16 @@ test('a config that was written out and applied again, with its finalizer, is le
   plane.remove('mcpotel', 'main')
   plane.kubectl(['delete', 'vmcp', 'front'])
   await eventually(() => !plane.exists('mcpotel', 'main'), 'it goes')
+  await operator.stop()
+})
+
+test('an administrator’s `--release` lets go of what a killed operator holds', async () => {
+  const operator = await install()
+  await operator.stop('SIGKILL')
+  assertReleased(release())
+  assert.not(isHeld('main'))
+  assert.equal(keptOf(RIGHTS), [])
+  assert.is(release(), 'nothing is held\n')
 })
 
 test.run()

@@ -26,7 +26,9 @@ const names = (file: string) => needsOf([file]).map(({ name }) => name)
 test('each program that a test starts by its name is told as a need of that file', () => {
   for (const file of files) {
     const text = readFileSync(join(root, file), 'utf8')
-    const starts = text.matchAll(/\b(?:spawn|spawnSync|execFile|execFileSync|execFile\)|run|program)\(\s*'([\w/.-]+)'/g)
+    const starts = text.matchAll(
+      /(?<!git\.)\b(?:spawn|spawnSync|execFile|execFileSync|execFile\)|run|program)\(\s*'([\w/.-]+)'/g,
+    )
     for (const [, program] of starts) {
       if (EVERYWHERE.has(program as string) || program === 'bin/portico') continue
       const told = (NEEDS[file] ?? []).map(({ name }) => name)

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import { METADATA_ONLY, pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
 import { outputWatch } from '../../secrets/watch.ts'
-import type { LiveObject } from '../../support/operator/live-object.ts'
+import type { LiveMetadata, LiveObject } from '../../support/operator/live-object.ts'
 import { resourceNamed } from './resources.ts'
 import { waitFor } from './waited-for.ts'
 
@@ -25,6 +25,8 @@ export interface Admin {
   exists(kind: string, name: string, namespace?: string): boolean
   /** Objects of several kinds, separated by commas; none of a kind that is not served. */
   list(kinds: string, which?: Selection): LiveObject[]
+  /** The same, of the metadata alone: all CRDs at once are megabytes. */
+  listMetadata(kinds: string, which?: Selection): LiveMetadata[]
   /** Applies objects as `kubectl apply` does, its annotation included; throws with what the API server refuses. */
   apply(...objects: readonly object[]): void
   mergePatch(kind: string, name: string, patch: object, namespace?: string): void
@@ -50,6 +52,7 @@ interface Named {
 
 type Fields = Readonly<Record<string, unknown>>
 
+const MERGE_PATCH = { contentType: 'application/merge-patch+json' }
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -81,10 +84,15 @@ function changes(last: Fields, wanted: Fields, live: Fields): Fields {
 export function adminOf(server: string, token: string): Admin {
   // What it prints is looked through for secrets, as that of kubectl is.
   const watch = outputWatch('kubectl-stdout')
-  const request = (method: string, path: string, body?: object, contentType = 'application/json') => {
+  const request = (
+    method: string,
+    path: string,
+    body?: object,
+    { contentType = 'application/json', accept = 'application/json' } = {},
+  ) => {
     const headers = {
       authorization: `Bearer ${token}`,
-      accept: 'application/json',
+      accept,
       ...(body === undefined ? {} : { 'content-type': contentType }),
     }
     const answer = waitFor({
@@ -115,18 +123,28 @@ export function adminOf(server: string, token: string): Admin {
     const answer = request('GET', pathTo(kind, namespace, name))
     return answer.status === 404 ? undefined : succeed(answer)
   }
+  /** Objects of several kinds, with their kind, which lists leave out. */
+  const listAs = (accept: string, kinds: string, which: Selection = {}): LiveObject[] => {
+    const { namespace = 'default', allNamespaces = false, labels } = which
+    const query = labels === undefined ? '' : `?labelSelector=${encodeURIComponent(labels)}`
+    return kinds.split(',').flatMap((kind) => {
+      const path = pathTo(kind, allNamespaces ? undefined : namespace)
+      const answer = request('GET', path + query, undefined, { accept })
+      if (answer.status === 404) return []
+      const { kind: ofItems } = resourceNamed(kind)
+      // A list of metadata that is empty is null.
+      return ((succeed(answer).items ?? []) as LiveObject[]).map((item) => ({ ...item, kind: ofItems }))
+    })
+  }
   return {
     find,
     read: (kind, name, namespace = 'default') => succeed(request('GET', pathTo(kind, namespace, name))),
-    exists: (kind, name, namespace) => find(kind, name, namespace) !== undefined,
-    list: (kinds, { namespace = 'default', allNamespaces = false, labels } = {}) =>
-      kinds.split(',').flatMap((kind) => {
-        const query = labels === undefined ? '' : `?labelSelector=${encodeURIComponent(labels)}`
-        const answer = request('GET', pathTo(kind, allNamespaces ? undefined : namespace) + query)
-        if (answer.status === 404) return []
-        const { kind: ofItems } = resourceNamed(kind)
-        return (succeed(answer).items as LiveObject[]).map((item) => ({ ...item, kind: ofItems }))
-      }),
+    exists(kind, name, namespace = 'default') {
+      const answer = request('GET', pathTo(kind, namespace, name), undefined, { accept: METADATA_ONLY.object })
+      return answer.status !== 404 && succeed(answer) !== undefined
+    },
+    list: (...given) => listAs('application/json', ...given),
+    listMetadata: (...given) => listAs(METADATA_ONLY.list, ...given).map(({ metadata }) => metadata),
     apply(...objects) {
       for (const given of objects) {
         const { kind, metadata } = given as Named
@@ -141,11 +159,11 @@ export function adminOf(server: string, token: string): Admin {
         const patch = changes(last, annotated, live)
         if (Object.keys(patch).length === 0) continue
         const path = pathTo(kind, metadata.namespace ?? 'default', metadata.name)
-        succeed(request('PATCH', path + query, patch, 'application/merge-patch+json'))
+        succeed(request('PATCH', path + query, patch, MERGE_PATCH))
       }
     },
     mergePatch(kind, name, patch, namespace = 'default') {
-      succeed(request('PATCH', pathTo(kind, namespace, name), patch, 'application/merge-patch+json'))
+      succeed(request('PATCH', pathTo(kind, namespace, name), patch, MERGE_PATCH))
     },
     may(account, verb, kind, { namespace = 'default', name } = {}) {
       const { group, plural: resource } = resourceNamed(kind)

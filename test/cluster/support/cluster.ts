@@ -135,6 +135,7 @@ export function newCluster(): Cluster {
     read,
     exists: (...given) => started().exists(...given),
     list: (...given) => started().list(...given),
+    listMetadata: (...given) => started().listMetadata(...given),
     apply: (...given) => started().apply(...given),
     mergePatch: (...given) => started().mergePatch(...given),
     may: (...given) => started().may(...given),
