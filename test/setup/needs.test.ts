@@ -8,6 +8,7 @@ const root = join(import.meta.dirname, '../..')
 
 /** What every machine has on which `make` and npm run, and `dpkg-query`, which is asked only where there is one. */
 const EVERYWHERE = new Set([
+  'chown',
   'dpkg-query',
   'id',
   'ldd',
