@@ -10,8 +10,8 @@ import type { StandaloneOptions } from './options.ts'
 import { PodProblem } from './pod/environment.ts'
 import { podOf, servicesOf } from './pod/pod.ts'
 import { PodSet } from './pod/pod-set.ts'
-import { SourcePoller } from './pod/source-poller.ts'
 import { sourcesOf } from './pod/sources.ts'
+import { StatusPoller } from './pod/status-poller.ts'
 import { folderOf, type LocalCommand, localPod } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
@@ -35,7 +35,7 @@ export class Standalone {
   readonly #state: StateDirectory
   readonly #ports: LocalPorts
   readonly #pods: PodSet
-  readonly #sourcePoller: SourcePoller
+  readonly #statusPoller: StatusPoller
   /** Service (`namespace/name`) to the workload behind it. */
   readonly #services = new Map<string, ObjectId>()
   readonly #statuses = new Map<string, object>()
@@ -67,7 +67,7 @@ export class Standalone {
       redact: (text) => this.#redact(text),
       urlOf: (id) => this.#ports.urlOf(id),
     })
-    this.#sourcePoller = new SourcePoller({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
+    this.#statusPoller = new StatusPoller({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
   }
 
   /** Path of the file that has all that the processes write. */
@@ -78,7 +78,7 @@ export class Standalone {
   /** Reads the manifests, starts what they ask for and follows their changes. */
   start(): void {
     this.#feed.start()
-    this.#sourcePoller.start()
+    this.#statusPoller.start()
   }
 
   /** Stops every process; resolves when all are gone. */
@@ -86,7 +86,7 @@ export class Standalone {
     this.#isClosed = true
     clearTimeout(this.#settleTimer)
     this.#feed.stop()
-    this.#sourcePoller.stop()
+    this.#statusPoller.stop()
     await this.#settled
     await this.#pods.stopAll()
     this.#state.release()
@@ -127,7 +127,7 @@ export class Standalone {
     const input = {
       ...this.#feed.accepted,
       observations: this.#pods.observations(),
-      sources: this.#sourcePoller.sources,
+      sources: this.#statusPoller.sources,
       statusOf,
       revisionOf: (place: string, value: Buffer) => valueRevision(this.#revisionKey, place, value),
     }

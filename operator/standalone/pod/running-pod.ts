@@ -56,7 +56,7 @@ export class RunningPod {
   #obstacle: Obstacle | undefined
   /** Polls the data plane of a gateway; undefined for other kinds. */
   #gateway: GatewayPoller | undefined
-  /** What the data plane of a registry has reported. */
+  /** What the data plane of a registry or proxy has reported. */
   #reported: ReportedProblems = {}
   readonly #stopping = new AbortController()
   #work = Promise.resolve()

@@ -9,6 +9,7 @@ import { temporaryFolder } from '../../support/folder.ts'
 import { ownHost } from '../../support/gateway/own-host.ts'
 import { listening, object, StandaloneRun, server } from '../../support/operator/standalone-run.ts'
 import { startMcpServer } from '../../support/servers/dual-server.ts'
+import { startRawServer, tool } from '../../support/servers/raw-server.ts'
 
 const secret = (name: string, value: string) =>
   `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${name}\nstringData:\n  key: ${value}\n`
@@ -86,6 +87,25 @@ test('what listens on this machine is a remote server like any other, for an ent
       const status = (await (await fetch(`${gateway?.admin}/status`)).json()) as { backends: { tools: number }[] }
       return status.backends.length === 2 && status.backends.every(({ tools }) => tools > 0)
     })
+  } finally {
+    await remote.close()
+  }
+})
+
+test('an entry that official clients would not read is told of a proxy, too', async () => {
+  const odd = tool('odd', '"annotations":{"readOnlyHint":"yes"}')
+  const remote = await startRawServer({ era: 'modern', tools: [tool('good'), odd] })
+  const proxy = object('MCPRemoteProxy', 'proxy', `spec: {remoteUrl: "${remote.url}"}\n`)
+  using folder = temporaryFolder({ 'manifests/all.yaml': proxy })
+  try {
+    await using run = new StandaloneRun(folder)
+    const { problems, ready } = await run.until('it is told', ({ problems }) => problems.length > 0)
+    assert.ok(ready)
+    assert.equal(
+      problems.map(({ kind, name, reason, severity }) => [kind, name, reason, severity]),
+      [['MCPRemoteProxy', 'proxy', 'EntryInvalid', 'warning']],
+    )
+    assert.match(problems[0]?.message ?? '', /"odd".*readOnlyHint/)
   } finally {
     await remote.close()
   }

@@ -14,8 +14,14 @@ interface PollerOptions {
   readonly onChange: () => void
 }
 
-/** Polls the registries that run here for the state of their sources and their problems, as the operator polls its pods. */
-export class SourcePoller {
+/** Gateways are polled by their own (status/gateway-poller.ts): somebody waits for what these say. */
+const POLLED: ReadonlySet<string> = new Set(['MCPRegistry', 'MCPServer', 'MCPRemoteProxy'])
+
+/**
+ * Polls registries and proxies that run here for their problems, and registries for the state of their sources, as the
+ * operator polls its pods.
+ */
+export class StatusPoller {
   readonly #options: PollerOptions
   readonly #found = new Map<string, NamedSources>()
   #timer: NodeJS.Timeout | undefined
@@ -44,27 +50,26 @@ export class SourcePoller {
   }
 
   async #pollAll(): Promise<void> {
-    const registries = this.#options.pods().filter(({ id }) => id.kind === 'MCPRegistry')
+    const pods = this.#options.pods().filter(({ id }) => POLLED.has(id.kind))
     const before = this.sources
-    const running = new Set(registries.map(({ id }) => objectKey(id)))
+    const running = new Set(pods.map(({ id }) => objectKey(id)))
     for (const key of this.#found.keys()) if (!running.has(key)) this.#found.delete(key)
-    const others = await Promise.all(registries.map((pod) => this.#poll(pod)))
+    const others = await Promise.all(pods.map((pod) => this.#poll(pod)))
     const isOther = others.includes(true) || !isDeepStrictEqual(before, this.sources)
     if (!this.#isClosed && isOther) this.#options.onChange()
   }
 
-  /** True where the registry reports other problems than before. */
+  /** True where it reports other problems than before. */
   async #poll(running: RunningPod): Promise<boolean> {
     const { id, pod, isUp } = running
     if (!isUp || pod === undefined) return false
     const status = await fetchStatus(pod.adminUrl)
     // One that can't be asked says by itself that it is not ready; what was known of its sources holds.
     if (status === undefined) return false
-    this.#found.set(objectKey(id), {
-      namespace: id.namespace,
-      name: id.name,
-      sources: reportedSources([status.sources]),
-    })
+    if (id.kind === 'MCPRegistry') {
+      const sources = reportedSources([status.sources])
+      this.#found.set(objectKey(id), { namespace: id.namespace, name: id.name, sources })
+    }
     return running.report(problemsIn([status]))
   }
 }
