@@ -9,6 +9,8 @@ export interface Conditions {
   /** Sets a condition; the last word on a type holds. */
   set(type: string, status: Condition['status'], reason: string, message: string): void
   get(type: string): Condition | undefined
+  /** Leaves a condition as the object's status has it, for what is not known yet; nothing where it has none. */
+  keep(type: string): void
   /** All that were set, by type. Those that were not set are gone from the status. */
   list(): readonly Condition[]
 }
@@ -47,6 +49,10 @@ export function startConditions(object: Conditioned, now: string): Conditions {
       found.set(type, { type, status, reason, message: text, observedGeneration, lastTransitionTime })
     },
     get: (type) => found.get(type),
+    keep(type) {
+      const previous = before.get(type)
+      if (previous !== undefined) found.set(type, previous)
+    },
     list: () => [...found.values()].sort((a, b) => (a.type < b.type ? -1 : 1)),
   }
 }

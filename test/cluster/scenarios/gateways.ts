@@ -119,7 +119,8 @@ test('composite tools follow their definitions: missing, there, changed, wrong',
   const condition = '{{.steps.gone.output}}'
   const wrong = { name: 'report', steps: [{ id: 'a', tool: 'one_echo', condition }] }
   stage.apply(manifest('VirtualMCPCompositeToolDefinition', 'report', wrong))
-  await told('"report" is left out: /spec/steps/0/condition')
+  await told('"report" is served as it was before: /spec/steps/0/condition')
+  await configured('tool: one_add')
   const judged = (verdict: string) =>
     stage.until('VirtualMCPCompositeToolDefinition', 'report', ({ status }) => status.validationStatus === verdict)
   await judged('Invalid')
