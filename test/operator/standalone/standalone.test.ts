@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../support/folder.ts'
 import { ownHost } from '../../support/gateway/own-host.ts'
 import { listening, object, StandaloneRun, server } from '../../support/operator/standalone-run.ts'
 import { startMcpServer } from '../../support/servers/dual-server.ts'
-import { startRawServer, tool } from '../../support/servers/raw-server.ts'
+import { answer, OK_RESULT, type RawRequest, startRawServer, tool } from '../../support/servers/raw-server.ts'
 
 const secret = (name: string, value: string) =>
   `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${name}\nstringData:\n  key: ${value}\n`
@@ -94,7 +94,8 @@ test('what listens on this machine is a remote server like any other, for an ent
 
 test('an entry that official clients would not read is told of a proxy, too', async () => {
   const odd = tool('odd', '"annotations":{"readOnlyHint":"yes"}')
-  const remote = await startRawServer({ era: 'modern', tools: [tool('good'), odd] })
+  const call = (request: RawRequest) => answer(request, OK_RESULT)
+  const remote = await startRawServer({ era: 'modern', tools: [tool('good'), odd], call })
   const proxy = object('MCPRemoteProxy', 'proxy', `spec: {remoteUrl: "${remote.url}"}\n`)
   using folder = temporaryFolder({ 'manifests/all.yaml': proxy })
   try {
