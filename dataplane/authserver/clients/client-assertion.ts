@@ -86,7 +86,8 @@ function requireClaims(
 /** Gives the client that an assertion names, unverified; undefined where it names none. */
 export function subjectOf(assertion: string): string | undefined {
   try {
-    return decodeJwt(assertion).sub
+    const { sub } = decodeJwt(assertion)
+    return typeof sub === 'string' ? sub : undefined
   } catch {
     return undefined
   }

@@ -234,6 +234,9 @@ test('what is not for this server, of this client, short and signed by its key i
   for (const audience of [server.issuer, [server.issuer], `${server.issuer}/oauth/token`])
     assert.is(await refusal(ask(id, await proof(id, { aud: audience }))), KNOWN)
   assert.is(await refusal(ask(id, await proof(id, {}, { kid: undefined }))), KNOWN)
+  // Whoever names itself by an assertion alone may write any JSON there.
+  for (const sub of [[id], { id }, 7, null, ''])
+    assert.is(await refusal(ask('', await proof(id, { sub }))), UNKNOWN, JSON.stringify(sub))
   const { client_assertion } = await proof(id)
   assert.is(await refusal(ask(id, { client_assertion })), '400 invalid_request')
   const saml = 'urn:ietf:params:oauth:client-assertion-type:saml2-bearer'
