@@ -18,7 +18,19 @@ const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
 const viewOf = (all: readonly KubernetesObject[]) => fillWorld({ ...content, objects: all }).view
 
-const whole = viewOf(objects)
+const originals = new Map(objects.map((object) => [nameOf(object), object]))
+const { objects: index, view: whole } = fillWorld(content)
+let placed: KubernetesObject | undefined
+
+/** The view of everything, with this form in the place of its object until the next one. To fill a world for each takes longer. */
+function viewWith(form: KubernetesObject) {
+  if (placed === form) return whole
+  if (placed !== undefined) index.put(originals.get(nameOf(placed)) as KubernetesObject)
+  index.put(form)
+  placed = form
+  return whole
+}
+
 const before = new Map(objects.map((object) => [nameOf(object), planned(object, whole)]))
 
 /** Objects whose plans are others without the object of this name. */
@@ -41,8 +53,7 @@ class Plans {
     const others = dependents.get(name) ?? []
     this.names = [name, ...others.map(nameOf)]
     this.#rest = (function* () {
-      const view = viewOf(objects.map((object) => (nameOf(object) === name ? form : object)))
-      for (const object of [form, ...others]) yield planned(object, view)
+      for (const object of [form, ...others]) yield planned(object, viewWith(form))
     })()
   }
 
