@@ -40,6 +40,8 @@ interface ClientKeysOptions {
 export class ClientKeys {
   readonly #options: ClientKeysOptions
   readonly #known = new LRUCache<string, Known>({ max: MOST_KEPT, maxSize: MOST_BYTES, ttl: KEYS_MS })
+  /** By the sets of documents: these are imported once, not once an assertion. */
+  readonly #inDocuments = new WeakMap<object, JWTVerifyGetKey>()
   readonly #away = new LRUCache<string, true>({ max: MOST_KEPT * 4, ttl: AWAY_MS })
   readonly #loading = new Map<string, Promise<Known>>()
 
@@ -52,12 +54,20 @@ export class ClientKeys {
    * the keys can't be fetched now.
    */
   async of({ jwks, jwks_uri: url }: ClientRecord, kid: string | undefined): Promise<JWTVerifyGetKey> {
-    if (jwks !== undefined) return createLocalJWKSet({ keys: [...jwks.keys] })
+    if (jwks !== undefined) return this.#inDocument(jwks)
     if (url === undefined) throw new Error('the client has no keys')
     const known = this.#known.get(url)
     const isOld = known !== undefined && performance.now() - known.at > FORCED_MS
     if (known !== undefined && !(isOld && kid !== undefined && !known.kids.has(kid))) return known.find
     return (await this.#load(url)).find
+  }
+
+  #inDocument(jwks: NonNullable<ClientRecord['jwks']>): JWTVerifyGetKey {
+    const known = this.#inDocuments.get(jwks)
+    if (known !== undefined) return known
+    const find = createLocalJWKSet({ keys: [...jwks.keys] })
+    this.#inDocuments.set(jwks, find)
+    return find
   }
 
   /** Fetches a set, once at a time for an address. */
