@@ -15,14 +15,15 @@ import { E2E_FILES, needsOf } from './setup/needs.ts'
 import { remedy, thisMachine } from './setup/plan.ts'
 import { bundleFor } from './setup/runner/bundle.ts'
 import { guessSeconds, keepLastRuns, type LastRun, readLastRuns } from './setup/runner/durations.ts'
-import { inOrder, type Passed, secondsLeft, shownRest, type Turn, takeNext } from './setup/runner/order.ts'
+import { hasRoom, inOrder, type Passed, secondsLeft, shownRest, type Turn, takeNext } from './setup/runner/order.ts'
 import { endAll, type Result, runFile } from './setup/runner/run-file.ts'
 import { slowestLines } from './setup/runner/slowest.ts'
 import { testFiles } from './setup/test-files.ts'
 
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
-/** One more than there are cores: files wait for timers, disks and one another's processes a third of their time. */
-const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism() + 1)
+const CORES = availableParallelism()
+/** Files at a time, where somebody wants so many; otherwise as many as the cores have room for, within three for each. */
+const JOBS = process.env['TEST_JOBS'] === undefined ? undefined : Number(process.env['TEST_JOBS'])
 const IS_CI = process.env['CI'] === 'true'
 /** Between two lines of progress. */
 const TELL_MS = 30_000
@@ -84,11 +85,10 @@ async function nextArrival(): Promise<void> {
 
 const lastRuns = readLastRuns()
 const waiting = inOrder(
-  files.map((file) => ({
-    file,
-    seconds: lastRuns[file]?.seconds ?? guessSeconds(file, needs.get(file) ?? []),
-    hasFailed: lastRuns[file]?.hasFailed ?? false,
-  })),
+  files.map((file): Turn => {
+    const { seconds = guessSeconds(file, needs.get(file) ?? []), cpu, hasFailed = false } = lastRuns[file] ?? {}
+    return { file, seconds, hasFailed, ...(cpu === undefined ? {} : { share: cpu / seconds }) }
+  }),
 )
 const running = new Map<Turn, number>()
 const results: Result[] = []
@@ -97,8 +97,6 @@ const ended: Passed[] = []
 const notRun = new Map<string, { readonly remedy: string; readonly files: string[] }>()
 
 await bundleFor(files)
-
-const lanes = Math.min(JOBS, files.length)
 
 function tell(result: Result): void {
   results.push(result)
@@ -133,11 +131,28 @@ function leaveOut(file: string, missing: readonly Error[]): void {
   }
 }
 
-async function work(isLongLane: boolean): Promise<void> {
+/** One file at a time is taken from the longest; so no long one is left for the end. */
+let long: Turn | undefined
+let mostAtOnce = 0
+
+async function workThrough(): Promise<void> {
+  const atWork = new Map<Turn, Promise<void>>()
   while (waiting.length > 0) {
-    const turn = takeNext(waiting, isReady, isLongLane)
-    await (turn ? take(turn) : nextArrival())
+    const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 3 * CORES) : atWork.size < JOBS
+    const turn = room ? takeNext(waiting, isReady, long === undefined && JOBS !== 1) : undefined
+    if (turn === undefined) {
+      await Promise.race([...atWork.values(), ...(room ? [nextArrival()] : [])])
+      continue
+    }
+    long ??= turn
+    const taken = take(turn).then(() => {
+      atWork.delete(turn)
+      if (long === turn) long = undefined
+    })
+    atWork.set(turn, taken)
+    mostAtOnce = Math.max(mostAtOnce, atWork.size)
   }
+  await Promise.all(atWork.values())
 }
 
 const keep = () =>
@@ -145,7 +160,10 @@ const keep = () =>
     Object.fromEntries(
       results
         .filter(({ verdict }) => !verdict.startsWith('set-up: '))
-        .map(({ file, seconds, failed }): [string, LastRun] => [file, { seconds, hasFailed: failed > 0 }]),
+        .map(({ file, seconds, cpu, failed }): [string, LastRun] => [
+          file,
+          { seconds, hasFailed: failed > 0, ...(cpu === undefined ? {} : { cpu }) },
+        ]),
     ),
   )
 process.on('exit', () => {
@@ -157,14 +175,14 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 const telling = setInterval(() => {
   const atWork = [...running].map(([{ seconds }, since]) => ({ expected: seconds, passed: secondsSince(since) }))
   const failures = results.filter(({ failed }) => failed > 0).length
-  const rest = shownRest(secondsLeft(waiting, atWork, ended, lanes))
+  const rest = shownRest(secondsLeft(waiting, atWork, ended, atWork.length))
   const setUp = come.size < arrivals.size ? ', set-up is at work' : ''
   console.log(
     `${files.length - waiting.length - running.size} of ${files.length} files, ${failures} of them failed, ${rest}${setUp}`,
   )
 }, TELL_MS)
 
-await Promise.all(Array.from({ length: lanes }, (_, lane) => work(lane === 0 && lanes > 1)))
+await workThrough()
 clearInterval(telling)
 await allCame
 
@@ -172,7 +190,7 @@ const sum = (by: (result: Result) => number) => results.reduce((all, result) => 
 const passed = sum((result) => result.passed)
 const failed = sum((result) => result.failed)
 for (const line of slowestLines(results)) console.log(line)
-console.log(`${results.length} files in ${shownTime(secondsSince(started))}, ${lanes} at a time`)
+console.log(`${results.length} files in ${shownTime(secondsSince(started))}, up to ${mostAtOnce} at a time`)
 for (const result of results) if (result.failed) console.log(`failed: ${result.file} (${result.verdict})`)
 for (const [name, { remedy: command, files: left }] of notRun) {
   const named = left.length > 3 ? `${left.length} files` : left.join(', ')

@@ -11,7 +11,7 @@ const PLURALS = [...OURS, ...childKinds.map(({ plural }) => plural), ...OTHERS]
 const KUBERNETES = /^(default|portico-system|kube-.*)$/
 
 /** Deletes what a test file has left in the namespace `default`, and other namespaces; throws where something stays. */
-export async function cleared({ list, remove, mergePatch }: ControlPlane): Promise<void> {
+export async function cleared({ list, remove, removeAtOnce, mergePatch }: ControlPlane): Promise<void> {
   for (const { metadata } of list('namespaces')) {
     if (!KUBERNETES.test(metadata.name)) remove('namespace', metadata.name)
     if (metadata.name === 'default' && Object.keys(metadata.labels).length > 1) {
@@ -27,7 +27,7 @@ export async function cleared({ list, remove, mergePatch }: ControlPlane): Promi
         isClear = false
         // Whoever would take it off may not run any more.
         if (metadata.finalizers) mergePatch(plural, metadata.name, { metadata: { finalizers: null } })
-        remove(plural, metadata.name)
+        removeAtOnce(plural, metadata.name)
       }
     }
     return isClear

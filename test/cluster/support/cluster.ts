@@ -140,6 +140,7 @@ export function newCluster(): Cluster {
     mergePatch: (...given) => started().mergePatch(...given),
     may: (...given) => started().may(...given),
     remove: (...given) => started().remove(...given),
+    removeAtOnce: (...given) => started().removeAtOnce(...given),
     condition: (kind, name, type) => read(kind, name).status?.conditions?.find((one) => one.type === type),
     written: () =>
       started()

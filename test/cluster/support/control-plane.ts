@@ -90,6 +90,9 @@ async function ended(child: ChildProcess): Promise<void> {
   await new Promise((resolve) => child.once('exit', resolve))
 }
 
+/** Go collects garbage a third as often as it does by default: a sixth of an API server's CPU time went into it. */
+const GOGC = '300'
+
 /** Milliseconds until a process that has ended by itself, or was killed, is started again. */
 const RESTART_AFTER = 500
 
@@ -110,7 +113,11 @@ export class Processes {
   start(name: string, args: readonly string[]): void {
     const [program, ...leading] = this.#component(name)
     const log = openSync(join(this.#directory, `${name}.log`), 'a')
-    const child = spawn(program, [...leading, ...args], { cwd: this.#directory, stdio: ['ignore', log, log] })
+    const child = spawn(program, [...leading, ...args], {
+      cwd: this.#directory,
+      stdio: ['ignore', log, log],
+      env: { ...process.env, GOGC },
+    })
     closeSync(log)
     this.#running.set(name, child)
     writeFileSync(join(this.#directory, `${name}.pid`), String(child.pid))

@@ -6,6 +6,8 @@ import type { Need } from '../need.ts'
 
 export interface LastRun {
   readonly seconds: number
+  /** CPU seconds; absent where they are not known. */
+  readonly cpu?: number
   readonly hasFailed: boolean
 }
 

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { inOrder, secondsLeft, shownRest, type Turn, takeNext } from './order.ts'
+import { hasRoom, inOrder, secondsLeft, shownRest, type Turn, takeNext } from './order.ts'
 
 const turn = (file: string, seconds: number, hasFailed = false): Turn => ({ file, seconds, hasFailed })
 const turns = [
@@ -40,6 +40,17 @@ test('what is not ready is passed over, and stays', () => {
     taken(turns, ({ hasFailed, file }) => !hasFailed && file !== 'long'),
     ['middle', 'short', 'b', 'a'],
   )
+})
+
+test('files that wait leave room for more of them, and those that compute do not', () => {
+  const using = (...shares: number[]) => shares.map((share) => ({ ...turn('a', 10), share }))
+  assert.is(hasRoom(using(1), 2, 6), true)
+  assert.is(hasRoom(using(1, 0.9), 2, 6), false)
+  assert.is(hasRoom(using(0.3, 0.3, 0.3, 0.3), 2, 6), true)
+  assert.is(hasRoom(using(0.3, 0.3, 0.3, 0.3, 0.3, 0.3), 2, 6), false, 'no more than six')
+  assert.is(hasRoom([turn('a', 1), turn('b', 1), turn('c', 1)], 2, 6), true, 'a half each')
+  assert.is(hasRoom([turn('a', 1), turn('b', 1), turn('c', 1), turn('d', 1)], 2, 6), false)
+  assert.is(hasRoom(using(0.1), 2, 1), false)
 })
 
 test('the rest takes as long as its work on all lanes, and no less than what is at work', () => {

@@ -5,6 +5,8 @@ export interface Turn {
   readonly file: string
   /** By which it is expected to take. */
   readonly seconds: number
+  /** The share of a core that it is expected to use; a half where nobody knows. */
+  readonly share?: number
   readonly hasFailed: boolean
 }
 
@@ -25,6 +27,21 @@ export function takeNext(waiting: Turn[], isReady: (turn: Turn) => boolean, isLo
   const failed = waiting.findIndex((turn) => turn.hasFailed && isReady(turn))
   const next = failed >= 0 ? failed : isLongLane ? waiting.findLastIndex(isReady) : waiting.findIndex(isReady)
   return next >= 0 ? waiting.splice(next, 1)[0] : undefined
+}
+
+/** What files use on average: half of a core; the rest of the time they wait. */
+const USUAL_SHARE = 0.5
+/** Beyond that share of all cores what is at work would be slowed down by more. */
+const FULL = 0.85
+
+/**
+ * Whether there is room for one more file beside those at work: always below the number of cores, and up to `most` while
+ * they leave cores free. Files that mostly wait leave room for more of them.
+ */
+export function hasRoom(atWork: readonly Turn[], cores: number, most: number): boolean {
+  if (atWork.length < Math.min(cores, most)) return true
+  const used = atWork.reduce((all, { share = USUAL_SHARE }) => all + share, 0)
+  return atWork.length < most && used < cores * FULL
 }
 
 /** Something of a run, by the seconds that were expected and those that have passed. */
