@@ -22,7 +22,7 @@ import { testFiles } from './setup/test-files.ts'
 
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 const CORES = availableParallelism()
-/** Files at a time, where somebody wants so many; otherwise as many as the cores have room for, within three for each. */
+/** Files at a time, where somebody wants so many; otherwise as many as the cores have room for. */
 const JOBS = process.env['TEST_JOBS'] === undefined ? undefined : Number(process.env['TEST_JOBS'])
 const IS_CI = process.env['CI'] === 'true'
 /** Between two lines of progress. */
@@ -138,7 +138,7 @@ let mostAtOnce = 0
 async function workThrough(): Promise<void> {
   const atWork = new Map<Turn, Promise<void>>()
   while (waiting.length > 0) {
-    const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 3 * CORES) : atWork.size < JOBS
+    const room = JOBS === undefined ? hasRoom([...atWork.keys()], CORES, 2 * CORES + 1) : atWork.size < JOBS
     const turn = room ? takeNext(waiting, isReady, long === undefined && JOBS !== 1) : undefined
     if (turn === undefined) {
       await Promise.race([...atWork.values(), ...(room ? [nextArrival()] : [])])
