@@ -43,7 +43,7 @@ export const inputs: Readonly<Record<string, Input>> = {
   'entities in one circle': { most: 8_000, run: (size) => checkEntities(entities(size, (id) => [(id + 1) % size])) },
   'entities of one parent': { most: 8_000, run: (size) => checkEntities(entities(size, (id) => (id > 0 ? [0] : []))) },
   'parents of one entity': {
-    most: 16_000,
+    most: 4_000,
     run: (size) => checkEntities(entities(1, () => Array.from({ length: size }, (_, id) => id + 1))),
   },
   policies: {
@@ -52,7 +52,7 @@ export const inputs: Readonly<Record<string, Input>> = {
       checkPolicies(Array.from({ length: size }, (_, id) => `permit(principal, action, resource == Tool::"${id}");`)),
   },
   'members of a set in a policy': {
-    most: 32_000,
+    most: 8_000,
     run: (size) =>
       checkPolicies([`permit(principal, action, resource) when { [${many(size, String, ',')}].contains(1) };`]),
   },

@@ -78,7 +78,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   let isStopping = false
 
   const loaded = await watchConfig(configFile, {
-    read: readGateway,
+    read: (text, file) => readGateway(text, file, gateway?.setup.config),
     onConfig: (next) => inForce(next),
     onRefused(findings) {
       running().refused = findings

@@ -1,7 +1,8 @@
+import { atOnce, type Steps, stepwise } from '../../crds/shared/stepwise.ts'
 import { EngineFault, engine } from './engine.ts'
-import { DeclaredEntities } from './entities.ts'
+import { type DeclaredEntities, readingEntities } from './entities.ts'
 import { DEEPEST, entityKey, readsOf } from './expressions.ts'
-import { type PolicyText, readPolicies } from './policy-text.ts'
+import { type PolicyText, readingPolicies } from './policy-text.ts'
 import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
 
 /** A source that was checked, and what is known of it. */
@@ -41,15 +42,18 @@ export function compiledOf(source: PolicySource): Compiled {
 }
 
 /** Compiles policies and entities. Throws a PolicyError with everything that is wrong. */
-export function compile(source: PolicySource): Compiled {
+export const compile = (source: PolicySource): Compiled => atOnce(compiling(source))
+
+/** The same in steps. */
+function* compiling(source: PolicySource): Steps<Compiled> {
   const problems: PolicyProblem[] = []
-  const entities = collect(problems, () => new DeclaredEntities(source.entitiesJson ?? '[]'))
-  const policies = collect(problems, () => policiesOf(source.policies)) ?? []
+  const entities = yield* collect(problems, readingEntities(source.entitiesJson ?? '[]'))
+  const policies = (yield* collect(problems, policiesOf(source.policies))) ?? []
   const { groupEntityType = GROUP } = source
   if (!GROUP_TYPE.test(groupEntityType) || OWN_TYPES.has(groupEntityType))
     problems.push({ pointer: '/groupEntityType', message: 'must be an entity type that has no other meaning here' })
   problems.push(...policies.flatMap((policy) => problemsOf(policy, entities?.mentioned ?? new Set())))
-  if (problems.length === 0) collect(problems, () => load('check', policies))
+  if (problems.length === 0) yield* collect(problems, loading(policies))
   if (problems.length > 0 || entities === undefined) throw new PolicyError(problems)
   const reads = readsOf(policies.map(({ mentions }) => mentions))
   const inPolicies = new Set(policies.flatMap(({ mentions }) => [...mentions.entities]))
@@ -63,9 +67,9 @@ export function compile(source: PolicySource): Compiled {
   }
 }
 
-function collect<T>(problems: PolicyProblem[], make: () => T): T | undefined {
+function* collect<T>(problems: PolicyProblem[], steps: Steps<T>): Steps<T | undefined> {
   try {
-    return make()
+    return yield* steps
   } catch (error) {
     if (error instanceof PolicyError) problems.push(...error.problems)
     else if (error instanceof EngineFault)
@@ -75,7 +79,7 @@ function collect<T>(problems: PolicyProblem[], make: () => T): T | undefined {
   }
 }
 
-function policiesOf(texts: readonly string[]): readonly PolicyText[] {
+function* policiesOf(texts: readonly string[]): Steps<readonly PolicyText[]> {
   const length = texts.reduce((sum, text) => sum + text.length, 0)
   if (length > MOST_TEXT)
     throw new PolicyError([{ pointer: '/policies', message: `have more than ${MOST_TEXT} characters together` }])
@@ -84,7 +88,7 @@ function policiesOf(texts: readonly string[]): readonly PolicyText[] {
   const problems: PolicyProblem[] = []
   const policies: PolicyText[] = []
   for (const [index, text] of texts.entries()) {
-    const read = readPolicies(text, String(index))
+    const read = yield* readingPolicies(text, String(index))
     if (typeof read === 'string') problems.push({ pointer: `/policies/${index}`, message: read })
     else policies.push(...read)
   }
@@ -126,14 +130,39 @@ function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<strin
 }
 
 /** Everything that is wrong with a source. Compiles it, which takes up to a second of a source at its bounds. */
-export function policyProblems(source: PolicySource): readonly PolicyProblem[] {
+export const policyProblems = (source: PolicySource): readonly PolicyProblem[] => atOnce(findingProblems(source))
+
+/** The same, in a longer time, in which others are served. */
+export const policyProblemsStepwise = (source: PolicySource): Promise<readonly PolicyProblem[]> =>
+  stepwise(findingProblems(source))
+
+function* findingProblems(source: PolicySource): Steps<readonly PolicyProblem[]> {
   try {
-    checked.set(source, compile(source))
+    checked.set(source, yield* compiling(source))
     return []
   } catch (error) {
     if (error instanceof PolicyError) return error.problems
     throw error
   }
+}
+
+/** Characters of policies that the engine is given in one step. */
+const AT_ONCE = 16 * 1024
+
+/** Has the engine take policies as sets. Throws a PolicyError where it does not. */
+function* loading(policies: readonly PolicyText[]): Steps<void> {
+  let batch: PolicyText[] = []
+  let size = 0
+  for (const policy of policies) {
+    batch.push(policy)
+    size += policy.text.length
+    if (size < AT_ONCE) continue
+    load('check', batch)
+    yield
+    batch = []
+    size = 0
+  }
+  load('check', batch)
 }
 
 /** Gives the engine a policy set under a name. Throws a PolicyError where it does not take it. */

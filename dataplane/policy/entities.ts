@@ -1,5 +1,6 @@
 import type { EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/shared/json.ts'
+import type { Steps } from '../../crds/shared/stepwise.ts'
 import { ancestryProblem, uidOf } from './ancestors.ts'
 import { engine } from './engine.ts'
 import { entityKey } from './expressions.ts'
@@ -8,6 +9,41 @@ import { PolicyError } from './source.ts'
 const DEEPEST = 32
 const MOST_ENTITIES = 10_000
 
+/** Entities that are checked in one step, and characters of them. */
+const AT_ONCE = { entities: 100, characters: 16 * 1024 } as const
+/** Characters of one entity as JSON. */
+const LONGEST_ENTITY = 128 * 1024
+
+/** Reads declared entities, in steps. Throws a PolicyError where they are no Cedar entities. */
+export function* readingEntities(text: string): Steps<DeclaredEntities> {
+  const read = parseEntities(text)
+  yield
+  const declared = new DeclaredEntities()
+  let batch: EntityJson[] = []
+  let size = 0
+  for (const entity of read) {
+    const { length } = JSON.stringify(entity)
+    if (length > LONGEST_ENTITY) throw invalid(`has an entity of more than ${LONGEST_ENTITY} characters`)
+    if (declared.get(keyOf(entity)) !== undefined) throw invalid(`has a duplicate: ${keyOf(entity)}`)
+    declared.add(entity)
+    batch.push(entity)
+    size += length
+    if (batch.length < AT_ONCE.entities && size < AT_ONCE.characters) continue
+    check(batch)
+    yield
+    batch = []
+    size = 0
+  }
+  check(batch)
+  return declared
+}
+
+/** Has the engine look at entities, some of which may name others that it does not see. */
+function check(entities: EntityJson[]): void {
+  const answer = engine.run((cedar) => cedar.checkParseEntities({ entities }))
+  if (answer.type === 'failure') throw invalid(answer.errors.map(({ message }) => message).join('; '))
+}
+
 /** The entities that a configuration declares, and what each of them names. */
 export class DeclaredEntities {
   readonly #byKey = new Map<string, EntityJson>()
@@ -15,16 +51,13 @@ export class DeclaredEntities {
   /** Every entity that is declared or named by one. */
   readonly mentioned = new Set<string>()
 
-  /** Throws a PolicyError where they are no Cedar entities. */
-  constructor(text: string) {
-    for (const entity of parseEntities(text)) {
-      const key = keyOf(entity)
-      const named = namedIn([entity.attrs, entity.parents, entity.tags])
-      this.#byKey.set(key, entity)
-      this.#namedBy.set(key, named)
-      this.mentioned.add(key)
-      for (const other of named) this.mentioned.add(other)
-    }
+  add(entity: EntityJson): void {
+    const key = keyOf(entity)
+    const named = namedIn([entity.attrs, entity.parents, entity.tags])
+    this.#byKey.set(key, entity)
+    this.#namedBy.set(key, named)
+    this.mentioned.add(key)
+    for (const other of named) this.mentioned.add(other)
   }
 
   get(key: string): EntityJson | undefined {
@@ -81,8 +114,6 @@ function parseEntities(text: string): readonly EntityJson[] {
     throw invalid(`entity ${misshapen + 1} must be an object whose uid and parents are objects of type and id`)
   const problem = ancestryProblem(entities)
   if (problem !== undefined) throw invalid(problem)
-  const answer = engine.run((cedar) => cedar.checkParseEntities({ entities: value as EntityJson[] }))
-  if (answer.type === 'failure') throw invalid(answer.errors.map(({ message }) => message).join('; '))
   return entities
 }
 

@@ -1,5 +1,6 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/shared/json.ts'
+import type { Steps } from '../../crds/shared/stepwise.ts'
 import { engine } from './engine.ts'
 import { type Evaluated, evaluated } from './evaluate/policy.ts'
 import { DEEPEST, entityKey, type Mentions, mentionsOf } from './expressions.ts'
@@ -24,20 +25,39 @@ export interface PolicyText {
 /** Brackets in one another; the engine's parser overflows its stack somewhat beyond a hundred. */
 const DEEPEST_BRACKETS = 32
 
+/** Characters of one policy: the engine takes a millisecond for two thousand. */
+const LONGEST_POLICY = 64 * 1024
+
 /** The policies of one text. Gives a message, with line and column where the parser tells them, where it holds none. */
-export function readPolicies(text: string, name: string): readonly PolicyText[] | string {
-  if (bracketDepth(text) > DEEPEST_BRACKETS) return `has more than ${DEEPEST_BRACKETS} brackets in one another`
-  const parts = engine.run((cedar) => cedar.policySetTextToParts(text))
-  if (parts.type === 'failure') return parts.errors.map((error) => described(error, text)).join('; ')
-  if (parts.policy_templates.length > 0) return 'is a template, which nobody would fill in'
-  if (parts.policies.length === 0) return 'holds no policy'
+export function* readingPolicies(text: string, name: string): Steps<readonly PolicyText[] | string> {
+  const { depth, pieces } = lexed(text)
+  if (depth > DEEPEST_BRACKETS) return `has more than ${DEEPEST_BRACKETS} brackets in one another`
+  const long = pieces.find((piece) => piece.length > LONGEST_POLICY)
+  if (long !== undefined) return `has more than ${LONGEST_POLICY} characters in one policy`
+  const parts: string[] = []
+  for (const piece of pieces) {
+    const found = engine.run((cedar) => cedar.policySetTextToParts(piece))
+    yield
+    if (found.type === 'failure') return syntaxProblem(text) ?? found.errors.map(({ message }) => message).join('; ')
+    if (found.policy_templates.length > 0) return 'is a template, which nobody would fill in'
+    parts.push(...found.policies)
+  }
+  if (parts.length === 0) return 'holds no policy'
   const policies: PolicyText[] = []
-  for (const [index, part] of parts.policies.entries()) {
+  for (const [index, part] of parts.entries()) {
     const answer = engine.run((cedar) => cedar.policyToJson(part))
+    yield
     if (answer.type === 'failure') return answer.errors.map((error) => described(error, part)).join('; ')
-    policies.push(policyOf(part, parts.policies.length === 1 ? name : `${name}.${index + 1}`, answer.json))
+    policies.push(policyOf(part, parts.length === 1 ? name : `${name}.${index + 1}`, answer.json))
+    yield
   }
   return policies
+}
+
+/** What the parser says of the whole text, with places in it. */
+function syntaxProblem(text: string): string | undefined {
+  const whole = engine.run((cedar) => cedar.policySetTextToParts(text))
+  return whole.type === 'failure' ? whole.errors.map((error) => described(error, text)).join('; ') : undefined
 }
 
 function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
@@ -68,18 +88,29 @@ function described({ message, sourceLocations: [place] = [] }: DetailedError, te
 }
 
 /** A string goes to the end of the text where nothing closes it: each character is looked at once, whatever is written. */
-const LEXED = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\/[^\n]*|[()[\]{}]/gs
+const LEXED = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\/[^\n]*|[()[\]{};]/gs
 
-/** Most brackets in one another, outside of strings and comments. */
-function bracketDepth(text: string): number {
+/**
+ * Most brackets in one another, outside of strings and comments; and the text cut behind each policy, at the semicolons
+ * outside of brackets: the engine gives the policies of a whole text in the order of their numbers as text.
+ */
+function lexed(text: string): { readonly depth: number; readonly pieces: readonly string[] } {
   let deepest = 0
   let depth = 0
-  for (const [token] of text.matchAll(LEXED)) {
+  let start = 0
+  const pieces: string[] = []
+  for (const { 0: token, index } of text.matchAll(LEXED)) {
     if (token.length > 1) continue
-    depth += '([{'.includes(token) ? 1 : -1
+    if (token === ';') {
+      if (depth !== 0) continue
+      pieces.push(text.slice(start, index + 1))
+      start = index + 1
+    } else depth += '([{'.includes(token) ? 1 : -1
     deepest = Math.max(deepest, depth)
   }
-  return deepest
+  const rest = text.slice(start)
+  if (rest.trim() !== '') pieces.push(rest)
+  return { depth: deepest, pieces }
 }
 
 const LONGEST_LINE = 200

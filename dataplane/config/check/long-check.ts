@@ -47,7 +47,7 @@ export function longCheck<I, R extends object>(
   checks.set(name, { run: run as LongCheck['run'], refuse })
   return function check(input) {
     const text = JSON.stringify(input)
-    const key = `${name} ${createHash('sha256').update(text).digest('base64')}`
+    const key = keyOf(name, text)
     const known = results.get(key)
     if (known !== undefined) return known as R
     if (isElsewhere) throw new Unchecked(name, input, key)
@@ -56,6 +56,8 @@ export function longCheck<I, R extends object>(
     return result
   }
 }
+
+const keyOf = (name: string, text: string): string => `${name} ${createHash('sha256').update(text).digest('base64')}`
 
 /** Runs a function, which must not wait for anything, without any long check whose result is not known yet. */
 export function checkedElsewhere<T>(make: () => T): T {
@@ -74,6 +76,12 @@ export const runCheck = (name: string, input: unknown): object => named(name).ru
 /** Takes over the result that another thread has found. */
 export function keepResult({ input, key }: Unchecked, result: object): void {
   results.set(key, result, { size: JSON.stringify(input).length + ENTRY })
+}
+
+/** Takes over a result that was found here, in another way than by running the check at once. */
+export function keepFound(name: string, input: unknown, result: object): void {
+  const text = JSON.stringify(input)
+  results.set(keyOf(name, text), result, { size: text.length + ENTRY })
 }
 
 /** Keeps for a while that a check has not come to an end. */

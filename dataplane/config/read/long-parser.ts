@@ -12,13 +12,16 @@ export type Parsed<T> = { readonly value: T } | { readonly findings: readonly Fi
  * be changed. `name` as for `longCheck`.
  */
 export function longParser<T>(name: string, parse: (text: string) => T): (text: string) => Parsed<T> {
-  const run = (text: string): Parsed<T> => {
-    try {
-      return { value: parse(text) }
-    } catch (error) {
-      if (error instanceof ConfigError) return { findings: error.findings.slice(0, MOST_FINDINGS) }
-      throw error
-    }
-  }
+  const run = (text: string) => parsedBy(parse, text)
   return longCheck(name, run, (message) => ({ findings: [{ pointer: '', message }] }))
+}
+
+/** What comes of a text by a parser that throws a ConfigError. */
+export function parsedBy<T>(parse: (text: string) => T, text: string): Parsed<T> {
+  try {
+    return { value: parse(text) }
+  } catch (error) {
+    if (error instanceof ConfigError) return { findings: error.findings.slice(0, MOST_FINDINGS) }
+    throw error
+  }
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { parseDuration } from '../../../crds/shared/duration.ts'
+import { atOnce, type Steps, stepwise } from '../../../crds/shared/stepwise.ts'
 import { duplicates } from '../check/duplicates.ts'
 import type { Finding } from '../load.ts'
 import { checkPaths } from './check-paths.ts'
@@ -19,10 +20,29 @@ const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
  * the definition; the workflow is good for nothing where there are any. Takes time linear in the definition, but for
  * what its steps depend on.
  */
-export function compileWorkflow(definition: Definition): {
+export const compileWorkflow = (definition: Definition): CompiledWorkflow =>
+  known.get(definition) ?? atOnce(compiling(definition))
+
+/** Compiles definitions while others are served, for `compileWorkflow` to know them. */
+export const compileStepwise = (definitions: readonly Definition[]): Promise<void> =>
+  stepwise(compilingAll(definitions))
+
+function* compilingAll(definitions: readonly Definition[]): Steps<void> {
+  for (const definition of definitions) {
+    known.set(definition, yield* compiling(definition))
+    yield
+  }
+}
+
+/** Compiled definitions of configurations that a gateway has read. */
+const known = new WeakMap<Definition, CompiledWorkflow>()
+
+interface CompiledWorkflow {
   readonly workflow: Workflow
   readonly findings: readonly Finding[]
-} {
+}
+
+function* compiling(definition: Definition): Steps<CompiledWorkflow> {
   const reading = new Reading()
   const { name, description, annotations = {}, timeout, output } = definition
   const parameters = definition.parameters ?? NO_PARAMETERS
@@ -30,7 +50,8 @@ export function compileWorkflow(definition: Definition): {
   checkParameters(parameters, reading)
   if (timeoutMs <= 0 || timeoutMs > workflowLimits.workflowMs)
     reading.find('/timeout', 'must be more than zero and at most 30m')
-  const steps = readSteps(definition, parameters, reading)
+  yield
+  const steps = yield* readSteps(definition, parameters, reading)
   const text = JSON.stringify(definition)
   const workflow = {
     name,
@@ -54,7 +75,7 @@ function checkParameters(parameters: JsonSchema, reading: Reading): void {
   else reading.findings.push(...schemaFindings(parameters, '/parameters', workflowLimits.parametersDepth))
 }
 
-function readSteps({ steps }: Definition, parameters: JsonSchema, reading: Reading): readonly Step[] {
+function* readSteps({ steps }: Definition, parameters: JsonSchema, reading: Reading): Steps<readonly Step[]> {
   reading.findings.push(...duplicates(steps, ({ id }) => id, '/steps', '/id'))
   const ids = new Set(steps.map(({ id }) => id))
   steps.forEach(({ id, dependsOn = [] }, index) => {
@@ -67,12 +88,14 @@ function readSteps({ steps }: Definition, parameters: JsonSchema, reading: Readi
   const stuck = stepsInCycles(steps.filter(({ id, dependsOn = [] }) => !dependsOn.includes(id)))
   if (stuck.length > 0) reading.find('/steps', `these wait for each other: ${stuck.join(', ')}`)
   const before = stepsBefore(steps)
-  return steps.map((step, index) => {
+  const compiled: Step[] = []
+  for (const [index, step] of steps.entries()) {
     const uses: Use[] = []
-    const compiled = compileStep(step, { reading, pointer: `/steps/${index}`, uses })
+    compiled.push(compileStep(step, { reading, pointer: `/steps/${index}`, uses }))
     checkPaths(uses, { parameters, steps: ids, before: before.get(step.id) ?? new Set() }, reading)
-    return compiled
-  })
+    yield
+  }
+  return compiled
 }
 
 function readOutput(

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { checkRegistry } from '../../config/check/registry.ts'
 import type { Finding } from '../../config/load.ts'
-import { configParser } from '../../config/read/parse.ts'
-import { type RegistryConfig, registryConfigSchema } from '../../config/registry/registry.ts'
+import { isLong, readAside } from '../../config/read/aside.ts'
+import { parseRegistry } from '../../config/read/registry.ts'
+import type { RegistryConfig } from '../../config/registry/registry.ts'
 import { watchConfig } from '../../config/watch.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type RegistrySettings, resolveSettings } from './settings.ts'
@@ -28,8 +28,6 @@ interface ConfigurationLocation {
   readonly listenHost: string | undefined
 }
 
-const parseRegistry: (text: string, file?: string) => RegistryConfig = configParser(registryConfigSchema, checkRegistry)
-
 /** Loads the configuration and follows it until the signal. Throws a ConfigError where the first won't do. */
 export async function followConfiguration(
   { file, listenHost }: ConfigurationLocation,
@@ -48,8 +46,10 @@ export async function followConfiguration(
     onReload: undefined,
   }
 
+  let isServing = false
   const first = await watchConfig(file, {
-    read: parseRegistry,
+    read: (text, at) =>
+      isServing && isLong(text) ? readAside<RegistryConfig>('registry', text, at) : parseRegistry(text, at),
     signal,
     async onConfig(loaded) {
       const apply = await begun.promise
@@ -70,6 +70,7 @@ export async function followConfiguration(
       configuration.onReload?.(undefined)
     },
   })
+  isServing = true
   let current = resolveSettings(first, listenHost)
 
   return configuration

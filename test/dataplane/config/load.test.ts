@@ -6,18 +6,20 @@ import Type from 'typebox'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
-import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
-import { ConfigError, findingLine } from '../../../dataplane/config/load.ts'
+import { type AuthzConfig, gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { ConfigError, type Finding, findingLine } from '../../../dataplane/config/load.ts'
 import { readGateway } from '../../../dataplane/config/read/gateway.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { watchConfig } from '../../../dataplane/config/watch.ts'
+import { engine } from '../../../dataplane/policy/engine.ts'
+import { Policies } from '../../../dataplane/policy/index.ts'
 
 const parse = configParser(gatewayConfigSchema, checkGateway)
 
 /** Loads a file as a data plane does that starts, and does not follow it. */
 const load = (file: string) =>
   watchConfig(file, {
-    read: readGateway,
+    read: (text, path) => readGateway(text, path),
     onConfig: () => {},
     onRefused: () => {},
     signal: AbortSignal.abort(),
@@ -53,6 +55,100 @@ test('a file is loaded with defaults, its hash and its folder', async () => {
   assert.is(loaded.directory, `${folder}-link`, 'relative paths lead through the link that was named')
   await rm(folder, { recursive: true })
   await rm(`${folder}-link`)
+})
+
+/** Turns of the event loop in which others are served until something is done. */
+async function turnsUntil(done: Promise<unknown>): Promise<number> {
+  let turns = 0
+  let isDone = false
+  const end = () => {
+    isDone = true
+  }
+  done.then(end, end)
+  for (; !isDone; turns++) await new Promise(setImmediate)
+  return turns
+}
+
+const range = (length: number) => Array.from({ length }, (_, index) => index)
+const rule = (id: number) => `permit(principal, action, resource == Tool::"${id}") when { context.arg_a == 1 };`
+
+test('a gateway serves others while it reads a long configuration anew', async () => {
+  const inForce = parse(good)
+  const long = {
+    policies: { authz: { policies: range(600).map(rule) } },
+    'policies in one text': { authz: { policies: [range(600).map(rule).join('\n')] } },
+    entities: {
+      authz: {
+        policies: [rule(0)],
+        entitiesJson: JSON.stringify(
+          range(4_000).map((id) => ({ uid: { type: 'T', id: `${id}` }, attrs: {}, parents: [] })),
+        ),
+      },
+    },
+    workflows: {
+      compositeTools: range(20).map((tool) => ({
+        name: `tool_${tool}`,
+        steps: range(100).map((id) => ({
+          id: `s${id}`,
+          type: 'tool',
+          tool: 'a.b',
+          arguments: { a: '{{.params.a}} {{.params.b}} {{.params.c}}' },
+        })),
+        parameters: { type: 'object', properties: { a: {}, b: {}, c: {} } },
+      })),
+    },
+  }
+  for (const [what, part] of Object.entries(long)) {
+    const text = JSON.stringify({ ...inForce, ...part })
+    assert.ok((await turnsUntil(readGateway(text, 'gateway.yaml', inForce))) > 2, what)
+  }
+  const yaml =
+    good +
+    range(5_000)
+      .map((id) => `x${id}: 1\n`)
+      .join('')
+  const refused = readGateway(yaml, 'gateway.yaml', inForce)
+  assert.ok((await turnsUntil(refused)) > 2, 'YAML')
+  const error: ConfigError = await refused.then(
+    () => assert.unreachable(),
+    (cause) => cause,
+  )
+  assert.is(error.findings.length, 100)
+  assert.is(findingLine(error.findings[0] as Finding), 'gateway.yaml:7: /x0: unknown field')
+  const broken = readGateway(`${yaml}x0: 2\n`, 'gateway.yaml', inForce)
+  assert.match(await broken.then(String, String), /^ConfigError: gateway.yaml:5007: Map keys must be unique$/)
+  const fine = `${good}allowedHosts:\n${range(5_000)
+    .map((id) => `- h${id}.example.com\n`)
+    .join('')}`
+  const config = await readGateway(fine, 'gateway.yaml', inForce)
+  assert.equal(config, parse(fine))
+})
+
+test('policies are compiled when they change, and not when they are put in force', async () => {
+  const one = { ...parse(good), authz: { policies: [rule(1)] } }
+  const two = { ...one, authz: { policies: [rule(2)] } }
+  const { run } = engine
+  let asked = 0
+  const counted: typeof run = (use) => {
+    asked++
+    return run.call(engine, use) as ReturnType<typeof use>
+  }
+  Object.assign(engine, { run: counted })
+  try {
+    let inForce = await readGateway(JSON.stringify(one), 'gateway.yaml', parse(good))
+    for (const next of [two, one]) {
+      asked = 0
+      inForce = await readGateway(JSON.stringify(next), 'gateway.yaml', inForce)
+      assert.ok(asked > 0)
+      asked = 0
+      assert.ok(new Policies(inForce.authz as AuthzConfig, inForce.name))
+      assert.is(asked, 0)
+    }
+    await readGateway(JSON.stringify({ ...one, allowedHosts: ['a'] }), 'gateway.yaml', inForce)
+    assert.is(asked, 0)
+  } finally {
+    Object.assign(engine, { run })
+  }
 })
 
 test('JSON is read as well, tabs and all', () => {

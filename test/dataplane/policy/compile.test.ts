@@ -54,6 +54,12 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
   'a chain of members': [when(`context${'.a'.repeat(5_000)} == 1`), /too deep/],
   'a long pattern': [when(`context.arg_x like "${'*a'.repeat(300)}"`), /pattern of more than 512/],
   'a text without end': [`// ${'x'.repeat(300_000)}`, /more than 262144 characters/],
+  'a long policy': [when(`[${'1,'.repeat(33_000)}1].contains(1)`), /more than 65536 characters in one policy/],
+  'a long policy among others': [`${when('true')}${when(`[${'1,'.repeat(33_000)}1].contains(1)`)}`, /in one policy/],
+  'an error behind other policies': [
+    `${when('true')}\n${when('true')}\n permit(`,
+    /^\/policies\/0: line 3, column 9: /,
+  ],
   'NUL and other rubbish': ['\0\u{ffff}permit', /policies\/0: /],
 }
 for (const [what, [policy, says]] of Object.entries(wrong))
@@ -84,7 +90,7 @@ test('quotes that nothing closes are read once, as closed ones are', () => {
     assert.match(problemsOf([policy]).join(), /^\/policies\/0: line 1, column 1: /)
     return performance.now() - started
   }
-  const escaped = '\\"'.repeat(130_000)
+  const escaped = '\\"'.repeat(32_000)
   const closed = Math.max(took(`"${escaped}"`), took(`"${escaped}" `), 10)
   // Reading on from each of them would take thousands of times as long.
   assert.ok(took(`"${escaped}`) < 100 * closed)
@@ -154,6 +160,16 @@ const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> 
     /duplicate/,
   ],
   'nested without end': [`${'['.repeat(50_000)}${']'.repeat(50_000)}`, /nested deeper|is no JSON/],
+  'a long one': [
+    JSON.stringify([{ uid: { type: 'A', id: 'x' }, attrs: { a: 'a'.repeat(140_000) }, parents: [] }]),
+    /entity of more than 131072 characters/,
+  ],
+  'one of them far from the same': [
+    JSON.stringify(
+      [...Array(300).keys(), 0].map((id) => ({ uid: { type: 'A', id: `${id}` }, attrs: {}, parents: [] })),
+    ),
+    /duplicate: A::"0"/,
+  ],
   'a long chain': [groups(4_000, (id) => [id + 1]), /more than 100000 pairs/],
   'a long chain, from its end': [groups(4_000, (id) => (id === 0 ? [] : [id - 1])), /more than 100000 pairs/],
   'a long circle': [groups(4_000, (id) => [(id + 1) % 4_000]), /more than 100000 pairs|cycle/],
@@ -170,6 +186,17 @@ test('as many groups in groups as an organisation has', () => {
   const tree = groups(10_000, (id) => (id === 0 ? [] : [Math.floor((id - 1) / 8)]))
   assert.equal(problemsOf(policies, { entitiesJson: tree }), [])
   assert.equal(problemsOf(policies, { entitiesJson: groups(440, (id) => [id + 1]) }), [])
+})
+
+test('policies of one text are named in their order, whatever stands in them', () => {
+  const policies = [...Array(12).keys()].map((id) => `permit(principal, action, resource == Tool::"${id};") // ;\n;`)
+  const made = new Policies({ policies: [`// All of them;\n${policies.join('\n')} // the end`] }, 's')
+  const subject = { action: 'call_tool', type: 'Tool', id: '2;', key: '', backend: '', attributes: {} }
+  const told = made.explain(made.principalOf('a', {}), subject as never)
+  assert.equal(
+    told.policies.map(({ policy }) => policy),
+    ['policies/0.3'],
+  )
 })
 
 test('a group type that means something else is refused', () => {

@@ -157,4 +157,12 @@ test('a field that there is not is refused, and said to be', async () => {
   await shows(ALL)
 })
 
+test('a long configuration is read in a thread, and the first hundred things that are wrong with it are told', async () => {
+  const fields = Array.from({ length: 5_000 }, (_, index) => [`x${index}`, 1] as const)
+  await registry.folder.configure({ ...configOf({ own: 'own.json' }), ...Object.fromEntries(fields) })
+  await eventually('it is refused', async () => (await registry.status()).refused.length > 0)
+  assert.is((await registry.status()).refused.length, 100)
+  await shows(ALL)
+})
+
 test.run()

@@ -1,0 +1,47 @@
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
+import { ConfigError } from '../load.ts'
+import type { Parsed } from './long-parser.ts'
+
+/** What a thread makes of a text: the value of YAML, or a configuration that was checked. */
+export type Reader = 'yaml' | 'gateway' | 'registry'
+
+export interface ReadCall {
+  readonly reader: Reader
+  readonly text: string
+}
+
+/** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
+const ENTRY = new URL('./worker.ts', import.meta.url)
+const HEAP = { maxOldGenerationSizeMb: 256 }
+/** Milliseconds; the longest text that a ConfigMap holds takes one or two seconds. */
+const DEADLINE_MS = 60_000
+/** Characters of a text that is read in place: 20 ms of YAML. */
+const LONGEST = 32_768
+
+/** Whether a text is too long to be read where requests are served. */
+export const isLong = (text: string): boolean => text.length > LONGEST
+
+/**
+ * Reads a text in a thread, which ends with it: a long text takes a second, and who reads it serves meanwhile. Rejects
+ * with a ConfigError that has the findings, the first hundred of them.
+ */
+export async function readAside<T>(reader: Reader, text: string, file?: string): Promise<T> {
+  const worker = new Worker(ENTRY, { workerData: { reader, text } satisfies ReadCall, resourceLimits: HEAP })
+  const refuse = (message: string) =>
+    new ConfigError([{ pointer: '', message, ...(file === undefined ? {} : { file }) }])
+  let parsed: Parsed<T>
+  try {
+    ;[parsed] = (await once(worker, 'message', { signal: AbortSignal.timeout(DEADLINE_MS) })) as [Parsed<T>]
+  } catch (error) {
+    const { name, code, message } = error as NodeJS.ErrnoException
+    if (name === 'AbortError') throw refuse(`can’t be read within ${DEADLINE_MS / 1000} seconds: make it smaller`)
+    throw refuse(
+      code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'can’t be read in 256 MiB: make it smaller' : `can’t be read: ${message}`,
+    )
+  } finally {
+    await worker.terminate()
+  }
+  if ('value' in parsed) return parsed.value
+  throw new ConfigError(parsed.findings.map((finding) => (file === undefined ? finding : { ...finding, file })))
+}

@@ -1,0 +1,9 @@
+import { checkRegistry } from '../check/registry.ts'
+import { type RegistryConfig, registryConfigSchema } from '../registry/registry.ts'
+import { configParser } from './parse.ts'
+
+/** Parses a registry's configuration, with everything that is wrong in it. */
+export const parseRegistry: (text: string, file?: string) => RegistryConfig = configParser(
+  registryConfigSchema,
+  checkRegistry,
+)

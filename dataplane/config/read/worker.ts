@@ -1,0 +1,25 @@
+/** The thread that reads one long text. */
+import { parentPort, workerData } from 'node:worker_threads'
+import type { ReadCall, Reader } from './aside.ts'
+import { parsedBy } from './long-parser.ts'
+
+/** Each is loaded where it is asked for. */
+const readers: Readonly<Record<Reader, () => Promise<(text: string) => unknown>>> = {
+  async yaml() {
+    const { readYaml, valueOfYaml } = await import('./yaml.ts')
+    return (text) => valueOfYaml(readYaml(text))
+  },
+  gateway: async () => (await import('./gateway-findings.ts')).parseGateway,
+  registry: async () => (await import('./registry.ts')).parseRegistry,
+}
+
+async function answer({ reader, text }: ReadCall): Promise<void> {
+  parentPort?.postMessage(parsedBy(await readers[reader](), text))
+}
+
+answer(workerData as ReadCall).catch((error) =>
+  // Ends the thread, and its starter hears of it.
+  setImmediate(() => {
+    throw error
+  }),
+)
