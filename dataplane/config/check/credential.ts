@@ -13,9 +13,21 @@ export function credentialFindings(credential: CredentialConfig, at: string): re
       .map((block) => ({ pointer: `${at}/${block}`, message: `must be set when type is ${block}, and only then` })),
     ...(tokenExchange === undefined ? [] : tokenClientFindings(tokenExchange, `${at}/tokenExchange`)),
     ...(xaa === undefined ? [] : xaaFindings(xaa, `${at}/xaa`)),
-    ...(awsSts === undefined ? [] : awsStsFindings(awsSts, `${at}/awsSts`)),
+    ...(awsSts === undefined
+      ? []
+      : [...awsStsFindings(awsSts, `${at}/awsSts`), ...roleClaimFindings(awsSts, `${at}/awsSts`)]),
   ]
 }
+
+function roleClaimFindings({ roleClaim, roleMappings }: AwsSts, at: string): readonly Finding[] {
+  return roleClaim === undefined || choosesByClaim(roleMappings)
+    ? []
+    : [{ pointer: `${at}/roleClaim`, message: 'has no effect: no entry of roleMappings has a claim' }]
+}
+
+/** Whether a value of the role claim chooses a role. */
+export const choosesByClaim = (roleMappings: AwsSts['roleMappings'] = []): boolean =>
+  roleMappings.some(({ claim }) => claim !== undefined)
 
 /** Names of the headers that a credential stands in, with where they are named. */
 export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig, at: string) {
@@ -83,6 +95,7 @@ export function tokenClientFindings(
 
 interface AwsSts {
   readonly stsUrl?: string | undefined
+  readonly roleClaim?: string | undefined
   readonly fallbackRoleArn?: string | undefined
   readonly roleMappings?: readonly { readonly claim?: string; readonly matcher?: string }[] | undefined
 }

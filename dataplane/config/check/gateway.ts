@@ -43,13 +43,13 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...namelessFindings(config),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
-    ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
+    ...storageFindings(sessionStorage),
     ...rateLimitFindings(rateLimiting, '/rateLimiting'),
     ...optimizerFindings(config.optimizer, '/optimizer'),
     ...failureFindings(config),
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...auditFindings(config.audit, gatewayEvents),
-    ...priorityFindings(config),
+    ...conflictFindings(config),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
     ...workflowFindings(config),
   ]
@@ -72,14 +72,37 @@ const namelessFindings = ({ incomingAuth, backends, role }: GatewayConfig): read
       : [{ pointer, message: 'needs callers with a name: incomingAuth.type oidc' }]
   })
 
-function priorityFindings({ aggregation = {} }: GatewayConfig): readonly Finding[] {
-  const { conflictResolution, conflictResolutionConfig } = aggregation
-  const order = conflictResolutionConfig?.priorityOrder ?? []
-  const at = '/aggregation/conflictResolutionConfig/priorityOrder'
-  if (conflictResolution === 'priority' && order.length === 0)
-    return [{ pointer: at, message: 'is required under conflictResolution priority' }]
-  return duplicates(order, (name) => name, at, '')
+function storageFindings({ redis, keyPrefix }: NonNullable<GatewayConfig['sessionStorage']> = {}): readonly Finding[] {
+  if (redis !== undefined) return redisFindings(redis, '/sessionStorage/redis')
+  return keyPrefix === undefined
+    ? []
+    : [
+        {
+          pointer: '/sessionStorage/keyPrefix',
+          message: 'has no effect without redis: sessions in memory have no keys',
+        },
+      ]
 }
+
+function conflictFindings({ aggregation = {} }: GatewayConfig): readonly Finding[] {
+  const { conflictResolution = 'prefix', conflictResolutionConfig } = aggregation
+  const { priorityOrder, prefixFormat = USUAL_PREFIX } = conflictResolutionConfig ?? {}
+  const at = '/aggregation/conflictResolutionConfig'
+  const misplaced = [
+    ...(priorityOrder !== undefined && conflictResolution !== 'priority' ? ['priorityOrder'] : []),
+    ...(prefixFormat !== USUAL_PREFIX && conflictResolution !== 'prefix' ? ['prefixFormat'] : []),
+  ].map((field) => ({
+    pointer: `${at}/${field}`,
+    message: `has no effect under conflictResolution ${conflictResolution}`,
+  }))
+  const order = priorityOrder ?? []
+  if (conflictResolution === 'priority' && order.length === 0)
+    return [...misplaced, { pointer: `${at}/priorityOrder`, message: 'is required under conflictResolution priority' }]
+  return [...misplaced, ...duplicates(order, (name) => name, `${at}/priorityOrder`, '')]
+}
+
+/** Default of `prefixFormat`, which stands there where nobody wrote one. */
+const USUAL_PREFIX = '{workload}_'
 
 /** The shortest times that make sense: shorter ones would be a load test of the backends. */
 const SHORTEST = { healthCheckInterval: 100, healthCheckTimeout: 10 } as const

@@ -3,7 +3,7 @@ import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/
 import { escapeStep } from '../../../crds/shared/json.ts'
 import { addressFindings, isLoopback, urlFindings } from '../check/url.ts'
 import type { Finding } from '../load.ts'
-import type { OptimizerConfig } from './optimizer.ts'
+import { type OptimizerConfig, SERVICE_TIMEOUT } from './optimizer.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
@@ -16,7 +16,11 @@ const OF_A_SERVICE = [
   'embeddingApiKeyFile',
   'hybridSearchSemanticRatio',
   'semanticDistanceThreshold',
+  'embeddingServiceTimeout',
 ] as const satisfies readonly (keyof OptimizerConfig)[]
+
+/** Defaults, which stand there where nobody wrote a value. */
+const usual: OptimizerConfig = { embeddingServiceTimeout: SERVICE_TIMEOUT }
 
 /** What is wrong with tool search, which stands at the pointer `at`. */
 export function optimizerFindings(optimizer: OptimizerConfig | undefined, at: string): readonly Finding[] {
@@ -28,7 +32,7 @@ export function optimizerFindings(optimizer: OptimizerConfig | undefined, at: st
 }
 
 const withoutService = (optimizer: OptimizerConfig, at: string): readonly Finding[] => [
-  ...OF_A_SERVICE.filter((field) => optimizer[field] !== undefined).map((field) => ({
+  ...OF_A_SERVICE.filter((field) => (optimizer[field] ?? usual[field]) !== usual[field]).map((field) => ({
     pointer: `${at}/${field}`,
     message: 'has a meaning beside embeddingService alone',
   })),

@@ -1,6 +1,9 @@
 import Type, { type Static } from 'typebox'
 import { decimal, duration } from '../../../crds/shared/schema.ts'
 
+/** Longest wait for the embedding service where nothing is said of it. */
+export const SERVICE_TIMEOUT = '30s'
+
 /** Tool search, as a gateway reads it. The fields of the embedding service are those of a VirtualMCPServer. */
 export const optimizer = Type.Object(
   {
@@ -17,7 +20,7 @@ export const optimizer = Type.Object(
     embeddingModel: Type.Optional(
       Type.String({ description: 'The service’s model; vectors are kept under its name.', minLength: 1 }),
     ),
-    embeddingServiceTimeout: Type.Optional(duration('gateway', 'Longest wait for it.', { default: '30s' })),
+    embeddingServiceTimeout: Type.Optional(duration('gateway', 'Longest wait for it.', { default: SERVICE_TIMEOUT })),
     embeddingHeaders: Type.Optional(
       Type.Unsafe<Record<string, string>>({
         type: 'object',

@@ -1,4 +1,5 @@
 import type { MCPExternalAuthConfig } from '../../../crds/index.ts'
+import { choosesByClaim } from '../../../dataplane/config/check/credential.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
@@ -32,11 +33,16 @@ export function credentialSettings(
     return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
   }
   if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
-  if (type === 'awsSts' && awsSts) return { credential: { type, awsSts } }
+  if (type === 'awsSts' && awsSts) return { credential: { type, awsSts: stsOf(awsSts) } }
   if (type === 'xaa' && xaa) return { credential: { type, xaa: xaaOf(xaa, mounts) } }
   return type === 'tokenExchange' && tokenExchange
     ? { credential: { type, tokenExchange: exchangeOf(tokenExchange, resolver, mounts) } }
     : {}
+}
+
+/** The claim that chooses a role has a default, and is there where nothing is chosen by it; an empty one is refused. */
+function stsOf({ roleClaim, ...settings }: NonNullable<Spec['awsSts']>): NonNullable<Credential['awsSts']> {
+  return { ...settings, ...(roleClaim === '' || choosesByClaim(settings.roleMappings) ? { roleClaim } : {}) }
 }
 
 const fileOf = (ref: KeyRef | undefined, mounts: Mounts): string | undefined =>

@@ -1,9 +1,15 @@
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
-import { awsStsFindings, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
+import {
+  awsStsFindings,
+  choosesByClaim,
+  tokenClientFindings,
+  xaaFindings,
+} from '../../../dataplane/config/check/credential.ts'
 import { startMounts } from '../../render/pod/mounts.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
 import { noteInvalid, type Places, partFindings } from '../outcome/file-findings.ts'
+import type { ProblemDetail } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -54,4 +60,18 @@ function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resol
   if (resolver.problems.none) noteInvalid(partFindings({ authServer }, { '/authServer': at }), resolver.problems)
 }
 
-export const reconcileMcpExternalAuthConfig = planConfig(mcpExternalAuthConfig, checkExternalAuthConfig)
+/** Default of `roleClaim`, which the API server sets. */
+const USUAL_CLAIM = 'groups'
+
+const unusedOf = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] =>
+  awsSts === undefined || awsSts.roleClaim === USUAL_CLAIM || choosesByClaim(awsSts.roleMappings)
+    ? []
+    : [
+        {
+          pointer: '/spec/awsSts/roleClaim',
+          joint: ' ',
+          message: 'has no effect: no entry of roleMappings has a claim',
+        },
+      ]
+
+export const reconcileMcpExternalAuthConfig = planConfig(mcpExternalAuthConfig, checkExternalAuthConfig, unusedOf)

@@ -43,13 +43,18 @@ export function aggregationOf(
 ): Pick<GatewayConfig, 'aggregation'> {
   if (!aggregation) return {}
   const tools = toolShaping(aggregation.tools, resolver)
-  const { conflictResolution, conflictResolutionConfig, defaultToolVisibility, excludeAllTools } = aggregation
+  const { conflictResolution, conflictResolutionConfig = {}, defaultToolVisibility, excludeAllTools } = aggregation
   for (const message of overrideClashes(conflictResolution, tools))
     resolver.problems.add('Valid', 'AggregationConflict', { pointer: '/spec/config/aggregation', message })
+  const { priorityOrder, prefixFormat } = conflictResolutionConfig
+  const inEffect = {
+    ...(conflictResolution === 'priority' && priorityOrder !== undefined ? { priorityOrder } : {}),
+    ...(conflictResolution === 'prefix' && prefixFormat !== undefined ? { prefixFormat } : {}),
+  }
   return {
     aggregation: {
       conflictResolution,
-      ...(conflictResolutionConfig === undefined ? {} : { conflictResolutionConfig }),
+      ...(Object.keys(inEffect).length === 0 ? {} : { conflictResolutionConfig: inEffect }),
       ...(defaultToolVisibility === 'deny' ? { defaultToolVisibility } : {}),
       ...(excludeAllTools === undefined ? {} : { excludeAllTools }),
       ...(tools.length === 0 ? {} : { tools }),

@@ -1,5 +1,6 @@
 import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { SERVICE_TIMEOUT } from '../../../dataplane/config/search/optimizer.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { gatewayListeners } from '../../render/network/listeners.ts'
@@ -261,7 +262,8 @@ function unusedSettings(
   { incomingAuth, authServerConfig, sessionStorage, config }: Spec,
   resolver: Resolver,
 ): readonly ProblemDetail[] {
-  const { conflictResolution, conflictResolutionConfig } = config?.aggregation ?? {}
+  const { aggregation, optimizer } = config ?? {}
+  const { conflictResolution, conflictResolutionConfig } = aggregation ?? {}
   const at = '/spec/config/aggregation/conflictResolutionConfig'
   const isNotFor = (strategy: string) =>
     `has no effect under conflictResolution ${conflictResolution}: it is for ${strategy}`
@@ -285,6 +287,17 @@ function unusedSettings(
       : []),
     ...((conflictResolutionConfig?.prefixFormat ?? USUAL_PREFIX) !== USUAL_PREFIX && conflictResolution !== 'prefix'
       ? [{ pointer: `${at}/prefixFormat`, joint: ' ' as const, message: isNotFor('prefix') }]
+      : []),
+    ...(optimizer !== undefined &&
+    optimizer.embeddingService === undefined &&
+    optimizer.embeddingServiceTimeout !== SERVICE_TIMEOUT
+      ? [
+          {
+            pointer: '/spec/config/optimizer/embeddingServiceTimeout',
+            joint: ' ' as const,
+            message: 'has no effect: it is for embeddingService',
+          },
+        ]
       : []),
   ]
 }

@@ -323,6 +323,33 @@ for (const [what, text, expected] of [
     good.replace('anonymous', 'anonymous, oidc: { issuer: "https://a.example", audience: b }'),
     ['/incomingAuth/oidc: has no place under type anonymous'],
   ],
+  ...[
+    [
+      'names of keys in memory',
+      `${good}sessionStorage: { keyPrefix: a }\n`,
+      '/sessionStorage/keyPrefix: has no effect without redis: sessions in memory have no keys',
+    ],
+    [
+      'the timeout of no service',
+      `${good}optimizer: { embeddingServiceTimeout: 1s }\n`,
+      '/optimizer/embeddingServiceTimeout: has a meaning beside embeddingService alone',
+    ],
+    [
+      'an order of another strategy',
+      `${good}aggregation: { conflictResolutionConfig: { priorityOrder: [one] } }\n`,
+      '/aggregation/conflictResolutionConfig/priorityOrder: has no effect under conflictResolution prefix',
+    ],
+    [
+      'a prefix of another strategy',
+      `${good}aggregation: { conflictResolution: manual, conflictResolutionConfig: { prefixFormat: a } }\n`,
+      '/aggregation/conflictResolutionConfig/prefixFormat: has no effect under conflictResolution manual',
+    ],
+    [
+      'a claim that chooses nothing',
+      `${oidc('issuer: "https://a.example", audience: b')}    credential: { type: awsSts, awsSts: { region: eu-west-1, roleClaim: a, fallbackRoleArn: "arn:aws:iam::123456789012:role/a" } }\n`,
+      '/backends/0/credential/awsSts/roleClaim: has no effect: no entry of roleMappings has a claim',
+    ],
+  ].map(([what, text, says]) => [what, text, [says]] as [string, string, string[]]),
   ['an https issuer', oidc('issuer: "https://a.example/b", audience: b'), []],
   ['an http issuer on loopback', oidc('issuer: "http://localhost:1", audience: b'), []],
   ['an http issuer that is allowed', oidc('issuer: "http://idp", audience: b, insecureAllowHTTP: true'), []],

@@ -70,6 +70,24 @@ for (const [kind, required] of Object.entries(KINDS)) {
       assert.is(condition(plans.get('MCPExternalAuthConfig/login'), 'Ready'), 'True Ready')
     })
 
+  test(`${kind}: how others ask the issuer is of no use to the proxy itself, which says so`, () => {
+    const others =
+      'clientId: c, clientSecretRef: {name: keys, key: hmac}, introspectionUrl: "https://tools.example/oauth/introspect"'
+    const shared = world(one(kind, `${required}, ${OIDC}, authServerRef: {name: login}`)).replace(
+      'inline: {issuer: "https://tools.example"}',
+      `inline: {issuer: "https://tools.example", ${others}}`,
+    )
+    const plans = plansOfText(
+      `${shared}---\nkind: MCPServer\nmetadata: {name: other}\nspec: {${KINDS.MCPServer}, ${OIDC}}`,
+    )
+    assert.is(told(plans, 'Valid'), 'True ConfigValid')
+    assert.is(configOf(plans).incomingAuth.oidc?.introspection, undefined)
+    const warning = told(plans, 'SettingsWarning') ?? ''
+    for (const field of ['introspectionUrl', 'clientSecretRef'])
+      assert.match(warning, `/spec/oidcConfigRef: MCPOIDCConfig "own": /spec/inline/${field} has no effect here`)
+    assert.is(read(configText(plans.get('MCPServer/other'))).incomingAuth.oidc?.introspection?.clientId, 'c')
+  })
+
   test(`${kind}: nothing says who users are, and that is told`, () => {
     const code = `
 kind: MCPExternalAuthConfig

@@ -182,7 +182,7 @@ function* formsOf(object: KubernetesObject): Generator<Form> {
           yield { what: `with ${field}/${key}`, object: more, isMeant: (leaf) => isWithin(leaf, own) }
         continue
       }
-      for (const other of node.enum ?? []) {
+      for (const other of node.enum ?? (node.type === 'boolean' && key !== 'enabled' ? [!value[key]] : [])) {
         if (other === value[key] || Object.hasOwn(node.refusedValues ?? {}, String(other))) continue
         for (const form of switched(formOf(set(object, own, other)), block, key))
           yield { what: `${field}/${key} ${other}`, object: form, isMeant: isBeside }

@@ -382,7 +382,7 @@ spec:
     passthroughHeaders: [x-request]
     aggregation:
       conflictResolution: prefix
-      conflictResolutionConfig: {prefixFormat: "{workload}.", priorityOrder: [server]}
+      conflictResolutionConfig: {prefixFormat: "{workload}."}
       defaultToolVisibility: allow
       excludeAllTools: true
       tools:
@@ -404,7 +404,9 @@ spec:
   groupRef: {name: tools}
   incomingAuth: {type: anonymous}
   outgoingAuth: {source: inline, backends: {secured: {type: discovered}, with-injected: {type: discovered}, with-aws-of-login: {type: discovered}, with-cross-app-of-login: {type: discovered}, with-named-subject: {type: discovered}}}
-  config: {sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}}
+  config:
+    sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}
+    aggregation: {conflictResolution: priority, conflictResolutionConfig: {priorityOrder: [server]}}
 ---
 kind: VirtualMCPCompositeToolDefinition
 metadata: {name: flow}

@@ -930,6 +930,28 @@ const backends: readonly Case[] = [
     holds: false,
   },
   {
+    what: 'a timeout of no embedding service',
+    given: [gateway('config: {optimizer: {embeddingServiceTimeout: 1s}}'), group, entry('a')],
+    of: 'VirtualMCPServer/it',
+    says: {
+      SettingsWarning:
+        'True NoEffect: /spec/config/optimizer/embeddingServiceTimeout has no effect: it is for embeddingService',
+    },
+    holds: false,
+  },
+  {
+    what: 'a claim that chooses no role',
+    given: [
+      'kind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: awsSts, awsSts: {region: eu-west-1, roleClaim: roles, roleMappings: [{roleArn: "arn:aws:iam::123456789012:role/a", matcher: "true"}]}}',
+    ],
+    of: 'MCPExternalAuthConfig/x',
+    says: {
+      Valid: 'True ConfigValid',
+      SettingsWarning: 'True NoEffect: /spec/awsSts/roleClaim has no effect: no entry of roleMappings has a claim',
+    },
+    holds: false,
+  },
+  {
     what: 'tools of a stranger',
     given: [gateway('config: {aggregation: {tools: [{workload: nobody, filter: [x]}]}}'), group, entry('a')],
     of: 'VirtualMCPServer/it',
