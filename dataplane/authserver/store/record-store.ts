@@ -91,8 +91,8 @@ export interface RecordStore {
   /** Keeps what is there for `ttlS` seconds from now. */
   extend(kind: Kind, name: string, ttlS: number): Promise<void>
   /**
-   * Keeps a client that has just registered. Where there are too many of these the oldest goes, in memory of the network
-   * that has most; rejects with `unavailable` where that one has just come, too.
+   * Keeps a client that has just registered. Where there are too many of these the oldest goes of the network that has
+   * most; rejects with `unavailable` where that one has just come, and the network has no more than this one.
    */
   addClient(name: string, text: string, ttlS: number, by?: HeldBy): Promise<void>
   /** Keeps a client that is used for `ttlS` seconds from now; from its first use on new ones don't push it out. */

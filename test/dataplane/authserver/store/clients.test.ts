@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { type RecordStore, YOUNGEST_EVICTED_MS } from '../../../../dataplane/authserver/store/record-store.ts'
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
+import { networkHolder } from '../../../../dataplane/server/network-of.ts'
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -28,9 +29,9 @@ test.before.each(() => {
 
 const bounds = { mostClients: 3, now: () => now }
 const prefix = () => `p:{${randomBytes(6).toString('hex')}}:`
-const stores: Readonly<Record<string, () => RecordStore>> = {
-  memory: () => createMemoryStore(bounds),
-  redis: () => createRedisStore({ client, prefix: prefix(), ...bounds }),
+const stores: Readonly<Record<string, (more?: { readonly mostClients?: number }) => RecordStore>> = {
+  memory: (more) => createMemoryStore({ ...bounds, ...more }),
+  redis: (more) => ({ ...createRedisStore({ client, prefix: prefix(), ...bounds, ...more }), close: () => undefined }),
 }
 const isThere = async (store: RecordStore, name: string) =>
   (await store.get('client', name)) !== undefined || (await store.get('newClient', name)) !== undefined
@@ -72,6 +73,36 @@ for (const [kind, open] of Object.entries(stores)) {
     assert.not.ok(await isThere(store, 'other-0'))
   })
 
+  test(`${kind}: who registers most makes room for others, of IPv6 the /48, in it the /56, in that the /64`, async () => {
+    const store = open({ mostClients: 12 })
+    const add = (name: string, address: string) => {
+      now += 1000
+      return store.addClient(name, name, TTL_S, networkHolder(address))
+    }
+    const left = async (names: readonly string[]) => {
+      const there = await Promise.all(names.map((name) => isThere(store, name)))
+      return names.filter((_, index) => there[index])
+    }
+    const many = [...Array(6).keys()].map((index) => `many-${index}`)
+    for (const name of many) await add(name, '2001:db8:1:100::1')
+    const wide = ['wide-0', 'wide-1']
+    for (const [index, name] of wide.entries()) await add(name, `2001:db8:1:2${index}00::1`)
+    for (const name of ['few-0', 'few-1', 'few-2']) await add(name, '192.0.2.1')
+    await add('one', '2001:db8:2::1')
+    // Full. Others get room at once, of the network that has most; it does not, of its own youngest.
+    await add('other-0', '198.51.100.7')
+    await add('other-1', '2001:db8:1:201::1')
+    assert.equal(await left(many), many.slice(2))
+    assert.is(await refusal(add('more', '2001:db8:1:100::2')), 'unavailable')
+    await add('near', '2001:db8:1:1ff::1')
+    assert.equal(await left(many), many.slice(3))
+    assert.equal(await left([...wide, 'few-0', 'few-1', 'few-2', 'one', 'other-0', 'other-1', 'near']), [
+      ...wide,
+      ...['few-0', 'few-1', 'few-2', 'one', 'other-0', 'other-1', 'near'],
+    ])
+    store.close()
+  })
+
   test(`${kind}: one that is not there is not used`, async () => {
     const store = open()
     await store.useClient('nobody', TTL_S)
@@ -97,16 +128,80 @@ test('memory: clients have one bound in bytes, used or not', async () => {
   store.close()
 })
 
+test('redis: those of a version that knew no holders go when they are the oldest', async () => {
+  const own = prefix()
+  const fresh = `${own}as:newClient:`
+  const store = createRedisStore({ client, prefix: own, ...bounds })
+  for (const [index, name] of ['a', 'b', 'c'].entries()) {
+    await client.set(fresh + name, name, 'EX', TTL_S)
+    await client.zadd(`${fresh}by-age`, now - YOUNGEST_EVICTED_MS - 10 + index, name)
+  }
+  for (const name of ['d', 'e', 'f']) await store.addClient(name, name, TTL_S, networkHolder('192.0.2.1'))
+  const there = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => isThere(store, name)))
+  assert.equal(there, [false, false, false, true, true, true])
+  assert.is(await refusal(store.addClient('g', 'g', TTL_S, networkHolder('192.0.2.1'))), 'unavailable')
+  await store.addClient('g', 'g', TTL_S, networkHolder('192.0.2.2'))
+})
+
+test('redis: what is counted is what there is, whatever happened before', async () => {
+  const own = prefix()
+  const fresh = `${own}as:newClient:`
+  const store = createRedisStore({ client, prefix: own, mostClients: 20, now: () => now })
+  const addresses = [
+    '192.0.2.1',
+    '192.0.2.2',
+    '',
+    '2001:db8::1',
+    '2001:db8:0:1::1',
+    '2001:db8:0:100::1',
+    '2001:db8:1::1',
+  ]
+  let random = 1
+  const next = (most: number) => {
+    random = (random * 48_271) % 2_147_483_647
+    return random % most
+  }
+  for (let round = 0; round < 300; round++) {
+    now += next(2 * 60 * 60_000)
+    const holder = networkHolder(addresses[Math.min(next(10), next(addresses.length))])
+    if (next(4) === 0) await store.useClient(`c-${next(round + 1)}`, 24 * 60 * 60)
+    else await refusal(store.addClient(`c-${round}`, 'x', 24 * 60 * 60, holder))
+  }
+  const [names, holders] = [await client.zrange(`${fresh}by-age`, '0', '-1'), await client.hgetall(`${fresh}holders`)]
+  assert.ok(names.length > 5 && names.length <= 20)
+  assert.equal(Object.keys(holders).sort(), [...names].sort())
+  const expected = new Map<string, number>()
+  for (const path of Object.values(holders))
+    path.split(' ').forEach((part, index, parts) => {
+      const key = `${parts.slice(0, index).join(' ')}|${part}`
+      expected.set(key, (expected.get(key) ?? 0) + 1)
+    })
+  for (const key of await client.keys(`${fresh.replace(/[{}]/g, '?')}held:*`)) {
+    const found = await client.zrange(key, '0', '-1', 'WITHSCORES')
+    for (let index = 0; index < found.length; index += 2) {
+      const name = `${key.slice(key.indexOf('held:') + 5)}|${found[index]}`
+      assert.is(Number(found[index + 1]), expected.get(name), name)
+      expected.delete(name)
+    }
+  }
+  assert.is(expected.size, 0)
+})
+
 test('redis: what tells their age ends with them', async () => {
   const own = prefix()
   const store = createRedisStore({ client, prefix: own, ...bounds })
   await store.addClient('a', 'a', 60)
   const keys = await client.keys(`${own.replace(/[{}]/g, '?')}*`)
-  assert.is(keys.length, 2)
+  assert.is(keys.length, 5)
   for (const key of keys) assert.ok((await client.ttl(key)) > 50)
   // Those that have ended count no more.
   now += 61_000
   for (const name of ['b', 'c', 'd']) await store.addClient(name, name, 60)
+  assert.is(await client.hlen(`${own}as:newClient:holders`), 3)
+  assert.equal(await client.zrange(`${own}as:newClient:held:`, '0', '-1', 'WITHSCORES'), ['-', '3'])
+  for (const name of ['b', 'c', 'd']) await store.useClient(name, 60)
+  const kept = await client.keys(`${own.replace(/[{}]/g, '?')}as:newClient:*`)
+  assert.equal(kept, [`${own}as:newClient:a`], 'of those that are used nothing is counted any more')
 })
 
 test.run()
