@@ -2,24 +2,42 @@
  * Whatever is valid starts and stays up: every number, duration and text of every kind at both ends of what its schema lets
  * through is refused, or what is rendered is taken by the data plane, with timers that Node has and bounded caches.
  */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
 import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
 import type { SchemaNode } from '../../../crds/walk.ts'
 import { ClientDocuments } from '../../../dataplane/authserver/clients/client-documents.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { type GatewayConfig, gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
 import { compileWorkflow } from '../../../dataplane/config/workflow/compile.ts'
 import { failurePolicy } from '../../../dataplane/gateway/backends/health/failure-policy.ts'
+import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { scheduleOf } from '../../../dataplane/registry/sync/schedule-of.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { startRedis } from '../../support/network/redis-server.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'
 import { type Leaf, leavesOf, nameOf, set } from '../../support/operator/fields.ts'
-import { context, defaulted, worldContent } from '../../support/operator/plans.ts'
+import { configText, context, defaulted, plansOf, worldContent } from '../../support/operator/plans.ts'
+
+const INITIALIZE = {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+  body: JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
+    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+  }),
+}
 
 const content = worldContent(fieldCorpus)
 const objects = [...content.objects]
@@ -106,5 +124,74 @@ for (const kind of Object.keys(kinds) as KindName[])
     }
     assert.equal(failed, [])
   })
+
+/** What is configured with a gateway, a part of it in each: which storage, and who knows its callers. */
+const GATEWAYS = [
+  ...['VirtualMCPServer/gateway', 'VirtualMCPServer/inline', 'MCPRemoteProxy/proxy', 'MCPRemoteProxy/logging-in'],
+  ...[0, 1, 2].flatMap((index) => [`VirtualMCPServer/redis-${index}`, `VirtualMCPServer/logging-in-${index}`]),
+]
+const plans = plansOf(fillWorld(content))
+
+/** The configuration of a gateway that reaches nothing but this machine, with each number and duration at one end of its range. */
+function configAt(name: string, redis: string, pick: (ends: readonly unknown[]) => readonly unknown[]): string {
+  const hosts = new Map<string, string>()
+  const text = configText(plans.get(name)).replace(/(?<=https?:\/\/)[^/"\s]+/g, (host) => {
+    const known = hosts.get(host) ?? `127.0.0.${hosts.size + 2}:1`
+    hosts.set(host, known)
+    return known
+  })
+  let config = parse(text, (key, value) => (key === 'addresses' ? [redis] : value)) as GatewayConfig
+  for (const leaf of leavesOf(gatewayConfigSchema as SchemaNode, config, '', '')) {
+    // There is no such database.
+    if (leaf.pointer.endsWith('/redis/db')) continue
+    if (typeof leaf.value === 'string' && leaf.schema.pattern?.includes('(ns|us|') !== true) continue
+    for (const end of pick(endsOf(leaf))) {
+      const form = set(config, leaf.pointer, end) as GatewayConfig
+      if (!isTaken(JSON.stringify(form))) continue
+      config = form
+      break
+    }
+  }
+  return JSON.stringify(config)
+}
+
+function isTaken(text: string): boolean {
+  try {
+    parseGateway(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test('at both ends of all ranges whole gateways start, answer, and end', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'portico-range-'))
+  const redis = await startRedis()
+  try {
+    for (const name of GATEWAYS)
+      for (const pick of [(ends: readonly unknown[]) => ends, (ends: readonly unknown[]) => ends.toReversed()]) {
+        const text = configAt(name, redis.address, pick)
+        const { incomingAuth, sessionStorage } = parseGateway(text) as GatewayConfig
+        const configFile = join(folder, 'gateway.yaml')
+        await writeFile(configFile, text)
+        const own = { configFile, stateDirectory: join(folder, 'state'), log: keptLog().log }
+        const gateway = await serveGateway({ ...own, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' })
+        try {
+          const answer = await fetch(`${gateway.url}/mcp`, INITIALIZE)
+          await answer.text()
+          // A Cluster and a Sentinel are not there.
+          const isAway = (sessionStorage?.redis?.mode ?? 'standalone') !== 'standalone'
+          const expected = incomingAuth.type === 'oidc' ? 401 : isAway ? 503 : 200
+          assert.is(answer.status, expected, `${name}: ${text}`)
+          assert.is((await fetch(`${gateway.adminUrl}/status`)).status, 200, name)
+        } finally {
+          await gateway.close()
+        }
+      }
+  } finally {
+    await redis.stop()
+    await rm(folder, { recursive: true })
+  }
+})
 
 test.run()
