@@ -17,6 +17,7 @@ import { Gateway } from './core/gateway.ts'
 import { measureGateway } from './core/measure.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { Reporting } from './reporting.ts'
+import { CrossOrigin } from './request/cross-origin.ts'
 import { OwnIssuer } from './request/own-issuer.ts'
 import { directEndpoint } from './serve-endpoint.ts'
 
@@ -90,7 +91,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const listeners: Listener[] = []
   try {
     const listener = await listen(publicRoutes, options.listen, {
-      direct: directEndpoint(() => gateway),
+      direct: directEndpoint(() => gateway, CrossOrigin.of(loaded.config)),
       maxConnections: connectionLimit(memoryBytes),
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })

@@ -1,5 +1,6 @@
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type MiddlewareHandler } from 'hono'
+import { isForClients } from '../authserver/endpoint/for-clients.ts'
 import { resourceMetadataRoutes } from '../identity/resource-metadata-routes.ts'
 import { errorResponse } from '../server/answer.ts'
 import { allowOrigins } from '../server/cross-origin.ts'
@@ -14,6 +15,7 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
   // Clients in pages look for metadata in several places; they are to see that there is none.
   app.use('/.well-known/*', allowOrigins(['*']))
+  app.use(ownEndpoints(gateway))
   app.use('/.well-known/*', guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' }))
   app.route(
     '/',
@@ -23,12 +25,35 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
     }),
   )
   app.use(ownIssuerRoutes(gateway))
+  app.use(pagesMayRead(gateway))
   app.route('/', rootRoutes(gateway))
   // Such as /mcp/ and /sse: clients show the message, and a person sees what to change.
   const message = `Not found; MCP is served at ${ENDPOINT}.`
   app.notFound(() => errorResponse(new PublicError('not_found', { message })))
   app.onError((error) => errorResponse(error, gateway.log))
   return app
+}
+
+/**
+ * Lets pages of every origin call what clients call of the gateway's own authorization server, and read of errors that are
+ * answered in its place: of a host that is not served, or while it can't be loaded.
+ */
+function ownEndpoints(gateway: Gateway): MiddlewareHandler {
+  const allow = allowOrigins(['*'], ['GET', 'HEAD', 'POST'])
+  return function allowAll(c, next) {
+    const { authServer } = gateway.setup.config
+    return authServer !== undefined && isForClients(c.req.path, authServer.issuer) ? allow(c, next) : next()
+  }
+}
+
+/** Lets pages that may call the MCP endpoint see that there is none where they ask, and why. */
+function pagesMayRead(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindings }> {
+  return function mayRead({ env: { incoming, outgoing }, req }, next) {
+    const { crossOrigin } = gateway.setup
+    crossOrigin?.mark(incoming, outgoing)
+    if (crossOrigin === undefined || req.method !== 'OPTIONS') return next()
+    return Promise.resolve(new Response(null, { status: 204, headers: crossOrigin.leave(incoming.headers) }))
+  }
 }
 
 /** Answers what is for the gateway's own authorization server, where it has one. */

@@ -6,6 +6,7 @@ import type { Gateway } from './core/gateway.ts'
 import { EndpointRequest } from './endpoint/incoming/endpoint-request.ts'
 import { get, remove } from './endpoint/listen.ts'
 import { post } from './endpoint/post.ts'
+import type { CrossOrigin } from './request/cross-origin.ts'
 import { HttpReply } from './request/http-reply.ts'
 import { ENDPOINT, withoutPrefix } from './request/public-url.ts'
 
@@ -19,13 +20,19 @@ const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = {
 
 /**
  * Handles what is for the MCP endpoint, and gives false for anything else. `running` gives undefined until a configuration is
- * in force: until then everything is answered with 503.
+ * in force: until then everything is answered with 503, which pages may read that `first` lets call.
  */
-export function directEndpoint(running: () => Gateway | undefined): NonNullable<ListenOptions['direct']> {
+export function directEndpoint(
+  running: () => Gateway | undefined,
+  first?: CrossOrigin,
+): NonNullable<ListenOptions['direct']> {
   return function endpoint(incoming, outgoing) {
     const gateway = running()
     if (gateway === undefined) {
-      outgoing.writeHead(503, { 'retry-after': '1', 'content-length': 0 }).end()
+      first?.mark(incoming, outgoing)
+      // A page sends no request before its preflight is answered.
+      if (first !== undefined && incoming.method === 'OPTIONS') first.preflight(incoming, outgoing)
+      else outgoing.writeHead(503, { 'retry-after': '1', 'content-length': 0 }).end()
       return true
     }
     if (!isToEndpoint(incoming, gateway.setup.config.endpointPrefix)) return false

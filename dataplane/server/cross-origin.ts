@@ -15,7 +15,7 @@ export function allowOrigins(
   return cors({
     origin: origins.includes('*') ? '*' : [...origins],
     allowMethods: [...methods],
-    exposeHeaders: ['x-request-id', 'www-authenticate', ...exposed],
+    exposeHeaders: ['x-request-id', 'www-authenticate', 'retry-after', ...exposed],
     maxAge: DAY_S,
   })
 }

@@ -1,7 +1,6 @@
 import { Hono, type Next } from 'hono'
 import { publicError } from '../../server/answer.ts'
 import { Lease } from '../../server/budget.ts'
-import { allowOrigins } from '../../server/cross-origin.ts'
 import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
@@ -9,6 +8,7 @@ import { authorize, login } from './authorize.ts'
 import { callback } from './callback.ts'
 import { consent } from './consent.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
+import type { FOR_CLIENTS } from './for-clients.ts'
 import type { Front, FrontContext, FrontEnv } from './front.ts'
 import { link, linkPage } from './link.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
@@ -24,8 +24,8 @@ type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
 /** Read by clients in pages of every origin. */
 const DOCUMENTS: Readonly<Record<string, Endpoint>> = { '/.well-known/jwks.json': keySet }
 
-/** Called by clients, with JSON answers. None of them looks at a cookie, so pages of every origin may call them. */
-const CALLED: Readonly<Record<string, Endpoint>> = {
+/** Pages of every origin may call these. */
+const CALLED: Readonly<Record<(typeof FOR_CLIENTS)[number], Endpoint>> = {
   '/oauth/token': token,
   '/oauth/register': register,
   '/oauth/revoke': revoke,
@@ -98,7 +98,6 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
   for (const [path, endpoint] of Object.entries(CALLED)) {
     const operation = operationOf('POST', path)
     for (const place of below(path)) {
-      app.use(place, allowOrigins(['*'], ['POST']))
       app.post(place, (c) => observed(front, c, operation, () => answered(front, c, lasting(endpoint))))
       app.all(place, (c) =>
         answered(front, c, () => {
@@ -118,7 +117,6 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     }
 
   function get(path: string, endpoint: Endpoint): void {
-    app.use(path, allowOrigins(['*']))
     app.get(path, (c) => answered(front, c, endpoint))
   }
 

@@ -5,19 +5,22 @@ import { html } from 'hono/html'
 import { renderPage } from '../../pages/page.ts'
 import { errorResponse } from '../../server/answer.ts'
 import { PublicError } from '../../server/errors.ts'
-import { guardHosts } from '../../server/hosts.ts'
 import type { Gateway } from '../core/gateway.ts'
+import { checkOrigin } from '../request/cross-origin.ts'
 import { gatewayPage } from './gateway-page.ts'
 import { type Overview, overviewOf } from './overview.ts'
 
 type Format = 'text/html' | 'application/json' | 'text/plain'
 
-const HEADERS = { 'cache-control': 'private, no-cache', vary: 'Accept', 'x-content-type-options': 'nosniff' }
+const HEADERS = { 'cache-control': 'private, no-cache', vary: 'Accept, Origin', 'x-content-type-options': 'nosniff' }
 
 /** The root of the public listener: it shows where the MCP endpoint is, in the form that the caller accepts. */
 export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
-  app.use('/', guardHosts({ allowed: () => gateway.setup.hostNames }))
+  app.use('/', (c, next) => {
+    checkOrigin(gateway.setup, c.env.incoming.headers)
+    return next()
+  })
   app.get('/', (c, next) => {
     // Who asks for events takes this for an MCP endpoint.
     if (c.req.header('accept')?.toLowerCase().includes('text/event-stream')) return next()

@@ -1,5 +1,6 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { GatewayConfig } from '../../config/gateway.ts'
+import { checkHost, type HostNames } from '../../server/hosts.ts'
 import { NOSNIFF } from '../../server/listen/nosniff-response.ts'
 
 /** Headers that clients of either era send, with those of tracing. */
@@ -12,6 +13,16 @@ const REQUEST_HEADERS = [
 const PARAM_HEADER = /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/
 const EXPOSED = 'Mcp-Session-Id, WWW-Authenticate, X-Request-Id, Retry-After'
 const DAY_S = '86400'
+
+interface Named {
+  readonly hostNames: HostNames
+  readonly crossOrigin: CrossOrigin | undefined
+}
+
+/** Refuses hosts that are not served here, and pages of other hosts that may not call; throws `forbidden_host`. */
+export function checkOrigin({ hostNames, crossOrigin }: Named, { host, origin }: IncomingHttpHeaders): void {
+  checkHost(hostNames, host, origin !== undefined && crossOrigin?.allows(origin) ? undefined : origin)
+}
 
 /** Which pages of other hosts may call the MCP endpoint, and how browsers are told (Fetch standard, CORS protocol). */
 export class CrossOrigin {
@@ -26,7 +37,10 @@ export class CrossOrigin {
   }
 
   /** The rules of a configuration; undefined where no page of another host may call. */
-  static of({ cors, passthroughHeaders = [] }: GatewayConfig): CrossOrigin | undefined {
+  static of({
+    cors,
+    passthroughHeaders = [],
+  }: Pick<GatewayConfig, 'cors' | 'passthroughHeaders'>): CrossOrigin | undefined {
     const { origins = [] } = cors ?? {}
     if (origins.length === 0) return undefined
     return new CrossOrigin(
@@ -51,15 +65,20 @@ export class CrossOrigin {
 
   /** Answers the request by which a browser asks before it sends that of a page; `mark` was called before. */
   preflight({ headers }: IncomingMessage, outgoing: ServerResponse): void {
+    const answer = this.leave(headers).flat()
+    outgoing.writeHead(204, ['allow', 'GET, POST, DELETE, OPTIONS', ...answer, ...NOSNIFF]).end()
+  }
+
+  /** What a page may send, as headers; none where its origin may not call. */
+  leave(headers: IncomingHttpHeaders): [string, string][] {
     const { origin } = headers
-    const answer: string[] = ['allow', 'GET, POST, DELETE, OPTIONS']
-    if (origin !== undefined && this.allows(origin)) {
-      const asked = (headers['access-control-request-headers'] ?? '').toLowerCase().split(',')
-      const params = asked.map((name) => name.trim()).filter((name) => PARAM_HEADER.test(name))
-      answer.push('access-control-allow-methods', 'GET, POST, DELETE')
-      answer.push('access-control-allow-headers', [...this.#headers, ...params].join(', '))
-      answer.push('access-control-max-age', DAY_S)
-    }
-    outgoing.writeHead(204, [...answer, ...NOSNIFF]).end()
+    if (origin === undefined || !this.allows(origin)) return []
+    const asked = (headers['access-control-request-headers'] ?? '').toLowerCase().split(',')
+    const params = asked.map((name) => name.trim()).filter((name) => PARAM_HEADER.test(name))
+    return [
+      ['access-control-allow-methods', 'GET, POST, DELETE'],
+      ['access-control-allow-headers', [...this.#headers, ...params].join(', ')],
+      ['access-control-max-age', DAY_S],
+    ]
   }
 }

@@ -106,18 +106,20 @@ test('pages of other origins may call what has no cookie, and nothing of what a 
   assert.is(visited.headers.get('access-control-allow-origin'), null)
   const { hostname, port } = new URL(server.issuer)
   const { request } = await import('node:http')
-  const ask = (host: string) =>
-    new Promise<number | undefined>((resolve, reject) => {
-      const path = '/.well-known/oauth-authorization-server'
-      request({ hostname, port, path, headers: { host } }, (response) => {
+  const ask = (host: string, path = '/.well-known/oauth-authorization-server') =>
+    new Promise<readonly unknown[]>((resolve, reject) => {
+      request({ hostname, port, path, headers: { host, origin: 'https://inspector.example' } }, (response) => {
         response.resume()
-        resolve(response.statusCode)
+        resolve([response.statusCode, response.headers['access-control-allow-origin']])
       })
         .on('error', reject)
         .end()
     })
-  assert.is(await ask('evil.example'), 403)
-  assert.is(await ask(`localhost:${port}`), 200)
+  assert.equal(await ask('evil.example'), [403, '*'])
+  assert.equal(await ask('evil.example', '/oauth/token'), [403, '*'])
+  assert.equal(await ask('evil.example', '/oauth/authorize'), [403, undefined])
+  assert.equal(await ask(`localhost:${port}`), [200, '*'])
+  assert.equal(await ask(`localhost:${port}`, '/oauth/token'), [405, '*'])
   await server.close()
 })
 

@@ -1,5 +1,6 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Caller } from '../../../identity/caller.ts'
-import { checkHost } from '../../../server/hosts.ts'
+import { checkOrigin } from '../../request/cross-origin.ts'
 import { bindingOf } from '../../sessions/binding.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
@@ -12,7 +13,7 @@ type Next = (request: EndpointRequest) => void | Promise<void>
 /** Checks what all methods have in common, that is the host, and finds out who calls; then goes on with `next`. */
 export function admit(request: EndpointRequest, next: Next): void {
   const { headers } = request.req
-  checkKnownHost(request, headers.host, headers.origin)
+  checkKnownHost(request, headers)
   const caller = request.setup.authenticate(headers.authorization, request.req)
   if (caller instanceof Promise) {
     caller.then((known) => admitted(request, known, next)).catch((error) => request.fail(error))
@@ -22,10 +23,11 @@ export function admit(request: EndpointRequest, next: Next): void {
 }
 
 /** The same few hosts come again and again: what was found good is remembered. */
-function checkKnownHost({ setup }: EndpointRequest, host: string | undefined, origin: string | undefined): void {
-  const { knownHosts, hostNames, crossOrigin } = setup
+function checkKnownHost({ setup }: EndpointRequest, headers: IncomingHttpHeaders): void {
+  const { host, origin } = headers
+  const { knownHosts } = setup
   if (origin === undefined && host !== undefined && knownHosts.has(host)) return
-  checkHost(hostNames, host, origin !== undefined && crossOrigin?.allows(origin) ? undefined : origin)
+  checkOrigin(setup, headers)
   if (host !== undefined && host.length <= LONGEST_HOST && knownHosts.size < MOST_KNOWN_HOSTS) knownHosts.add(host)
 }
 

@@ -3,7 +3,7 @@ import type { MiddlewareHandler } from 'hono'
 const DAY_S = 86_400
 
 /** Response headers that pages may read. */
-export const EXPOSED_HEADERS = 'ETag, X-Request-Id'
+export const EXPOSED_HEADERS = 'ETag, X-Request-Id, WWW-Authenticate, Retry-After'
 
 /**
  * The value of `Access-Control-Allow-Origin`; undefined where the page may not read. It depends on the request's `Origin`

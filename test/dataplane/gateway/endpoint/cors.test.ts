@@ -1,16 +1,19 @@
 /** Clients in pages of other hosts: what browsers are told, and that nobody else is let in by it. */
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Browser } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { CrossOrigin } from '../../../../dataplane/gateway/request/cross-origin.ts'
+import { directEndpoint } from '../../../../dataplane/gateway/serve-endpoint.ts'
+import { listen } from '../../../../dataplane/server/listen/listen.ts'
 import { startBrowser } from '../../../support/browser.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
-import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 
 const PAGE = 'https://app.example'
@@ -124,14 +127,87 @@ test('answers of both eras can be read, with the id of the session', async () =>
   }
 })
 
-test('errors can be read as well', async () => {
-  const unknown = await post(gateway.url, rpc('ping'), { ...ours, 'mcp-session-id': 'none' })
-  assert.is(unknown.status, 404)
-  const wrong = await fetch(gateway.url, { method: 'PUT', headers: ours })
-  assert.is(wrong.status, 405)
-  const large = await post(gateway.url, '"'.padEnd(9 * 1024 * 1024), ours)
-  assert.is(large.status, 413)
-  for (const answer of [unknown, wrong, large]) assert.is(readable(answer), PAGE)
+interface Asked {
+  readonly method?: string
+  readonly path?: string
+  readonly host?: string
+  readonly body?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Asks as a page of `origin`; `fetch` lets nobody choose the host. */
+function askFrom(base: string, origin: string, { method = 'POST', path = '/mcp', host, body = '', headers }: Asked) {
+  const { hostname, port } = new URL(base)
+  const sent = { ...BASE_HEADERS, ...headers, origin, ...(host === undefined ? {} : { host }) }
+  return new Promise<IncomingMessage>((resolve, reject) => {
+    const asked = request({ hostname, port, path, method, headers: sent }, (answer) => {
+      answer.resume()
+      resolve(answer)
+    })
+    asked.on('error', reject)
+    asked.end(body)
+  })
+}
+
+const elsewhere = ['/mcp/', '/mcp/x', '/', '/sse', '/register', '/authorize']
+/** Everything that is answered without a call, with its status. */
+const refused: readonly (readonly [number, Asked])[] = [
+  [404, { body: rpc('ping'), headers: { 'mcp-session-id': 'none' } }],
+  [400, { body: rpc('tools/list') }],
+  [400, { body: '{' }],
+  [400, { ...modern('tools/list'), headers: { 'mcp-protocol-version': '1999-01-01' } }],
+  [404, modern('none/such')],
+  [405, { method: 'PUT' }],
+  [413, { body: '"'.padEnd(9 * 1024 * 1024) }],
+  [415, { ...modern('tools/list'), headers: { ...modern('tools/list').headers, 'content-type': 'text/plain' } }],
+  [406, { ...modern('tools/list'), headers: { ...modern('tools/list').headers, accept: 'text/html' } }],
+  [403, { body: rpc('ping'), host: 'evil.example' }],
+  [403, { path: '/', host: 'evil.example' }],
+  ...elsewhere.map((path): [number, Asked] => [404, { path, ...modern('tools/list') }]),
+  ...elsewhere.map((path): [number, Asked] => [
+    path === '/' ? 200 : 404,
+    { path, method: 'GET', headers: { accept: '*/*' } },
+  ]),
+]
+
+test('errors can be read as well, wherever a client looks, by pages that may call alone', async () => {
+  for (const [one, origin] of [
+    [gateway, PAGE],
+    [proxy, '*'],
+  ] as const)
+    for (const [status, asked] of refused) {
+      const what = JSON.stringify({ ...asked, body: asked.body?.slice(0, 80) })
+      const answer = await askFrom(one.base, PAGE, asked)
+      assert.is(answer.statusCode, status, what)
+      assert.is(answer.headers['access-control-allow-origin'], origin, what)
+      assert.match(answer.headers['access-control-expose-headers'] ?? '', /retry-after/i, what)
+      if (one === proxy) continue
+      assert.match(answer.headers.vary ?? '', 'Origin', what)
+      const foreign = await askFrom(one.base, other.origin, asked)
+      assert.is(foreign.headers['access-control-allow-origin'], undefined, what)
+    }
+  for (const path of elsewhere) {
+    const url = gateway.base + path
+    assert.equal([(await ask(url, ours)).status, readable(await ask(url, ours))], [204, PAGE], path)
+    assert.is(readable(await ask(url, other)), null, path)
+  }
+})
+
+test('a gateway that has no configuration yet says so to pages, too', async () => {
+  const early = await listen(() => new Response(), '127.0.0.1:0', {
+    direct: directEndpoint(() => undefined, CrossOrigin.of({ cors: { origins: [PAGE] } })),
+  })
+  try {
+    for (const path of ['/mcp', '/oauth/token']) {
+      const url = early.url + path
+      const answer = await fetch(url, { method: 'POST', headers: ours })
+      assert.equal([answer.status, readable(answer), answer.headers.get('retry-after')], [503, PAGE, '1'])
+      assert.is(readable(await fetch(url, { headers: other })), null)
+      assert.equal([(await ask(url, ours)).status, readable(await ask(url, ours))], [204, PAGE])
+    }
+  } finally {
+    await early.close()
+  }
 })
 
 test('a page learns where to log in, and that it may not: 401, 403, and the metadata', async () => {

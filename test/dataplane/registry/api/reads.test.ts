@@ -92,7 +92,7 @@ test('pages of the configured origins may read, errors too; caches are told what
     const allowed = await ask(path, { ...more, origin: ORIGIN })
     assert.is(allowed.status, status)
     assert.is(allowed.headers['access-control-allow-origin'], ORIGIN)
-    assert.is(allowed.headers['access-control-expose-headers'], 'ETag, X-Request-Id')
+    assert.is(allowed.headers['access-control-expose-headers'], 'ETag, X-Request-Id, WWW-Authenticate, Retry-After')
     assert.match(String(allowed.headers.vary), /^Origin/)
     for (const headers of [undefined, { origin: 'https://other.example' }])
       assert.is((await ask(path, { ...more, ...headers })).headers['access-control-allow-origin'], undefined)
