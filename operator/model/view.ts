@@ -60,6 +60,8 @@ export interface WorkloadObservation {
   readonly backends?: readonly BackendObservation[]
   /** Why audit logs are not written, as the pods say; sorted. */
   readonly auditLog?: readonly string[]
+  /** Its pods have told this operator of themselves: what they do not tell of is not so. */
+  readonly reported?: true
   /** Entries of backends' lists that are left out, as the pods say; sorted. */
   readonly entries?: readonly string[]
   /** Why ready pods can't be asked for their status; absent while they can. */

@@ -189,6 +189,9 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   return told()
 }
 
+/** Conditions that pods alone know of. */
+const TOLD_BY_PODS = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid'] as const
+
 function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
   const { object, view, context, problems } = plan
   const { kind, metadata } = object
@@ -219,6 +222,8 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
       'EntryInvalid',
       `what clients could not read is left out: ${seen.entries.join('; ')}`,
     )
+  // Until its pods have told this operator of themselves, what they told the one before holds.
+  if (seen?.reported !== true) for (const type of TOLD_BY_PODS) if (!conditions.get(type)) conditions.keep(type)
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)
   const inForce = served(plan, rendered)

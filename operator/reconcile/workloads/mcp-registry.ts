@@ -255,8 +255,7 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
   const { namespace, name } = object.metadata
   const assembly = assemble(object, startResolver(view, namespace, problems), context)
   // Until its pods have reported to this operator, what they reported to the one before holds.
-  const reported = view.sources(namespace, name)
-  const sources = reported ?? object.status?.sources
+  const sources = view.sources(namespace, name) ?? object.status?.sources
   return planWorkload({
     object,
     view,
@@ -268,7 +267,6 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
       // On somebody's own machine the folder outlives the process.
       if (!context.isOwnMachine) warnOfStorage(object, assembly.config, conditions)
       if (sources !== undefined) setSourcesSynced(sources, conditions)
-      if (reported === undefined) conditions.keep('EntriesValid')
     },
     observed: () => sources && { sources: sourceStates(object, sources, context.now) },
   })

@@ -14,9 +14,9 @@ import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
 import {
   gatewayReportIn,
-  onlyOf,
   type PodReports,
   reportReader,
+  seldom,
   sourcesReader,
   together,
   writesAuditLog,
@@ -86,8 +86,8 @@ export class Observers {
       readers: {
         MCPRegistry: together(sourcesReader(world, onChange), problemsOf('MCPRegistry')),
         VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
-        MCPServer: onlyOf(problemsOf('MCPServer'), writesAuditLog),
-        MCPRemoteProxy: onlyOf(problemsOf('MCPRemoteProxy'), writesAuditLog),
+        MCPServer: seldom(problemsOf('MCPServer'), writesAuditLog),
+        MCPRemoteProxy: seldom(problemsOf('MCPRemoteProxy'), writesAuditLog),
       },
     })
     this.delivery = new ConfigDelivery({

@@ -8,6 +8,8 @@ import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
 /** How often a workload is polled: soon while its status is incomplete, later when it is complete. */
 const SOON_MS = 2_000
 const LATER_MS = 15_000
+/** And one that has little to tell of: 500 of them are 8 requests a second. */
+const SELDOM_MS = 60_000
 /** Workloads that are polled at a time; one that does not answer holds up no other. */
 const AT_A_TIME = 8
 
@@ -15,10 +17,10 @@ const AT_A_TIME = 8
 export interface StatusReader {
   /** Takes the statuses that the pods of a workload report; undefined where they say nothing of what it reads. */
   take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
-  /** The workload is gone or not read any more, or another one has its name. */
+  /** The workload is gone, or another one has its name. */
   forget(namespace: string, name: string): void
-  /** Whether anything is to be read of this workload; absent: of each. */
-  isRead?(object: KubernetesObject): boolean
+  /** Whether a workload has so little to tell of that it is asked less often; absent: none. */
+  isSeldom?(object: KubernetesObject): boolean
 }
 
 interface ObserverOptions {
@@ -77,7 +79,7 @@ export class StatusObserver {
     const reader = readers[kind] as StatusReader
     const object = world.objects.get(kind, namespace, name)
     const isOfAnother = object !== undefined && !isLookedAfter(object)
-    const uid = object && !isOfAnother && reader.isRead?.(object) !== false ? object.metadata.uid : undefined
+    const uid = object && !isOfAnother ? object.metadata.uid : undefined
     // What is known is of this object, not of one that had its name before.
     if (uid === undefined || this.#seen.get(key) !== uid) {
       this.#seen.delete(key)
@@ -85,7 +87,7 @@ export class StatusObserver {
     }
     // It may be handed over to us while its pods stay as they are.
     if (isOfAnother) return LATER_MS
-    if (uid === undefined) return undefined
+    if (object === undefined || uid === undefined) return undefined
     const reachable = pods.of(kind, namespace, name).filter(isPollable)
     if (reachable.length === 0) return undefined
     // Who doesn't write the status need not know; whoever comes to lead is due within one round.
@@ -102,6 +104,7 @@ export class StatusObserver {
     // Without an answer what was last known holds: the pods say by themselves that they are not ready.
     if (progress === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
     this.#seen.set(key, uid)
-    return progress === 'incomplete' ? SOON_MS : LATER_MS
+    if (progress === 'incomplete') return SOON_MS
+    return reader.isSeldom?.(object) === true ? SELDOM_MS : LATER_MS
   }
 }

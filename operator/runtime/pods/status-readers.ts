@@ -26,9 +26,9 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
 })
 
 /** What is observed of a workload by what its pods report of themselves. */
-type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'backends'>
+type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'backends' | 'reported'>
 
-/** What pods report, by the key of their workload; those that report nothing have none. */
+/** What pods report, by the key of their workload; those that have not answered yet have none. */
 export type PodReports = Map<string, PodReport>
 
 /** What is read of a gateway: its problems, and how its backends are. */
@@ -50,10 +50,9 @@ export const reportReader = (
   take(namespace, name, answers) {
     if (answers.length === 0) return undefined
     const key = keyOf(kind, namespace, name)
-    const report = read(answers)
-    if (!isDeepStrictEqual(known.get(key) ?? {}, report)) {
-      if (Object.keys(report).length > 0) known.set(key, report)
-      else known.delete(key)
+    const report: PodReport = { ...read(answers), reported: true }
+    if (!isDeepStrictEqual(known.get(key), report)) {
+      known.set(key, report)
       onChange(kind, namespace, name)
     }
     return 'complete'
@@ -72,10 +71,10 @@ export const together = (first: StatusReader, second: StatusReader): StatusReade
   },
 })
 
-/** Reads of those workloads alone that have something to tell of: the others need not be asked. */
-export const onlyOf = (reader: StatusReader, isRead: (object: KubernetesObject) => boolean): StatusReader => ({
+/** Reads less often of those workloads that have little to tell of. */
+export const seldom = (reader: StatusReader, isOften: (object: KubernetesObject) => boolean): StatusReader => ({
   ...reader,
-  isRead,
+  isSeldom: (object) => !isOften(object),
 })
 
 /** Whether a proxy writes an audit log. */

@@ -5,9 +5,9 @@ import type { ReportedStatus } from '../../../../dataplane/config/status.ts'
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { problemsIn } from '../../../../operator/model/reported-problems.ts'
 import {
-  onlyOf,
   type PodReports,
   reportReader,
+  seldom,
   writesAuditLog,
 } from '../../../../operator/runtime/pods/status-readers.ts'
 import { condition, plansOfText } from '../../../support/operator/plans.ts'
@@ -32,33 +32,35 @@ test('a change is told of once: when it begins, when it ends, and when the workl
   const reader = reportReader('MCPServer', known, (kind, namespace, name) => told.push(`${kind} ${namespace}/${name}`))
   const take = (...answers: readonly ReportedStatus[]) => reader.take('default', 'it', answers)
   assert.is(take(), undefined)
-  assert.is(take({ problems: [] }), 'complete')
-  assert.equal(told, [])
+  assert.is(known.size, 0)
+  for (let index = 0; index < 3; index++) assert.is(take({ problems: [] }), 'complete')
+  assert.equal([...known], [['MCPServer/default/it', { reported: true }]])
+  assert.equal(told.splice(0), ['MCPServer default/it'])
   for (let index = 0; index < 3; index++) take({ problems: [full] }, {})
   assert.equal(told, ['MCPServer default/it'])
-  assert.equal([...known], [['MCPServer/default/it', { auditLog: [full.message] }]])
+  assert.equal([...known], [['MCPServer/default/it', { auditLog: [full.message], reported: true }]])
   // Nobody answers: what was known holds.
   take()
-  assert.is(known.size, 1)
+  assert.is(told.length, 1)
   take({ problems: [] }, {})
-  assert.equal([known.size, told.length], [0, 2])
+  assert.equal([[...known.values()], told.length], [[{ reported: true }], 2])
   take({ problems: [full] })
   reader.forget('default', 'it')
   reader.forget('default', 'it')
   assert.equal([known.size, told.length], [0, 4])
 })
 
-test('of proxies those alone are asked that write an audit log', () => {
-  const { isRead } = onlyOf(
+test('all are asked, proxies without an audit log less often', () => {
+  const { isSeldom } = seldom(
     reportReader('MCPServer', new Map(), () => undefined),
     writesAuditLog,
   )
-  const read = (spec: object) => isRead?.({ spec } as unknown as KubernetesObject)
+  const read = (spec: object) => isSeldom?.({ spec } as unknown as KubernetesObject)
   assert.equal([{}, { audit: {} }, { audit: { enabled: false } }, { audit: { enabled: true } }].map(read), [
-    false,
-    false,
-    false,
     true,
+    true,
+    true,
+    false,
   ])
 })
 
@@ -92,5 +94,41 @@ observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
     )
     assert.is(condition(planOf(''), 'AuditLogUnavailable'), undefined)
   })
+
+test('what pods told an operator holds for the one that takes over until they have told it, too', () => {
+  const told = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid']
+  const since = '2026-01-01T00:00:00Z'
+  const before = told.map((type) => ({
+    type,
+    status: 'True',
+    reason: 'X',
+    message: 'x',
+    observedGeneration: 1,
+    lastTransitionTime: since,
+  }))
+  for (const [kind, spec] of [
+    ['MCPServer', '{image: x, transport: streamable-http}'],
+    ['VirtualMCPServer', '{groupRef: {name: tools}, incomingAuth: {type: anonymous}}'],
+  ]) {
+    const kept = (observation: string) => {
+      const plan = plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: ${kind}
+metadata: {name: it}
+spec: ${spec}
+status: {conditions: ${JSON.stringify(before)}}
+---
+kind: Observation
+metadata: {name: it}
+observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${observation}}
+`).get(`${kind}/it`)
+      return plan?.status.conditions.filter(({ type }) => told.includes(type))
+    }
+    assert.equal(kept(''), before, kind)
+    assert.equal(kept(', reported: true'), [], kind)
+  }
+})
 
 test.run()
