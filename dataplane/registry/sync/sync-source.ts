@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
+import type { IncomingVersion } from '../catalog/entry.ts'
 import { pollFile } from '../sources/file/poll-file.ts'
 import { pollInline } from '../sources/file/poll-inline.ts'
+import { twinMessage } from '../sources/format/catalog-reader.ts'
 import { ofContent } from '../sources/format/failed-content.ts'
 import { createFilter } from '../sources/format/filter.ts'
 import type { KeptClones } from '../sources/format/kept-clones.ts'
@@ -21,6 +23,7 @@ import { pollApi } from '../sources/http/poll-api.ts'
 import { pollUrl } from '../sources/http/poll-url.ts'
 import { pollKubernetes } from '../sources/kubernetes/poll.ts'
 import { stageSync } from '../store/apply/apply-sync.ts'
+import { inChunks } from '../store/database/chunks.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 import type { FailedContents } from './failed-contents.ts'
 import { writeSyncMarker } from './sync-markers.ts'
@@ -133,8 +136,12 @@ async function apply(
     const known = new Set(before.map(keyOf))
     for await (const batch of content.batches) {
       if (signal.aborted) throw stopped()
-      await stored(staging.add(await filterInTurns(batch.versions, wanted)))
-      const added = batch.problems.filter((problem) => !known.has(keyOf(problem)))
+      const versions = await filterInTurns(batch.versions, wanted)
+      await stored(staging.add(versions))
+      // All that a complete pass is about came by it.
+      const twins = content.complete ? [] : await stored(twinsOf(database, name, versions))
+      const added = [...batch.problems, ...twins].filter((problem) => !known.has(keyOf(problem)))
+      for (const problem of added) known.add(keyOf(problem))
       problems.push(...added.slice(0, MOST_PROBLEMS - problems.length))
     }
     if (signal.aborted) throw stopped()
@@ -149,6 +156,30 @@ async function apply(
     })
     throw error
   }
+}
+
+/** Tells of names that differ by case alone from one that the source has already. */
+async function twinsOf(
+  database: Database,
+  source: string,
+  versions: readonly IncomingVersion[],
+): Promise<readonly Problem[]> {
+  const told = new Map<string, Problem>()
+  await inChunks(versions, async (chunk) => {
+    const folded = [...new Set(chunk.map(({ name }) => name.toLowerCase()))]
+    const { rows } = await sql<Pick<IncomingVersion, 'type' | 'name'>>`
+      select e.type, e.name from entry e join source s on s.id = e.source_id
+      where s.name = ${source} and e.living = 1 and lower(e.name) in (${sql.join(folded)})`.execute(database)
+    for (const { type, name } of chunk) {
+      const hasTwin = rows.some(
+        (held) => held.type === type && held.name !== name && held.name.toLowerCase() === name.toLowerCase(),
+      )
+      const isHeld = rows.some((held) => held.type === type && held.name === name)
+      if (hasTwin && !isHeld)
+        told.set(`${type} ${name}`, { pointer: `/${type}s`, message: twinMessage(name), served: true })
+    }
+  })
+  return [...told.values()]
 }
 
 const keyOf = ({ pointer, message }: Problem) => `${pointer} ${message}`

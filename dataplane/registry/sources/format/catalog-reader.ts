@@ -43,6 +43,8 @@ interface ReaderOptions {
   readonly budget: Budget
   /** Of the times of change those up to this count; absent: all. */
   readonly until?: string
+  /** Names of either type, and the same without case, that came before in other pages; absent: none. */
+  readonly names?: SeenVersions
 }
 
 /**
@@ -61,8 +63,7 @@ export class CatalogReader {
   readonly #splitter: JsonSplitter
   /** Which versions there were; the text may have one again much later. */
   readonly #met = new SeenVersions()
-  /** Names of either type, and the same without case. */
-  readonly #names = new SeenVersions()
+  readonly #names: SeenVersions
   readonly #opened = new Set<string>()
   #versions: IncomingVersion[] = []
   #problems: Problem[] = []
@@ -71,8 +72,9 @@ export class CatalogReader {
   #told = 0
   #firstLeftOut: Problem | undefined
 
-  constructor({ budget, until = LAST }: ReaderOptions) {
+  constructor({ budget, until = LAST, names = new SeenVersions() }: ReaderOptions) {
     this.#budget = budget
+    this.#names = names
     this.#until = until
     this.#splitter = splitJson(SHAPE, LONGEST_ENTRY, (part) => this.#onPart(part))
   }
@@ -175,8 +177,7 @@ export class CatalogReader {
     if (!this.#names.add(`${type} ${name}`)) return
     // No name has a space.
     if (this.#names.add(`${type}  ${name.toLowerCase()}`)) return
-    const message = `${name} differs by case alone from a name that came before; both are served`
-    this.#keep({ pointer, message, served: true })
+    this.#keep({ pointer, message: twinMessage(name), served: true })
   }
 
   #leaveOut(problem: Problem): void {
@@ -189,6 +190,10 @@ export class CatalogReader {
     if (this.#told++ < MOST_PROBLEMS) this.#problems.push(problem)
   }
 }
+
+/** What is told of a name that differs by case alone from one that is there. */
+export const twinMessage = (name: string): string =>
+  `${name} differs by case alone from a name that came before; both are served`
 
 const wrongShape = (message: string) => new SourceError('wrong_shape', message)
 

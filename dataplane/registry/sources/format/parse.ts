@@ -2,6 +2,7 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import type { Budget } from './budget.ts'
 import { type Catalog, CatalogReader } from './catalog-reader.ts'
 import type { Problem } from './read-entry.ts'
+import type { SeenVersions } from './seen-versions.ts'
 import { SourceError } from './source-error.ts'
 
 /** Characters of documents that are handed on together: what memory holds while it is written. */
@@ -57,14 +58,16 @@ export interface PageOptions {
   /** Times of change up to this count. */
   readonly until: string
   readonly budget: Budget
+  /** Names on the pages before. */
+  readonly names: SeenVersions
 }
 
 /** Reads a page of such a list, in batches as its bytes come. Throws a SourceError where it is none. */
 export async function* readPage(
   chunks: Chunks,
-  { kind, until, budget }: PageOptions,
+  { kind, until, budget, names }: PageOptions,
 ): AsyncGenerator<Catalog, PageEnd> {
-  const reader = new CatalogReader({ budget, until })
+  const reader = new CatalogReader({ budget, until, names })
   for await (const chunk of chunks) {
     budget.addBytes(chunk.length)
     reader.push(chunk)

@@ -2,6 +2,7 @@ import { type Budget, createBudget } from '../format/budget.ts'
 import type { Catalog } from '../format/catalog-reader.ts'
 import { type ListKind, type PageEnd, readPage } from '../format/parse.ts'
 import type { Problem } from '../format/read-entry.ts'
+import { SeenVersions } from '../format/seen-versions.ts'
 import { SourceError } from '../format/source-error.ts'
 
 /** How far a list of another registry was followed. */
@@ -49,6 +50,8 @@ export interface FetchedPage {
 interface FirstPage {
   readonly end: PageEnd
   readonly batch: Catalog | undefined
+  /** Its names. */
+  readonly names: SeenVersions
 }
 
 /**
@@ -79,7 +82,7 @@ export async function pollList(options: ListOptions): Promise<PolledList> {
   // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
   // while the list was paged through, when others may have been made to pages that had been read.
   const read = pageReader(options.kind, new Date(now).toISOString())
-  const first = isSame ? undefined : await readFirstPage(read(fetched, createBudget(maxBytes)))
+  const first = isSame ? undefined : await readFirstPage((names) => read(fetched, createBudget(maxBytes), names))
   const isOnly = first === undefined || first.end.nextCursor === undefined
   const found = { ...options, query, since, fetched, first, read }
   let newest = since
@@ -104,10 +107,10 @@ export async function pollList(options: ListOptions): Promise<PolledList> {
   }
 }
 
-type ReadPage = (page: FetchedPage, budget: Budget) => AsyncGenerator<Catalog, PageEnd>
+type ReadPage = (page: FetchedPage, budget: Budget, names: SeenVersions) => AsyncGenerator<Catalog, PageEnd>
 
 function pageReader(kind: ListKind, until: string): ReadPage {
-  return (page, budget) => readPage(page.read(), { kind, until, budget })
+  return (page, budget, names) => readPage(page.read(), { kind, until, budget, names })
 }
 
 /** A list whose first page was fetched, and read where it may be new. */
@@ -151,7 +154,9 @@ async function* readList(list: StartedList, budget: Budget): AsyncGenerator<Cata
 async function* readPages(list: StartedList, budget: Budget): AsyncGenerator<Catalog | PageEnd> {
   const { query, get, read } = list
   const seen = new Set<string>()
-  let end = yield* readFirst(list, budget)
+  // A first page that is read a second time has none of its names yet.
+  const names = list.first?.batch === undefined ? new SeenVersions() : list.first.names
+  let end = yield* readFirst(list, budget, names)
   let empty = 0
   for (let count = 1; count <= MOST_PAGES; count++) {
     yield end
@@ -164,13 +169,17 @@ async function* readPages(list: StartedList, budget: Budget): AsyncGenerator<Cat
       throw new SourceError('wrong_shape', `/metadata/nextCursor: has more than ${LONGEST_CURSOR} characters`)
     if (seen.has(cursor)) throw new SourceError('endless', 'the upstream gives a cursor for the second time')
     seen.add(cursor)
-    end = yield* read(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), budget)
+    end = yield* read(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), budget, names)
   }
   throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
 }
 
-async function* readFirst({ first, fetched, read }: StartedList, budget: Budget): AsyncGenerator<Catalog, PageEnd> {
-  if (first?.batch === undefined) return yield* read(fetched, budget)
+async function* readFirst(
+  { first, fetched, read }: StartedList,
+  budget: Budget,
+  names: SeenVersions,
+): AsyncGenerator<Catalog, PageEnd> {
+  if (first?.batch === undefined) return yield* read(fetched, budget, names)
   budget.addBytes(fetched.size)
   yield first.batch
   for (let left = first.end.count; left > 0; left--) budget.addEntry()
@@ -178,11 +187,13 @@ async function* readFirst({ first, fetched, read }: StartedList, budget: Budget)
 }
 
 /** Reads a page to its end. Of one that comes in a single batch that is kept, so that it need not be read again. */
-async function readFirstPage(page: AsyncGenerator<Catalog, PageEnd>): Promise<FirstPage> {
+async function readFirstPage(read: (names: SeenVersions) => AsyncGenerator<Catalog, PageEnd>): Promise<FirstPage> {
+  const names = new SeenVersions()
+  const page = read(names)
   let batch: Catalog | undefined
   for (let batches = 0; ; batches++) {
     const { done, value } = await page.next()
-    if (done) return { end: value, batch }
+    if (done) return { end: value, batch, names }
     batch = batches === 0 ? value : undefined
   }
 }

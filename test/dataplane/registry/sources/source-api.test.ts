@@ -110,6 +110,23 @@ test('what was left out is told as long as nothing else is known of it', async (
   assert.is((await registry.source('own')).leftOut, 1)
 })
 
+test('a name that differs by case alone from one of an earlier page, or of an earlier pass, is told and served', async () => {
+  const twin = (letter: string, day: number) =>
+    held.push({ server: server(`com.example/${letter}`), updatedAt: `2026-01-0${day}T00:00:00.000Z` })
+  twin('A', 2)
+  registry = await start()
+  await shows('Aabcde')
+  await settled('ok')
+  const told = async () =>
+    (await (registry as TestRegistry).source('own')).problems.map(({ message }) => message.replace(/ differs.*/, ''))
+  assert.equal(await told(), ['com.example/A'])
+  twin('B', 3)
+  await shows('ABabcde')
+  await settled('ok')
+  assert.equal(await told(), ['com.example/A', 'com.example/B'])
+  assert.is((await registry.source('own')).leftOut, 0)
+})
+
 test('an upstream without times is read whole, and what vanishes from it goes', async () => {
   held = held.map(({ server }) => ({ server }))
   registry = await start()
