@@ -20,13 +20,16 @@ type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>
  */
 export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerator<Catalog> {
   const reader = new CatalogReader({ budget })
+  let isBareList: boolean | undefined
   for await (const chunk of chunks) {
     budget.addBytes(chunk.length)
+    isBareList ??= BARE_LIST.test(chunk.toString('latin1', 0, 256))
     reader.push(chunk)
     if (reader.size >= BATCH) yield reader.take()
   }
   reader.end()
-  if (!reader.has('/data/servers') && !reader.has('/servers')) throw new SourceError('wrong_shape', NO_CATALOG)
+  if (!reader.has('/data/servers') && !reader.has('/servers'))
+    throw new SourceError('wrong_shape', isBareList ? NO_LIST_ALONE : NO_CATALOG)
   const { count, unusable } = reader
   if (unusable !== undefined)
     throw new SourceError(
@@ -36,6 +39,11 @@ export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerat
   yield reader.take()
 }
 
+/** What a list begins with, behind a byte order mark or none. */
+const BARE_LIST = /^(?:\xef\xbb\xbf)?\s*\[/
+/** The official registry's seed of 2025-05 is one. Its entries say neither how packages are started nor which version they are. */
+const NO_LIST_ALONE =
+  'it is a list alone: write {"servers": […]} around it; entries of the form of before 2025-09 (version_detail) have to be written anew as a server.json of today'
 const NO_CATALOG =
   'it is neither a registry file ({"version", "meta", "data": {"servers": […]}}) nor a list response ({"servers": [{"server": …}]})'
 

@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import Type from 'typebox'
+import { isObject } from '../../../../crds/shared/json.ts'
 import { nestsDeeperThan } from '../../catalog/depth.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { isServerName, isVersion, printable } from '../../catalog/names.ts'
@@ -65,6 +66,11 @@ const checkSkill = ajv.compile<Skill>(skillSchema)
 
 /** Reads a server document (server.json) with the `_meta` that came beside it. */
 export function readServer(server: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
+  if (isObject(server) && server['version'] === undefined && 'version_detail' in server)
+    return {
+      pointer,
+      message: 'is of the form of before 2025-09 (version_detail); write it anew as a server.json of today',
+    }
   if (!checkServer(server)) return violation(checkServer, pointer)
   if (!isServerName(server.name))
     return { pointer: `${pointer}/name`, message: 'must be namespace/name of letters, digits and . _ -, 3 to 200 long' }

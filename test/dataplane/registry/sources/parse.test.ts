@@ -205,6 +205,28 @@ test('left out: the second of the same version, in a list response and beside ba
   )
 })
 
+test('entries of the form of 2025-05 are told as such, one by one and as the list alone that the official seed was', async () => {
+  const old = {
+    id: '4e9cf4cf-71f6-4aca-bae8-2d10a29ca2e0',
+    name: 'com.example/old',
+    description: 'Old',
+    repository: { url: 'https://git.example/old', source: 'github', id: '1' },
+    version_detail: { version: '0.0.1-seed', release_date: '2025-05-16T18:56:49Z', is_latest: true },
+    packages: [{ registry_name: 'npm', name: 'old', version: '1.0.0' }],
+  }
+  const { versions, problems } = await parse(JSON.stringify({ servers: [old, good, { server: old }] }))
+  assert.equal([versions.length, problems.map(({ pointer }) => pointer)], [1, ['/servers/0', '/servers/2/server']])
+  for (const { message } of problems) assert.match(message, 'write it anew as a server.json')
+  for (const before of ['', '\ufeff', '\n '])
+    await parseCatalog(Buffer.from(`${before}${JSON.stringify([old])}`)).then(
+      () => assert.unreachable(),
+      ({ code, message }: SourceError) => {
+        assert.is(code, 'wrong_shape')
+        assert.match(message, 'it is a list alone: write {"servers": […]} around it')
+      },
+    )
+})
+
 test('names that differ by case alone are told once each, and served', async () => {
   const names = ['com.example/Tool', 'com.example/tool', 'com.example/other', 'COM.example/tool']
   const servers = names.flatMap((name) => [server(name), server(name, '2.0.0')])
