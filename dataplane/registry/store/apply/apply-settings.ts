@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { kindOf } from '../../../config/registry/source.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
@@ -58,10 +58,40 @@ function configured(database: Kysely<RegistryTables>, table: 'source' | 'registr
   return database.selectFrom(table).select(['id', 'name']).where('origin', '=', 'config').execute()
 }
 
+/** Entries that are removed by one statement: with hundreds of thousands it would outlast the time that one has. */
+const DROPPED_AT_ONCE = 10_000
+
+/** Removes the entries of a source, with what belongs to them. */
+async function dropEntries(database: Kysely<RegistryTables>, source: number): Promise<void> {
+  type Key = Pick<RegistryTables['entry'], 'type' | 'name'>
+  let behind: Key | undefined = { type: 'server', name: '' }
+  while (behind !== undefined) {
+    const isBehind: RawBuilder<boolean> = sql<boolean>`(type, name) > (${behind.type}, ${behind.name})`
+    const end: Key | undefined = await database
+      .selectFrom('entry')
+      .select(['type', 'name'])
+      .where('source_id', '=', source)
+      .where(isBehind)
+      .orderBy('type')
+      .orderBy('name')
+      .offset(DROPPED_AT_ONCE - 1)
+      .limit(1)
+      .executeTakeFirst()
+    await database
+      .deleteFrom('entry')
+      .where('source_id', '=', source)
+      .where(isBehind)
+      .$if(end !== undefined, (query) => query.where(sql<boolean>`(type, name) <= (${end?.type}, ${end?.name})`))
+      .execute()
+    behind = end
+  }
+}
+
 /** Removes a source with all that it brought. */
 export async function dropSource(database: Kysely<RegistryTables>, id: number): Promise<void> {
   await renewRevisions(database, [id])
   await forgetPasses(database, id)
+  await dropEntries(database, id)
   await database.deleteFrom('source').where('id', '=', id).execute()
 }
 
@@ -95,7 +125,7 @@ export async function writeSource(
 
 /** A source of another kind shares nothing with what had its name before. */
 async function empty(database: Kysely<RegistryTables>, source: number): Promise<void> {
-  await database.deleteFrom('entry').where('source_id', '=', source).execute()
+  await dropEntries(database, source)
   await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
   await database.deleteFrom('document').where('source_id', '=', source).execute()
   const nothing = { settings_hash: null, content_hash: null, servers: 0, skills: 0, problems: '[]', sync_state: null }

@@ -12,9 +12,16 @@ import type { RegistryTables } from '../../../../dataplane/registry/store/databa
 import { createReader } from '../../../../dataplane/registry/store/read/read.ts'
 import { createSnapshot } from '../../../../dataplane/registry/store/read/snapshot.ts'
 import { NodeSqliteDialect } from '../../../../dataplane/storage/sql-sqlite.ts'
-import { startPostgres } from '../../../support/network/postgres.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 import { parseCatalog } from '../../../support/registry/parse-catalog.ts'
 import { registryFile, server } from '../../../support/registry/registry.ts'
+
+let postgres: TestPostgres
+test.before(async () => {
+  postgres = await startPostgres()
+})
+test.after(() => postgres.close())
 
 test('every read is a range of an index: nothing is scanned, nothing sorted', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'portico-plans-'))
@@ -77,7 +84,6 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
 })
 
 test('PostgreSQL plans a page once, however long it is and whoever reads it', async () => {
-  const postgres = await startPostgres()
   const place = { url: await postgres.database('plans'), sslMode: 'disable' } as const
   const writing = await openForWriting(place)
   await applySettings(writing, { sources: [], registries: [{ name: 'main', sources: [], claims: {} }] })
@@ -92,8 +98,34 @@ test('PostgreSQL plans a page once, however long it is and whoever reads it', as
     reading,
   )
   await reading.destroy()
-  await postgres.close()
   assert.equal(rows, [{ plans: 60, anew: 0 }])
+})
+
+test('a source that is new to PostgreSQL is not read over and over because its statistics are those of another one', async () => {
+  const database = await openForWriting({ url: await postgres.database('statistics'), sslMode: 'disable' })
+  const source = (name: string) => ({ name, config: { file: { path: `${name}.json` } }, claims: {} })
+  await applySettings(database, {
+    sources: [source('first'), source('large')],
+    registries: [{ name: 'main', sources: ['first', 'large'], claims: {} }],
+  })
+  const bring = async (name: string, count: number) => {
+    const servers = Array.from({ length: count }, (_, index) => server(`com.example/tool-${index}`))
+    const { versions } = await parseCatalog(Buffer.from(registryFile(servers)))
+    const end = { settingsHash: '', cursor: '', complete: true, problems: '[]', now: new Date().toISOString() }
+    await applySync(database, { source: name, versions, ...end })
+  }
+  const rowsRead = async () => {
+    const { rows } = await sql<{ count: number }>`
+      select sum(idx_tup_read)::int as count from pg_stat_user_indexes
+      where indexrelname in ('staged_version_key', 'entry_key')`.execute(database)
+    return rows[0]?.count ?? 0
+  }
+  await bring('first', 50)
+  await bring('large', 1_000)
+  // A connection tells what it has read when it is idle, and no later than it ends.
+  await eventually('what was read is known', async () => (await rowsRead()) > 0)
+  assert.ok((await rowsRead()) < 100_000, `${await rowsRead()} rows were read for 1,000 entries`)
+  await database.destroy()
 })
 
 test.run()
