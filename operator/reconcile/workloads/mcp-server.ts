@@ -30,6 +30,7 @@ import { checkSupported } from '../outcome/supported.ts'
 import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
+import { warnOfEnvFrom } from '../rendering/env-from.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
@@ -226,6 +227,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfRateLimits(limitedOf(object, replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
+      warnOfEnvFrom(object.spec, object.spec.mcpPort ?? MCP_PORT, conditions)
       const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
       const served = { settings: object.spec, gateways: gatewayPeers(object, view), secrets }
       warnOfOpenToAll(assembly.config, served, context, conditions)

@@ -21,8 +21,8 @@ interface ServerOptions {
 const API_VOLUME = 'api-access'
 const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** Servers differ in the variable that they read their port from, so one that listens gets both. */
-const listening = (port: number) => [
+/** The variables of a server that listens; servers differ in the one that they read their port from, so each gets both. */
+export const listening = (port: number) => [
   { name: 'PORT', value: String(port) },
   { name: 'MCP_PORT', value: String(port) },
   { name: 'HOST', value: '127.0.0.1' },
