@@ -1,9 +1,7 @@
 /** Gateways that end while clients with kept connections go on asking, behind a load balancer that hears of it late. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -12,12 +10,15 @@ import { serveGateway } from '../../../../dataplane/gateway/index.ts'
 import { type DrainTimes, drainTimes } from '../../../../dataplane/server/listen/drain.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
-import { BASE_HEADERS, modern, openSession, rpc } from '../../../support/gateway/post.ts'
+import { initialize, KeptClient, keepAsking, type ToolCall, visit } from '../../../support/gateway/kept-client.ts'
+import { openSession } from '../../../support/gateway/post.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { startTcpFront } from '../../../support/network/tcp-front.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const SLOW_MS = 2_000
+/** Ten by hand: `ROLLOUTS=10 node test/run.ts endpoint/rollouts` tells how many visits there were. */
+const ROLLOUTS = Number(process.env['ROLLOUTS'] ?? 4)
 let backend: RawServer
 let directory: string
 
@@ -61,80 +62,15 @@ const statusOf = (url: string): Promise<number> =>
     () => 0,
   )
 
-interface Answer {
-  readonly status: number
-  readonly headers: IncomingHttpHeaders
-  readonly body: string
-}
-
-/** A client of one kept connection, which sends nothing twice. */
-class Client {
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  readonly #port: number
-
-  constructor(port: number) {
-    this.#port = port
-  }
-
-  post(body: string, headers: object = {}): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      const options = { port: this.#port, path: '/mcp', method: 'POST', agent: this.#agent }
-      const asked = request({ ...options, headers: { ...BASE_HEADERS, ...headers } }, (response) => {
-        const { statusCode: status = 0, headers } = response
-        text(response).then((body) => resolve({ status, headers, body }), reject)
-      })
-      asked.on('error', reject)
-      asked.end(body)
-    })
-  }
-
-  close(): void {
-    this.#agent.destroy()
-  }
-}
-
-const call = (slow: boolean) => ({ name: 'b_t', arguments: { slow } })
-const initialize = rpc('initialize', {
-  protocolVersion: '2025-11-25',
-  capabilities: {},
-  clientInfo: { name: 'raw', version: '1' },
-})
-
-/** One session of a client, or one call of the modern era; a session whose replica has gone is opened anew (404). */
-async function visit(client: Client, isModern: boolean, slow: boolean): Promise<Answer> {
-  if (isModern) {
-    const { body, headers } = modern('tools/call', call(slow))
-    return client.post(body, headers)
-  }
-  const opened = await client.post(initialize)
-  const session = opened.headers['mcp-session-id']
-  if (typeof session !== 'string') return opened
-  const headers = { 'mcp-session-id': session, 'mcp-protocol-version': '2025-11-25' }
-  const answered = await client.post(rpc('tools/call', call(slow)), headers)
-  return answered.status === 404 ? visit(client, isModern, slow) : answered
-}
-
+const call = (slow: boolean): ToolCall => ({ name: 'b_t', arguments: { slow } })
 test('rollouts under clients of both eras with kept connections lose nothing', async () => {
   const times: DrainTimes = { noticeMs: 300, idleMs: 700, graceMs: 5_000 }
   let running = await start()
   const front = await startTcpFront(running.port)
-  const over = new AbortController()
-  let visits = 0
-  const lost: string[] = []
-  const clients = Array.from({ length: 20 }, async (_, at) => {
-    const client = new Client(front.port)
-    while (!over.signal.aborted) {
-      const { status, body } = await visit(client, at % 2 === 0, at % 5 === 0).catch((error) => ({
-        status: 0,
-        body: String(error),
-      }))
-      visits++
-      if (status !== 200 || !body.includes('"ok"')) lost.push(`client ${at}: ${status} ${body}`)
-      await delay(20 + at * 5)
-    }
-    client.close()
-  })
-  for (let rollout = 0; rollout < 4; rollout++) {
+  const url = `http://127.0.0.1:${front.port}/mcp`
+  const isAnswer = (body: string) => body.includes('"ok"')
+  const asked = keepAsking({ url, clients: 20, pause: 20, call, isAnswer })
+  for (let rollout = 0; rollout < ROLLOUTS; rollout++) {
     const next = await start()
     const ending = running.close(times)
     // The load balancer hears of it late.
@@ -143,23 +79,23 @@ test('rollouts under clients of both eras with kept connections lose nothing', a
     await ending
     running = next
   }
-  over.abort()
-  await Promise.all(clients)
+  const { visits, lost } = await asked()
   assert.equal(lost, [], `of ${visits}`)
-  assert.ok(visits > 200)
+  assert.ok(visits > 50 * ROLLOUTS)
+  if (process.env['ROLLOUTS']) console.log(`${ROLLOUTS} rollouts, ${visits} visits, ${lost.length} lost`)
   await front.close()
   await running.close()
 })
 
 test('who ends is not ready, serves new connections meanwhile, tells each client, and ends when nobody is left', async () => {
   const gateway = await start()
-  const idle = new Client(gateway.port)
+  const idle = new KeptClient(`${gateway.url}/mcp`)
   const before = await idle.post(initialize)
   assert.is(before.headers.connection, 'keep-alive')
   const started = performance.now()
   const ended = gateway.close({ noticeMs: 400, idleMs: 60_000, graceMs: 120_000 })
   assert.is(await gateway.ready(), 503)
-  const fresh = new Client(gateway.port)
+  const fresh = new KeptClient(`${gateway.url}/mcp`)
   assert.is((await fresh.post(initialize)).headers.connection, 'close')
   await delay(500)
   // Idle all the time: not cut, but told.
@@ -182,16 +118,16 @@ test('a stream that a load balancer still leads here is served until the notice 
 
 test('before the server beside it ends, a hook has the clients leave; without an end all is as before', async () => {
   const gateway = await start({ noticeMs: 50, idleMs: 150, graceMs: 400 })
-  const client = new Client(gateway.port)
-  const slow = visit(client, true, false)
+  const client = new KeptClient(`${gateway.url}/mcp`)
+  const slow = visit(client, true, call(false))
   await slow
   const hook = fetch(`${gateway.adminUrl}/pre-stop`)
-  await eventually('it tells', async () => (await visit(client, true, false)).headers.connection === 'close')
+  await eventually('it tells', async () => (await visit(client, true, call(false))).headers.connection === 'close')
   assert.is(await gateway.ready(), 200, 'whoever asks for this takes nobody away from it')
   assert.is((await hook).status, 200)
   await eventually('it keeps connections again', async () => {
-    const other = new Client(gateway.port)
-    const { headers } = await visit(other, true, false)
+    const other = new KeptClient(`${gateway.url}/mcp`)
+    const { headers } = await visit(other, true, call(false))
     other.close()
     return headers.connection === 'keep-alive'
   })
