@@ -4,6 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
+import { keepAsking, type ToolCall } from '../support/gateway/kept-client.ts'
 import {
   apply,
   containersOf,
@@ -13,6 +14,7 @@ import {
   isReady,
   killContainer,
   kubectl,
+  kubectlBeside,
   type Pod,
   podsOf,
   until,
@@ -24,6 +26,12 @@ const sample = (name: string) => parse(readFileSync(`samples/quickstart/${name}.
 
 interface Listed {
   readonly items: { readonly metadata: { readonly name: string; readonly namespace: string } }[]
+}
+
+interface Condition {
+  readonly type: string
+  readonly reason: string
+  readonly message: string
 }
 
 interface Leases {
@@ -145,6 +153,39 @@ test('the registry answers through its Service', async () => {
   assert.is(response.status, 200)
   const { servers } = (await response.json()) as { servers: { server: { name: string } }[] }
   assert.ok(servers.some(({ server }) => server.name === 'io.github.github/github-mcp-server'))
+})
+
+test('a rollout under clients of both eras with kept connections loses nothing', async () => {
+  const slow: ToolCall = { name: 'everything_trigger-long-running-operation', arguments: { duration: 2, steps: 1 } }
+  const fast: ToolCall = { name: 'everything_echo', arguments: { message: 'hello' } }
+  const asked = keepAsking({
+    url: gatewayUrl,
+    clients: 10,
+    pause: 250,
+    call: (isSlow) => (isSlow ? slow : fast),
+    isAnswer: (body) => /hello|completed/.test(body),
+  })
+  const [old] = podsOf(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
+  const restart = ['rollout', 'restart', 'deployment/tools-vmcp', '--namespace', NAMESPACE]
+  await kubectlBeside(restart)
+  const pods = ['get', 'pods', '--namespace', NAMESPACE, '--output', 'name']
+  await until('the old pod has gone', NAMESPACE, async () => !(await kubectlBeside(pods)).includes(old.metadata.name))
+  const { visits, lost } = await asked()
+  assert.equal(lost, [], `of ${visits}`)
+  assert.ok(visits > 50, `${visits} visits`)
+})
+
+test('what the scheduler says of a claim that is not there is in the status', async () => {
+  const namespace = createNamespace('claims')
+  const volumes = [{ name: 'files', persistentVolumeClaim: { claimName: 'files' } }]
+  const spec = { image: 'mcp/time:1', transport: 'stdio', podTemplateSpec: { spec: { volumes } } }
+  apply(namespace, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPServer', metadata: { name: 'pipe' }, spec })
+  await until('it is told word for word', namespace, () => {
+    const { status } = get<{ status?: { conditions?: readonly Condition[] } }>('mcpserver', 'pipe', '-n', namespace)
+    const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+    return ready?.reason === 'Unschedulable' && /persistentvolumeclaim "files" not found/.test(ready.message)
+  })
+  kubectl(['delete', 'namespace', namespace, '--wait=false'])
 })
 
 test('a changed tool filter reaches the running pod before the kubelet’s next round, and the session lives on', async () => {

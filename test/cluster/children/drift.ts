@@ -8,7 +8,7 @@ import { findFiles } from '../../../operator/cluster/files/find.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { readCorpus } from '../../support/operator/crd-corpus.ts'
 import { newCluster } from '../support/cluster.ts'
-import { manifest } from '../support/manifests.ts'
+import { manifest, yaml } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 
 const cluster = newCluster()
@@ -45,10 +45,7 @@ test.after(async () => {
   await cluster.stop()
 })
 
-const textOf = (namespace: string) =>
-  objects(namespace)
-    .map((one) => JSON.stringify(one))
-    .join('\n---\n')
+const textOf = (namespace: string) => yaml(...objects(namespace))
 const apply = (input: string, ...more: string[]) =>
   kubectl(['apply', '-f', '-', ...more], { input })
     .trim()
@@ -95,7 +92,7 @@ test('render is what the operator writes, whatever the order of keys in a manife
       externalAuthConfigRef: { name: 'exchange' },
     }),
   ]
-  using folder = temporaryFolder({ 'all.yaml': manifests.map((one) => JSON.stringify(one)).join('\n---\n') })
+  using folder = temporaryFolder({ 'all.yaml': yaml(...manifests) })
   const rendered = parseAllDocuments(
     execFileSync('bin/portico', ['render', folder.path], { cwd: root, encoding: 'utf8' }),
   ).map((document) => document.toJS() as Applied & { data?: Record<string, string> })

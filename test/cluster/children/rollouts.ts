@@ -1,8 +1,13 @@
 /** Rollouts that fail, and those that come to their end: what the status tells, and what goes on serving. */
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createAuthority } from '../../support/network/certificates.ts'
 import type { LiveObject } from '../../support/operator/live-object.ts'
-import { manifest } from '../support/manifests.ts'
+import { manifest, yaml } from '../support/manifests.ts'
 import { eventually } from '../support/operator-process.ts'
 import { newStage } from '../support/stage.ts'
 
@@ -102,6 +107,21 @@ test('a stdio server leaves a template whose pod does not come up', async () => 
   await stage.said('MCPServer', 'pipe', 'Ready', 'True PodsReady')
 })
 
+test('what a scheduler says of a claim that is not there is told word for word', async () => {
+  const volumes = [{ name: 'files', persistentVolumeClaim: { claimName: 'files' } }]
+  const podTemplateSpec = { spec: { volumes } }
+  const message = '0/3 nodes are available: persistentvolumeclaim "files" not found'
+  for (const [name, transport] of [
+    ['claiming-pipe', 'stdio'],
+    ['claiming-web', 'streamable-http'],
+  ] as const) {
+    stage.apply(server(name, { transport, podTemplateSpec }))
+    const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }]
+    kubeletSays(await podOf(name, 'server:1'), { phase: 'Pending', conditions })
+    await stage.said('MCPServer', name, 'Progressing', /^True Unschedulable: .*: 0\/3 nodes .*"files" not found/)
+  }
+})
+
 test('a StatefulSet of an earlier version is replaced, and its pod runs on', async () => {
   const LABEL = 'portico.dev/installation'
   stage.apply(server('kept', { transport: 'stdio' }))
@@ -130,6 +150,41 @@ test('a StatefulSet of an earlier version is replaced, and its pod runs on', asy
   await stage.said('MCPServer', 'kept', 'Ready', 'True PodsReady')
 })
 
+/** Refuses every pod of a namespace, by a webhook in this process; gives what ends it. */
+async function refuseByWebhook(name: string, namespace: string, message: string): Promise<() => Promise<void>> {
+  const authority = await createAuthority()
+  const server = createServer({ key: authority.key, cert: authority.cert }, async (asked, answer) => {
+    const { apiVersion, kind, request } = (await json(asked)) as Record<string, never> & { request: { uid: string } }
+    const response = { uid: request.uid, allowed: false, status: { message } }
+    answer.setHeader('content-type', 'application/json').end(JSON.stringify({ apiVersion, kind, response }))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const configuration = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingWebhookConfiguration',
+    metadata: { name },
+    webhooks: [
+      {
+        name,
+        clientConfig: { url: `https://127.0.0.1:${port}/`, caBundle: Buffer.from(authority.ca).toString('base64') },
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+        namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+        admissionReviewVersions: ['v1'],
+        sideEffects: 'None',
+      },
+    ],
+  }
+  stage.plane.kubectl(['apply', '-f', '-'], { input: yaml(configuration) })
+  return async () => {
+    stage.plane.kubectl(['delete', 'validatingwebhookconfiguration', name])
+    server.closeAllConnections()
+    server.close()
+    await authority.remove()
+  }
+}
+
 test('why pods are refused is told word for word, of a stdio server as of one on HTTP', async () => {
   const namespace = 'refusing'
   const of = (kind: string, name: string, spec: object) => ({
@@ -139,20 +194,28 @@ test('why pods are refused is told word for word, of a stdio server as of one on
     spec,
   })
   stage.plane.kubectl(['create', 'namespace', namespace])
-  const apply = (...objects: object[]) =>
-    stage.plane.kubectl(['apply', '-f', '-'], { input: objects.map((one) => JSON.stringify(one)).join('\n---\n') })
-  const pair = [
-    manifest('MCPServer', 'pipe', { image: 'server:1', transport: 'stdio' }, namespace),
-    manifest('MCPServer', 'web', { image: 'server:1', transport: 'streamable-http' }, namespace),
+  const apply = (...objects: object[]) => stage.plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+  const pairIn = (namespace: string, spec: object = {}) => [
+    manifest('MCPServer', 'pipe', { image: 'server:1', transport: 'stdio', ...spec }, namespace),
+    manifest('MCPServer', 'web', { image: 'server:1', transport: 'streamable-http', ...spec }, namespace),
   ]
-  const told = (name: string, pattern: RegExp) =>
+  const pair = pairIn(namespace)
+  const told = (name: string, pattern: RegExp, where = namespace) =>
     eventually(async () => {
-      const object = await stage.find('MCPServer', name, namespace)
+      const object = await stage.find('MCPServer', name, where)
       const progress = object?.status?.conditions?.find(({ type }) => type === 'Progressing')
       const text = `${progress?.reason}: ${progress?.message}`
       if (pattern.test(text)) return text
       throw new Error(text)
     }, `${name}: ${pattern}`)
+  stage.plane.kubectl(['create', 'namespace', 'restricted'])
+  stage.plane.kubectl(['label', 'namespace', 'restricted', 'pod-security.kubernetes.io/enforce=restricted'])
+  const mcp = { name: 'mcp', securityContext: { allowPrivilegeEscalation: true } }
+  apply(...pairIn('restricted', { podTemplateSpec: { spec: { containers: [mcp] } } }))
+  stage.plane.kubectl(['create', 'namespace', 'hooked'])
+  const over = await refuseByWebhook('pods.example.com', 'hooked', 'the image is not signed')
+  apply(...pairIn('hooked'))
+
   apply(of('ResourceQuota', 'none', { hard: { pods: '0' } }))
   await eventually(
     async () => (await stage.find('ResourceQuota', 'none', namespace))?.status?.['hard'] !== undefined,
@@ -171,7 +234,16 @@ test('why pods are refused is told word for word, of a stdio server as of one on
   apply(...pair)
   for (const name of ['pipe', 'web']) await told(name, /^FailedCreate: .*maximum memory usage per Container is 1Mi/)
   stage.plane.kubectl(['delete', 'limitrange', 'small', '-n', namespace])
-  stage.plane.kubectl(['delete', 'namespace', namespace, '--wait=false'])
+
+  const byLevel =
+    /^FailedCreate: .*violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false \(container "mcp" must set/
+  const byHook = /^FailedCreate: .*admission webhook "pods\.example\.com" denied the request: the image is not signed/
+  for (const name of ['pipe', 'web']) {
+    await told(name, byLevel, 'restricted')
+    await told(name, byHook, 'hooked')
+  }
+  await over()
+  stage.plane.kubectl(['delete', 'namespace', namespace, 'restricted', 'hooked', '--wait=false'])
 })
 
 test.run()

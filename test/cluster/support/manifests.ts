@@ -41,4 +41,6 @@ export const gateway = (name: string, config?: string, groupName = 'tools') =>
 /** What a key of a CA bundle may hold: the operator looks at its form alone. */
 export const CERTIFICATE = '-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n'
 
-export const yaml = (...manifests: readonly object[]) => manifests.map((one) => JSON.stringify(one)).join('\n---\n')
+/** Documents of YAML, told as such by their first line: an older kubectl takes a text that begins with `{` for JSON alone. */
+export const yaml = (...manifests: readonly object[]) =>
+  manifests.map((one) => `---\n${JSON.stringify(one)}\n`).join('')

@@ -6,9 +6,12 @@ export interface PodCase {
   readonly name: string
   readonly metadata?: Fields
   readonly spec: Fields
+  /** The minor version of Kubernetes 1 that gives this verdict first, where the oldest that we run on gives another. */
+  readonly since?: number
 }
 
 const pod = (name: string, spec: Fields): PodCase => ({ name, spec })
+const since = (minor: number, one: PodCase): PodCase => ({ ...one, since: minor })
 const main = (fields: Fields) => ({ containers: [{ name: 'mcp', image: 'a:1', ...fields }] })
 const init = (fields: Fields) => ({ ...main({}), initContainers: [{ name: 'init', image: 'a:1', ...fields }] })
 const context = (securityContext: Fields) => main({ securityContext })
@@ -34,8 +37,11 @@ export const forbidden: readonly PodCase[] = [
   pod('capability in small letters', capability('chown')),
   pod('seccomp of the pod', podContext({ seccompProfile: { type: 'Unconfined' } })),
   pod('seccomp of a container', context({ seccompProfile: { type: 'Unconfined' } })),
-  pod('AppArmor of the pod', podContext({ appArmorProfile: { type: 'Unconfined' } })),
-  pod('AppArmor of an init container', init({ securityContext: { appArmorProfile: { type: 'Unconfined' } } })),
+  since(30, pod('AppArmor of the pod', podContext({ appArmorProfile: { type: 'Unconfined' } }))),
+  since(
+    30,
+    pod('AppArmor of an init container', init({ securityContext: { appArmorProfile: { type: 'Unconfined' } } })),
+  ),
   {
     ...pod('AppArmor by annotation', main({})),
     metadata: { annotations: { 'container.apparmor.security.beta.kubernetes.io/mcp': 'unconfined' } },
@@ -46,9 +52,9 @@ export const forbidden: readonly PodCase[] = [
   pod('sysctl', sysctl('kernel.msgmax', '65536')),
   pod('hostProcess of the pod', { ...podContext(windows), hostNetwork: true, os: { name: 'windows' } }),
   pod('hostProcess of a container', { ...context(windows), hostNetwork: true, os: { name: 'windows' } }),
-  pod('host of a probe', main({ livenessProbe: { httpGet: { ...httpGet, host: '169.254.169.254' } } })),
-  pod('host of a socket probe', main({ readinessProbe: { tcpSocket: { port: 80, host: '10.0.0.1' } } })),
-  pod('host of a hook', main({ lifecycle: { preStop: { httpGet: { ...httpGet, host: '10.0.0.1' } } } })),
+  since(34, pod('host of a probe', main({ livenessProbe: { httpGet: { ...httpGet, host: '169.254.169.254' } } }))),
+  since(34, pod('host of a socket probe', main({ readinessProbe: { tcpSocket: { port: 80, host: '10.0.0.1' } } }))),
+  since(34, pod('host of a hook', main({ lifecycle: { preStop: { httpGet: { ...httpGet, host: '10.0.0.1' } } } }))),
 ]
 
 export const allowed: readonly PodCase[] = [
@@ -58,7 +64,7 @@ export const allowed: readonly PodCase[] = [
   pod('dropped capabilities', context({ capabilities: { drop: ['ALL'] } })),
   pod('root', context({ runAsUser: 0, allowPrivilegeEscalation: true })),
   pod('seccomp', podContext({ seccompProfile: { type: 'Localhost', localhostProfile: 'a.json' } })),
-  pod('AppArmor', podContext({ appArmorProfile: { type: 'RuntimeDefault' } })),
+  since(30, pod('AppArmor', podContext({ appArmorProfile: { type: 'RuntimeDefault' } }))),
   pod('SELinux', podContext({ seLinuxOptions: { type: 'container_t', level: 's0:c1' } })),
   pod('sysctls', sysctl('net.ipv4.tcp_keepalive_time', '60')),
   pod('procMount in a user namespace', { ...context({ procMount: 'Unmasked' }), hostUsers: false }),
