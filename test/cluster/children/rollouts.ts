@@ -1,5 +1,6 @@
 /** Rollouts that fail, and those that come to their end: what the status tells, and what goes on serving. */
 import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
@@ -153,10 +154,13 @@ test('a StatefulSet of an earlier version is replaced, and its pod runs on', asy
 /** Refuses every pod of a namespace, by a webhook in this process; gives what ends it. */
 async function refuseByWebhook(name: string, namespace: string, message: string): Promise<() => Promise<void>> {
   const authority = await createAuthority()
-  const server = createServer({ key: authority.key, cert: authority.cert }, async (asked, answer) => {
+  const refuse = async (asked: IncomingMessage, answer: ServerResponse) => {
     const { apiVersion, kind, request } = (await json(asked)) as Record<string, never> & { request: { uid: string } }
     const response = { uid: request.uid, allowed: false, status: { message } }
     answer.setHeader('content-type', 'application/json').end(JSON.stringify({ apiVersion, kind, response }))
+  }
+  const server = createServer({ key: authority.key, cert: authority.cert }, (asked, answer) => {
+    refuse(asked, answer).catch(() => answer.destroy())
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
