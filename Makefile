@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 LOCKED := $(if $(shell command -v flock),flock package.json)
 
-.PHONY: help run test check generate bench bundle image e2e cluster chaos upgrade soak isolation pair clean
+.PHONY: help run test check generate bench bundle image e2e gitops cluster chaos upgrade soak isolation pair clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,9 @@ image: bundle ## Container image, by docker, podman or buildah; without one of t
 
 e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some, K8S=1.29 for the oldest)
 	@node test/e2e/run.ts $(ARGS)
+
+gitops: bundle ## Argo CD and Flux on a node sync the samples, heal them, and idle for ten minutes (GITOPS_SECONDS=600; root)
+	@TEST_FILES='test/e2e/gitops/*.gitops.ts' TEST_HANG_MS=7200000 node test/e2e/run.ts
 
 cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig (K8S=1.29 for the oldest)
 	@node test/cluster/support/serve.ts

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { E2E_PATTERN } from '../setup/test-files.ts'
 import { nodeImages } from '../support/operator/e2e-images.ts'
 import { startNode } from './node.ts'
 import { endWithParent } from './sandbox.ts'
@@ -29,7 +30,7 @@ const node = await startNode(directory)
 for (const image of await nodeImages()) node.importImage(image)
 console.log(`a Kubernetes node is ready (${((performance.now() - started) / 1000).toFixed(1)} s)`)
 const tests = {
-  TEST_FILES: 'test/e2e/**/*.e2e.ts',
+  TEST_FILES: process.env['TEST_FILES'] ?? E2E_PATTERN,
   TEST_JOBS: '1',
   TEST_HANG_MS: process.env['TEST_HANG_MS'] ?? '1200000',
 }

@@ -5,11 +5,12 @@
 
 import { join } from 'node:path'
 import { setUp } from '../setup/index.ts'
-import { E2E_FILES, needsOf } from '../setup/needs.ts'
+import { needsOf } from '../setup/needs.ts'
+import { E2E_PATTERN, testFiles } from '../setup/test-files.ts'
 import { checkMachine, runInSandbox } from './sandbox.ts'
 
 try {
-  const needs = needsOf(E2E_FILES)
+  const needs = needsOf(['test/e2e/inside.ts', ...testFiles([], process.env['TEST_FILES'] ?? E2E_PATTERN)])
   checkMachine()
   // In the sandbox there is no way out by which anything could be fetched.
   await setUp(needs)

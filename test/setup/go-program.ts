@@ -1,8 +1,9 @@
 /**
  * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file), `helm`,
- * `dns` (CoreDNS) and `pause`.
+ * `dns` (CoreDNS), `pause`, and what `make gitops` syncs with: `flux` (its kustomize-controller) and `argo-cd` (its
+ * application controller and repository server in one file).
  */
-import { existsSync, readdirSync, renameSync } from 'node:fs'
+import { existsSync, globSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cacheFolder, digestOf, workFolder } from './cache.ts'
 import { kubernetesBuild } from './kubernetes.ts'
@@ -18,12 +19,40 @@ interface GoModule {
   readonly flags?: readonly string[]
   readonly linker: string
   readonly env: Readonly<Record<string, string>>
+  /** Where it is not the folder's own. */
+  readonly package?: string
+  /** Files that hold the definitions of its kinds, by patterns in folders of modules `path@version`. */
+  readonly crds?: Readonly<Record<string, string>>
 }
 
 const tests = join(import.meta.dirname, '..')
 const isStatic = { CGO_ENABLED: '0' }
 
-export type GoProgram = 'kube' | 'helm' | 'dns' | 'pause'
+export type GoProgram = 'kube' | 'helm' | 'dns' | 'pause' | 'flux' | 'argo-cd'
+
+const FLUX = 'github.com/fluxcd/kustomize-controller'
+const FLUX_SOURCES = 'github.com/fluxcd/source-controller'
+const ARGO_CD = 'github.com/argoproj/argo-cd/v3'
+
+/** The version of a module that a program is built of, as its go.mod has it. */
+function versionIn(folder: string, module: string): string {
+  const lines = readFileSync(join(folder, 'go.mod'), 'utf8').split('\n')
+  const [, version] =
+    lines
+      .map((line) =>
+        line
+          .trim()
+          .replace(/^require /, '')
+          .split(' '),
+      )
+      .find(([path]) => path === module) ?? []
+  if (!version) throw new Error(`${folder}/go.mod does not require ${module}`)
+  return version
+}
+
+/** What `make gitops` syncs with. */
+export const fluxVersion = () => versionIn(join(tests, 'e2e/go/flux'), FLUX)
+export const argoCdVersion = () => versionIn(join(tests, 'e2e/go/argo-cd'), ARGO_CD)
 
 function moduleOf(name: GoProgram): GoModule {
   const plain = (folder: string): GoModule => ({
@@ -32,8 +61,27 @@ function moduleOf(name: GoProgram): GoModule {
     linker: '-s -w',
     env: isStatic,
   })
-  if (name === 'kube') return { ...plain('cluster/kube'), ...kubernetesBuild(), env: {} }
-  return plain(name === 'helm' ? 'cluster/helm' : `e2e/go/${name}`)
+  switch (name) {
+    case 'kube':
+      return { ...plain('cluster/kube'), ...kubernetesBuild(), env: {} }
+    case 'helm':
+      return plain('cluster/helm')
+    case 'flux': {
+      const version = fluxVersion()
+      const crds = {
+        [`${FLUX}@${version}`]: 'config/crd/bases/*.yaml',
+        [`${FLUX_SOURCES}@${version}`]: 'config/crd/bases/*_gitrepositories.yaml',
+      }
+      return { ...plain('e2e/go/flux'), prefix: `flux-${version}`, package: FLUX, crds }
+    }
+    case 'argo-cd': {
+      const version = argoCdVersion()
+      const crds = { [`${ARGO_CD}@${version}`]: 'manifests/crds/*-crd.yaml' }
+      return { ...plain('e2e/go/argo-cd'), prefix: `argo-cd-${version}`, crds }
+    }
+    default:
+      return plain(`e2e/go/${name}`)
+  }
 }
 
 /** Where the program is once it is built. */
@@ -50,22 +98,31 @@ export function goProgram(name: GoProgram): string {
   return path
 }
 
+/** Path of the definitions of a program's kinds, of one that has any. */
+export const goProgramCrds = (name: GoProgram): string => `${goProgram(name)}.yaml`
+
 /** Builds the program; to be called by the holder of the lock alone. */
 export async function buildGoProgram(name: GoProgram, progress: (state: string) => void): Promise<void> {
-  const { folder, flags = [], linker, env } = moduleOf(name)
+  const { folder, flags = [], linker, env, package: path = '.', crds } = moduleOf(name)
   // Distributions set GOTOOLCHAIN=local, by which an older Go refuses the module in place of fetching a newer one.
   const go = { program: 'go', cwd: folder, env: { GOTOOLCHAIN: 'auto', ...env } }
   let modulesFetched = 0
-  const listed = await run({ ...go, args: ['list', ...flags, '-deps', '.'] }, (line) => {
+  const listed = await run({ ...go, args: ['list', ...flags, '-deps', path] }, (line) => {
     if (line.startsWith('go: downloading')) progress(`${(modulesFetched += 1)} modules fetched`)
   })
   const total = listed.trim().split('\n').length
   const built = join(workFolder(), name)
   let packages = 0
-  const given = [...flags, '-v', '-buildvcs=false', '-ldflags', linker, '-o', built, '.']
+  const given = [...flags, '-v', '-buildvcs=false', '-ldflags', linker, '-o', built, path]
   await run({ ...go, args: ['build', ...given] }, () => {
     packages += 1
     progress(packages < total ? `${packages} of ${total} Go packages compiled` : 'linking')
   })
+  const definitions: string[] = []
+  for (const [module, pattern] of Object.entries(crds ?? {})) {
+    const { Dir: cwd } = JSON.parse(await run({ ...go, args: ['mod', 'download', '-json', module] })) as { Dir: string }
+    for (const file of globSync(pattern, { cwd }).sort()) definitions.push(readFileSync(join(cwd, file), 'utf8'))
+  }
+  if (crds) writeFileSync(`${goProgramPath(name)}.yaml`, definitions.join('\n---\n'))
   renameSync(built, goProgramPath(name))
 }

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { buildGoProgram, type GoProgram, goProgramPath } from './go-program.ts'
+import { argoCdVersion, buildGoProgram, fluxVersion, type GoProgram, goProgramPath } from './go-program.ts'
 import { withImports } from './imports.ts'
 import { hasKeycloak, makeKeycloak } from './keycloak.ts'
 import { kubernetesVersion } from './kubernetes.ts'
@@ -134,6 +134,10 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
     goNeed('pause', 'the pause program, built by Go', 0.1),
   ],
   'test/e2e/sandbox.ts': containerNode,
+  'test/e2e/gitops/argo-cd.ts': [goNeed('argo-cd', `Argo CD ${argoCdVersion()}, built from its Go modules`, 15)],
+  'test/e2e/gitops/flux.ts': [
+    goNeed('flux', `Flux’s kustomize-controller ${fluxVersion()}, built from its Go modules`, 12),
+  ],
   'test/support/browser.ts': [chromium],
   'test/support/identity/keycloak.ts': [java, keycloak],
   'test/operator/runtime/admission/certificates.test.ts': [program('openssl')],

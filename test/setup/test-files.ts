@@ -1,6 +1,9 @@
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
 
+/** Those that run on a node. */
+export const E2E_PATTERN = 'test/e2e/**/*.e2e.ts'
+
 const root = join(import.meta.dirname, '../..')
 
 /** Test files, from the repository's root, whose path holds one of the words; all where none is given. */

@@ -1,10 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** A repository behind git's own smart HTTP backend, on loopback. */
 export interface GitServer {
@@ -85,7 +85,10 @@ export async function startGitServer(): Promise<GitServer> {
     folder: work,
     commit(files, branch = 'main') {
       if (git('branch', '--show-current') !== branch) git('checkout', '--quiet', '-B', branch)
-      for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text)
+      for (const [name, text] of Object.entries(files)) {
+        mkdirSync(dirname(join(work, name)), { recursive: true })
+        writeFileSync(join(work, name), text)
+      }
       git('add', '--all')
       git('commit', '--quiet', '--allow-empty', '-m', 'change')
       git('update-server-info')

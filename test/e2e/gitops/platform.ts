@@ -1,0 +1,89 @@
+/** The samples as a repository that Argo CD and Flux keep namespaces by, and what a tool has to be able to say. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { apply, get, kubectl } from '../../support/operator/e2e-cluster.ts'
+
+const root = join(import.meta.dirname, '../../..')
+
+/** Those whose images the node has. */
+export const SAMPLES = ['quickstart', 'rate-limits', 'tool-search', 'workflows'] as const
+export type Sample = (typeof SAMPLES)[number]
+
+/** Texts by paths. */
+export type Files = Readonly<Record<string, string>>
+
+/** The manifests of the samples, a folder each. */
+export function sampleFiles(): Files {
+  const files: Record<string, string> = {}
+  for (const sample of SAMPLES) {
+    const names = readdirSync(join(root, 'samples', sample)).filter((name) => name.endsWith('.yaml'))
+    for (const name of names) files[`${sample}/${name}`] = readFileSync(join(root, 'samples', sample, name), 'utf8')
+  }
+  return files
+}
+
+/** A tool that makes namespaces what the folders of a repository say. */
+export interface GitOpsTool {
+  /** Who it is for the API server. */
+  readonly user: string
+  /** Keeps a namespace as a folder is. */
+  keep(sample: Sample, namespace: string): void
+  /** The repository's next commit. */
+  commit(files: Files): Promise<void>
+  /** What keeps it from calling a namespace healthy and as the last commit has it; nothing where it does call it so. */
+  missing(namespace: string): string | undefined
+  /** The end of its logs. */
+  log(): string
+  stop(): Promise<void>
+}
+
+/** Makes an account with all rights, and a kubeconfig for it; gives the file and the name by which requests are audited. */
+export function accountFor(namespace: string, name: string, folder: string) {
+  apply('default', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+  apply(
+    namespace,
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name } },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+      subjects: [{ kind: 'ServiceAccount', name, namespace }],
+    },
+  )
+  const token = kubectl(['create', 'token', name, '--namespace', namespace, '--duration', '12h']).trim()
+  const config = JSON.parse(readFileSync(administrator(), 'utf8'))
+  config.users[0].user = { token }
+  const kubeconfig = join(folder, `${name}.kubeconfig`)
+  writeFileSync(kubeconfig, JSON.stringify(config), { mode: 0o600 })
+  return { kubeconfig, user: `system:serviceaccount:${namespace}:${name}` }
+}
+
+const administrator = () => process.env['KUBECONFIG'] as string
+
+/** What a user has written into namespaces since `from`, dry runs aside, as `verb resource/name`; and where it ends. */
+export function writesOf(user: string, namespaces: readonly string[], from = 0): { end: number; writes: string[] } {
+  const log = readFileSync(join(dirname(administrator()), 'audit.log'))
+  const end = log.lastIndexOf('\n') + 1
+  const writes: string[] = []
+  for (const line of log.subarray(from, end).toString('utf8').split('\n')) {
+    if (!line.includes(user)) continue
+    const { user: by, verb, objectRef = {}, requestURI } = JSON.parse(line)
+    if (by.username !== user || !namespaces.includes(objectRef.namespace) || requestURI.includes('dryRun=All')) continue
+    writes.push(`${verb} ${objectRef.resource}/${objectRef.name} in ${objectRef.namespace}`)
+  }
+  return { end, writes }
+}
+
+interface Generations {
+  readonly items: readonly {
+    readonly kind: string
+    readonly metadata: { readonly name: string; readonly namespace: string; readonly generation: number }
+  }[]
+}
+
+/** The generations of all objects of our kinds in namespaces. */
+export const generationsIn = (namespaces: readonly string[]): string[] =>
+  get<Generations>('portico', '--all-namespaces')
+    .items.filter(({ metadata }) => namespaces.includes(metadata.namespace))
+    .map(({ kind, metadata: { namespace, name, generation } }) => `${namespace} ${kind}/${name} ${generation}`)

@@ -1,0 +1,100 @@
+/**
+ * Argo CD and Flux, as they are released, sync the samples on a node: `make gitops`. Both find them as they should be, heal
+ * what a hand changes, and write nothing for ten minutes of idling (GITOPS_SECONDS).
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../cluster/support/operator-process.ts'
+import { createNamespace, get, installOperator, kubectl } from '../../support/operator/e2e-cluster.ts'
+import { startArgoCd } from './argo-cd.ts'
+import { startFlux } from './flux.ts'
+import { type GitOpsTool, generationsIn, SAMPLES, sampleFiles, writesOf } from './platform.ts'
+
+const IDLE_SECONDS = Number(process.env['GITOPS_SECONDS'] ?? 600)
+const LOOK_MS = 5_000
+/** Two cores start some twenty pods. */
+const PATIENCE_MS = 600_000
+
+const starts = { 'argo-cd': startArgoCd, flux: startFlux }
+const names = Object.keys(starts) as (keyof typeof starts)[]
+const tools = new Map<string, GitOpsTool>()
+const namespacesOf = (name: string) => SAMPLES.map((sample) => `${name}-${sample}`)
+const everywhere = names.flatMap(namespacesOf)
+const tool = (name: string) => tools.get(name) as GitOpsTool
+const files = { ...sampleFiles() }
+
+/** What a tool says against any of its namespaces. */
+const missing = (name: string) => namespacesOf(name).flatMap((namespace) => tool(name).missing(namespace) ?? [])
+
+async function untilSynced(name: string): Promise<void> {
+  try {
+    await eventually(
+      () => {
+        const said = missing(name)
+        if (said.length > 0) throw new Error(said.join('\n'))
+        return true
+      },
+      `${name} finds everything healthy and as the last commit has it`,
+      PATIENCE_MS,
+    )
+  } catch (error) {
+    throw Object.assign(new Error(`${(error as Error).message}\n${tool(name).log()}`), { stack: '' })
+  }
+}
+
+test.before(async () => {
+  await installOperator('cluster')
+  for (const namespace of everywhere) createNamespace(namespace)
+  for (const name of names) tools.set(name, await starts[name]())
+})
+test.after(async () => {
+  for (const one of tools.values()) await one.stop()
+})
+
+for (const name of names)
+  test(`${name} syncs the samples and finds them healthy`, async () => {
+    await tool(name).commit(files)
+    for (const sample of SAMPLES) tool(name).keep(sample, `${name}-${sample}`)
+    await untilSynced(name)
+  })
+
+const replicas = (namespace: string) =>
+  get<{ spec: { replicas?: number } }>('mcpserver', 'clock', '--namespace', namespace).spec.replicas
+
+for (const name of names)
+  test(`${name} rolls a change out and finds it healthy`, async () => {
+    files['quickstart/clock.yaml'] = String(sampleFiles()['quickstart/clock.yaml']).replace(
+      'spec:',
+      'spec:\n  replicas: 2',
+    )
+    await tool(name).commit(files)
+    await untilSynced(name)
+    const namespace = `${name}-quickstart`
+    assert.is(replicas(namespace), 2)
+    const { status } = get<{ status: { readyReplicas?: number } }>('deployment', 'clock', '--namespace', namespace)
+    assert.is(status.readyReplicas, 2)
+  })
+
+for (const name of names)
+  test(`${name} puts back what a hand has changed`, async () => {
+    const namespace = `${name}-quickstart`
+    const patch = JSON.stringify({ spec: { replicas: 1 } })
+    kubectl(['patch', 'mcpserver', 'clock', '--namespace', namespace, '--type', 'merge', '--patch', patch])
+    await eventually(() => replicas(namespace) === 2, 'it is as in the repository again', PATIENCE_MS)
+    await untilSynced(name)
+  })
+
+test('while nothing changes, neither finds a difference or writes', async () => {
+  const before = generationsIn(everywhere)
+  const begun = names.map((name) => writesOf(tool(name).user, everywhere).end)
+  for (let since = performance.now(); performance.now() - since < IDLE_SECONDS * 1000; await delay(LOOK_MS))
+    for (const name of names) assert.equal(missing(name), [], tool(name).log())
+  names.forEach((name, index) => {
+    assert.equal(writesOf(tool(name).user, everywhere, begun[index]).writes, [], name)
+  })
+  assert.equal(generationsIn(everywhere), before)
+  assert.ok(before.length > everywhere.length)
+})
+
+test.run()
