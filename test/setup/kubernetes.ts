@@ -8,32 +8,37 @@ interface KubernetesBuild {
   readonly linker: string
 }
 
-/** The newest, on which CI runs, is built by `go.mod`. */
-const NEWEST = '1.36.3'
+/** The newest that can be had is built by `newest.mod`. */
+const NEWEST = '1.37.2'
+/** The one that CI runs on is built by `go.mod`. */
+const USUAL = '1.36.3'
 /** The oldest that the chart allows is built by `oldest.mod`. `providerless` leaves out what it had of clouds. */
 const OLDEST = '1.29.15'
 
-export const KUBERNETES_VERSIONS = [NEWEST, OLDEST] as const
+export const KUBERNETES_VERSIONS = [NEWEST, USUAL, OLDEST] as const
+type KubernetesVersion = (typeof KUBERNETES_VERSIONS)[number]
 
-/** The version that was asked for; the newest where none was. Throws an Error that names those that there are. */
-export function kubernetesVersion(asked = process.env['K8S']): string {
-  if (!asked) return NEWEST
+/** The version that was asked for; the usual one where none was. Throws an Error that names those that there are. */
+export function kubernetesVersion(asked = process.env['K8S']): KubernetesVersion {
+  if (!asked) return USUAL
   const found = KUBERNETES_VERSIONS.find((version) => version === asked || version.startsWith(`${asked}.`))
   if (found) return found
   throw new Error(`there is no Kubernetes ${asked} to test on: K8S is ${KUBERNETES_VERSIONS.join(' or ')}`)
+}
+
+/** Files and flags by version. */
+const PARTS: Readonly<Record<KubernetesVersion, Pick<KubernetesBuild, 'files' | 'flags'>>> = {
+  [NEWEST]: { files: ['main.go', 'kubelet.go', 'newest.mod', 'newest.sum'], flags: ['-modfile=newest.mod'] },
+  [USUAL]: { files: ['main.go', 'kubelet.go', 'go.mod', 'go.sum'], flags: [] },
+  [OLDEST]: {
+    files: ['main.go', 'kubelet_oldest.go', 'oldest.mod', 'oldest.sum'],
+    flags: ['-modfile=oldest.mod', '-tags=oldest,providerless'],
+  },
 }
 
 export function kubernetesBuild(version = kubernetesVersion()): KubernetesBuild {
   const [major, minor] = version.split('.')
   const told = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor }
   const linker = Object.entries(told).map(([name, value]) => `-X k8s.io/component-base/version.${name}=${value}`)
-  const isOldest = version === OLDEST
-  return {
-    prefix: `kube-${version}`,
-    files: isOldest
-      ? ['main.go', 'kubelet_oldest.go', 'oldest.mod', 'oldest.sum']
-      : ['main.go', 'kubelet.go', 'go.mod', 'go.sum'],
-    flags: isOldest ? ['-modfile=oldest.mod', '-tags=oldest,providerless'] : [],
-    linker: ['-s -w', ...linker].join(' '),
-  }
+  return { prefix: `kube-${version}`, ...PARTS[version], linker: ['-s -w', ...linker].join(' ') }
 }
