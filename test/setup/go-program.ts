@@ -70,7 +70,8 @@ function moduleOf(name: GoProgram): GoModule {
       const version = fluxVersion()
       const crds = {
         [`${FLUX}@${version}`]: 'config/crd/bases/*.yaml',
-        [`${FLUX_SOURCES}@${version}`]: 'config/crd/bases/*_gitrepositories.yaml',
+        // It does not start without any kind of source that it knows.
+        [`${FLUX_SOURCES}@${version}`]: 'config/crd/bases/*.yaml',
       }
       return { ...plain('e2e/go/flux'), prefix: `flux-${version}`, package: FLUX, crds }
     }

@@ -14,7 +14,7 @@ import { Processes } from '../../cluster/support/control-plane.ts'
 import { goProgram, goProgramCrds } from '../../setup/go-program.ts'
 import { freePort } from '../../support/network/free-port.ts'
 import { apply, get, kubectl } from '../../support/operator/e2e-cluster.ts'
-import { accountFor, type GitOpsTool } from './platform.ts'
+import { accountFor, applyDefinitions, type GitOpsTool } from './platform.ts'
 
 const SYSTEM = 'flux-system'
 const CONTROLLER = 'kustomize-controller'
@@ -33,8 +33,7 @@ interface Kustomization {
 export async function startFlux(): Promise<GitOpsTool> {
   const folder = mkdtempSync(join(tmpdir(), 'flux-'))
   const { kubeconfig, user } = accountFor(SYSTEM, 'flux', folder)
-  kubectl(['apply', '--server-side', '--filename', goProgramCrds('flux')])
-  kubectl(['wait', '--for=condition=Established', '--timeout=60s', '--filename', goProgramCrds('flux')])
+  await applyDefinitions(goProgramCrds('flux'))
 
   let archive = Buffer.alloc(0)
   let revision = ''

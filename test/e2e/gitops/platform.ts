@@ -1,6 +1,7 @@
 /** The samples as a repository that Argo CD and Flux keep namespaces by, and what a tool has to be able to say. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { eventually } from '../../cluster/support/operator-process.ts'
 import { apply, get, kubectl } from '../../support/operator/e2e-cluster.ts'
 
 const root = join(import.meta.dirname, '../../..')
@@ -57,6 +58,16 @@ export function accountFor(namespace: string, name: string, folder: string) {
   const kubeconfig = join(folder, `${name}.kubeconfig`)
   writeFileSync(kubeconfig, JSON.stringify(config), { mode: 0o600 })
   return { kubeconfig, user: `system:serviceaccount:${namespace}:${name}` }
+}
+
+/** Applies a file of definitions, and waits until they are served. */
+export async function applyDefinitions(file: string): Promise<void> {
+  kubectl(['apply', '--server-side', '--filename', file])
+  // `kubectl wait` fails on one that has no status yet.
+  await eventually(
+    () => kubectl(['wait', '--for=condition=Established', '--timeout=60s', '--filename', file]),
+    `${file} is served`,
+  )
 }
 
 const administrator = () => process.env['KUBECONFIG'] as string
