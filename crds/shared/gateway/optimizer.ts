@@ -2,6 +2,7 @@ import { distinctHeaderKeys } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
 import { choice, decimal, defaulted, duration, flag, integer, map, object, Type, text, url } from '../schema.ts'
+import { SERVICE_TIMEOUT } from './embedding-defaults.ts'
 
 /** Tool search. */
 export const optimizer = object(
@@ -12,7 +13,7 @@ export const optimizer = object(
     ),
     embeddingService: Type.Optional(url('gateway', 'Embedding service. Absent: full-text search alone.')),
     embeddingModel: Type.Optional(text('gateway', 'Model.', { max: limits.name })),
-    embeddingServiceTimeout: defaulted(duration('gateway', 'Longest wait for it.', { default: '30s' })),
+    embeddingServiceTimeout: defaulted(duration('gateway', 'Longest wait for it.', { default: SERVICE_TIMEOUT })),
     embeddingHeaders: Type.Optional(
       map(
         'Headers of its requests.',

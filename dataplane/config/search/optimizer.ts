@@ -1,8 +1,6 @@
 import Type, { type Static } from 'typebox'
+import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/embedding-defaults.ts'
 import { decimal, duration } from '../../../crds/shared/schema.ts'
-
-/** Longest wait for the embedding service where nothing is said of it. */
-export const SERVICE_TIMEOUT = '30s'
 
 /** Tool search, as a gateway reads it. The fields of the embedding service are those of a VirtualMCPServer. */
 export const optimizer = Type.Object(

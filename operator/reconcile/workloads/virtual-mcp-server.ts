@@ -1,6 +1,6 @@
 import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
+import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/embedding-defaults.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { SERVICE_TIMEOUT } from '../../../dataplane/config/search/optimizer.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { gatewayListeners } from '../../render/network/listeners.ts'
