@@ -65,7 +65,7 @@ async function turnsUntil(done: Promise<unknown>): Promise<number> {
     isDone = true
   }
   done.then(end, end)
-  for (; !isDone; turns++) await new Promise(setImmediate)
+  for (; !isDone; turns++) await new Promise((resolve) => setTimeout(resolve, 1))
   return turns
 }
 
