@@ -25,7 +25,12 @@ interface Kustomization {
   readonly status?: {
     readonly observedGeneration?: number
     readonly lastAppliedRevision?: string
-    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[]
+    readonly conditions?: readonly {
+      readonly type: string
+      readonly status: string
+      readonly reason: string
+      readonly message: string
+    }[]
   }
 }
 
@@ -98,11 +103,13 @@ export async function startFlux(): Promise<GitOpsTool> {
         },
       })
     },
-    missing(namespace) {
+    missing(namespace, idle) {
       const { metadata, status } = get<Kustomization>('kustomization', namespace, '--namespace', SYSTEM)
       const ready = status?.conditions?.find(({ type }) => type === 'Ready')
       if (status?.observedGeneration !== metadata.generation) return `${namespace}: not looked at yet`
-      if (ready?.status !== 'True') return `${namespace}: ${ready?.message ?? 'nothing is said'}`
+      // Each look begins by saying so.
+      const looks = idle && ready?.status === 'Unknown' && ready.reason === 'Progressing'
+      if (ready?.status !== 'True' && !looks) return `${namespace}: ${ready?.message ?? 'nothing is said'}`
       if (status.lastAppliedRevision !== revision) return `${namespace}: at ${status.lastAppliedRevision}`
       return undefined
     },

@@ -31,8 +31,11 @@ export interface GitOpsTool {
   keep(sample: Sample, namespace: string): void
   /** The repository's next commit. */
   commit(files: Files): Promise<void>
-  /** What keeps it from calling a namespace healthy and as the last commit has it; nothing where it does call it so. */
-  missing(namespace: string): string | undefined
+  /**
+   * What keeps it from calling a namespace healthy and as the last commit has it; nothing where it does call it so, or,
+   * with `idle`, is only just looking again.
+   */
+  missing(namespace: string, idle: boolean): string | undefined
   /** The end of its logs. */
   log(): string
   stop(): Promise<void>

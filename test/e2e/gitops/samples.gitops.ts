@@ -30,8 +30,8 @@ const tool = (name: string) => tools.get(name) as GitOpsTool
 const files = { ...sampleFiles() }
 
 /** What a tool says against any of its namespaces. */
-const missing = (name: keyof typeof starts) =>
-  namespacesOf(name).flatMap((namespace) => tool(name).missing(namespace) ?? [])
+const missing = (name: keyof typeof starts, idle = false) =>
+  namespacesOf(name).flatMap((namespace) => tool(name).missing(namespace, idle) ?? [])
 
 async function untilSynced(name: keyof typeof starts): Promise<void> {
   try {
@@ -78,7 +78,7 @@ for (const name of names)
     await untilSynced(name)
     const namespace = `${name}-quickstart`
     assert.is(replicas(namespace), 2)
-    const { status } = get<{ status: { readyReplicas?: number } }>('deployment', 'clock', '--namespace', namespace)
+    const { status } = get<{ status: { readyReplicas?: number } }>('deployment', 'clock-mcp', '--namespace', namespace)
     assert.is(status.readyReplicas, 2)
   })
 
@@ -95,7 +95,7 @@ test('while nothing changes, neither finds a difference or writes', async () => 
   const before = generationsIn(everywhere)
   const begun = names.map((name) => writesOf(tool(name).user, everywhere).end)
   for (let since = performance.now(); performance.now() - since < IDLE_SECONDS * 1000; await delay(LOOK_MS))
-    for (const name of names) assert.equal(missing(name), [], tool(name).log())
+    for (const name of names) assert.equal(missing(name, true), [], tool(name).log())
   names.forEach((name, index) => {
     assert.equal(writesOf(tool(name).user, everywhere, begun[index]).writes, [], name)
   })
