@@ -103,7 +103,14 @@ export class RunningPod {
     const states = [this.#server?.state, this.#plane?.state]
     const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
     const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
-    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...this.#gateway?.problems, ...this.#reported }
+    return {
+      replicas: 1,
+      readyReplicas: isReady ? 1 : 0,
+      ...why,
+      ...this.#gateway?.problems,
+      ...this.#reported,
+      reported: true,
+    }
   }
 
   /** Takes what the data plane says of itself; true where that is something else than before. */
