@@ -30,6 +30,8 @@ export interface ControlPlane extends Admin {
   stopApiServer(signal?: NodeJS.Signals): Promise<void>
   /** With the issuers of before, or with others. */
   startApiServer(issuers?: readonly string[]): Promise<void>
+  /** Ends the controllers, and starts them anew: what they know is what they list then. */
+  restartControllers(): Promise<void>
   /** Ends etcd as it stands, and starts it again on what it has written. */
   killEtcd(): Promise<void>
   stop(): Promise<void>
@@ -249,7 +251,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     ])
   startEtcd()
   await startApiServer()
-  if (options.controllers ?? true) {
+  const startControllers = () =>
     processes.start('kube-controller-manager', [
       `--kubeconfig=${admin}`,
       '--service-account-private-key-file=sa.key',
@@ -259,7 +261,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
       `--secure-port=${controller}`,
       '--use-service-account-credentials',
     ])
-  }
+  if (options.controllers ?? true) startControllers()
 
   return {
     ...adminOf(server, ADMIN_TOKEN),
@@ -271,6 +273,10 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     writes: () => requests().filter(({ verb }) => WRITES.includes(verb)),
     requests,
     startApiServer,
+    async restartControllers() {
+      await processes.stop('kube-controller-manager', 'SIGKILL')
+      startControllers()
+    },
     async killEtcd() {
       await processes.stop('etcd', 'SIGKILL')
       startEtcd()
