@@ -106,7 +106,8 @@ export class Drain {
 
   /** Resolves when no connection is left, or so many milliseconds have passed since the beginning. */
   async #emptyOr(ms: number): Promise<void> {
-    while (this.#elapsed < ms && (await this.#connections()) > 0) await delay(Math.max(0, Math.min(POLL_MS, ms - this.#elapsed)))
+    while (this.#elapsed < ms && (await this.#connections()) > 0)
+      await delay(Math.max(0, Math.min(POLL_MS, ms - this.#elapsed)))
   }
 
   #connections(): Promise<number> {
