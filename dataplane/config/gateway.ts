@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
+import { TOOL_PREFIX } from '../../crds/shared/gateway/defaults.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/prefix-pattern.ts'
 import { rateLimiting } from '../../crds/shared/gateway/rate-limits.ts'
@@ -229,7 +230,7 @@ export const gatewayConfigSchema = Type.Object(
           conflictResolutionConfig: Type.Optional(
             Type.Object(
               {
-                prefixFormat: Type.Optional(Type.String({ default: '{workload}_' })),
+                prefixFormat: Type.Optional(Type.String({ default: TOOL_PREFIX })),
                 priorityOrder: Type.Optional(
                   Type.Array(Type.String({ minLength: 1 }), {
                     description: 'Backends, most important first; those that are not named come last.',

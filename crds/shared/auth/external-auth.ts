@@ -1,4 +1,5 @@
 /** How a gateway or proxy gets the credential for a backend: the blocks of MCPExternalAuthConfig. */
+import { ROLE_CLAIM } from '../gateway/defaults.ts'
 import { credentialHeaderName } from '../headers.ts'
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
@@ -94,7 +95,7 @@ export const awsSts = (readBy: Reader) =>
     {
       region: text(readBy, 'AWS region.', { max: limits.label, pattern: '^[a-z]{2}(-[a-z]+)+-[0-9]+$' }),
       service: defaulted(text(readBy, 'Service name in the signature.', { max: limits.label, default: 'aws-mcp' })),
-      roleClaim: defaulted(text(readBy, 'Claim that chooses the role.', { max: limits.name, default: 'groups' })),
+      roleClaim: defaulted(text(readBy, 'Claim that chooses the role.', { max: limits.name, default: ROLE_CLAIM })),
       sessionNameClaim: defaulted(text(readBy, 'Claim that names the session.', { max: limits.name, default: 'sub' })),
       sessionDuration: defaulted(
         integer(readBy, 'Seconds that the credentials live.', { minimum: 900, maximum: 43200, default: 3600 }),

@@ -1,5 +1,6 @@
 import { limits } from '../limits.ts'
 import { choice, flag, list, map, object, objectName, type Reader, type Static, Type, text } from '../schema.ts'
+import { TOOL_PREFIX } from './defaults.ts'
 
 /** Hints of a tool (MCP `ToolAnnotations`); they replace what the backend says. */
 export const toolAnnotations = (readBy: Reader) =>
@@ -44,7 +45,7 @@ export const conflictResolutionConfig = (readBy: Reader, priority: Reader) =>
     prefixFormat: Type.Optional(
       text(readBy, 'Prefix of every name under `prefix`; `{workload}` is the backend’s name.', {
         max: 64,
-        default: '{workload}_',
+        default: TOOL_PREFIX,
       }),
     ),
     priorityOrder: Type.Optional(

@@ -2,7 +2,7 @@ import { distinctHeaderKeys } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
 import { choice, decimal, defaulted, duration, flag, integer, map, object, Type, text, url } from '../schema.ts'
-import { SERVICE_TIMEOUT } from './embedding-defaults.ts'
+import { SERVICE_TIMEOUT } from './defaults.ts'
 
 /** Tool search. */
 export const optimizer = object(

@@ -1,4 +1,5 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
+import { TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
 import { failureDefaults } from '../../../crds/shared/gateway/failure-defaults.ts'
 import { gatewayHeaders } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
@@ -86,11 +87,11 @@ function storageFindings({ redis, keyPrefix }: NonNullable<GatewayConfig['sessio
 
 function conflictFindings({ aggregation = {} }: GatewayConfig): readonly Finding[] {
   const { conflictResolution = 'prefix', conflictResolutionConfig } = aggregation
-  const { priorityOrder, prefixFormat = USUAL_PREFIX } = conflictResolutionConfig ?? {}
+  const { priorityOrder, prefixFormat = TOOL_PREFIX } = conflictResolutionConfig ?? {}
   const at = '/aggregation/conflictResolutionConfig'
   const misplaced = [
     ...(priorityOrder !== undefined && conflictResolution !== 'priority' ? ['priorityOrder'] : []),
-    ...(prefixFormat !== USUAL_PREFIX && conflictResolution !== 'prefix' ? ['prefixFormat'] : []),
+    ...(prefixFormat !== TOOL_PREFIX && conflictResolution !== 'prefix' ? ['prefixFormat'] : []),
   ].map((field) => ({
     pointer: `${at}/${field}`,
     message: `has no effect under conflictResolution ${conflictResolution}`,
@@ -100,9 +101,6 @@ function conflictFindings({ aggregation = {} }: GatewayConfig): readonly Finding
     return [...misplaced, { pointer: `${at}/priorityOrder`, message: 'is required under conflictResolution priority' }]
   return [...misplaced, ...duplicates(order, (name) => name, `${at}/priorityOrder`, '')]
 }
-
-/** Default of `prefixFormat`, which stands there where nobody wrote one. */
-const USUAL_PREFIX = '{workload}_'
 
 /** The shortest times that make sense: shorter ones would be a load test of the backends. */
 const SHORTEST = { healthCheckInterval: 100, healthCheckTimeout: 10 } as const

@@ -1,3 +1,4 @@
+import { TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { compileWorkflow } from '../workflow/compile.ts'
@@ -49,7 +50,7 @@ const SURE = 55
 export function unknownTools({ compositeTools = [], backends, aggregation }: GatewayConfig): readonly string[] {
   const { conflictResolution = 'prefix', conflictResolutionConfig } = aggregation ?? {}
   if (conflictResolution !== 'prefix') return []
-  const format = conflictResolutionConfig?.prefixFormat ?? '{workload}_'
+  const format = conflictResolutionConfig?.prefixFormat ?? TOOL_PREFIX
   const starts = backends.flatMap(({ name }) => [
     `${name}.`,
     format.replaceAll('{workload}', name).replace(OTHER, '_').slice(0, SURE),

@@ -1,5 +1,5 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
-import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/embedding-defaults.ts'
+import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/defaults.ts'
 import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import { addressFindings, isLoopback, urlFindings } from '../check/url.ts'

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/embedding-defaults.ts'
+import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/defaults.ts'
 import { decimal, duration } from '../../../crds/shared/schema.ts'
 
 /** Tool search, as a gateway reads it. The fields of the embedding service are those of a VirtualMCPServer. */

@@ -1,3 +1,4 @@
+import { ROLE_CLAIM } from '../../../crds/shared/gateway/defaults.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import type { AwsStsConfig } from '../../config/credential.ts'
 import { CredentialError } from '../credential.ts'
@@ -18,7 +19,7 @@ const SHORTEST_NAME = 2
 
 /** Makes the function that says which role is assumed for whom, by their verified claims; it throws a CredentialError where it is none. */
 export function roleChooser(config: AwsStsConfig): (claims: Readonly<Record<string, unknown>>) => AssumedRole {
-  const { roleClaim = 'groups', sessionNameClaim = 'sub', fallbackRoleArn } = config
+  const { roleClaim = ROLE_CLAIM, sessionNameClaim = 'sub', fallbackRoleArn } = config
   const mappings = orderedMappings(config.roleMappings ?? [], roleClaim)
   return function chooseRole(claims) {
     const roleArn = mappings.find(({ matches }) => matches(claims))?.roleArn ?? fallbackRoleArn

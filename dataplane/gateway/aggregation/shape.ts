@@ -1,4 +1,5 @@
 import type { ToolOverride } from '../../../crds/shared/gateway/aggregation.ts'
+import { TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 
@@ -11,8 +12,6 @@ export interface Shape {
   readonly hidden: boolean
 }
 
-const DEFAULT_PREFIX = '{workload}_'
-
 /** The shape that the configuration gives a backend's tools. Only the prefix strategy has a prefix, and a proxy none. */
 export function shapeOf(
   { role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>,
@@ -21,7 +20,7 @@ export function shapeOf(
   const { conflictResolution = 'prefix' } = aggregation
   const own = aggregation.tools?.find((shaping) => shaping.workload === workload)
   const unnamed = own === undefined
-  const format = aggregation.conflictResolutionConfig?.prefixFormat ?? DEFAULT_PREFIX
+  const format = aggregation.conflictResolutionConfig?.prefixFormat ?? TOOL_PREFIX
   return {
     prefix: role === 'proxy' || conflictResolution !== 'prefix' ? '' : format.replaceAll('{workload}', workload),
     filter: own?.filter === undefined ? undefined : new Set(own.filter),

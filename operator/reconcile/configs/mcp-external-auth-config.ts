@@ -1,4 +1,5 @@
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
+import { ROLE_CLAIM } from '../../../crds/shared/gateway/defaults.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
 import {
   awsStsFindings,
@@ -60,11 +61,8 @@ function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resol
   if (resolver.problems.none) noteInvalid(partFindings({ authServer }, { '/authServer': at }), resolver.problems)
 }
 
-/** Default of `roleClaim`, which the API server sets. */
-const USUAL_CLAIM = 'groups'
-
 const unusedOf = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly ProblemDetail[] =>
-  awsSts === undefined || awsSts.roleClaim === USUAL_CLAIM || choosesByClaim(awsSts.roleMappings)
+  awsSts === undefined || awsSts.roleClaim === ROLE_CLAIM || choosesByClaim(awsSts.roleMappings)
     ? []
     : [
         {

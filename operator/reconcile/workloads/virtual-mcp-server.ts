@@ -1,5 +1,5 @@
 import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
-import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/embedding-defaults.ts'
+import { SERVICE_TIMEOUT, TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -285,7 +285,7 @@ function unusedSettings(
     ...(conflictResolutionConfig?.priorityOrder !== undefined && conflictResolution !== 'priority'
       ? [{ pointer: `${at}/priorityOrder`, joint: ' ' as const, message: isNotFor('priority') }]
       : []),
-    ...((conflictResolutionConfig?.prefixFormat ?? USUAL_PREFIX) !== USUAL_PREFIX && conflictResolution !== 'prefix'
+    ...((conflictResolutionConfig?.prefixFormat ?? TOOL_PREFIX) !== TOOL_PREFIX && conflictResolution !== 'prefix'
       ? [{ pointer: `${at}/prefixFormat`, joint: ' ' as const, message: isNotFor('prefix') }]
       : []),
     ...(optimizer !== undefined &&
@@ -301,9 +301,6 @@ function unusedSettings(
       : []),
   ]
 }
-
-/** Default of `prefixFormat`, which the API server sets. */
-const USUAL_PREFIX = '{workload}_'
 
 /** Names that only the backends themselves tell: nothing here could have known of them. */
 function warnOfClashes(clashes: readonly string[], conditions: Conditions): void {
