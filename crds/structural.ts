@@ -2,11 +2,10 @@
 
 import type { KindDeclaration } from './define.ts'
 import { rootRules, specMayBeLeftOut, VERSION } from './root.ts'
-import type { CelRule } from './shared/schema.ts'
+import { type CelRule, OWN_KEYWORDS } from './shared/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
-/** Keywords of our own, of which the API server must not hear. */
-const OWN = new Set(['readBy', 'refusedValues', 'refersTo'])
+const OWN: ReadonlySet<string> = new Set(OWN_KEYWORDS)
 
 /** A default as CEL has it. */
 const literal = (value: unknown): string => (typeof value === 'string' ? `'${value}'` : String(value))

@@ -2,6 +2,7 @@
 import { Ajv, type ErrorObject, type SchemaObject, type SchemaValidateFunction } from 'ajv'
 import { closest } from './shared/closest.ts'
 import { at, isObject } from './shared/json.ts'
+import { OWN_KEYWORDS } from './shared/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
 /** One thing that is wrong, at a JSON pointer (RFC 6901). */
@@ -13,9 +14,7 @@ export interface Finding {
 }
 
 const ANNOTATIONS = [
-  'readBy',
-  'refusedValues',
-  'refersTo',
+  ...OWN_KEYWORDS,
   'x-kubernetes-validations',
   'x-kubernetes-list-map-keys',
   'x-kubernetes-preserve-unknown-fields',

@@ -1,29 +1,7 @@
 import { isObject } from './shared/json.ts'
-import type { CelRule, Reader } from './shared/schema.ts'
+import type { SchemaNode } from './shared/schema.ts'
 
-/** A schema as data: the keywords that our builders write. */
-export interface SchemaNode {
-  readonly type?: string
-  readonly description?: string
-  readonly properties?: Readonly<Record<string, SchemaNode>>
-  readonly required?: readonly string[]
-  readonly additionalProperties?: boolean | SchemaNode
-  readonly items?: SchemaNode
-  readonly enum?: readonly string[]
-  readonly default?: unknown
-  readonly pattern?: string
-  readonly maxLength?: number
-  readonly maxItems?: number
-  readonly maxProperties?: number
-  readonly readBy?: Reader
-  readonly refusedValues?: Readonly<Record<string, string>>
-  readonly refersTo?: string | readonly string[]
-  readonly 'x-kubernetes-validations'?: readonly CelRule[]
-  readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
-  readonly 'x-kubernetes-list-map-keys'?: readonly string[]
-  readonly 'x-kubernetes-preserve-unknown-fields'?: boolean
-  readonly 'x-kubernetes-int-or-string'?: boolean
-}
+export type { SchemaNode }
 
 /** The schema of a map's values, where the node is a map. */
 export const valuesOf = (node: SchemaNode): SchemaNode | undefined =>

@@ -3,6 +3,16 @@ import type { CelRule } from './schema.ts'
 /** A URL on a loopback host, where plain http harms nobody. */
 const LOOPBACK = '^http://(([^/?@\\s:]+\\.)?localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?].*)?$'
 
+const isSafe = (field: string) =>
+  `self.${field}.startsWith('https://') || self.${field}.lowerAscii().matches(r'${LOOPBACK}')`
+
+/** Rules that URLs are https or on loopback, where nobody can choose otherwise. */
+export const httpsOrLoopback = (...fields: readonly { readonly name: string; readonly optional?: true }[]): CelRule[] =>
+  fields.map(({ name, optional }) => ({
+    rule: optional ? `!has(self.${name}) || ${isSafe(name)}` : isSafe(name),
+    message: `${name} must be https, unless it is on loopback`,
+  }))
+
 const secure = (field: string) =>
   `self.${field}.startsWith('https://') || self.insecureAllowHTTP || self.${field}.lowerAscii().matches(r'${LOOPBACK}')`
 

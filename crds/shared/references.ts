@@ -1,12 +1,16 @@
+import { mountedAs } from './file-form.ts'
 import { limits } from './limits.ts'
 import { choice, defaulted, flag, list, object, objectName, type Reader, Type, text, url } from './schema.ts'
 
 /** A key of a Secret in the same namespace. */
 export const secretKeyRef = (readBy: Reader, description: string) =>
-  object(description, {
-    name: objectName(readBy, 'Name of the Secret.', { refersTo: 'Secret' }),
-    key: text(readBy, 'Key in the Secret.', { min: 1, max: limits.name }),
-  })
+  mountedAs(
+    'secret',
+    object(description, {
+      name: objectName(readBy, 'Name of the Secret.', { refersTo: 'Secret' }),
+      key: text(readBy, 'Key in the Secret.', { min: 1, max: limits.name }),
+    }),
+  )
 
 /** A key of a ConfigMap in the same namespace. */
 export const configMapKeyRef = (readBy: Reader, description: string, options: { readonly key?: string } = {}) => {
@@ -15,10 +19,11 @@ export const configMapKeyRef = (readBy: Reader, description: string, options: { 
     max: limits.name,
     ...(options.key === undefined ? {} : { default: options.key }),
   })
-  return object(description, {
+  const reference = object(description, {
     name: objectName(readBy, 'Name of the ConfigMap.', { refersTo: 'ConfigMap' }),
     key: options.key === undefined ? key : defaulted(key),
   })
+  return mountedAs('configMap', reference)
 }
 
 /**
@@ -26,17 +31,20 @@ export const configMapKeyRef = (readBy: Reader, description: string, options: { 
  * `name` may be empty (which the operator reports).
  */
 export const caBundleRef = (readBy: Reader, description: string) =>
-  object(description, {
-    configMapRef: Type.Optional(
-      object('The ConfigMap and the key that hold the CA certificates (PEM).', {
-        key: text(readBy, 'Key to select; `ca.crt` when left out.', { min: 1, max: limits.name, default: 'ca.crt' }),
-        name: defaulted(
-          text(readBy, 'Name of the ConfigMap.', { max: limits.name, default: '', refersTo: 'ConfigMap' }),
-        ),
-        optional: Type.Optional(flag(readBy, 'Whether the ConfigMap or its key may be absent.')),
-      }),
-    ),
-  })
+  mountedAs(
+    'caBundle',
+    object(description, {
+      configMapRef: Type.Optional(
+        object('The ConfigMap and the key that hold the CA certificates (PEM).', {
+          key: text(readBy, 'Key to select; `ca.crt` when left out.', { min: 1, max: limits.name, default: 'ca.crt' }),
+          name: defaulted(
+            text(readBy, 'Name of the ConfigMap.', { max: limits.name, default: '', refersTo: 'ConfigMap' }),
+          ),
+          optional: Type.Optional(flag(readBy, 'Whether the ConfigMap or its key may be absent.')),
+        }),
+      ),
+    }),
+  )
 
 /** An object of one of our kinds, by name. */
 export const objectRef = (readBy: Reader, kind: string, description: string) =>

@@ -175,7 +175,45 @@ export const anything = (readBy: Reader, description: string) =>
  * A property that may be left out because its schema has a default. The TypeScript type is that of an object after
  * `applyDefaults`, as the API server hands it out: the property is there.
  */
-export const defaulted = <T extends TSchema>(schema: T): T => Type.Optional(schema) as unknown as T
+export const defaulted = <T extends TSchema>(schema: T): T & Defaulted =>
+  Type.Optional(schema) as unknown as T & Defaulted
+
+/** Marks, for the type checker alone, a property that has a default. */
+export interface Defaulted {
+  readonly '~defaulted': true
+}
+
+/** Which kind of object holds a value that a manifest names: it decides how the value becomes a file (`asFile`). */
+export type Mounted = 'secret' | 'caBundle' | 'configMap'
+
+/** Keywords of our own, of which neither the API server nor a configuration file's schema has any. */
+export const OWN_KEYWORDS = ['readBy', 'refusedValues', 'refersTo', 'mountedAs', 'inFile'] as const
+
+/** A schema as data: the keywords that our builders write. */
+export interface SchemaNode {
+  readonly type?: string
+  readonly description?: string
+  readonly properties?: Readonly<Record<string, SchemaNode>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | SchemaNode
+  readonly items?: SchemaNode
+  readonly enum?: readonly string[]
+  readonly default?: unknown
+  readonly pattern?: string
+  readonly maxLength?: number
+  readonly maxItems?: number
+  readonly maxProperties?: number
+  readonly readBy?: Reader
+  readonly refusedValues?: Readonly<Record<string, string>>
+  readonly refersTo?: string | readonly string[]
+  readonly mountedAs?: Mounted
+  readonly inFile?: string
+  readonly 'x-kubernetes-validations'?: readonly CelRule[]
+  readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
+  readonly 'x-kubernetes-list-map-keys'?: readonly string[]
+  readonly 'x-kubernetes-preserve-unknown-fields'?: boolean
+  readonly 'x-kubernetes-int-or-string'?: boolean
+}
 
 export type { Static, TSchema }
 export { Type }

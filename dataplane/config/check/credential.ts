@@ -1,3 +1,4 @@
+import { ROLE_CLAIM } from '../../../crds/shared/gateway/defaults.ts'
 import type { CredentialConfig } from '../credential.ts'
 import type { Finding } from '../load.ts'
 import { compileClaimMatcher } from './claim-matcher.ts'
@@ -20,7 +21,7 @@ export function credentialFindings(credential: CredentialConfig, at: string): re
 }
 
 function roleClaimFindings({ roleClaim, roleMappings }: AwsSts, at: string): readonly Finding[] {
-  return roleClaim === undefined || choosesByClaim(roleMappings)
+  return roleClaim === undefined || roleClaim === ROLE_CLAIM || choosesByClaim(roleMappings)
     ? []
     : [{ pointer: `${at}/roleClaim`, message: 'has no effect: no entry of roleMappings has a claim' }]
 }

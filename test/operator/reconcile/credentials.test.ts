@@ -240,8 +240,6 @@ stringData: {secret: a}
           scopes: ['read'],
           subjectTokenType: 'jwt',
           headerName: 'X-Token',
-          allowPrivateIP: false,
-          insecureAllowHTTP: false,
         },
       },
     },

@@ -1,0 +1,70 @@
+import { type FileForm, isRefused, nameInFile } from '../../../crds/shared/file-form.ts'
+import type { SchemaNode, Static, TSchema } from '../../../crds/shared/schema.ts'
+import { childSchema } from '../../../crds/walk.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import type { Mounts } from '../../render/pod/mounts.ts'
+import { caBundleFile } from './ca-bundle.ts'
+import type { KeyRef, Resolver } from './resolver.ts'
+
+/** Where a block of settings stands in its object, and what resolves and mounts the references in it. */
+export interface MountPlace {
+  /** JSON pointer of the block. */
+  readonly at: string
+  readonly resolver: Resolver
+  readonly mounts: Mounts
+}
+
+/**
+ * Builds the form that a block of settings has in a configuration file (`asFile`): each reference becomes the path of
+ * a mounted file, a flag that is off by default and off is left out, keys are in order.
+ *
+ * A reference that leads nowhere is a problem, noted at its own pointer, and its field is left out where the file can do
+ * without.
+ */
+export const mounted = <S extends TSchema>(schema: S, value: Static<S>, place: MountPlace): Static<FileForm<S>> =>
+  sortedKeys(fileValue(schema as SchemaNode, value, place, true)) as Static<FileForm<S>>
+
+function fileValue(node: SchemaNode, value: unknown, place: MountPlace, isRequired: boolean): unknown {
+  if (node.mountedAs !== undefined) return filePath(node, value, place, isRequired)
+  if (Array.isArray(value)) {
+    const { items } = node
+    return items === undefined
+      ? value
+      : value
+          .map((item, index) => fileValue(items, item, { ...place, at: `${place.at}/${index}` }, false))
+          .filter((item) => item !== undefined)
+  }
+  return node.properties === undefined ? value : fileObject(node, value as Record<string, unknown>, place)
+}
+
+function fileObject(node: SchemaNode, value: Record<string, unknown>, place: MountPlace): Record<string, unknown> {
+  const file: Record<string, unknown> = {}
+  for (const [name, field] of Object.entries(value)) {
+    const child = childSchema(node, name)
+    if (child === undefined || field === undefined || isRefused(child) || isOff(child, field)) continue
+    const isRequired = node.required?.includes(name) === true
+    const inFile = fileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
+    if (inFile !== undefined && !isEmptyList(child, inFile)) file[nameInFile(name, child)] = inFile
+  }
+  return file
+}
+
+const isOff = (node: SchemaNode, value: unknown) => value === false && node.default === false
+
+/** Whether nothing is left of a list of references. */
+const isEmptyList = ({ items }: SchemaNode, value: unknown) =>
+  items?.mountedAs !== undefined && Array.isArray(value) && value.length === 0
+
+function filePath(
+  { mountedAs }: SchemaNode,
+  ref: unknown,
+  { at, resolver, mounts }: MountPlace,
+  isRequired: boolean,
+): string | undefined {
+  if (mountedAs === 'caBundle') return caBundleFile(ref as Parameters<typeof caBundleFile>[0], at, resolver, mounts)
+  const { name, key } = ref as KeyRef
+  const isFound =
+    mountedAs === 'secret' ? resolver.secretKey({ name, key }) : resolver.configMapKey({ name, key }) !== undefined
+  if (!isFound && !isRequired) return undefined
+  return mountedAs === 'secret' ? mounts.secretFile(name, key) : mounts.sourceFile(name, key)
+}
