@@ -1,8 +1,7 @@
 import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { httpsUnlessAllowed } from '../shared/https.ts'
+import { oidcIssuer } from '../shared/auth/oidc.ts'
 import { limits } from '../shared/limits.ts'
-import { caBundleRef, secretKeyRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, text, url } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'
 import { blockFor } from '../shared/union.ts'
@@ -31,46 +30,6 @@ const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by th
   ),
 })
 
-const inline = object(
-  'An OpenID Connect issuer.',
-  {
-    issuer: url('gateway', 'Issuer, compared exactly with `iss`.'),
-    jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
-    audienceClaim: defaulted(
-      text(
-        'gateway',
-        'Claim that the audience is in, for issuers whose access tokens have no `aud` (`client_id` of Amazon Cognito).',
-        { default: 'aud', min: 1, max: 256 },
-      ),
-    ),
-    caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the issuer.')),
-    jwksAuthTokenPath: Type.Optional(
-      text(
-        'gateway',
-        'File in the pod with a bearer token for the discovery and key endpoints: below `/var/run/secrets/portico/jwks/`, or the ServiceAccount’s own for the cluster’s API server.',
-        { min: 1 },
-      ),
-    ),
-    jwksAllowPrivateIP: defaulted(flag('gateway', 'The issuer may resolve to a private address.', { default: false })),
-    insecureAllowHTTP: defaulted(flag('gateway', 'The issuer may be plain http beyond loopback.', { default: false })),
-    introspectionUrl: Type.Optional(
-      url('gateway', 'Introspection endpoint (RFC 7662) for opaque tokens. Absent: found by discovery.'),
-    ),
-    clientId: Type.Optional(text('gateway', 'Client id for introspection.', { min: 1 })),
-    clientSecretRef: Type.Optional(secretKeyRef('gateway', 'Client secret; turns introspection of opaque tokens on.')),
-    protectedResourceAllowPrivateIP: defaulted(
-      flag('operator', 'The `resourceUrl` that clients are told may hold a private address.', { default: false }),
-    ),
-  },
-  {
-    rules: httpsUnlessAllowed(
-      { name: 'issuer' },
-      { name: 'jwksUrl', optional: true },
-      { name: 'introspectionUrl', optional: true },
-    ),
-  },
-)
-
 export const mcpOidcConfig = defineKind({
   kind: 'MCPOIDCConfig',
   plural: 'mcpoidcconfigs',
@@ -83,7 +42,7 @@ export const mcpOidcConfig = defineKind({
     {
       type: choice('gateway', 'Who issues the tokens.', ['kubernetesServiceAccount', 'inline']),
       kubernetesServiceAccount: Type.Optional(kubernetesServiceAccount),
-      inline: Type.Optional(inline),
+      inline: Type.Optional(oidcIssuer),
     },
     { rules: blockFor('type', { kubernetesServiceAccount: 'kubernetesServiceAccount', inline: 'inline' }) },
   ),

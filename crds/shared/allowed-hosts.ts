@@ -15,3 +15,10 @@ export const allowedHosts = (readBy: Reader) =>
     }),
     { max: 64 },
   )
+
+/** The same in a file, in which the operator writes the hosts of the Service and of the public URL, too. */
+export const allowedHostsInFile = list(
+  'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
+  text('gateway', 'A host name without a port, or an address.', { min: 1, max: limits.name }),
+  { max: 1024 },
+)

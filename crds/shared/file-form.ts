@@ -7,8 +7,8 @@ import { limits } from './limits.ts'
 import { type Defaulted, type Mounted, OWN_KEYWORDS, type SchemaNode, Type } from './schema.ts'
 
 /** A schema whose value stands in another object. */
-interface MountedSchema extends TSchema {
-  readonly mountedAs: Mounted
+interface MountedSchema<As extends Mounted = Mounted> extends TSchema {
+  readonly mountedAs: As
 }
 
 /** A field that has another name in a configuration file. */
@@ -21,7 +21,7 @@ export const inFile = <const Name extends string, S extends TSchema>(name: Name,
   withKeywords(schema, { inFile: name })
 
 /** Marks a reference whose value becomes a file. */
-export const mountedAs = <S extends TSchema>(kind: Mounted, reference: S): S & MountedSchema =>
+export const mountedAs = <const As extends Mounted, S extends TSchema>(kind: As, reference: S): S & MountedSchema<As> =>
   withKeywords(reference, { mountedAs: kind })
 
 /** A copy by descriptors: TypeBox keeps what it knows of a schema in properties that a spread would lose. */
@@ -57,8 +57,9 @@ export type FileForm<S extends TSchema> = S extends MountedSchema
       ? TArray<FileForm<Item>>
       : S
 
-/** Whether a field is refused with its reason wherever it is set: no file has it. */
-export const isRefused = ({ readBy }: Pick<SchemaNode, 'readBy'>): boolean => typeof readBy === 'object'
+/** Whether files have a field: one that is refused with its reason wherever it is set, or read by the operator, they have not. */
+export const isInFiles = ({ readBy, mountedAs }: Pick<SchemaNode, 'readBy' | 'mountedAs'>): boolean =>
+  typeof readBy !== 'object' && mountedAs !== 'nothing'
 
 /** The name that a field of a manifest has in a configuration file. */
 export function nameInFile(name: string, { inFile: own, mountedAs, items }: SchemaNode): string {
@@ -102,7 +103,7 @@ function fileSchema(node: SchemaNode): TSchema {
 function fileProperties(properties: Readonly<Record<string, SchemaNode>>, required: ReadonlySet<string>): TProperties {
   return Object.fromEntries(
     Object.entries(properties)
-      .filter(([, child]) => !isRefused(child))
+      .filter(([, child]) => isInFiles(child))
       .map(([name, child]) => {
         const form = fileSchema(child)
         return [nameInFile(name, child), required.has(name) ? form : Type.Optional(form)]

@@ -46,12 +46,15 @@ export const caBundleRef = (readBy: Reader, description: string) =>
     }),
   )
 
-/** An object of one of our kinds, by name. */
+/** An object of one of our kinds, by name. The operator reads that object, so that no file has the reference. */
 export const objectRef = (readBy: Reader, kind: string, description: string) =>
-  object(description, {
-    // A reference that is refused is not looked up: its kind isn't ours.
-    name: objectName(readBy, `Name of the ${kind}.`, typeof readBy === 'string' ? { refersTo: kind } : {}),
-  })
+  mountedAs(
+    'nothing',
+    object(description, {
+      // A reference that is refused is not looked up: its kind isn't ours.
+      name: objectName(readBy, `Name of the ${kind}.`, typeof readBy === 'string' ? { refersTo: kind } : {}),
+    }),
+  )
 
 /** Which OIDC configuration validates incoming tokens, and what is particular to this workload. */
 export const oidcConfigRef = (readBy: Reader) =>

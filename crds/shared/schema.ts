@@ -183,8 +183,11 @@ export interface Defaulted {
   readonly '~defaulted': true
 }
 
-/** Which kind of object holds a value that a manifest names: it decides how the value becomes a file (`asFile`). */
-export type Mounted = 'secret' | 'caBundle' | 'configMap'
+/**
+ * Which kind of object holds a value that a manifest names: it decides how the value becomes a file (`asFile`). What is
+ * mounted as `nothing` is read by the operator.
+ */
+export type Mounted = 'secret' | 'caBundle' | 'configMap' | 'nothing'
 
 /** Keywords of our own, of which neither the API server nor a configuration file's schema has any. */
 export const OWN_KEYWORDS = ['readBy', 'refusedValues', 'refersTo', 'mountedAs', 'inFile'] as const

@@ -1,4 +1,8 @@
-import Type, { type Static } from 'typebox'
+import { oidcIssuer } from '../../crds/shared/auth/oidc.ts'
+import { asFile } from '../../crds/shared/file-form.ts'
+import { limits } from '../../crds/shared/limits.ts'
+import { oidcConfigRef } from '../../crds/shared/references.ts'
+import { object, type Static, Type, text, url } from '../../crds/shared/schema.ts'
 
 const strict = { additionalProperties: false }
 const file = (description: string) => Type.String({ description, minLength: 1 })
@@ -28,67 +32,35 @@ const serviceAccount = Type.Object(
   { ...strict, description: 'The ServiceAccount that is let in. Absent: every subject.' },
 )
 
+const {
+  introspectionUrl,
+  clientId,
+  clientSecretFile,
+  protectedResourceAllowPrivateIP: _,
+  ...issuer
+} = asFile(oidcIssuer).properties
+const { scopes } = asFile(oidcConfigRef('gateway')).properties
+
 /** Whose tokens let callers in. */
-export const oidc = Type.Object(
-  {
-    issuer: Type.Optional(
-      Type.String({
-        description: 'Issuer of the tokens, compared exactly with `iss`; absent: the one that the API server names.',
-        pattern: '^https?://',
-      }),
-    ),
-    cluster: Type.Optional(cluster),
-    serviceAccount: Type.Optional(serviceAccount),
-    audience: Type.String({
-      description: 'Required in `aud`, or in the claim that `audienceClaim` names.',
-      minLength: 1,
+export const oidc = object('Whose tokens let callers in.', {
+  ...issuer,
+  issuer: Type.Optional(
+    url('gateway', 'Issuer, compared exactly with `iss`. Absent: the one that the API server names.'),
+  ),
+  cluster: Type.Optional(cluster),
+  serviceAccount: Type.Optional(serviceAccount),
+  audience: text('gateway', 'Required in `aud`, or in the claim that `audienceClaim` names.', {
+    min: 1,
+    max: limits.url,
+  }),
+  scopes,
+  introspection: Type.Optional(
+    object('How opaque tokens are asked about (RFC 7662). Absent: none is accepted.', {
+      clientId,
+      clientSecretFile,
+      url: introspectionUrl,
     }),
-    audienceClaim: Type.Optional(
-      Type.String({
-        description: 'The claim that the audience is in: a text, or a list of texts.',
-        minLength: 1,
-        maxLength: 256,
-        default: 'aud',
-      }),
-    ),
-    jwksUrl: Type.Optional(
-      Type.String({ description: 'Where the keys are; absent: found by discovery.', pattern: '^https?://' }),
-    ),
-    scopes: Type.Optional(
-      Type.Array(Type.String(), {
-        description:
-          'Scopes named to clients in metadata and challenge. Tokens that state their scopes must have them, but for those of OpenID Connect (`openid`, `profile`, `email`, `address`, `phone`, `offline_access`).',
-      }),
-    ),
-    caBundleFile: Type.Optional(file('PEM file of CAs trusted for the issuer, besides the system’s.')),
-    bearerTokenFile: Type.Optional(
-      file(
-        'Token for the issuer’s discovery and key endpoints, below /var/run/secrets/portico/jwks; read anew each time and sent to the configured origin alone.',
-      ),
-    ),
-    introspection: Type.Optional(
-      Type.Object(
-        {
-          clientId: Type.Optional(Type.String({ description: 'Absent: asked without credentials.', minLength: 1 })),
-          clientSecretFile: Type.Optional(file('The client’s secret; read anew when it changes.')),
-          url: Type.Optional(
-            Type.String({
-              description: 'Absent: found by discovery, at the issuer’s own origin.',
-              pattern: '^https?://',
-            }),
-          ),
-        },
-        { ...strict, description: 'How opaque tokens are asked about (RFC 7662). Absent: none is accepted.' },
-      ),
-    ),
-    allowPrivateIP: Type.Optional(
-      Type.Boolean({ description: 'The issuer may resolve to a private address.', default: false }),
-    ),
-    insecureAllowHTTP: Type.Optional(
-      Type.Boolean({ description: 'The issuer may be plain http beyond loopback.', default: false }),
-    ),
-  },
-  strict,
-)
+  ),
+})
 
 export type OidcConfig = Static<typeof oidc>

@@ -1,17 +1,20 @@
 import Type, { type Static } from 'typebox'
-import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
-import { TOOL_PREFIX } from '../../crds/shared/gateway/defaults.ts'
-import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
+import { allowedHostsInFile } from '../../crds/shared/allowed-hosts.ts'
+import { asFile, extended } from '../../crds/shared/file-form.ts'
+import { aggregation } from '../../crds/shared/gateway/aggregation.ts'
+import { cors } from '../../crds/shared/gateway/cors.ts'
+import { failureHandling } from '../../crds/shared/gateway/failure-handling.ts'
+import { optimizer } from '../../crds/shared/gateway/optimizer.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/prefix-pattern.ts'
 import { rateLimiting } from '../../crds/shared/gateway/rate-limits.ts'
-import { duration } from '../../crds/shared/schema.ts'
+import { passthroughHeaders } from '../../crds/shared/headers.ts'
+import { choice, duration } from '../../crds/shared/schema.ts'
 import { gatewayAuditSchema } from './audit/audit.ts'
 import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
-import { optimizer } from './search/optimizer.ts'
 import { telemetrySchema } from './telemetry/telemetry.ts'
 import { compositeTools } from './workflow/definition.ts'
 
@@ -120,53 +123,14 @@ const backend = Type.Object(
   strict,
 )
 
-const { circuitBreaker: breakerDefaults } = failureDefaults
-
-const circuitBreaker = Type.Object(
-  {
-    enabled: Type.Optional(Type.Boolean({ default: breakerDefaults.enabled })),
-    failureThreshold: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        default: breakerDefaults.failureThreshold,
-        description: 'Failures in a row that open it.',
-      }),
-    ),
-    timeout: Type.Optional(duration('gateway', 'How long it stays open.', { default: breakerDefaults.timeout })),
-  },
-  { ...strict, description: 'Absent: a usual one.' },
-)
-
-const failureHandling = Type.Object(
-  {
-    healthCheckInterval: Type.Optional(
-      duration('gateway', 'Between two probes of a backend.', { default: failureDefaults.healthCheckInterval }),
-    ),
-    healthCheckTimeout: Type.Optional(
-      duration('gateway', 'Longest wait for the gateway’s own requests.', {
-        default: failureDefaults.healthCheckTimeout,
-      }),
-    ),
-    unhealthyThreshold: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        default: failureDefaults.unhealthyThreshold,
-        description: 'Failures in a row that make a backend unhealthy.',
-      }),
-    ),
-    partialFailureMode: Type.Optional(
-      Type.Enum(['fail', 'best_effort'], {
-        type: 'string',
-        default: 'best_effort',
-        description: 'Whether lists fail while a backend is away.',
-      }),
-    ),
-    circuitBreaker: Type.Optional(circuitBreaker),
-  },
-  { ...strict, description: 'What happens when backends fail.' },
-)
-
-const shaping = Type.Object({ workload: Type.String({ minLength: 1 }), ...toolShaping('gateway') }, strict)
+const failures = extended(asFile(failureHandling), {
+  // Whoever writes a file has always had the lists of the backends that answer; the kind’s default is given by its specification.
+  partialFailureMode: Type.Optional(
+    choice('gateway', 'Whether a list fails when one backend does.', ['fail', 'best_effort'], {
+      default: 'best_effort',
+    }),
+  ),
+})
 
 export const gatewayConfigSchema = Type.Object(
   {
@@ -197,23 +161,8 @@ export const gatewayConfigSchema = Type.Object(
         default: false,
       }),
     ),
-    allowedHosts: Type.Optional(
-      Type.Array(Type.String(), {
-        description: 'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
-      }),
-    ),
-    cors: Type.Optional(
-      Type.Object(
-        {
-          origins: Type.Optional(
-            Type.Array(Type.String({ minLength: 1 }), {
-              description: 'Origins as browsers send them, such as `https://app.example.com`; `*` for all.',
-            }),
-          ),
-        },
-        { ...strict, description: 'Pages in browsers that may call the MCP endpoint. Absent: none of other hosts.' },
-      ),
-    ),
+    allowedHosts: Type.Optional(asFile(allowedHostsInFile)),
+    cors: Type.Optional(asFile(cors('gateway'))),
     incomingAuth: Type.Object(
       { type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }), oidc: Type.Optional(oidc) },
       strict,
@@ -221,44 +170,9 @@ export const gatewayConfigSchema = Type.Object(
     authServer: Type.Optional(authServer),
     authz: Type.Optional(authz),
     backends: Type.Array(backend, { description: 'The backends, by name.' }),
-    aggregation: Type.Optional(
-      Type.Object(
-        {
-          conflictResolution: Type.Optional(
-            Type.Enum(['prefix', 'priority', 'manual'], { type: 'string', default: 'prefix' }),
-          ),
-          conflictResolutionConfig: Type.Optional(
-            Type.Object(
-              {
-                prefixFormat: Type.Optional(Type.String({ default: TOOL_PREFIX })),
-                priorityOrder: Type.Optional(
-                  Type.Array(Type.String({ minLength: 1 }), {
-                    description: 'Backends, most important first; those that are not named come last.',
-                  }),
-                ),
-              },
-              strict,
-            ),
-          ),
-          defaultToolVisibility: Type.Optional(
-            Type.Enum(['allow', 'deny'], {
-              type: 'string',
-              default: 'allow',
-              description: 'Whether the tools of a backend that `tools` does not name are shown.',
-            }),
-          ),
-          excludeAllTools: Type.Optional(Type.Boolean({ default: false })),
-          tools: Type.Optional(Type.Array(shaping)),
-        },
-        strict,
-      ),
-    ),
+    aggregation: Type.Optional(asFile(aggregation)),
     compositeTools: Type.Optional(compositeTools),
-    passthroughHeaders: Type.Optional(
-      Type.Array(Type.String({ minLength: 1 }), {
-        description: 'Headers of a client’s request that are passed on with its call; never credentials.',
-      }),
-    ),
+    passthroughHeaders: Type.Optional(asFile(passthroughHeaders('gateway'))),
     sessionStorage: Type.Optional(
       Type.Object(
         {
@@ -270,12 +184,12 @@ export const gatewayConfigSchema = Type.Object(
         { ...strict, description: 'Where sessions are known. Without redis: in memory, for one replica.' },
       ),
     ),
-    rateLimiting: Type.Optional(rateLimiting('gateway')),
-    optimizer: Type.Optional(optimizer),
+    rateLimiting: Type.Optional(asFile(rateLimiting('gateway'))),
+    optimizer: Type.Optional(asFile(optimizer)),
     timeouts: Type.Optional(
       Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
     ),
-    failureHandling: Type.Optional(failureHandling),
+    failureHandling: Type.Optional(failures),
     telemetry: Type.Optional(telemetrySchema),
     audit: Type.Optional(gatewayAuditSchema),
     logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
@@ -284,5 +198,6 @@ export const gatewayConfigSchema = Type.Object(
 )
 
 export type GatewayConfig = Static<typeof gatewayConfigSchema>
+export type OptimizerConfig = NonNullable<GatewayConfig['optimizer']>
 export type BackendConfig = GatewayConfig['backends'][number]
 export type StdioConfig = NonNullable<BackendConfig['stdio']>

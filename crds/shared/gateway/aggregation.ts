@@ -1,5 +1,18 @@
 import { limits } from '../limits.ts'
-import { choice, flag, list, map, object, objectName, type Reader, type Static, Type, text } from '../schema.ts'
+import { objectRef } from '../references.ts'
+import {
+  choice,
+  defaulted,
+  flag,
+  list,
+  map,
+  object,
+  objectName,
+  type Reader,
+  type Static,
+  Type,
+  text,
+} from '../schema.ts'
 import { TOOL_PREFIX } from './defaults.ts'
 
 /** Hints of a tool (MCP `ToolAnnotations`); they replace what the backend says. */
@@ -35,24 +48,59 @@ export const toolShaping = (readBy: Reader) => ({
   excludeAll: Type.Optional(flag(readBy, 'Show none of this backend’s tools.', { default: false })),
 })
 
-export const conflictResolution = (readBy: Reader) =>
-  choice(readBy, 'What happens when two backends have a tool of the same name.', ['prefix', 'priority', 'manual'], {
-    default: 'prefix',
-  })
+const conflictResolutionConfig = object('Settings of the conflict resolution.', {
+  prefixFormat: Type.Optional(
+    text('gateway', 'Prefix of every name under `prefix`; `{workload}` is the backend’s name.', {
+      max: 64,
+      default: TOOL_PREFIX,
+    }),
+  ),
+  priorityOrder: Type.Optional(
+    list('Backends, most important first, under `priority`.', objectName('gateway', 'A backend’s name.'), {
+      type: 'atomic',
+    }),
+  ),
+})
 
-export const conflictResolutionConfig = (readBy: Reader, priority: Reader) =>
-  object('Settings of the conflict resolution.', {
-    prefixFormat: Type.Optional(
-      text(readBy, 'Prefix of every name under `prefix`; `{workload}` is the backend’s name.', {
-        max: 64,
-        default: TOOL_PREFIX,
+/** How the tools of all backends become one set: `config.aggregation` of a VirtualMCPServer, `aggregation` of a file. */
+export const aggregation = object(
+  'How the tools of all backends become one set.',
+  {
+    conflictResolution: defaulted(
+      choice(
+        'gateway',
+        'What happens when two backends have a tool of the same name.',
+        ['prefix', 'priority', 'manual'],
+        { default: 'prefix' },
+      ),
+    ),
+    conflictResolutionConfig: Type.Optional(conflictResolutionConfig),
+    defaultToolVisibility: defaulted(
+      choice('gateway', 'Whether the tools of a backend that `tools` does not name are shown.', ['allow', 'deny'], {
+        default: 'allow',
       }),
     ),
-    priorityOrder: Type.Optional(
-      list('Backends, most important first, under `priority`.', objectName(priority, 'A backend’s name.'), {
-        type: 'atomic',
-      }),
+    excludeAllTools: Type.Optional(flag('gateway', 'Show no backend’s tools.', { default: false })),
+    tools: Type.Optional(
+      list(
+        'What is shown of which backend.',
+        object('A backend.', {
+          workload: objectName('gateway', 'Name of the backend.'),
+          ...toolShaping('gateway'),
+          toolConfigRef: Type.Optional(objectRef('gateway', 'MCPToolConfig', 'Shared filter and overrides.')),
+        }),
+        { type: { map: ['workload'] } },
+      ),
     ),
-  })
+  },
+  {
+    rules: [
+      {
+        rule: "self.conflictResolution != 'priority' || (has(self.conflictResolutionConfig) && has(self.conflictResolutionConfig.priorityOrder) && size(self.conflictResolutionConfig.priorityOrder) > 0)",
+        message: 'conflictResolution priority needs conflictResolutionConfig.priorityOrder',
+      },
+    ],
+  },
+)
 
 export type ToolOverride = Static<ReturnType<typeof toolOverride>>

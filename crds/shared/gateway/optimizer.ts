@@ -1,3 +1,4 @@
+import { inFile } from '../file-form.ts'
 import { distinctHeaderKeys } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
@@ -12,7 +13,9 @@ export const optimizer = object(
       choice('gateway', 'Protocol of the embedding service.', ['tei', 'openai'], { default: 'tei' }),
     ),
     embeddingService: Type.Optional(url('gateway', 'Embedding service. Absent: full-text search alone.')),
-    embeddingModel: Type.Optional(text('gateway', 'Model.', { max: limits.name })),
+    embeddingModel: Type.Optional(
+      text('gateway', 'Model; vectors are kept under its name.', { min: 1, max: limits.name }),
+    ),
     embeddingServiceTimeout: defaulted(duration('gateway', 'Longest wait for it.', { default: SERVICE_TIMEOUT })),
     embeddingHeaders: Type.Optional(
       map(
@@ -30,7 +33,9 @@ export const optimizer = object(
         },
       ),
     ),
-    embeddingApiKeySecretRef: Type.Optional(secretKeyRef('gateway', 'Its API key, sent as a bearer token.')),
+    embeddingApiKeySecretRef: Type.Optional(
+      inFile('embeddingApiKeyFile', secretKeyRef('gateway', 'Its API key, sent as a bearer token.')),
+    ),
     embeddingAllowPrivateIP: defaulted(
       flag('gateway', 'It may be at a private address, as those whose name is that of a Service may without this.', {
         default: false,

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import type { OptimizerConfig } from '../../config/search/optimizer.ts'
+import type { OptimizerConfig } from '../../config/gateway.ts'
 import type { ToolSearchStatus } from '../../config/status.ts'
 import { Embeddings } from './embedding/embeddings.ts'
 import { fuse, relative } from './fuse.ts'

@@ -7,6 +7,7 @@ import {
   mcpServer,
   virtualMcpServer,
 } from '../../../crds/index.ts'
+import { oidcIssuer } from '../../../crds/shared/auth/oidc.ts'
 import { classOf } from '../../../dataplane/config/check/address.ts'
 import { issuerFindings } from '../../../dataplane/config/check/issuer.ts'
 import {
@@ -21,7 +22,8 @@ import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { noteInvalid, type Places, partFindings } from '../outcome/file-findings.ts'
 import type { ProblemDetail, Problems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
-import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
+import { caBundleFound } from '../references/ca-bundle.ts'
+import { mounted } from '../references/mounted.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { referencedConfig } from './referenced-config.ts'
@@ -238,19 +240,20 @@ function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mount
 }
 
 function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
-  const { issuer, jwksUrl, audienceClaim, jwksAuthTokenPath: token } = inline
-  const ca = caBundleFile(inline.caBundleRef, '/spec/inline/caBundleRef', resolver, mounts)
-  const isClusters = token === SERVICE_ACCOUNT_TOKEN
+  const file = mounted(oidcIssuer, inline, { at: '/spec/inline', resolver, mounts })
+  const { introspectionUrl: url, clientId, clientSecretFile, protectedResourceAllowPrivateIP: _, ...settings } = file
+  const { caBundleFile, bearerTokenFile, audienceClaim, ...others } = settings
+  const isClusters = bearerTokenFile === SERVICE_ACCOUNT_TOKEN
   return {
-    issuer,
-    ...(jwksUrl === undefined ? {} : { jwksUrl }),
+    ...others,
     ...(audienceClaim === undefined || audienceClaim === 'aud' ? {} : { audienceClaim }),
-    ...(isClusters ? clusterSettings(jwksUrl ?? issuer, ca, mounts) : {}),
-    ...(ca === undefined || isClusters ? {} : { caBundleFile: ca }),
-    ...(token === undefined || isClusters ? {} : { bearerTokenFile: token }),
-    ...introspectionSettings(inline, mounts),
-    ...(inline.jwksAllowPrivateIP ? { allowPrivateIP: true } : {}),
-    ...(inline.insecureAllowHTTP ? { insecureAllowHTTP: true } : {}),
+    ...(isClusters ? clusterSettings(inline.jwksUrl ?? inline.issuer, caBundleFile, mounts) : {}),
+    ...(isClusters || caBundleFile === undefined ? {} : { caBundleFile }),
+    ...(isClusters || bearerTokenFile === undefined ? {} : { bearerTokenFile }),
+    // A client secret turns it on; without one, a client id says nothing (spec, MCPOIDCConfig).
+    ...(clientId === undefined || clientSecretFile === undefined
+      ? {}
+      : { introspection: { clientId, clientSecretFile, ...(url === undefined ? {} : { url }) } }),
   }
 }
 
@@ -258,20 +261,6 @@ function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omi
 function withoutOthers(config: MCPOIDCConfig): MCPOIDCConfig {
   const inline = Object.entries(config.spec.inline ?? {}).filter(([field]) => !OF_OTHERS.some((one) => one === field))
   return { ...config, spec: { ...config.spec, inline: Object.fromEntries(inline) as Inline } }
-}
-
-/** A client secret turns it on; without one, a client id says nothing (spec, MCPOIDCConfig). */
-function introspectionSettings(inline: Inline, mounts: Mounts): Pick<OidcConfig, 'introspection'> {
-  const { clientId, clientSecretRef, introspectionUrl } = inline
-  if (clientId === undefined || !clientSecretRef) return {}
-  const clientSecretFile = mounts.secretFile(clientSecretRef.name, clientSecretRef.key)
-  return {
-    introspection: {
-      clientId,
-      clientSecretFile,
-      ...(introspectionUrl === undefined ? {} : { url: introspectionUrl }),
-    },
-  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { type FileForm, isRefused, nameInFile } from '../../../crds/shared/file-form.ts'
+import { type FileForm, isInFiles, nameInFile } from '../../../crds/shared/file-form.ts'
 import type { SchemaNode, Static, TSchema } from '../../../crds/shared/schema.ts'
 import { childSchema } from '../../../crds/walk.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
@@ -41,7 +41,7 @@ function fileObject(node: SchemaNode, value: Record<string, unknown>, place: Mou
   const file: Record<string, unknown> = {}
   for (const [name, field] of Object.entries(value)) {
     const child = childSchema(node, name)
-    if (child === undefined || field === undefined || isRefused(child) || isOff(child, field)) continue
+    if (child === undefined || field === undefined || !isInFiles(child) || isOff(child, field)) continue
     const isRequired = node.required?.includes(name) === true
     const inFile = fileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
     if (inFile !== undefined && !isEmptyList(child, inFile)) file[nameInFile(name, child)] = inFile

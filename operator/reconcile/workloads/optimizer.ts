@@ -1,32 +1,23 @@
-import type { VirtualMCPServer } from '../../../crds/index.ts'
-import type { OptimizerConfig } from '../../../dataplane/config/search/optimizer.ts'
-import { sortedKeys } from '../../render/object/canonical.ts'
-import type { Mounts } from '../../render/pod/mounts.ts'
-import type { Resolver } from '../references/resolver.ts'
-import { secretFile } from '../references/secret-file.ts'
-
-type Optimizer = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['optimizer']>
+import { optimizer as schema } from '../../../crds/shared/gateway/optimizer.ts'
+import type { Static } from '../../../crds/shared/schema.ts'
+import type { OptimizerConfig } from '../../../dataplane/config/gateway.ts'
+import { type MountPlace, mounted } from '../references/mounted.ts'
 
 /** Tool search as the gateway reads it; the key of its embedding service becomes a file. What can't be had is noted. */
 export function optimizerOf(
-  optimizer: Optimizer | undefined,
-  resolver: Resolver,
-  mounts: Mounts,
+  optimizer: Static<typeof schema> | undefined,
+  place: MountPlace,
 ): { readonly optimizer?: OptimizerConfig } {
   if (optimizer === undefined) return {}
-  const { embeddingApiKeySecretRef, embeddingAllowPrivateIP, embeddingHeaders, ...fields } = optimizer
-  const { embeddingProvider, embeddingServiceTimeout, ...rest } = fields
-  const keyFile = secretFile(embeddingApiKeySecretRef, resolver, mounts)
-  const service = rest.embeddingService
+  const { embeddingProvider, embeddingServiceTimeout, ...settings } = mounted(schema, optimizer, place)
+  const { embeddingService: service } = settings
   return {
     optimizer: {
-      ...rest,
+      ...settings,
       // Both have defaults, and are there where nobody has asked for a service.
       ...(service === undefined && embeddingProvider === 'tei' ? {} : { embeddingProvider }),
       ...(service === undefined ? {} : { embeddingServiceTimeout }),
-      ...(embeddingHeaders === undefined ? {} : { embeddingHeaders: sortedKeys(embeddingHeaders) }),
-      ...(keyFile === undefined ? {} : { embeddingApiKeyFile: keyFile }),
-      ...(embeddingAllowPrivateIP || isOfCluster(service) ? { embeddingAllowPrivateIP: true } : {}),
+      ...(isOfCluster(service) ? { embeddingAllowPrivateIP: true } : {}),
     },
   }
 }

@@ -1,5 +1,6 @@
 import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
 import { SERVICE_TIMEOUT, TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
+import { failureHandling } from '../../../crds/shared/gateway/failure-handling.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -19,6 +20,7 @@ import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
+import { mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressesOf, endpointOf, spelledBy } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
@@ -38,7 +40,7 @@ import { type Members, membersOf } from './group-members.ts'
 import { optimizerOf } from './optimizer.ts'
 
 type Spec = VirtualMCPServer['spec']
-type GatewaySettings = NonNullable<Spec['config']>
+type Operational = NonNullable<NonNullable<Spec['config']>['operational']>
 
 interface GatewayAssembly extends Assembly {
   readonly members: Members
@@ -103,6 +105,8 @@ function authServerOf(
   return { authServer: authServerSettings(authServerConfig, place, resolver, mounts) }
 }
 
+const HANDLING = '/spec/config/operational/failureHandling'
+
 /** Parts of the configuration that have the shape of a part of the object. */
 const PLACES = {
   '/authServer': AUTH_SERVER,
@@ -115,7 +119,7 @@ const PLACES = {
   '/aggregation': '/spec/config/aggregation',
   '/rateLimiting': '/spec/config/rateLimiting',
   '/timeouts': '/spec/config/operational/timeouts',
-  '/failureHandling': '/spec/config/operational/failureHandling',
+  '/failureHandling': HANDLING,
   '/logLevel': '/spec/config/operational/logLevel',
   '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
 }
@@ -133,14 +137,17 @@ const ORIGINS = {
   '/telemetry': '/spec/telemetryConfigRef',
 }
 
-type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
-
-function failureHandlingOf(handling: FailureHandling | undefined): Pick<GatewayConfig, 'failureHandling'> {
-  if (handling === undefined) return {}
-  const { healthCheckInterval, healthCheckTimeout, unhealthyThreshold, partialFailureMode, circuitBreaker } = handling
-  const breaker = circuitBreaker === undefined ? {} : { circuitBreaker }
+function operationalOf(
+  { timeouts, logLevel, failureHandling: handling }: Operational,
+  resolver: Resolver,
+  mounts: Mounts,
+): Pick<GatewayConfig, 'timeouts' | 'logLevel' | 'failureHandling'> {
   return {
-    failureHandling: { healthCheckInterval, healthCheckTimeout, unhealthyThreshold, partialFailureMode, ...breaker },
+    ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
+    ...(logLevel === undefined ? {} : { logLevel }),
+    ...(handling === undefined
+      ? {}
+      : { failureHandling: mounted(failureHandling, handling, { at: HANDLING, resolver, mounts }) }),
   }
 }
 
@@ -171,7 +178,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     hasCallers: spec.incomingAuth.type === 'oidc',
     upstreamProviders: upstreamProvidersOf(spec),
   })
-  const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
+  const { operational = {} } = spec.config ?? {}
   const incomingAuth = incomingAuthOf(spec, resolver, mounts)
   const authServer = authServerOf(object, incomingAuth, resolver, mounts)
   const compositeTools = compositeToolsOf(spec.config ?? {}, object.status?.compositeTools ?? {}, resolver)
@@ -187,20 +194,18 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...authServer,
     ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
     backends: members.served.map(({ backend }) => {
-      const timeout = timeouts?.perWorkload?.[backend.name]
+      const timeout = operational.timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
     }),
     ...aggregationOf(spec.config?.aggregation, resolver),
     ...passthroughOf(spec),
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...rateLimitsOf(spec.config?.rateLimiting),
-    ...optimizerOf(spec.config?.optimizer, resolver, mounts),
+    ...optimizerOf(spec.config?.optimizer, { at: '/spec/config/optimizer', resolver, mounts }),
     ...(compositeTools.served.length === 0 ? {} : { compositeTools: compositeTools.served }),
-    ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
-    ...failureHandlingOf(failureHandling),
+    ...operationalOf(operational, resolver, mounts),
     ...(telemetry === undefined ? {} : { telemetry }),
     ...auditOf(spec.config?.audit),
-    ...(logLevel === undefined ? {} : { logLevel }),
   }
   if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES, ORIGINS)
   return {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { parseTimer } from '../../../../crds/shared/duration.ts'
 import { isLoopback } from '../../../config/check/url.ts'
-import type { OptimizerConfig } from '../../../config/search/optimizer.ts'
+import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { type Protocol, protocols } from './protocols.ts'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { OptimizerConfig } from '../../../config/search/optimizer.ts'
+import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { backoffDelay } from '../../../retry/backoff.ts'
 import type { Hit } from '../hit.ts'
 import type { ToolIndex } from '../tool-index.ts'

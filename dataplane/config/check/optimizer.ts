@@ -2,9 +2,9 @@ import { parseDuration } from '../../../crds/shared/duration.ts'
 import { SERVICE_TIMEOUT } from '../../../crds/shared/gateway/defaults.ts'
 import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
-import { addressFindings, isLoopback, urlFindings } from '../check/url.ts'
+import type { OptimizerConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
-import type { OptimizerConfig } from './optimizer.ts'
+import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
