@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { crdFiles, DEFAULT_GROUP } from '../crds/generate.ts'
 import { kinds } from '../crds/index.ts'
 import { deployFiles } from '../operator/deploy/manifests.ts'
+import { referencePages } from './reference.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
@@ -16,13 +17,14 @@ export function generatedFiles(): ReadonlyMap<string, string> {
     [...files].map(([name, content]) => [join(folder, name), content] as const)
   return new Map([
     ...inFolder('crds', crdFiles(DEFAULT_GROUP)),
+    ...inFolder('docs/reference', referencePages()),
     ...inFolder('operator/deploy', deployFiles(Object.values(kinds), DEFAULT_GROUP)),
   ])
 }
 
 /** Files that lie where generated ones lie and are none: of a kind that is gone, for example. */
 const orphans = (generated: ReadonlyMap<string, string>) =>
-  globSync(['crds/*.yaml', 'operator/deploy/**/*.{yaml,json,txt,md}'], { cwd: root }).filter(
+  globSync(['crds/*.yaml', 'docs/reference/*.md', 'operator/deploy/**/*.{yaml,json,txt,md}'], { cwd: root }).filter(
     (path) => !generated.has(path),
   )
 

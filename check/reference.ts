@@ -1,0 +1,186 @@
+/**
+ * The reference pages of docs/reference: every field of every kind and of the configuration files, made of the schemas
+ * that check them, so that a page can't say anything else than the check.
+ */
+import { kinds } from '../crds/index.ts'
+import { type SchemaNode, schemaChildren, valuesOf } from '../crds/walk.ts'
+import { gatewayConfigSchema } from '../dataplane/config/gateway.ts'
+import { registryConfigSchema } from '../dataplane/config/registry/registry.ts'
+
+/** A schema of a configuration file; unlike those of kinds it may have a union. */
+type FileNode = SchemaNode & {
+  readonly minLength?: number
+  readonly minItems?: number
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly uniqueItems?: boolean
+}
+
+const code = (text: string) => `\`${text}\``
+const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+
+/** What a reference consists of, which is the same everywhere and gets no section. */
+const REFERENCES = {
+  secret: '`{name, key}` of a Secret',
+  configMap: '`{name, key}` of a ConfigMap',
+  caBundle: '`configMapRef: {name, key, optional}`',
+  nothing: '`{name}`',
+} as const
+
+function typeOf(node: FileNode): string {
+  if (node.mountedAs !== undefined) return REFERENCES[node.mountedAs]
+  if (node.enum !== undefined) return node.enum.map((value) => code(value === '' ? '""' : value)).join(', ')
+  if (node['x-kubernetes-int-or-string']) return 'integer or text'
+  const values = valuesOf(node)
+  if (values !== undefined) return `map of ${typeOf(values)}`
+  if (node.items !== undefined) return `list of ${typeOf(node.items)}`
+  if (node.type === 'string') return 'text'
+  if (node.type === 'boolean') return '`true`, `false`'
+  return node.type ?? 'anything'
+}
+
+/** The bounds of a value, in words. */
+function limitsOf(node: FileNode): readonly string[] {
+  const { minLength, maxLength, minItems, maxItems, maxProperties, minimum, maximum, pattern, items } = node
+  const between = (from: number | undefined, to: number | undefined, unit: string) =>
+    from === undefined && to === undefined
+      ? []
+      : [[from && `at least ${from}`, to !== undefined && `at most ${to}`].filter(Boolean).join(', ') + unit]
+  return [
+    ...between(minimum, maximum, ''),
+    ...between(minLength, maxLength, ' characters'),
+    ...between(minItems, maxItems, ' items'),
+    ...between(undefined, maxProperties, ' keys'),
+    ...(pattern === undefined ? [] : [`matches ${code(pattern)}`]),
+    ...(items !== undefined && items.properties === undefined ? limitsOf(items).map((limit) => `each ${limit}`) : []),
+  ].filter((limit) => limit.trim() !== '' && !/^( characters| items)$/.test(limit))
+}
+
+/** Why a field is never honoured: it says so itself, or all that is in it does. */
+function refusalOf(node: FileNode): string | undefined {
+  if (typeof node.readBy === 'object') return node.readBy.refused
+  const [reason, ...others] = schemaChildren(node).map(refusalOf)
+  return others.every((other) => other === reason) ? reason : undefined
+}
+
+function descriptionOf(node: FileNode): string {
+  const { description = '', refusedValues = {}, refersTo } = node
+  const reason = refusalOf(node)
+  const refused = reason === undefined ? [] : [`**Refused**: ${reason}.`]
+  const values = Object.entries(refusedValues).map(([value, reason]) => `${code(value)} is **refused**: ${reason}.`)
+  const names = refersTo === undefined ? [] : [`The name of a ${[refersTo].flat().join(' or ')}.`]
+  return [description, ...names, ...refused, ...values].filter((text) => text !== '').join(' ')
+}
+
+const defaultOf = ({ default: value }: FileNode) => (value === undefined ? '' : code(JSON.stringify(value)))
+
+function row(name: string, node: FileNode, isRequired: boolean): string {
+  const cells = [
+    code(name),
+    typeOf(node),
+    isRequired && node.default === undefined ? '**required**' : defaultOf(node),
+    limitsOf(node).join('; '),
+    descriptionOf(node),
+  ]
+  return `| ${cells.map(cell).join(' | ')} |`
+}
+
+/** The object in which a field's own fields are, with what its path gets: `[]` for a list, `.*` for a map. */
+function inner(node: FileNode): readonly [suffix: string, object: FileNode] | undefined {
+  if (node.mountedAs !== undefined) return undefined
+  if (node.properties !== undefined) return Object.keys(node.properties).length === 0 ? undefined : ['', node]
+  const child = node.items ?? valuesOf(node)
+  const found = child && inner(child)
+  return found && [`${node.items === undefined ? '.*' : '[]'}${found[0]}`, found[1]]
+}
+
+function section(path: string, node: FileNode, level: number): readonly string[] {
+  const fields = Object.entries(node.properties ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
+  const required = new Set(node.required)
+  const rules = (node['x-kubernetes-validations'] ?? []).map(({ message }) => `- ${message}`)
+  const below = fields.flatMap(([name, child]) => {
+    const found = inner(child)
+    return found === undefined || refusalOf(child) !== undefined
+      ? []
+      : section(path === '' ? `${name}${found[0]}` : `${path}.${name}${found[0]}`, found[1], level)
+  })
+  return [
+    ...(path === ''
+      ? []
+      : [`${'#'.repeat(level)} ${code(path)}`, '', ...(node.description ? [node.description, ''] : [])]),
+    '| Field | Type | Default | Limits | |',
+    '|---|---|---|---|---|',
+    ...fields.map(([name, child]) => row(name, child, required.has(name))),
+    '',
+    ...(rules.length === 0 ? [] : ['Rules:', '', ...rules, '']),
+    ...below,
+  ]
+}
+
+const GENERATED = '<!-- Written by `npm run generate` from the schemas: edit these. -->'
+
+function kindPage({ kind, plural, shortNames, description, spec }: (typeof kinds)[keyof typeof kinds]): string {
+  const names = shortNames.length === 0 ? '' : `, short ${shortNames.map(code).join(', ')}`
+  return [
+    GENERATED,
+    '',
+    `# ${kind}`,
+    '',
+    description,
+    '',
+    `\`kubectl get ${plural}\`${names}. \`kubectl explain ${plural}.spec\` shows the same fields in a cluster.`,
+    '',
+    ...section('spec', spec as FileNode, 2),
+  ].join('\n')
+}
+
+const filePage = (title: string, intro: string, schema: FileNode): string =>
+  [GENERATED, '', `# ${title}`, '', intro, '', '## Top level', '', ...section('', schema, 2)].join('\n')
+
+const tidy = (text: string) => `${text.trimEnd()}\n`
+
+/** The reference pages by their names in docs/reference. */
+export function referencePages(): ReadonlyMap<string, string> {
+  const all = Object.values(kinds)
+  const pages = new Map<string, string>(all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(kindPage(kind))]))
+  pages.set(
+    'gateway-file.md',
+    tidy(
+      filePage(
+        'The configuration file of a gateway',
+        'What `portico serve gateway --config FILE` reads, as YAML or JSON. In a cluster the operator writes it. Paths are relative to the folder of the file.',
+        gatewayConfigSchema as FileNode,
+      ),
+    ),
+  )
+  pages.set(
+    'registry-file.md',
+    tidy(
+      filePage(
+        'The configuration file of a registry',
+        'What `portico serve registry --config FILE` reads, as YAML or JSON. In a cluster the operator writes it. Paths are relative to the folder of the file.',
+        registryConfigSchema as FileNode,
+      ),
+    ),
+  )
+  const links = [
+    ...all.map(({ kind, description }) => `- [${kind}](${kind.toLowerCase()}.md): ${description}`),
+    '- [The configuration file of a gateway](gateway-file.md)',
+    '- [The configuration file of a registry](registry-file.md)',
+  ]
+  pages.set(
+    'README.md',
+    tidy(
+      [
+        GENERATED,
+        '',
+        '# Reference',
+        '',
+        'Every field of every kind and of the configuration files: its type, default and limits, and the rules that span fields. All are there since version 0.1.',
+        '',
+        ...links,
+      ].join('\n'),
+    ),
+  )
+  return pages
+}
