@@ -139,9 +139,9 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/gateway/call': ['tasks', 'input', 'suspended'],
   'dataplane/gateway/endpoint': ['incoming', 'catalog', 'tools', 'streams'],
   'dataplane/registry': ['authz', 'catalog', 'sources', 'store', 'sync', 'settings', 'api', 'page'],
-  'dataplane/registry/sources': ['format', 'file', 'http', 'git', 'kubernetes'],
+  'dataplane/registry/sources': ['format', 'http', 'git', 'kubernetes'],
   'dataplane/registry/store': ['database', 'search', 'read', 'apply', 'publish'],
-  'dataplane/registry/api': ['schemas', 'request', 'catalog', 'openapi', 'admin'],
+  'dataplane/registry/api': ['schemas', 'request', 'catalog', 'admin'],
 }
 
 export function roomOf(file: string): Room | undefined {

@@ -1,5 +1,7 @@
 import type { Actor } from './actor.ts'
-import { type ClaimsMap, isEmpty, satisfies } from './claims.ts'
+import { type ClaimsMap, isEmpty, sameClaims, satisfies } from './claims.ts'
+
+type PublishFault = 'claims_required' | 'claims_not_subset' | 'claims_mismatch'
 
 /** Whether the actor may reach a source or a registry: the gate of the consumer API, the scope of the admin API. */
 export function mayReach(actor: Actor, claims: ClaimsMap): boolean {
@@ -15,4 +17,29 @@ export function maySee(actor: Actor, claims: ClaimsMap): boolean {
 /** Whether the actor may change what carries these claims, or give them to something: plain containment. */
 export function mayManage(actor: Actor, claims: ClaimsMap): boolean {
   return actor.unrestricted || satisfies(actor.claims, claims)
+}
+
+/**
+ * What is wrong with the claims of a version that is published; undefined where nothing is. `existing` are the claims of
+ * the entry that it joins, undefined where it is the first version.
+ *
+ * 1. Claims are required, of a super-admin too, unless nobody is asked who they are or the entry has none.
+ * 2. They are a subset of the publisher's; super-admins are exempt.
+ * 3. They are those of the first version, without exception.
+ */
+export function publishFault(
+  actor: Actor,
+  claims: ClaimsMap,
+  existing: ClaimsMap | undefined,
+): PublishFault | undefined {
+  const mayBeNone = existing === undefined ? actor.mode === 'anonymous' : isEmpty(existing)
+  if (isEmpty(claims) && !mayBeNone) return 'claims_required'
+  if (!mayPublishWith(actor, claims)) return 'claims_not_subset'
+  return existing === undefined || sameClaims(claims, existing) ? undefined : 'claims_mismatch'
+}
+
+/** In auth-only mode too: what a caller publishes speaks in the caller's own name. */
+export function mayPublishWith({ mode, claims: held, unrestricted }: Actor, claims: ClaimsMap): boolean {
+  const exempt = mode === 'anonymous' || (mode === 'full' && unrestricted)
+  return exempt || satisfies(held, claims)
 }

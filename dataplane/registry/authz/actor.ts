@@ -1,7 +1,8 @@
-import type { AuthConfig } from '../../config/registry/auth.ts'
+import { type AuthConfig, ROLES, type Role } from '../../config/registry/auth.ts'
 import type { Caller } from '../../identity/index.ts'
-import type { TokenClaims } from './claims.ts'
-import { ROLES, type Role, type RoleRules, resolveRoles } from './roles.ts'
+import { type ClaimsMap, isEmpty, satisfies, type TokenClaims } from './claims.ts'
+
+export { ROLES, type Role }
 
 /** How much is checked: nothing; that there is a valid token; that, and claims and roles. */
 type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
@@ -22,6 +23,9 @@ export interface Actor {
   /** Whether sources and registries without claims are open to it. */
   readonly unlabelled: 'allow' | 'deny'
 }
+
+/** For each role a list of claim maps, of which one must match. */
+export type RoleRules = { readonly [role in Role]?: readonly ClaimsMap[] | undefined }
 
 const NO_CLAIMS: TokenClaims = Object.freeze({})
 const NO_ROLES: ReadonlySet<Role> = new Set()
@@ -67,4 +71,9 @@ export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
 /** Whether the actor may do what this role is for; super-admins may do everything. */
 export function hasRole({ roles }: Actor, role: Role): boolean {
   return roles.has(role) || roles.has('superAdmin')
+}
+
+/** The roles that these claims give. A rule without a pair gives nothing: it would match everybody. */
+export function resolveRoles(claims: TokenClaims, rules: RoleRules): ReadonlySet<Role> {
+  return new Set(ROLES.filter((role) => rules[role]?.some((rule) => !isEmpty(rule) && satisfies(claims, rule))))
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { EntryType } from './entry.ts'
 
 /** Where a page ended: the last name and version on it. The next page begins after it, whatever changed meanwhile. */
 export interface Position {
@@ -8,6 +9,13 @@ export interface Position {
 
 /** A cursor is made of a name and a version; a longer one is not ours. */
 const LONGEST = 2048
+
+/** Where a page of raw entries ended. */
+interface EntryPosition {
+  readonly type: EntryType
+  readonly name: string
+  readonly source: string
+}
 
 /**
  * Digest of the query that a cursor belongs to: a cursor that is used with another query would skip entries silently.
@@ -39,4 +47,17 @@ export function decodeCursor(cursor: string, digest: string): Position | undefin
 /** PostgreSQL takes no U+0000: a cursor that somebody has made up must not become an error of ours. */
 function isText(value: unknown): value is string {
   return typeof value === 'string' && !value.includes('\0')
+}
+
+/** A cursor in a list of raw entries; `owner` is the list. */
+export function encodeEntryCursor({ type, name, source }: EntryPosition, owner: string): string {
+  return encodeCursor({ name, version: `${type} ${source}` }, queryDigest({ entries: owner }))
+}
+
+/** Undefined where it is none of this list's. */
+export function decodeEntryCursor(cursor: string, owner: string): EntryPosition | undefined {
+  const position = decodeCursor(cursor, queryDigest({ entries: owner }))
+  const [, type, source] = /^(server|skill) (.+)$/.exec(position?.version ?? '') ?? []
+  if (position === undefined || type === undefined || source === undefined) return undefined
+  return { type: type as EntryType, name: position.name, source }
 }

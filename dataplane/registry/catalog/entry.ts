@@ -1,5 +1,4 @@
 import type { ClaimsMap } from '../authz/claims.ts'
-import type { EntryType } from './entry-type.ts'
 import type { UpstreamMeta } from './official-meta.ts'
 
 /** One version of a server or a skill as it comes from a source, checked. */
@@ -15,3 +14,6 @@ export interface IncomingVersion extends UpstreamMeta {
   /** JSON text of the document. */
   readonly document: string
 }
+
+/** What an entry of the catalog is. */
+export type EntryType = 'server' | 'skill'

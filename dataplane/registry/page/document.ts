@@ -1,8 +1,20 @@
 import { isObject } from '../../../crds/shared/json.ts'
-import type { Reachable } from './client-setup.ts'
+import { type Connection, type Setup, setupsFor } from '../../pages/client-setup.ts'
+
+/** The parts of a server document that say how it is reached. Documents of synced sources may have anything in them. */
+export interface Reachable {
+  readonly name: string
+  readonly remotes?: readonly { readonly type?: unknown; readonly url?: unknown }[]
+  readonly packages?: readonly {
+    readonly registryType?: unknown
+    readonly identifier?: unknown
+    readonly version?: unknown
+    readonly environmentVariables?: unknown
+  }[]
+}
 
 /** What a page shows of a server document. */
-export interface ShownServer {
+interface ShownServer {
   readonly server: Reachable
   readonly title: string | undefined
   readonly description: string | undefined
@@ -11,6 +23,56 @@ export interface ShownServer {
   /** http and https only. */
   readonly websiteUrl: string | undefined
   readonly repositoryUrl: string | undefined
+}
+
+/** What is typed to add a server to the clients that people use; none where the document names no way to reach it. */
+export function clientSetups(server: Reachable): readonly Setup[] {
+  const connection = remoteOf(server) ?? packageOf(server)
+  if (connection === undefined) return []
+  return setupsFor(server.name.split('/').at(-1) ?? server.name, connection)
+}
+
+function remoteOf({ remotes }: Reachable): Connection | undefined {
+  for (const { type, url } of remotes ?? [])
+    if (typeof url === 'string' && /^https?:\/\//i.test(url)) return { type: type === 'sse' ? 'sse' : 'http', url }
+  return undefined
+}
+
+/** Runners by the registry that a package is in. */
+const RUNNERS: Readonly<Record<string, (identifier: string, version: string | undefined) => readonly string[]>> = {
+  npm: (identifier, version) => ['npx', '-y', version === undefined ? identifier : `${identifier}@${version}`],
+  pypi: (identifier, version) => ['uvx', version === undefined ? identifier : `${identifier}@${version}`],
+  oci: (identifier, version) => [
+    'docker',
+    'run',
+    '-i',
+    '--rm',
+    version === undefined || /[:@]/.test(identifier.split('/').at(-1) ?? '') ? identifier : `${identifier}:${version}`,
+  ],
+  nuget: (identifier, version) => ['dnx', version === undefined ? identifier : `${identifier}@${version}`, '--yes'],
+}
+
+function packageOf({ packages }: Reachable): Connection | undefined {
+  for (const { registryType, identifier, version, environmentVariables } of packages ?? []) {
+    const runner = typeof registryType === 'string' && Object.hasOwn(RUNNERS, registryType) && RUNNERS[registryType]
+    if (!runner || typeof identifier !== 'string') continue
+    const [command = '', ...args] = runner(identifier, typeof version === 'string' ? version : undefined)
+    const names = variableNames(environmentVariables)
+    if (registryType === 'oci') args.splice(args.length - 1, 0, ...names.flatMap((name) => ['-e', name]))
+    return {
+      command,
+      args,
+      ...(names.length > 0 && { env: Object.fromEntries(names.map((name) => [name, `<${name}>`])) }),
+    }
+  }
+  return undefined
+}
+
+function variableNames(variables: unknown): readonly string[] {
+  if (!Array.isArray(variables)) return []
+  return variables
+    .map((variable: { name?: unknown } | null) => variable?.name)
+    .filter((name) => typeof name === 'string' && /^\w+$/.test(name)) as string[]
 }
 
 /** Reads a stored document. Its parts were checked when it came in; texts are escaped where they are shown. */

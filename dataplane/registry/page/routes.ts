@@ -5,14 +5,13 @@ import { PublicError } from '../../server/errors.ts'
 import type { Api } from '../api/request/context.ts'
 import { type OpenRegistry, openRegistry, readOpen } from '../api/request/gate.ts'
 import type { RegistryEnv } from '../api/request/operation.ts'
-import { LONGEST_SEARCH, PAGE_SIZE } from '../api/schemas/page-limits.ts'
+import { LONGEST_SEARCH, PAGE_SIZE } from '../api/schemas/catalog.ts'
 import { mayReach } from '../authz/access.ts'
 import type { Actor } from '../authz/actor.ts'
 import { decodeCursor, encodeCursor, queryDigest } from '../catalog/cursor.ts'
 import { isServerName } from '../catalog/names.ts'
 import type { VersionPage } from '../store/read/large-texts.ts'
-import { entryPage } from './entry-page.ts'
-import { listPage } from './list-page.ts'
+import { entryPage, listPage } from './pages.ts'
 
 const FOOTER = html`A catalog of MCP servers. Programs read it at <code>/registry/…/v0.1</code>; <a href="/openapi.json">API description</a>.`
 

@@ -8,9 +8,8 @@ import { openForReading, storeFile } from '../store/database/open.ts'
 import type { AdminWriter } from '../store/database/records.ts'
 import { available, createReader, type Reader } from '../store/read/read.ts'
 import { createSnapshot } from '../store/read/snapshot.ts'
-import { guardSyncs } from './guard-syncs.ts'
 import type { Jobs } from './jobs.ts'
-import { openQuarantine } from './quarantine.ts'
+import { guardSyncs, openQuarantine } from './quarantine.ts'
 import { startWriter } from './writer.ts'
 
 /** The store: reads happen here, writes in a thread of their own. */

@@ -1,8 +1,9 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import type { SyncedSource } from '../sources/format/source.ts'
+import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
+import type { SyncCall } from './schedule.ts'
 import { abandonedMarkers, ownMarkers, removeMarker, settingsOf } from './sync-markers.ts'
 
 /** A source during whose sync the writing thread, or the process, has ended. */
@@ -32,6 +33,8 @@ export interface Quarantine {
 const FIRST_WAIT_MS = 60_000
 const LONGEST_WAIT_MS = 60 * 60_000
 const PROCESS_ENDED = 'the process ended'
+
+type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
 
 /**
  * The quarantine is kept in the state directory, so that it outlives the process. A source that was being read when a
@@ -117,5 +120,39 @@ function readEntry(file: string): QuarantinedSource | undefined {
   } catch {
     // There is none, or it was cut off while it was written.
     return undefined
+  }
+}
+
+/**
+ * Keeps syncs from the writing thread while their source is in quarantine. Those that have ended the thread before
+ * are tried one at a time, so that it shows which of them it is.
+ */
+export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
+  let lastSuspect: Promise<unknown> = Promise.resolve()
+
+  async function run(source: SyncedSource, call: SyncCall): Promise<SyncResult> {
+    quarantine.check(source)
+    try {
+      const synced = await sync(source, call)
+      quarantine.clear(source.name)
+      return synced
+    } catch (error) {
+      // A SourceError says what is wrong. Anything else may be the end of the thread: the quarantine's error explains it.
+      if (!(error instanceof SourceError)) quarantine.check(source)
+      throw error
+    }
+  }
+
+  return function guardedSync(source, call) {
+    quarantine.check(source)
+    if (!quarantine.isSuspect(source.name)) return run(source, call)
+    const running = lastSuspect.then(() => {
+      call.signal.throwIfAborted()
+      return run(source, call)
+    })
+    lastSuspect = running.catch(() => {
+      // The caller gets the error; the next suspect only waits for the end.
+    })
+    return running
   }
 }

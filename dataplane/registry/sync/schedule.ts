@@ -1,12 +1,11 @@
 import type { Logger } from 'pino'
 import type { Auditing, AuditTarget } from '../../audit/event.ts'
 import { followFile, stampOf } from '../../config/follow-file.ts'
+import { backoffDelay, whole } from '../../retry/backoff.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
+import type { SyncedSource, SyncResult, SyncState } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
-import type { SyncState } from '../sources/format/sync-state.ts'
 import { watchKubernetes } from '../sources/kubernetes/watch.ts'
-import { backoff } from './backoff.ts'
 import type { Slots } from './slots.ts'
 
 /** A source with the time between two polls. */
@@ -61,6 +60,19 @@ const untried: SyncState = {
   skills: 0,
   leftOut: 0,
   problems: [],
+}
+
+/** The first retry comes no later than this, the longest wait is no longer than that (or the interval). */
+const FIRST_MS = 2_000
+const LONGEST_MS = 5 * 60_000
+/** An upstream that asks for more is asked again then. */
+const LONGEST_RETRY_AFTER_MS = 60 * 60_000
+
+interface Failure {
+  /** Attempts since the last success, 1 after the first failure. */
+  readonly attempts: number
+  readonly intervalMs: number
+  readonly retryAfterMs: number | undefined
 }
 
 /** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file or a cluster. */
@@ -247,4 +259,16 @@ function failureOf(error: unknown) {
   return error instanceof SourceError
     ? { code: error.code, message, retryAfterMs: error.retryAfterMs }
     : { code: 'store_failed', message, retryAfterMs: undefined }
+}
+
+/**
+ * Time to wait after a failed sync: doubles with each one, up to five minutes or the interval, whichever is longer. Up
+ * to a quarter is added by `random` (0 to 1), so that many that failed together do not come back together. What the
+ * upstream asks for by Retry-After is the least.
+ */
+export function backoff({ attempts, intervalMs, retryAfterMs = 0 }: Failure, random = Math.random()): number {
+  const first = Math.min(FIRST_MS, intervalMs)
+  const longest = Math.max(LONGEST_MS, intervalMs)
+  const wait = backoffDelay(attempts - 1, { first, longest, random: whole })
+  return Math.max(wait * (1 + random / 4), Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS))
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { SyncState } from '../sources/format/sync-state.ts'
+import type { SyncState } from '../sources/format/source.ts'
 import { type Schedule, type ScheduledSource, type ScheduleOptions, startSchedule } from './schedule.ts'
 import { createSlots } from './slots.ts'
 

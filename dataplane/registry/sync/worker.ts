@@ -5,6 +5,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { isDatabaseError } from '../../storage/sql.ts'
+import type { ObserveStatement, RunStatement } from '../../storage/statements.ts'
 import { createKeptClones } from '../sources/format/kept-clones.ts'
 import type { SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
@@ -17,13 +18,16 @@ import { createFailedContents } from './failed-contents.ts'
 import { beat, begin, inDatabase } from './heartbeat.ts'
 import type { Work } from './jobs.ts'
 import { underLease } from './lease.ts'
-import { batchStatements } from './statement-batch.ts'
 import { syncSource } from './sync-source.ts'
 import type { Answer, Call, WorkerData } from './writer.ts'
 
 const port = portOf(parentPort)
 
 const { location, stateDirectory, replica, pulse } = workerData as WorkerData
+
+/** Statements told of in one message: a sync runs very many. */
+const STATEMENTS_AT_ONCE = 256
+
 beat(pulse)
 /** Of what is being done; a call can be ended from the other side. */
 const running = new Map<number, AbortController>()
@@ -127,4 +131,28 @@ function plainError(error: Error) {
   const { message } = error
   if (error instanceof SourceError) return { message, code: error.code, retryAfterMs: error.retryAfterMs }
   return { message, away: isDatabaseError(error) || isDatabaseError(error.cause) }
+}
+
+/** Collects what is told of statements for another thread: `send` gets them many at a time. */
+function batchStatements(send: (statements: readonly RunStatement[]) => void): {
+  readonly observeStatement: ObserveStatement
+  /** Sends those that are left. */
+  sendStatements(): void
+} {
+  let batch: RunStatement[] = []
+
+  function sendStatements(): void {
+    if (batch.length === 0) return
+    const statements = batch
+    batch = []
+    send(statements)
+  }
+
+  return {
+    sendStatements,
+    observeStatement(statement) {
+      batch.push(statement)
+      if (batch.length === STATEMENTS_AT_ONCE) sendStatements()
+    },
+  }
 }

@@ -1,4 +1,4 @@
-import type { SyncState } from '../../sources/format/sync-state.ts'
+import type { SyncState } from '../../sources/format/source.ts'
 import type { EntryRecord, RegistryRecord, SourceRecord } from '../../store/database/records.ts'
 
 /** What the admin API shows of what the store holds. */

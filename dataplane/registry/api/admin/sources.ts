@@ -1,5 +1,18 @@
-import type { Api } from '../request/context.ts'
-import type { Operation, OperationDescription } from '../request/operation.ts'
+import { isIP } from 'node:net'
+import type { Context } from 'hono'
+import { classOf } from '../../../config/check/address.ts'
+import { sourceFindings } from '../../../config/check/registry-source.ts'
+import { isLoopback } from '../../../config/check/url.ts'
+import type { SourceConfig } from '../../../config/registry/registry.ts'
+import { kindOf } from '../../../config/registry/source.ts'
+import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
+import { mayReach } from '../../authz/access.ts'
+import type { SourceRecord, SourceSettings } from '../../store/database/records.ts'
+import { bodyReader, invalid } from '../request/body.ts'
+import { answerJson } from '../request/caller-memory.ts'
+import { type Api, now } from '../request/context.ts'
+import type { Operation, OperationDescription, RegistryEnv } from '../request/operation.ts'
+import { QueryFindings, readFlag } from '../request/query-findings.ts'
 import {
   newSourceBody,
   sourceBody,
@@ -9,15 +22,8 @@ import {
   syncState,
   wait,
 } from '../schemas/admin.ts'
-import {
-  createSource,
-  createSourceApi,
-  deleteSource,
-  getSource,
-  listSources,
-  putSource,
-  syncSource,
-} from './source-handlers.ts'
+import { changeable, checkGrant, checkName, param, reached } from './reach.ts'
+import { sourceDetail, sourceShape, syncShape } from './shape.ts'
 
 const common = { tag: 'sources', role: 'manageSources' } as const
 const ofOne = { ...common, path: '/v1/sources/{source}', parameters: { source: sourceName } } as const
@@ -85,6 +91,10 @@ const descriptions = {
   },
 } as const satisfies Record<string, OperationDescription>
 
+type SourceApi = ReturnType<typeof createSourceApi>
+
+type SourceBody = Omit<SourceConfig, 'name'>
+
 /** Sources: where entries come from. */
 export function sourceOperations(api: Api): readonly Operation[] {
   const sources = createSourceApi(api)
@@ -96,4 +106,133 @@ export function sourceOperations(api: Api): readonly Operation[] {
     { ...descriptions.delete, handle: (c) => deleteSource(sources, c) },
     { ...descriptions.sync, handle: (c) => syncSource(sources, c) },
   ]
+}
+
+/** What the handlers of sources work with; the schemas of bodies are compiled here, once. */
+function createSourceApi(api: Api) {
+  const { limits } = api
+  const largest = () => limits().bodyBytes
+  return {
+    ...api,
+    readNewSource: bodyReader(newSourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources)),
+    readSource: bodyReader(sourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources)),
+  }
+}
+
+async function listSources({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
+  const sources = await reader.sources()
+  const reachable = sources.filter(({ claims }) => mayReach(c.var.actor, claims))
+  return answerJson(c, { sources: reachable.map((source) => sourceShape(source, syncs.stateOf(source.name))) })
+}
+
+async function createSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
+  const { writer, syncs, readNewSource } = api
+  const { name, claims = {}, ...config } = (await readNewSource(c)).value
+  checkGrant(c.var.actor, claims)
+  const outcome = await writer.putSource({ name, config, claims, create: true, at: now() })
+  if (outcome === 'taken') throw new PublicError('conflict', { message: 'There is a source of this name.' })
+  if (outcome === 'too_many') throw tooMany()
+  await syncs.changed()
+  return c.json(await storedShape(api, name), 201, { location: `/v1/sources/${name}` })
+}
+
+async function getSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
+  const source = reached(c.var.actor, await reader.source(param(c, 'source')))
+  return c.json(sourceDetail(source, syncs.stateOf(source.name)))
+}
+
+async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
+  const { writer, syncs, readSource } = api
+  const name = param(c, 'source')
+  // Checked before the body is read, so that nobody learns more by sending one, and again after it, which may take long.
+  await changeableSource(api, c, name)
+  const { name: nameInBody = name, claims = {}, ...config } = (await readSource(c)).value
+  const existing = await changeableSource(api, c, name)
+  checkName(name, nameInBody)
+  checkGrant(c.var.actor, claims)
+  if (existing !== undefined) checkSameKind(existing, config)
+
+  const create = existing === undefined
+  const expect = existing && { expect: existing.claims }
+  const outcome = await writer.putSource({ name, config, claims, create, ...expect, at: now() })
+  if (outcome === 'too_many') throw tooMany()
+  if (outcome !== 'done') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
+  await syncs.changed()
+  return c.json(await storedShape(api, name), create ? 201 : 200)
+}
+
+async function deleteSource({ reader, writer, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
+  const { name, claims } = changeable(c.var.actor, await reader.source(param(c, 'source')))
+  const outcome = await writer.removeSource({ name, expect: claims })
+  if (outcome === 'changed') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
+  if (outcome === 'in_use') throw new PublicError('conflict', { message: 'A registry uses this source.' })
+  if (outcome === 'not_found') throw new PublicError('not_found')
+  await syncs.changed()
+  return c.body(null, 204)
+}
+
+async function syncSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
+  const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
+  const findings = new QueryFindings()
+  const wait = readFlag('wait', c.req.query('wait'), findings)
+  findings.throwIfAny()
+  if (!(await syncs.run(name, { wait })))
+    throw new PublicError('conflict', { message: 'Nothing is synced into this source.' })
+  const state = syncs.stateOf(name)
+  if (state === undefined) throw new PublicError('not_found')
+  return c.json(syncShape(state), wait ? 200 : 202)
+}
+
+/** A source as the API shows it after a change. */
+async function storedShape({ reader, syncs }: SourceApi, name: string): Promise<object> {
+  const source = await reader.source(name)
+  if (source === undefined) throw new PublicError('not_found')
+  return sourceDetail(source, syncs.stateOf(name))
+}
+
+async function changeableSource(
+  { reader }: SourceApi,
+  c: Context<RegistryEnv>,
+  name: string,
+): Promise<SourceRecord | undefined> {
+  const existing = await reader.source(name)
+  return existing && changeable(c.var.actor, existing)
+}
+
+function checkSameKind(existing: SourceRecord, config: SourceSettings): void {
+  const [before, after] = [kindOf(existing.config), kindOf(config)]
+  if (before !== after) throw invalid([{ pointer: `/${after}`, message: `is not what this source is: ${before}` }])
+}
+
+const tooMany = () =>
+  new PublicError('conflict', { message: 'The API may make 1,000 sources, with 8 MiB of settings together.' })
+
+/**
+ * What is wrong with a source that comes through the API, besides its schema (which has no fields for files of this
+ * machine). Whoever may create sources may not make this server call into the network that it stands in.
+ */
+function apiSourceFindings(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+  return [...sourceFindings(source, ''), ...addressFindings(source, privateSources)]
+}
+
+function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+  const places = [
+    [git?.repository, '/git/repository'],
+    [api?.endpoint, '/api/endpoint'],
+    [file?.url, '/file/url'],
+  ] as const
+  return places.flatMap(([text, pointer]) => {
+    if (text === undefined) return []
+    const url = URL.parse(text)
+    if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:'))
+      return [{ pointer, message: 'must be an http or https URL' }]
+    if (privateSources === 'allow' || isPublic(url)) return []
+    return [{ pointer, message: 'is not a public address' }]
+  })
+}
+
+/** Whether an address is public. A name is resolved and checked when it is called. */
+function isPublic(url: URL): boolean {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  return !isLoopback(url) && (isIP(host) === 0 || classOf(host) === 'public')
 }

@@ -3,10 +3,9 @@ import type { Reader } from '../../store/read/read.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
 import type { OpenRegistry } from '../request/gate.ts'
 import type { CatalogQuery } from '../request/query.ts'
-import { BodyCache, type ResponseBody } from './body-cache.ts'
+import { BodyCache, RecentKeys, type ResponseBody } from './body-cache.ts'
 import { compressed } from './compressed.ts'
 import { readCatalog } from './read-catalog.ts'
-import { RecentKeys } from './recent-keys.ts'
 
 /** Below this a packet is a packet, compressed or not. */
 const SMALLEST = 1_400

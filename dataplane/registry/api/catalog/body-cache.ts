@@ -15,6 +15,9 @@ const LARGEST_BYTES = MOST_BYTES / 8
 /** What an entry costs beside its bytes. */
 const OVERHEAD_BYTES = 300
 
+/** Keys of one half; both together are about as many as there are bodies kept. */
+const HALF = 4_096
+
 /** Bodies by what was asked, the least recently used going first. */
 export class BodyCache {
   readonly #bodies = new Map<string, ResponseBody>()
@@ -51,3 +54,20 @@ function alone(bytes: Buffer): Buffer {
 }
 
 const sizeOf = (key: string, { bytes }: ResponseBody) => bytes.length + key.length + OVERHEAD_BYTES
+
+/** Some thousand keys that were requested last; the older half of them goes when the newer is full. */
+export class RecentKeys {
+  #newer = new Set<string>()
+  #older = new Set<string>()
+
+  /** Adds a key; whether it was there before. */
+  isRepeated(key: string): boolean {
+    if (this.#newer.has(key)) return true
+    if (this.#newer.size === HALF) {
+      this.#older = this.#newer
+      this.#newer = new Set()
+    }
+    this.#newer.add(key)
+    return this.#older.has(key)
+  }
+}

@@ -1,4 +1,4 @@
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import type { CatalogPath } from '../request/catalog-path.ts'
 import type { Operation } from '../request/operation.ts'
 import {

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Context, MiddlewareHandler } from 'hono'
 import { Budget, type BudgetLimits, Lease, type Share } from '../../../server/budget.ts'
 import type { Actor } from '../../authz/actor.ts'
+import type { RegistryEnv } from './operation.ts'
 
 const MIB = 1024 * 1024
 /** The memory that is rendered for a registry's container. */
@@ -109,4 +111,28 @@ export class CallerMemory {
     unsent.lease.release()
     this.#unsent.delete(body)
   }
+}
+
+/** Gives each request a lease for what it makes this process hold: its body, and its answer until it is taken. */
+export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEnv> {
+  return async function holdRequest(c, next) {
+    const { incoming, outgoing } = (c.env ?? {}) as { incoming?: IncomingMessage; outgoing?: ServerResponse }
+    const held = new Lease(memory.shareOf(c.var.actor, incoming))
+    c.set('held', held)
+    try {
+      await next()
+    } finally {
+      // What was begun goes on where the client has gone, so that it is counted to its end.
+      if (outgoing === undefined || outgoing.destroyed) held.release()
+      else outgoing.once('close', () => held.release())
+    }
+  }
+}
+
+/** 200 with a body that may be large: it is held against the caller's share until it is taken, and refused beyond it. */
+export function answerJson(c: Context<RegistryEnv>, value: object): Response {
+  const text = JSON.stringify(value)
+  const { held } = c.var
+  held.demand(held.bytes + Buffer.byteLength(text))
+  return c.body(text, 200, { 'content-type': 'application/json' })
 }

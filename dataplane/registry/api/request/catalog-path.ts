@@ -1,4 +1,4 @@
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 
 /** Where a request goes, as it was sent: nothing is decoded or resolved in the path. */
 interface RequestTarget {

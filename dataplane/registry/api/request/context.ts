@@ -1,7 +1,7 @@
 import type { Actor } from '../../authz/actor.ts'
 import type { Visibility } from '../../authz/visibility.ts'
 import type { Identity } from '../../settings/identity.ts'
-import type { SyncState } from '../../sources/format/sync-state.ts'
+import type { SyncState } from '../../sources/format/source.ts'
 import type { AdminWriter } from '../../store/database/records.ts'
 import type { Reader } from '../../store/read/read.ts'
 

@@ -1,9 +1,11 @@
 import type { IncomingMessage } from 'node:http'
+import type { TLSSocket } from 'node:tls'
 import type { MiddlewareHandler } from 'hono'
 import { PublicError } from '../../../server/errors.ts'
-import type { Observe, Operation, Outcome } from '../../../telemetry/observe.ts'
+import type { Observe, Operation, Origin, Outcome } from '../../../telemetry/observe.ts'
 import type { OperationDescription, RegistryEnv } from './operation.ts'
-import { requestOrigin } from './origin.ts'
+
+type Asked = Pick<IncomingMessage, 'method' | 'headers' | 'socket'>
 
 /** Tells the seam of telemetry about requests of one route, by names of ours, never by what the caller wrote. */
 export function observeRequest(
@@ -25,3 +27,19 @@ export const failureOf = (error: unknown): Outcome =>
   error instanceof PublicError
     ? { result: 'error', code: error.code, status: error.status }
     : { result: 'error', code: 'internal', status: 500 }
+
+/**
+ * Where a request to the registry comes from. Its path may name what a caller may not know of: `path` is the template of
+ * its route.
+ */
+export const requestOrigin = ({ method, headers, socket }: Asked, path: string): Origin => ({
+  incoming: () => ({ traceparent: headers['traceparent'], tracestate: headers['tracestate'] }),
+  details: () => ({
+    'http.request.method': method,
+    'url.path': path,
+    'url.scheme': (socket as Partial<TLSSocket>).encrypted === true ? 'https' : 'http',
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    'user_agent.original': headers['user-agent'],
+  }),
+})

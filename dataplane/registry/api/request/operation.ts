@@ -3,8 +3,7 @@ import type { TSchema } from 'typebox'
 import type { Lease } from '../../../server/budget.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { RequestVariables } from '../../../server/request-id.ts'
-import type { Actor } from '../../authz/actor.ts'
-import type { Role } from '../../authz/roles.ts'
+import type { Actor, Role } from '../../authz/actor.ts'
 
 /** What handlers find in `c.var`. */
 interface Variables extends RequestVariables {

@@ -1,5 +1,5 @@
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
-import { PAGE_SIZE_RULE, pageSizeOf } from '../schemas/page-limits.ts'
+import { PAGE_SIZE_RULE, pageSizeOf } from '../schemas/catalog.ts'
 
 /** Collects what is wrong with the parameters of a request, so that one answer names all of it. */
 export class QueryFindings {

@@ -2,7 +2,7 @@ import { decodeCursor, type Position, queryDigest } from '../../catalog/cursor.t
 import { isLonger, isServerName, isVersion } from '../../catalog/names.ts'
 import { timestamp } from '../../catalog/timestamp.ts'
 import type { ListQuery, VersionQuery, VersionsQuery } from '../../store/read/read.ts'
-import { LONGEST_SEARCH } from '../schemas/page-limits.ts'
+import { LONGEST_SEARCH } from '../schemas/catalog.ts'
 import type { CatalogPath } from './catalog-path.ts'
 import { QueryFindings, readFlag, readLimit } from './query-findings.ts'
 

@@ -1,5 +1,4 @@
 import Type, { type TSchema, type TSchemaOptions } from 'typebox'
-import { LONGEST_SEARCH, PAGE_SIZE } from './page-limits.ts'
 import { SERVER_NAME_PATTERN } from './server-json.ts'
 
 /** Parameters and answers of the consumer API (MCP registry API v0.1). */
@@ -23,6 +22,14 @@ export const versionParameter = Type.String({
   minLength: 1,
   maxLength: 255,
 })
+
+/** Entries or versions of a page, where none are asked for and at most. */
+export const PAGE_SIZE = { usual: 30, largest: 100 } as const
+/** Characters of a search. */
+export const LONGEST_SEARCH = 200
+
+/** What is said of a page size that will not do. */
+export const PAGE_SIZE_RULE = `must be a whole number from 1 to ${PAGE_SIZE.largest}`
 
 /** A parameter that some clients send empty, which is as if it were absent. */
 export const orEmpty = (schema: TSchema, options: TSchemaOptions): TSchema =>
@@ -71,3 +78,10 @@ export const serverVersion = versionOf('server')
 export const serverList = listOf('servers', serverVersion)
 export const skillVersion = versionOf('skill')
 export const skillList = listOf('skills', skillVersion)
+
+/** The page size that a query asks for, empty as if absent; undefined where it will not do. */
+export function pageSizeOf(text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return PAGE_SIZE.usual
+  const size = /^\d+$/.test(text) ? Number(text) : 0
+  return size >= 1 && size <= PAGE_SIZE.largest ? size : undefined
+}

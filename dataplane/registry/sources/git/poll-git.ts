@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
 import { request } from 'undici'
+import { classOf } from '../../../config/check/address.ts'
 import { createBudget } from '../format/budget.ts'
-import { ofContent, withCursor } from '../format/failed-content.ts'
 import { readCatalog } from '../format/parse.ts'
 import { readSmallFile } from '../format/small-file.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
-import { SourceError } from '../format/source-error.ts'
+import { ofContent, SourceError, withCursor } from '../format/source-error.ts'
 import { openSpool } from '../format/spool.ts'
 import { FETCH_MS, type Fetching, fetchCommit, fetchFile } from './fetch.ts'
 import { findFile, type Tree, type TreeEntry } from './find-file.ts'
 import { type GitOptions, git } from './git-command.ts'
-import { addressOf } from './public-address.ts'
 
 type GitLocation = LocationOf<'git'>
 
@@ -176,4 +176,22 @@ async function movedTo(url: URL, authorization: string | undefined, signal: Abor
   if (to === null || !/^https?:$/.test(to.protocol) || !to.href.endsWith(REFS)) return undefined
   if (authorization !== undefined && to.origin !== url.origin) return undefined
   return new URL(to.href.slice(0, -REFS.length))
+}
+
+/**
+ * The address of a URL's host as curl takes it (`host:port:address`), so that what was checked is what is called, whatever
+ * the name resolves to a moment later. Throws a SourceError where one of its addresses is not public or, of `reachable`
+ * ones, is link-local, a metadata service or the like.
+ */
+export async function addressOf({ hostname, port, protocol }: URL, wanted: 'public' | 'reachable'): Promise<string> {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const addresses = await lookup(host, { all: true }).catch((error: NodeJS.ErrnoException) => {
+    throw new SourceError('unreachable', `${host} can’t be resolved (${error.code})`)
+  })
+  const [first] = addresses
+  const isRefused = wanted === 'public' ? (found: string) => found !== 'public' : (found: string) => found === 'never'
+  if (first === undefined || addresses.some(({ address }) => isRefused(classOf(address))))
+    throw new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
+  const bracketed = first.family === 6 ? `[${first.address}]` : first.address
+  return `${host}:${port || (protocol === 'https:' ? 443 : 80)}:${bracketed}`
 }

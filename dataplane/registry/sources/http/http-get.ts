@@ -4,7 +4,6 @@ import { guardedConnect } from '../../../net/connect.ts'
 import { AddressRefused } from '../../../net/dispatcher.ts'
 import { tooManyBytes } from '../format/budget.ts'
 import { SourceError } from '../format/source-error.ts'
-import { retryAfterOf } from './retry-after.ts'
 
 export interface HttpAnswer {
   readonly status: number
@@ -130,4 +129,12 @@ function failureOf(error: Failure, timeoutMs: number): SourceError {
   return new SourceError('unreachable', `it can’t be reached (${error.code ?? error.cause?.code ?? error.name})`, {
     cause: error,
   })
+}
+
+/** Milliseconds that a Retry-After header asks to wait: seconds or a date (RFC 9110 section 10.2.3). */
+export function retryAfterOf(header: string | string[] | undefined, now: number): number | undefined {
+  if (typeof header !== 'string') return undefined
+  if (/^\d+$/.test(header)) return Number(header) * 1000
+  const date = /^[A-Z][a-z]{2}/.test(header) ? Date.parse(header) : Number.NaN
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now)
 }

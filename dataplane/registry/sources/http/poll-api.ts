@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
+import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import { backoffDelay } from '../../../retry/backoff.ts'
 import { type Budget, createBudget } from '../format/budget.ts'
 import { readSmallFile } from '../format/small-file.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError, type SourceErrorCode } from '../format/source-error.ts'
 import { openSpool, type Spool } from '../format/spool.ts'
-import { getWithRetries } from './get-with-retries.ts'
-import { headerOf, parseHeaders } from './headers-file.ts'
 import { createHttpGet, type HttpGet } from './http-get.ts'
 import { type FetchedPage, type ListCursor, type PolledList, pollList } from './poll-list.ts'
 
@@ -31,6 +32,13 @@ const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong
 
 /** What is answered to a parameter that is not known. */
 const NO_SUCH_QUERY: ReadonlySet<number | undefined> = new Set([400, 422])
+
+const TRIES = 4
+/** What asks for a longer wait than the longest is tried again by the schedule. */
+const RETRY = { first: 1_000, longest: 15_000 }
+const CURABLE: readonly SourceErrorCode[] = ['unreachable', 'timed_out', 'upstream_failed', 'rate_limited']
+
+type Header = readonly [name: string, value: string]
 
 /**
  * Reads another registry (MCP registry API v0.1) page by page: all of it, or what has changed since the last pass where
@@ -143,4 +151,55 @@ async function headersOf({ headersFile, headers = [] }: LocationOf<'api'>): Prom
     ...(headersFile === undefined ? {} : parseHeaders(await readSmallFile(headersFile, A_FILE))),
     ...Object.fromEntries(own),
   }
+}
+
+/** GETs, and tries again what waiting may cure: one page that fails need not cost those before it. Throws a SourceError. */
+async function getWithRetries<T>(get: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await get()
+    } catch (error) {
+      if (!(error instanceof SourceError) || tries === TRIES || !CURABLE.includes(error.code)) throw error
+      const wait = Math.max(backoffDelay(tries - 1, RETRY), error.retryAfterMs ?? 0)
+      if (wait > RETRY.longest) throw error
+      await delay(wait, undefined, { signal }).catch(() => {
+        throw signal.reason
+      })
+    }
+  }
+}
+
+function checkedHeader(name: string, value: string): Header | undefined {
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    return [name.toLowerCase(), value]
+  } catch {
+    // Node refuses the name or the value; the caller says which file it is from.
+    return undefined
+  }
+}
+
+/** One header, its name in lower case. Throws a SourceError where the value, which came from a file, can't be one. */
+export function headerOf(name: string, value: string): Header {
+  const header = checkedHeader(name, value)
+  if (header === undefined) throw new SourceError('file_unreadable', `the file of ${name} holds no header value`)
+  return header
+}
+
+/**
+ * Reads a file of headers, one `Name: value` a line; empty lines and those that begin with `#` are passed over. Throws a
+ * SourceError that names the line, never its content.
+ */
+export function parseHeaders(text: string): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = {}
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (line.trim() === '' || line.startsWith('#')) continue
+    const at = line.indexOf(':')
+    const header = checkedHeader(line.slice(0, Math.max(at, 0)).trim(), line.slice(at + 1).trim())
+    if (header === undefined)
+      throw new SourceError('file_unreadable', `line ${index + 1} of the headers file is no header (Name: value)`)
+    headers[header[0]] = header[1]
+  }
+  return headers
 }

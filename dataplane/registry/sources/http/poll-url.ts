@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { createBudget } from '../format/budget.ts'
-import { withCursor } from '../format/failed-content.ts'
 import { readCatalog } from '../format/parse.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
+import { withCursor } from '../format/source-error.ts'
 import { openSpool } from '../format/spool.ts'
 import { createHttpGet } from './http-get.ts'
 

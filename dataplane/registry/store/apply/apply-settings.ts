@@ -7,8 +7,7 @@ import { internOne } from '../database/claims-sets.ts'
 import type { SourceSettings } from '../database/records.ts'
 import type { Origin, RegistryTables } from '../database/schema.ts'
 import { forgetPasses } from './pass.ts'
-import { renewRevisions } from './refresh-latest.ts'
-import { refreshListing } from './refresh-listing.ts'
+import { refreshListing, renewRevisions } from './refresh.ts'
 
 export interface SourceSetting {
   readonly name: string

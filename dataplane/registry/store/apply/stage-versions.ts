@@ -1,10 +1,10 @@
-import type { Kysely } from 'kysely'
-import { retryConflicts } from '../../../storage/sql.ts'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { allocateIds } from '../database/allocate-ids.ts'
-import { inChunks } from '../database/chunks.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { RegistryTables } from '../database/schema.ts'
+import { inChunks } from '../database/statement.ts'
 import { incomingColumns } from '../database/version-row.ts'
 import type { NumberSet } from './number-set.ts'
 
@@ -16,6 +16,22 @@ interface Batch {
   readonly seen: NumberSet
   /** Called in each transaction that writes, before it does. */
   readonly acquire: (transaction: Database) => Promise<void>
+}
+
+/** Staged versions that are brought in by one statement: SQLite keeps a copy of them in memory meanwhile. */
+const ENTERED_AT_ONCE = 2_000
+/** New entries that are worth new statistics. */
+const FRESH = 200
+
+type Key = Pick<RegistryTables['staged_version'], 'type' | 'name' | 'precedence'>
+
+interface Part {
+  readonly now: string
+  /** Which of the staged versions `s`. */
+  readonly part: RawBuilder<unknown>
+  readonly touched: NumberSet
+  /** Told how many entries are new. */
+  readonly onFresh: (entries: number) => Promise<void>
 }
 
 /** Stages versions that differ from those in the store, and adds to `seen` those that the store has. */
@@ -109,4 +125,97 @@ async function unstage(database: Database, source: number, rows: readonly { read
       .where('source_id', '=', source)
       .execute()
   }
+}
+
+/**
+ * Brings what is staged into the tables, a part after the other, and adds to `touched` the entries that it belongs to.
+ * PostgreSQL gets statistics on the way: by those of before the source has no entries, and for each that is staged all
+ * of a part were read (measured: 50 s for a source of 10,000, more than 400 s for 100,000; with them 65 s).
+ */
+export async function enterStaged(database: Database, source: number, now: string, touched: NumberSet): Promise<void> {
+  let behind: Key = { type: 'server', name: '', precedence: '' }
+  let isFirst = true
+  let fresh = 0
+  let analyzeAt = FRESH
+  const onFresh = async (entries: number) => {
+    fresh += entries
+    if (fresh < analyzeAt || !isPostgres(database)) return
+    await sql`analyze entry, entry_version`.execute(database)
+    analyzeAt = fresh * 4
+  }
+  for (;;) {
+    const isBehind = sql<boolean>`${columnsOf('s')} > ${valuesOf(behind)}`
+    const end = await database
+      .selectFrom('staged_version as s')
+      .select(['type', 'name', 'precedence'])
+      .where('source_id', '=', source)
+      .where(isBehind)
+      .orderBy('type')
+      .orderBy('name')
+      .orderBy('precedence')
+      .offset(ENTERED_AT_ONCE - 1)
+      .limit(1)
+      .executeTakeFirst()
+    if (isFirst && end !== undefined && isPostgres(database))
+      await sql`analyze staged_version, document`.execute(database)
+    isFirst = false
+    const part = end === undefined ? isBehind : sql`${isBehind} and ${columnsOf('s')} <= ${valuesOf(end)}`
+    await enterPart(database, source, { now, part, touched, onFresh })
+    if (end === undefined) break
+    behind = end
+  }
+  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+}
+
+const columnsOf = (table: string) =>
+  sql`(${sql.join(['type', 'name', 'precedence'].map((column) => sql.ref(`${table}.${column}`)))})`
+const valuesOf = ({ type, name, precedence }: Key) => sql`(${type}, ${name}, ${precedence})`
+
+async function enterPart(database: Database, source: number, { now, part, touched, onFresh }: Part): Promise<void> {
+  const mine = sql`s.source_id = ${source} and ${part}`
+  const { numAffectedRows } = await sql`
+    insert into entry (source_id, type, name, claims_set)
+    select s.source_id, s.type, s.name, coalesce(min(s.claims_set), (select claims_set from source where id = ${source}))
+    from staged_version s where ${mine} and not exists (
+      select 1 from entry e where e.source_id = s.source_id and e.type = s.type and e.name = s.name)
+    group by s.source_id, s.type, s.name order by s.type, s.name`.execute(database)
+  await onFresh(Number(numAffectedRows ?? 0))
+  await sql`
+    update entry set claims_set = s.claims_set from staged_version s
+    where ${mine} and ${sameEntry(sql`entry`)} and s.claims_set is not null and entry.claims_set <> s.claims_set`.execute(
+    database,
+  )
+  await sql`
+    delete from document where id in (
+      select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
+        join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
+  // What the source does not have is kept: when it was published, and when its status changed if it did not.
+  await sql`
+    update entry_version set
+      status = s.status, status_message = s.status_message,
+      status_changed_at = coalesce(s.status_changed_at,
+        case when entry_version.status = s.status then entry_version.status_changed_at else ${now} end),
+      published_at = coalesce(s.published_at, entry_version.published_at), updated_at = ${now}, gone_at = null,
+      title = s.title, description = s.description, search_text = s.search_text, content_hash = s.content_hash,
+      other_meta = s.other_meta, document_id = s.document_id, bytes = s.bytes
+    from staged_version s join entry e on ${sameEntry(sql`e`)}
+    where ${mine} and entry_version.entry_id = e.id and entry_version.precedence = s.precedence`.execute(database)
+  await sql`
+    insert into entry_version (entry_id, version, precedence, status, status_message, status_changed_at, published_at,
+      updated_at, title, description, search_text, content_hash, other_meta, document_id, bytes)
+    select e.id, s.version, s.precedence, s.status, s.status_message,
+      coalesce(s.status_changed_at, s.published_at, ${now}), coalesce(s.published_at, ${now}),
+      ${now}, s.title, s.description, s.search_text, s.content_hash, s.other_meta, s.document_id, s.bytes
+    from staged_version s join entry e on ${sameEntry(sql`e`)}
+    where ${mine} and not exists (
+      select 1 from entry_version v where v.entry_id = e.id and v.precedence = s.precedence)
+    order by s.type, s.name, s.precedence`.execute(database)
+
+  const { rows } = await sql<{ id: number }>`
+    select distinct e.id from staged_version s join entry e on ${sameEntry(sql`e`)} where ${mine}`.execute(database)
+  for (const { id } of rows) touched.add(id)
+}
+
+function sameEntry(entry: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`${entry}.source_id = s.source_id and ${entry}.type = s.type and ${entry}.name = s.name`
 }

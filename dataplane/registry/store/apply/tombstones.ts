@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
-import { inChunks } from '../database/chunks.ts'
 import type { RegistryTables } from '../database/schema.ts'
+import { inChunks } from '../database/statement.ts'
 import type { NumberSet } from './number-set.ts'
 
 type Database = Kysely<RegistryTables>

@@ -1,10 +1,15 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Kysely } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
 import { openDatabase, type RunBlocking, retryConflicts } from '../../../storage/sql.ts'
 import type { PostgresConfig } from '../../../storage/sql-postgres.ts'
 import type { ObserveStatement } from '../../../storage/statements.ts'
-import { migrate } from './migrations.ts'
+import { createTables } from './migrations/0001-tables.ts'
+import { createSearch } from './migrations/0002-search.ts'
+import { joinWords } from './migrations/0003-search-key.ts'
+import { searchedFirst } from './migrations/0004-searched-first.ts'
+import { keepBytes } from './migrations/0005-bytes.ts'
 import type { RegistryTables } from './schema.ts'
 
 /** Where the store is: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
@@ -16,6 +21,15 @@ const WRITING = 6
 const READING = 10
 /** Syncs and publications share the writing connections: each may have to wait for another's transaction. */
 const WRITING_WAIT_MS = 15_000
+
+/** In order of their names. One that was ever released is never edited. */
+const migrations: Record<string, Migration> = {
+  '0001-tables': createTables,
+  '0002-search': createSearch,
+  '0003-search-key': joinWords,
+  '0004-searched-first': searchedFirst,
+  '0005-bytes': keepBytes,
+}
 
 /** The store's file; makes its folder where there is none. */
 export async function storeFile(stateDirectory: string): Promise<string> {
@@ -73,4 +87,11 @@ export function openForReading(location: StoreLocation, observe?: ObserveStateme
       ? { dialect: 'sqlite', file: location, readOnly: true, observe }
       : { dialect: 'postgres', postgres: location, connections: READING, plansForAllValues: true, observe },
   )
+}
+
+/** Brings the database to the newest schema, in one transaction. Throws where a newer Portico has been at work. */
+async function migrate(database: Kysely<RegistryTables>): Promise<void> {
+  const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
+  const { error } = await migrator.migrateToLatest()
+  if (error !== undefined) throw error
 }

@@ -1,8 +1,8 @@
 import type { SourceConfig } from '../../../config/registry/registry.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import type { Status } from '../../catalog/official-meta.ts'
-import type { SyncState } from '../../sources/format/sync-state.ts'
+import type { SyncState } from '../../sources/format/source.ts'
 import type { Origin } from './schema.ts'
 
 /** What a source is set to, without its name and claims. */

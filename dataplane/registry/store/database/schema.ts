@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely'
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import type { Status } from '../../catalog/official-meta.ts'
 
 /**

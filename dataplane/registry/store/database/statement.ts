@@ -2,6 +2,9 @@ import { type Compilable, type CompiledQuery, type Kysely, type RawBuilder, sql 
 import { asPreparedStatement } from '../../../storage/prepared-statements.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 
+/** Rows written by one statement: enough to make the statement's own cost small, within the limits on parameters. */
+const CHUNK = 200
+
 /** Stands in a compiled query for a value that comes with each run. */
 class Parameter {
   readonly name: string
@@ -56,4 +59,17 @@ async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQ
   )
   const { rows } = await database.executeQuery<R>({ ...query, parameters })
   return rows
+}
+
+/** Hands the items over in chunks, one after the other. */
+export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Promise<unknown>): Promise<void> {
+  for (let at = 0; at < items.length; at += CHUNK) await each(items.slice(at, at + CHUNK))
+}
+
+/**
+ * A limit that comes with each run. SQLite reads the value of a bare placeholder as it plans, and so compiles the
+ * statement anew for each run: for one of 32 parts five times the work of running it.
+ */
+export function limitOf(rows: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`limit ${rows} + 0`
 }

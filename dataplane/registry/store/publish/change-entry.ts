@@ -1,7 +1,6 @@
 import type { Kysely } from 'kysely'
 import { lockSource } from '../apply/apply-sync.ts'
-import { refreshLatest, renewRevisions } from '../apply/refresh-latest.ts'
-import { refreshListing } from '../apply/refresh-listing.ts'
+import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.ts'
 import { canonicalClaims, internOne } from '../database/claims-sets.ts'
 import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'

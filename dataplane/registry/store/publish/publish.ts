@@ -1,18 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { isEmpty } from '../../authz/claims.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
-import { parseExactly } from '../../catalog/parse-exactly.ts'
+import { parseExactly } from '../../catalog/json.ts'
 import { precedence } from '../../catalog/precedence.ts'
-import { refreshLatest, renewRevisions } from '../apply/refresh-latest.ts'
-import { refreshListing } from '../apply/refresh-listing.ts'
+import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { Publication, PublishOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
+import { prepareForTransactions } from '../database/statement.ts'
 import { incomingColumns } from '../database/version-row.ts'
-import { insertFresh } from './insert-fresh.ts'
-import { insertFreshAtOnce } from './insert-fresh-postgres.ts'
+import { insertFresh, insertFreshAtOnce } from './insert-fresh.ts'
 import {
   entryKey,
   type FreshColumns,
@@ -22,7 +21,6 @@ import {
   type ResolvedPublication,
   type Write,
 } from './known-entries.ts'
-import { lockSources } from './lock-sources.ts'
 import { ManagedSizes } from './managed-sizes.ts'
 
 type Database = Kysely<RegistryTables>
@@ -43,6 +41,29 @@ interface Plan {
   /** Entries that had no version left and come back, maybe with other claims. */
   readonly revived: ReadonlySet<KnownEntry>
 }
+
+interface Lock {
+  readonly names: readonly string[]
+  readonly claims: readonly string[]
+}
+
+interface LockedSource {
+  readonly id: number
+  readonly name: string
+  readonly config: string
+  /** Canonical. */
+  readonly source_claims: string
+  /** Numbers of the sets of claims that are known, by their canonical texts. */
+  readonly sets: Readonly<Record<string, number>> | null
+}
+
+/** Sources, held until the transaction ends, with the sets of claims. */
+const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
+  (value) => sql<LockedSource>`
+    select id, name, config, (select s.claims from claims_set s where s.id = source.claims_set) as source_claims,
+      (select json_object_agg(c.claims, c.id) from claims_set c where c.claims = any(${value('claims')}::text[])) as sets
+    from source where name = any(${value('names')}::text[]) order by id for update`,
+)
 
 /**
  * Writes publications, as many as there are, by a handful of statements; to be called in a transaction. Their outcomes

@@ -2,9 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
-import { limitOf } from '../database/row-limit.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { byShape, prepareStatement } from '../database/statement.ts'
+import { byShape, limitOf, prepareStatement } from '../database/statement.ts'
 import {
   type FilterValues,
   type FoundRow,
@@ -12,7 +11,7 @@ import {
   versionColumns,
   versionConditions,
 } from '../database/version-columns.ts'
-import type { StorePageQuery } from './page-query.ts'
+import type { StorePageQuery } from './walk-step.ts'
 
 type Values = Required<FilterValues> & {
   readonly registry: number

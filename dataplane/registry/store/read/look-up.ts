@@ -1,13 +1,12 @@
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import type { Visible } from '../../authz/visibility.ts'
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { byShape, prepareStatement } from '../database/statement.ts'
 import { type FoundRow, versionColumns } from '../database/version-columns.ts'
-import { batchCalls } from './batch-calls.ts'
 
 export interface LookUpQuery {
   readonly registry: number
@@ -31,6 +30,29 @@ type Row = FoundRow & { readonly key: number }
 const MOST = 32
 /** Statements that run at a time for one kind of caller: one that is slow does not hold up all. */
 const AT_ONCE = 2
+
+interface PendingCall<Q, R> {
+  readonly query: Q
+  resolve(result: R): void
+  reject(error: unknown): void
+}
+
+/** Calls of one key. */
+interface CallQueue<Q, R> {
+  waiting: PendingCall<Q, R>[]
+  running: number
+}
+
+interface BatchOptions<Q, R> {
+  /** Queries of the same key can be run together. */
+  keyOf(query: Q): string
+  /** Most queries of one batch. */
+  readonly most: number
+  /** Batches of one key that run at a time; queries that come meanwhile wait for the next batch. */
+  readonly atOnce: number
+  /** The results, in the order of the queries. */
+  run(queries: readonly Q[]): Promise<readonly R[]>
+}
 
 /**
  * Makes the function that reads the latest version of a name: of the first source that the caller sees. Names that are
@@ -87,4 +109,40 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
       return names.map((_, index) => byIndex.get(index))
     },
   })
+}
+
+/** Makes the function that runs queries in batches: those that come in one turn of the event loop, or while others run. */
+export function batchCalls<Q, R>({ keyOf, most, atOnce, run }: BatchOptions<Q, R>): (query: Q) => Promise<R> {
+  const queues = new Map<string, CallQueue<Q, R>>()
+
+  async function runBatch(batch: readonly PendingCall<Q, R>[]): Promise<void> {
+    try {
+      const results = await run(batch.map(({ query }) => query))
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as R)
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+  }
+
+  function advance(key: string, queue: CallQueue<Q, R>): void {
+    while (queue.waiting.length > 0 && queue.running < atOnce) {
+      const batch = queue.waiting.splice(0, most)
+      queue.running++
+      const next = () => {
+        queue.running--
+        advance(key, queue)
+      }
+      runBatch(batch).then(next, next)
+    }
+    if (queue.waiting.length === 0 && queue.running === 0) queues.delete(key)
+  }
+
+  return function call(query) {
+    const key = keyOf(query)
+    let queue = queues.get(key)
+    if (queue === undefined) queues.set(key, (queue = { waiting: [], running: 0 }))
+    const { promise, resolve, reject } = Promise.withResolvers<R>()
+    if (queue.waiting.push({ query, resolve, reject }) === 1) setImmediate(advance, key, queue)
+    return promise
+  }
 }

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { ClaimsMap } from '../../authz/claims.ts'
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import type { AdminReader, EntryPageQuery, EntryRecord, RecordPage, VersionSummary } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'

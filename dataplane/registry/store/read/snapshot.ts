@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { ClaimsMap } from '../../authz/claims.ts'
-import type { SyncState } from '../../sources/format/sync-state.ts'
+import type { SyncState } from '../../sources/format/source.ts'
 import type { RegistryRecord, SourceRecord } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 

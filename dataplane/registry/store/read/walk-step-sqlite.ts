@@ -1,9 +1,10 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Visible } from '../../authz/visibility.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import { numberLists } from '../database/number-list.ts'
 import { createRevisionOf, revisionColumn } from '../database/revision-of.ts'
-import { limitOf } from '../database/row-limit.ts'
-import type { RegistryTables } from '../database/schema.ts'
-import { byShape, prepareStatement } from '../database/statement.ts'
+import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
+import { byShape, limitOf, prepareStatement } from '../database/statement.ts'
 import {
   columnsOfRow,
   documentColumn,
@@ -14,7 +15,6 @@ import {
   type VersionFilter,
   versionConditions,
 } from '../database/version-columns.ts'
-import { type Candidate, createCandidates } from './candidates.ts'
 import type { Step, StepQuery } from './walk-step.ts'
 
 type Values = Required<FilterValues> & {
@@ -23,6 +23,49 @@ type Values = Required<FilterValues> & {
   readonly limit: number
   readonly afterPrecedence: string
 }
+
+/** An entry that a registry shows a caller: of all visible ones of its name the first in the order of the sources. */
+interface Candidate {
+  readonly name: string
+  readonly entry_id: number
+}
+
+interface CandidateQuery {
+  readonly registry: number
+  readonly type: EntryType
+  readonly visible: Visible
+  /** Names from here on. */
+  readonly from: string
+  readonly size: number
+  readonly includeDeleted: boolean
+}
+
+interface CandidateValues {
+  readonly registry: number
+  readonly type: EntryType
+  readonly from: string
+  readonly size: number
+  readonly [set: `set${number}`]: number
+}
+
+/** The next entries by name. */
+interface Candidates {
+  readonly found: readonly Candidate[]
+  /** The last name that was scanned; undefined where there are no more. */
+  readonly last: string | undefined
+  readonly more: boolean
+  /** The registry's revision in the same snapshot, or ahead of it; undefined where no row carries it. */
+  readonly revision: string | undefined
+}
+
+/** Sets in one statement, of which SQLite takes 500 parts at most; a caller who sees more gets several, merged. */
+const LARGEST_GROUP = 64
+/** The number of no set. */
+const NO_SET = -1
+
+type Row = Candidate & { readonly rank: number; readonly revision: string }
+
+type Placeholder = (name: keyof CandidateValues & string) => RawBuilder<unknown>
 
 /**
  * Makes the function that scans the next entries: first them, by ranges of an index, then their versions. Both
@@ -80,4 +123,68 @@ function createVersions(database: Kysely<RegistryTables>) {
     // The shape says which placeholders there are, and the values come by the same shape.
     return statement(filter)({ ...values, ...rest, entries } as Values)
   }
+}
+
+/**
+ * Makes the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it merges
+ * one range of the index (registry, type, set, name) for each: what the caller does not see costs nothing. Rows come by
+ * name and rank, so that the first of a name is the one that is shown.
+ */
+function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
+  const revisionOf = createRevisionOf(database)
+  const statement = byShape((parts: number | 'all', includeDeleted: boolean) =>
+    prepareStatement<RegistryTables, CandidateValues, Row>(database, (value) =>
+      parts === 'all' ? everything(value, includeDeleted) : rangePerPart(value, includeDeleted, parts),
+    ),
+  )
+
+  async function readRows({ visible, includeDeleted, ...values }: CandidateQuery): Promise<Row[]> {
+    if (visible === 'all') return statement('all', includeDeleted)(values)
+    const rows: Row[] = []
+    for (let at = 0; at < visible.length; at += LARGEST_GROUP) {
+      const group = visible.slice(at, at + LARGEST_GROUP)
+      // Few sizes, so few statements.
+      const parts = 2 ** Math.ceil(Math.log2(group.length))
+      const sets = Array.from({ length: parts }, (_, index) => [`set${index}`, group[index] ?? NO_SET])
+      rows.push(...(await statement(parts, includeDeleted)({ ...values, ...Object.fromEntries(sets) })))
+    }
+    return visible.length <= LARGEST_GROUP ? rows : rows.sort(byNameAndRank).slice(0, values.size)
+  }
+
+  return async function findCandidates(query) {
+    // By several statements they are of one state where the registry is the same behind the last as ahead of the first.
+    const ahead = query.visible.length > LARGEST_GROUP ? await revisionOf(query.registry) : undefined
+    const rows = await readRows(query)
+    const found = rows.filter(({ name }, index) => rows[index - 1]?.name !== name)
+    return { found, last: rows.at(-1)?.name, more: rows.length >= query.size, revision: ahead ?? rows[0]?.revision }
+  }
+}
+
+function byNameAndRank(one: Row, other: Row): number {
+  return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || one.rank - other.rank
+}
+
+/** Rows of `listing` from a name on. */
+const range = (value: Placeholder, includeDeleted: boolean) => sql`
+  l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
+  ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`
+
+function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Row> {
+  return sql<Row>`
+    select l.name, l.rank, l.entry_id, ${revisionColumn(value)} from listing l
+    where ${range(value, includeDeleted)} order by l.name, l.rank ${limitOf(value('size'))}`
+}
+
+function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number): RawBuilder<Row> {
+  // Without a limit of its own: each part is in order by its index, and SQLite takes from them as it merges.
+  const part = (index: number) => sql`
+    select l.name, l.rank, l.entry_id from listing l
+    where ${range(value, includeDeleted)} and l.claims_set = ${value(`set${index}`)}`
+  return sql<Row>`
+    select c.name, c.rank, c.entry_id, ${revisionColumn(value)} from (
+      ${sql.join(
+        Array.from({ length: parts }, (_, index) => part(index)),
+        sql` union all `,
+      )}
+      order by name, rank ${limitOf(value('size'))}) c`
 }

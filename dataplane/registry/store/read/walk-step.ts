@@ -1,6 +1,7 @@
 import type { Visible } from '../../authz/visibility.ts'
-import type { EntryType } from '../../catalog/entry-type.ts'
+import type { EntryType } from '../../catalog/entry.ts'
 import type { FilterValues, FoundRow, VersionFilter } from '../database/version-columns.ts'
+import type { ReserveMemory } from './large-texts.ts'
 
 /** A part of the way through a registry by names. */
 export interface StepQuery {
@@ -32,4 +33,15 @@ export interface Step {
   readonly revision: string | undefined
   /** Whether the registry changed while it was scanned. */
   readonly torn: boolean
+}
+
+/** What a page of a registry is asked for, in the terms of the store. */
+export interface StorePageQuery extends Pick<StepQuery, 'registry' | 'type' | 'visible'> {
+  readonly limit: number
+  readonly hold?: ReserveMemory | undefined
+  readonly after: { readonly name: string; readonly precedence: string } | undefined
+  readonly filter: VersionFilter
+  readonly values: FilterValues
+  /** What is searched for, as it was written. */
+  readonly term: string | undefined
 }

@@ -2,11 +2,15 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthConfig } from '../../../../dataplane/config/registry/auth.ts'
 import type { Caller } from '../../../../dataplane/identity/index.ts'
-import { mayManage, mayReach, maySee } from '../../../../dataplane/registry/authz/access.ts'
-import { type Actor, createActors, hasRole } from '../../../../dataplane/registry/authz/actor.ts'
+import { mayManage, mayReach, maySee, publishFault } from '../../../../dataplane/registry/authz/access.ts'
+import {
+  type Actor,
+  createActors,
+  hasRole,
+  type RoleRules,
+  resolveRoles,
+} from '../../../../dataplane/registry/authz/actor.ts'
 import { type ClaimsMap, sameClaims, satisfies, type TokenClaims } from '../../../../dataplane/registry/authz/claims.ts'
-import { publishFault } from '../../../../dataplane/registry/authz/publish.ts'
-import { type RoleRules, resolveRoles } from '../../../../dataplane/registry/authz/roles.ts'
 import { createVisibility } from '../../../../dataplane/registry/authz/visibility.ts'
 
 const acme = { org: 'acme' }

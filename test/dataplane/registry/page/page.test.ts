@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { clientSetups } from '../../../../dataplane/registry/page/client-setup.ts'
+import { clientSetups } from '../../../../dataplane/registry/page/document.ts'
 import { look } from '../../../support/browser.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'

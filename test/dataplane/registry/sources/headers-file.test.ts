@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { headerOf, parseHeaders } from '../../../../dataplane/registry/sources/http/headers-file.ts'
+import { headerOf, parseHeaders } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 
 test('a header has its name in lower case', () => {
   assert.equal(headerOf('X-Key', 'a b'), ['x-key', 'a b'])

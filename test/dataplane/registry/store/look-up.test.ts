@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { RecentKeys } from '../../../../dataplane/registry/api/catalog/recent-keys.ts'
-import { batchCalls } from '../../../../dataplane/registry/store/read/batch-calls.ts'
+import { RecentKeys } from '../../../../dataplane/registry/api/catalog/body-cache.ts'
+import { batchCalls } from '../../../../dataplane/registry/store/read/look-up.ts'
 
 /** A gathering whose answers come when they are let; a question's key is its first letter. */
 function gathering() {

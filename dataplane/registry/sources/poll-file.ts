@@ -1,9 +1,9 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { tooManyBytes } from '../format/budget.ts'
-import { bytesOf, pollContent } from '../format/file-content.ts'
-import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
-import { SourceError } from '../format/source-error.ts'
+import { tooManyBytes } from './format/budget.ts'
+import { bytesOf, pollContent } from './format/file-content.ts'
+import type { LocationOf, Pass, ReadChange } from './format/source.ts'
+import { SourceError } from './format/source-error.ts'
 
 /** Polls a registry file on this machine. */
 export async function pollFile({ path }: LocationOf<'file'>, pass: Pass): Promise<ReadChange | undefined> {
@@ -26,4 +26,11 @@ async function openBounded(path: string, maxBytes: number): Promise<FileHandle> 
   await file.close()
   if (!stats.isFile()) throw new SourceError('file_unreadable', 'it is no file')
   throw tooManyBytes(maxBytes)
+}
+
+/** Polls a registry file that stands in the configuration itself. */
+export async function pollInline({ text }: LocationOf<'inline'>, pass: Pass): Promise<ReadChange | undefined> {
+  const bytes = Buffer.from(text)
+  if (bytes.length > pass.maxBytes) throw tooManyBytes(pass.maxBytes)
+  return pollContent(() => [bytes], pass)
 }

@@ -1,11 +1,12 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Actor } from '../../authz/actor.ts'
+import { ROLES } from '../../authz/actor.ts'
 import { explain } from '../../authz/explain.ts'
 import { isServerName } from '../../catalog/names.ts'
 import { bodyReader } from '../request/body.ts'
 import type { Api } from '../request/context.ts'
 import type { Operation } from '../request/operation.ts'
-import { explainAnswer, explainBody } from '../schemas/admin.ts'
+import { explainAnswer, explainBody, meAnswer } from '../schemas/admin.ts'
 
 /** `POST /v1/explain`: may this caller see that, and why (not). */
 export function explainOperation({ reader, identity, limits }: Api): Operation {
@@ -36,6 +37,24 @@ export function explainOperation({ reader, identity, limits }: Api): Operation {
       const found = isServerName(entryName) ? await reader.entriesNamed(type, entryName) : []
       const entries = registry.sources.flatMap((source) => found.filter((entry) => entry.source === source))
       return c.json(explain(subject, { registry, entries, showsHidden: c.var.actor.unrestricted }))
+    },
+  }
+}
+
+/** `GET /v1/me`: who the caller is here. Without a token there is nobody: a challenge. */
+export function meOperation({ identity }: Api): Operation {
+  return {
+    id: 'me',
+    tag: 'identity',
+    method: 'get',
+    path: '/v1/me',
+    summary: 'Tells the caller’s subject and roles.',
+    answers: { 200: { description: 'The caller.', schema: meAnswer } },
+    errors: [],
+    async handle(c) {
+      const { subject, roles } = c.var.actor
+      if (subject === undefined) throw identity.challenge()
+      return c.json({ subject, roles: ROLES.filter((role) => roles.has(role)) })
     },
   }
 }

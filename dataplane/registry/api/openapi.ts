@@ -1,6 +1,8 @@
+import { Hono } from 'hono'
 import type { TSchema } from 'typebox'
-import { type ErrorCode, errorTable } from '../../../server/errors.ts'
-import type { Operation } from '../request/operation.ts'
+import { stringify } from 'yaml'
+import { type ErrorCode, errorTable, PublicError } from '../../server/errors.ts'
+import type { Operation, RegistryEnv } from './request/operation.ts'
 
 /** Errors that any operation may answer with. */
 const ANYWHERE: readonly ErrorCode[] = ['unauthenticated', 'share_exceeded', 'internal', 'unavailable']
@@ -14,8 +16,53 @@ const TAGS = {
   identity: 'Who the caller is, and what they may see.',
 } as const
 
+const errorSchema = {
+  type: 'object',
+  required: ['error', 'message'],
+  properties: {
+    error: { type: 'string', description: 'Stable: programs distinguish errors by it.' },
+    message: { type: 'string', description: 'For people.' },
+    details: {
+      type: 'array',
+      description: 'All findings in the request.',
+      items: {
+        type: 'object',
+        required: ['pointer', 'message'],
+        properties: {
+          pointer: { type: 'string', description: 'JSON pointer into the body, or `/` and the name of a parameter.' },
+          message: { type: 'string' },
+        },
+      },
+    },
+  },
+}
+
+/** Words of ours that are no JSON Schema. */
+const OWN: ReadonlySet<string> = new Set(['readBy', 'says'])
+
+/** `/openapi.json` and `/openapi.yaml`: open to everybody, and to pages of every origin. */
+export function openApiRoutes(operations: readonly Operation[], version: string): Hono<RegistryEnv> {
+  const description = openApi(operations, version)
+  const json = JSON.stringify(description)
+  let yaml: string | undefined
+  const headers = (type: string) => ({
+    'content-type': type,
+    'access-control-allow-origin': '*',
+    'cache-control': 'no-cache',
+  })
+  return new Hono<RegistryEnv>()
+    .get('/openapi.json', (c) => c.body(json, 200, headers('application/json')))
+    .get('/openapi.yaml', (c) => {
+      yaml ??= stringify(description, { aliasDuplicateObjects: false })
+      return c.body(yaml, 200, headers('application/yaml'))
+    })
+    .on('ALL', ['/openapi.json', '/openapi.yaml'], () => {
+      throw new PublicError('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
+    })
+}
+
 /** The description of these operations (OpenAPI 3.1). */
-export function openApi(operations: readonly Operation[], version: string): object {
+function openApi(operations: readonly Operation[], version: string): object {
   const paths = Object.fromEntries(
     [...Map.groupBy(operations, ({ path }) => path)].map(([path, onPath]) => [
       path,
@@ -101,30 +148,6 @@ function errorResponses({ errors, body, role }: Operation): Record<string, objec
     ]),
   )
 }
-
-const errorSchema = {
-  type: 'object',
-  required: ['error', 'message'],
-  properties: {
-    error: { type: 'string', description: 'Stable: programs distinguish errors by it.' },
-    message: { type: 'string', description: 'For people.' },
-    details: {
-      type: 'array',
-      description: 'All findings in the request.',
-      items: {
-        type: 'object',
-        required: ['pointer', 'message'],
-        properties: {
-          pointer: { type: 'string', description: 'JSON pointer into the body, or `/` and the name of a parameter.' },
-          message: { type: 'string' },
-        },
-      },
-    },
-  },
-}
-
-/** Words of ours that are no JSON Schema. */
-const OWN: ReadonlySet<string> = new Set(['readBy', 'says'])
 
 /**
  * A schema as it is published. Our keyword `exactlyOne` names properties of which one must be there: a check says so to

@@ -1,2 +1,0 @@
-/** What an entry of the catalog is. */
-export type EntryType = 'server' | 'skill'
