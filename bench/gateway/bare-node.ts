@@ -5,7 +5,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Dispatcher } from 'undici'
-import { createDispatcher } from '../../dataplane/net/dispatcher.ts'
+import { createDispatcher } from '../../dataplane/net/connect.ts'
 
 const dispatcher = createDispatcher({ origin: `http://127.0.0.1:${process.argv[2]}`, allowPrivateIP: true })
 

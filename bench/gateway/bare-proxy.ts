@@ -5,7 +5,7 @@
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono } from 'hono'
-import { createDispatcher } from '../../dataplane/net/dispatcher.ts'
+import { createDispatcher } from '../../dataplane/net/connect.ts'
 import { listen } from '../../dataplane/server/listen/listen.ts'
 
 const dispatcher = createDispatcher({ origin: `http://127.0.0.1:${process.argv[2]}`, allowPrivateIP: true })

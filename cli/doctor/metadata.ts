@@ -1,6 +1,6 @@
 import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
 import { discoveryUrls } from '../../dataplane/identity/discovery.ts'
-import { AddressRefused } from '../../dataplane/net/dispatcher.ts'
+import { AddressRefused } from '../../dataplane/net/connect.ts'
 import type { GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { error, type Finding, ok, shown, warning } from './finding.ts'
 import type { Subject } from './subjects.ts'

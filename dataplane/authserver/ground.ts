@@ -3,10 +3,8 @@ import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { redisKeyPrefix } from '../config/redis-keys.ts'
 import { Issuers } from '../identity/index.ts'
-import { warnOfEviction } from '../storage/eviction.ts'
-import { connectRedis } from '../storage/redis.ts'
-import { redisConfigOf } from '../storage/redis-config.ts'
-import { replicaWait } from '../storage/replicas.ts'
+import { connectRedis, redisConfigOf } from '../storage/redis.ts'
+import { replicaWait, warnOfEviction } from '../storage/redis-safety.ts'
 import {
   createMemoryTokenStore,
   createRedisTokenStore,

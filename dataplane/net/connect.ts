@@ -1,7 +1,7 @@
 import { type LookupAddress, lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, getCACertificates } from 'node:tls'
-import { buildConnector } from 'undici'
+import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { type AddressClass, classOf } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
 
@@ -14,6 +14,15 @@ export interface ConnectOptions {
   readonly allowLoopback?: boolean | undefined
   /** Default 5 s. */
   readonly connectTimeoutMs?: number | undefined
+}
+
+interface DispatcherOptions extends ConnectOptions {
+  /** `https://host:port` of the one origin that is called. */
+  readonly origin: string
+  /** Most connections at a time; default 128. Open streams count. */
+  readonly connections?: number
+  /** How long an idle connection is kept; default 30 s. */
+  readonly keepAliveMs?: number
 }
 
 /** A host whose address must not be called. Its text is for the log only: it reveals what a name resolves to. */
@@ -107,4 +116,19 @@ export function guardedLookup(options: ConnectOptions, resolve = lookup as Looku
         : callback(null, first.address, first.family)
     })
   }
+}
+
+/**
+ * A pool of keep-alive connections to one origin. It follows no redirects. Waits are not bounded here but for the
+ * connection itself: a stream may be silent for hours, and callers have their own deadlines.
+ */
+export function createDispatcher({ origin, connections, keepAliveMs, ...connect }: DispatcherOptions): Dispatcher {
+  return new Pool(origin, {
+    connect: guardedConnect(connect),
+    connections: connections ?? 128,
+    pipelining: 1,
+    keepAliveTimeout: keepAliveMs ?? 30_000,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
 }

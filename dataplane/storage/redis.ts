@@ -1,12 +1,15 @@
+import type { EventEmitter } from 'node:events'
 import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
 import { type ConnectionOptions, getCACertificates } from 'node:tls'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import type { Logger } from 'pino'
+import { parseTimer } from '../../crds/shared/duration.ts'
+import type { RedisSettings } from '../config/redis.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { backoffDelay, whole } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
 import type { Observe, Operation } from '../telemetry/observe.ts'
-import { logRefusals, noteRefusal } from './refusals.ts'
 
 /** `host:port`, an IPv6 host in brackets. */
 type RedisAddress = string
@@ -39,6 +42,15 @@ export interface RedisConfig {
 }
 
 export type RedisClient = Redis | Cluster
+
+/** Codes of Redis that do not pass by themselves: somebody has to mend its settings, or the rights of our user there. */
+const LASTING = /\b(?:NOPERM|OOM|MISCONF|NOAUTH|WRONGPASS)\b|ACL failure|executing the script can't/
+const EVENT = 'refusal'
+/** What is refused is said once in so long, by its code. */
+const QUIET_MS = 60_000
+
+/** After Redis has not answered in time, how long no command is sent to it: callers must not queue up behind silence. */
+const SILENCE_MS = 1_000
 
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster
 
@@ -228,4 +240,77 @@ function hostAndPort(address: RedisAddress): { readonly host: string; readonly p
   const url = URL.parse(`redis://${address}`)
   if (url === null || url.hostname === '') throw new TypeError(`not an address of Redis: ${JSON.stringify(address)}`)
   return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) }
+}
+
+/** Tells whoever follows the client that Redis has refused a command for good. Other errors are none of these. */
+function noteRefusal(client: Pick<EventEmitter, 'emit'>, error: Error): void {
+  if (LASTING.test(error.message)) client.emit(EVENT, error)
+}
+
+/** Says in the log what Redis refuses for good: callers are only told that it does not work at the moment. */
+function logRefusals(client: Pick<EventEmitter, 'on'>, log: Pick<Logger, 'error'>): void {
+  const saidAt = new Map<string, number>()
+  client.on(EVENT, (error: Error) => {
+    const [code = ''] = LASTING.exec(error.message) ?? []
+    const now = performance.now()
+    if (now - (saidAt.get(code) ?? Number.NEGATIVE_INFINITY) < QUIET_MS) return
+    saidAt.set(code, now)
+    log.error({ err: error }, 'Redis refuses what is needed: see its memory, and the rights of its user')
+  })
+}
+
+/** Redis for those who can't wait: while it is known to be away commands fail at once. */
+export class PromptRedis {
+  readonly client: RedisClient
+  #away = false
+  #silentUntil = 0
+
+  constructor(client: RedisClient) {
+    this.client = client
+    client.on('close', () => {
+      this.#away = true
+    })
+    client.on('ready', () => {
+      this.#away = false
+    })
+  }
+
+  /** Throws the PublicError `unavailable` while Redis is known to be away. */
+  checkHere(): void {
+    if ((this.#away && this.client.status !== 'ready') || performance.now() < this.#silentUntil)
+      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' } })
+  }
+
+  /** Runs commands. Rejects with the PublicError `unavailable`: only the very first connection is waited for. */
+  async ask<T>(run: (redis: RedisClient) => Promise<T>): Promise<T> {
+    this.checkHere()
+    try {
+      return await withRedis(this.client, run)
+    } catch (error) {
+      if (/timed out/i.test(String((error as Error).cause))) this.#silentUntil = performance.now() + SILENCE_MS
+      throw error
+    }
+  }
+}
+
+/** What a configuration says of Redis, for `connectRedis`. File paths are relative to the configuration's folder. */
+export function redisConfigOf(settings: RedisSettings, directory: string): RedisConfig {
+  const { usernameFile, passwordFile, tls, sentinelTls, dialTimeout, readTimeout, writeTimeout } = settings
+  const tlsOf = ({ caFile, insecureSkipVerify = false }: NonNullable<RedisSettings['tls']>): RedisTls => ({
+    insecureSkipVerify,
+    ...(caFile === undefined ? {} : { caFile: resolve(directory, caFile) }),
+  })
+  return {
+    mode: settings.mode ?? 'standalone',
+    addresses: settings.addresses,
+    ...(settings.masterName === undefined ? {} : { masterName: settings.masterName }),
+    db: settings.db ?? 0,
+    ...(usernameFile === undefined ? {} : { usernameFile: resolve(directory, usernameFile) }),
+    ...(passwordFile === undefined ? {} : { passwordFile: resolve(directory, passwordFile) }),
+    ...(tls === undefined ? {} : { tls: tlsOf(tls) }),
+    ...(sentinelTls === undefined ? {} : { sentinelTls: tlsOf(sentinelTls) }),
+    dialTimeoutMs: parseTimer(dialTimeout ?? '5s'),
+    // One timeout for writing a command and reading its answer.
+    commandTimeoutMs: Math.min(parseTimer(readTimeout ?? '3s') + parseTimer(writeTimeout ?? '3s'), parseTimer('596h')),
+  }
 }

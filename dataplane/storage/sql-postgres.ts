@@ -2,7 +2,6 @@ import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
-import { pgpassPassword } from './pgpass.ts'
 import { connectInTurn, isTlsError, type TlsSettings, type Transport, tlsInUrl, transportsOf } from './postgres-tls.ts'
 import { planForAllValues, poolWithPreparedStatements } from './prepared-statements.ts'
 
@@ -38,6 +37,17 @@ interface PoolOptions {
   /** Called when no connection could be had, with why, and after how many milliseconds. */
   readonly onUnconnected?: (error: unknown, ms: number) => void
 }
+
+/** The connection that a password is for. */
+interface PgpassKey {
+  readonly host: string
+  readonly port: number
+  readonly database: string
+  readonly user: string
+}
+
+/** Four fields that end with a colon, and all that follows. */
+const LINE = new RegExp(`^${'((?:\\\\.|[^\\\\:])*):'.repeat(4)}(.*)$`)
 
 /** Kysely on a pool of so many connections. */
 export function postgresDialect({
@@ -233,3 +243,22 @@ async function connected(client: pg.Client): Promise<pg.Client> {
 }
 
 const RECONNECT_MS = 500
+
+/**
+ * The password that a pgpass file has for a connection: the first line `host:port:database:user:password` that matches,
+ * where `*` stands for anything and a backslash before a colon or a backslash (PostgreSQL, section 34.16). Undefined where
+ * there is none.
+ */
+export function pgpassPassword(text: string, { host, port, database, user }: PgpassKey): string | undefined {
+  const wanted = [host, String(port), database, user]
+  for (const line of text.split(/\r?\n/)) {
+    if (line.startsWith('#')) continue
+    const [, ...fields] = LINE.exec(line) ?? []
+    const password = fields.pop()
+    if (password !== undefined && fields.every((field, index) => field === '*' || plain(field) === wanted[index]))
+      return plain(password)
+  }
+  return undefined
+}
+
+const plain = (field: string) => field.replace(/\\(.)/g, '$1')

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import type { TelemetrySettings } from '../config/telemetry/telemetry.ts'
 import type { Measure } from './metrics/metrics.ts'
@@ -27,4 +28,19 @@ export interface TelemetryOptions extends ExportTimes {
   readonly measure?: Measure | undefined
   readonly version: string
   readonly log: Logger
+}
+
+/** Who reports, as attributes of a resource of OpenTelemetry. `service.name` is the workload's alone to say. */
+export function resourceAttributesOf(
+  { telemetry, workload, namespace }: TelemetryConfig,
+  { version }: Pick<TelemetryOptions, 'version'>,
+): Readonly<Record<string, string>> {
+  return {
+    ...(namespace === undefined ? {} : { 'service.namespace': namespace }),
+    'service.version': version,
+    // Replicas are told apart by the names of their pods.
+    'service.instance.id': hostname(),
+    ...telemetry?.openTelemetry?.resourceAttributes,
+    'service.name': telemetry?.serviceName ?? workload,
+  }
 }

@@ -1,7 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
 import { isObject } from '../../crds/shared/json.ts'
-import { PromptRedis } from '../storage/prompt-redis.ts'
-import type { RedisClient } from '../storage/redis.ts'
+import { PromptRedis, type RedisClient } from '../storage/redis.ts'
 import { createSealer, versionOf } from './seal.ts'
 import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
 

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 const MADE = /\bnew (?:Redis|Cluster|(?:pg\.)?Pool|pg\.Client)\(/
 /** Where such clients are made; each has its listeners, and is the one way to them. `Pool` of undici emits none. */
 const MAKERS = [
-  'dataplane/net/dispatcher.ts',
+  'dataplane/net/connect.ts',
   'dataplane/storage/redis.ts',
   'dataplane/storage/sql-postgres.ts',
   'test/support/network/open-clients.ts',

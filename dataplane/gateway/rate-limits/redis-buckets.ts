@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { PromptRedis } from '../../storage/prompt-redis.ts'
-import type { RedisClient } from '../../storage/redis.ts'
+import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
 import { ROUNDING } from './bucket.ts'
 import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Taken } from './buckets.ts'
 import type { Limit } from './limits.ts'

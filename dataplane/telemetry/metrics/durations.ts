@@ -1,8 +1,8 @@
 import { type Operation, OTHER_ERROR, type Outcome } from '../observe.ts'
 import type { Role } from '../options.ts'
+import type { Series } from './family.ts'
 import type { Metric } from './metric.ts'
 import type { Metrics } from './metrics.ts'
-import type { Series } from './series.ts'
 
 /** Bounds in seconds that the semantic conventions for MCP advise. */
 const BOUNDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]

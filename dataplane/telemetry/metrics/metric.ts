@@ -1,5 +1,4 @@
-import type { Family, MetricDescription } from './family.ts'
-import { type Labels, Series } from './series.ts'
+import { type Family, type Labels, type MetricDescription, Series } from './family.ts'
 
 interface MetricOptions extends Omit<MetricDescription, 'type'> {
   /** Names of its labels. */

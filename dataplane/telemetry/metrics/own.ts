@@ -1,9 +1,9 @@
 import type { Role } from '../options.ts'
 import { Durations } from './durations.ts'
+import type { Labels } from './family.ts'
 import { type Measure, Metrics } from './metrics.ts'
 import { ProcessMeter } from './process.ts'
 import { type PrometheusText, prometheusText } from './prometheus.ts'
-import type { Labels } from './series.ts'
 
 /** The metrics of a gateway or a registry. They go on whatever is configured, as long as anybody reads them. */
 export class OwnMetrics {

@@ -1,5 +1,4 @@
-import type { Family } from './family.ts'
-import type { Labels } from './series.ts'
+import type { Family, Labels } from './family.ts'
 
 /**
  * Metrics in the text format of Prometheus 0.0.4, or OpenMetrics 1.0, under the names that OpenTelemetry has for them

@@ -1,20 +1,23 @@
-import { ExportResultCode } from '@opentelemetry/core'
+import { type HrTime, ValueType } from '@opentelemetry/api'
+import { ExportResultCode, millisToHrTime } from '@opentelemetry/core'
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
-import { type Resource, resourceFromAttributes } from '@opentelemetry/resources'
+import { emptyResource, type Resource, resourceFromAttributes } from '@opentelemetry/resources'
 import {
+  AggregationTemporality,
+  DataPointType,
   MeterProvider,
+  type MetricData,
   type MetricProducer,
   PeriodicExportingMetricReader,
   type PushMetricExporter,
 } from '@opentelemetry/sdk-metrics'
 import type { OpenTelemetrySettings } from '../../config/telemetry/telemetry.ts'
+import type { Family } from '../metrics/family.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import type { TelemetryConfig, TelemetryOptions } from '../options.ts'
-import { resourceAttributesOf } from '../resource.ts'
+import { resourceAttributesOf, type TelemetryConfig, type TelemetryOptions } from '../options.ts'
 import { CountedSpans, Outcomes, type SpanCounts } from './counted-spans.ts'
 import { exportOptions, signalUrl } from './exporting.ts'
-import { metricProducer } from './metric-producer.ts'
 import { Spans } from './spans.ts'
 
 export type PipelineCounts = Readonly<SpanCounts>
@@ -107,4 +110,42 @@ function metersOf(
     exportTimeoutMillis: Math.min(everyMs, METRICS_EVERY_MS / 2),
   })
   return new MeterProvider({ resource, readers: [reader] })
+}
+
+/** Hands all metrics to a reader of the SDK, which sends them (OpenTelemetry SDK specification, MetricProducer). */
+function metricProducer(metrics: Metrics, version: string): MetricProducer {
+  return {
+    async collect() {
+      const endTime = millisToHrTime(Date.now())
+      const scope = { name: 'portico', version }
+      const scopeMetrics = [{ scope, metrics: metrics.read().map((family) => metricDataOf(family, endTime)) }]
+      return { resourceMetrics: { resource: emptyResource(), scopeMetrics }, errors: [] }
+    },
+  }
+}
+
+function metricDataOf(family: Family, endTime: HrTime): MetricData {
+  const { name, description, unit, type } = family.metric
+  const common = {
+    descriptor: { name, description, unit, valueType: ValueType.DOUBLE },
+    aggregationTemporality: AggregationTemporality.CUMULATIVE,
+  }
+  if ('series' in family) {
+    const boundaries = [...family.bounds]
+    const dataPoints = family.series.map(({ labels, startedAt, count, sum, buckets }) => ({
+      startTime: millisToHrTime(startedAt),
+      endTime,
+      attributes: labels,
+      value: { count, sum, buckets: { boundaries, counts: [...buckets] } },
+    }))
+    return { ...common, dataPointType: DataPointType.HISTOGRAM, dataPoints }
+  }
+  const dataPoints = family.points.map(({ labels, value, startedAt }) => ({
+    startTime: millisToHrTime(startedAt),
+    endTime,
+    attributes: labels,
+    value,
+  }))
+  if (type === 'gauge') return { ...common, dataPointType: DataPointType.GAUGE, dataPoints }
+  return { ...common, dataPointType: DataPointType.SUM, dataPoints, isMonotonic: true }
 }

@@ -1,4 +1,6 @@
+import { randomFillSync } from 'node:crypto'
 import {
+  type Attributes,
   createTraceState,
   ROOT_CONTEXT,
   type Span,
@@ -10,9 +12,9 @@ import {
 } from '@opentelemetry/api'
 import { parseTraceParent } from '@opentelemetry/core'
 import { ParentBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace'
+import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import { withoutCredentials } from '../../server/credential-text.ts'
 import { type Details, type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
-import { attributesOf } from './attributes.ts'
-import { sampledBelow, TraceIds, traceIn } from './trace-ids.ts'
 
 type ProviderOptions = NonNullable<ConstructorParameters<typeof TracerProvider>[0]>
 
@@ -58,6 +60,46 @@ const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
 
 /** A span, or the context that a call has which is not sampled. */
 export type Traced = { readonly span: Span; readonly context: TraceContext } | TraceContext
+
+/** Names that spans had before the semantic conventions for MCP, by the current ones. */
+const OLDER: ReadonlyMap<string, string> = new Map([
+  ['gen_ai.prompt.name', 'mcp.prompt.name'],
+  ['gen_ai.tool.name', 'mcp.tool.name'],
+  ['http.request.method', 'http.method'],
+  ['http.response.status_code', 'http.status_code'],
+  ['jsonrpc.request.id', 'mcp.request.id'],
+  ['mcp.method.name', 'mcp.method'],
+  ['mcp.resource.uri', 'mcp.resource.id'],
+  ['network.transport', 'mcp.transport'],
+  ['rpc.system.name', 'rpc.system'],
+  ['url.path', 'http.target'],
+  ['url.scheme', 'http.scheme'],
+  ['user_agent.original', 'http.user_agent'],
+])
+
+/** What a method, a status or a transport is called is shorter than all that `withoutCredentials` takes for one. */
+const SHORTEST_CREDENTIAL = 12
+/** Longer texts of callers are cut before they are looked at; the SDK cuts what is left. */
+const LOOKED_AT = 4_096
+
+/** Of a trace id and a span id. */
+const BYTES = 24
+/** Random bytes are fetched, and written out, for so many at a time. */
+const AT_ONCE = 256
+
+/** Ids of a trace that is begun, and of its first span. */
+const TRACE_AT = '00-'.length
+const SPAN_AT = TRACE_AT + 32 + '-'.length
+/** Characters of a `traceparent` (W3C Trace Context, section 3.2). */
+const CHARACTERS = SPAN_AT + 16 + '-00'.length
+
+/** What a trace may be begun with. */
+interface NewTrace {
+  /** The context of one that is not sampled. */
+  readonly traceparent: string
+  /** By which it is decided whether the trace is sampled: as the SDK's `TraceIdRatioBasedSampler` reads the id. */
+  readonly share: number
+}
 
 /**
  * Makes spans. Whether there is one is decided before it is made, from the trace id alone: an operation that is not
@@ -171,3 +213,73 @@ function contextOf({ traceId, spanId, traceFlags, traceState }: SpanContext): Tr
   const tracestate = traceState?.serialize()
   return tracestate === undefined || tracestate === '' ? { traceparent } : { traceparent, tracestate }
 }
+
+/**
+ * Details as attributes; with `older` under the names of before, too. What is undefined is left out, and so is what looks
+ * like a credential in a text, which may be a caller's.
+ */
+function attributesOf(details: Details, older: boolean): Attributes {
+  const attributes: Attributes = {}
+  for (const name in details) {
+    const value = details[name]
+    if (value === undefined) continue
+    const told = typeof value === 'string' ? withoutSecrets(value) : value
+    attributes[name] = told
+    const legacy = older ? OLDER.get(name) : undefined
+    if (legacy !== undefined) attributes[legacy] = told
+  }
+  return attributes
+}
+
+function withoutSecrets(text: string): string {
+  const plain = text.length < SHORTEST_CREDENTIAL ? text : withoutCredentials(text.slice(0, LOOKED_AT))
+  return withoutUrlSecrets(plain)
+}
+
+/**
+ * Makes ids of traces and spans (W3C Trace Context). Each call takes one: they are written out for many at once, so that
+ * it takes a part of a text that is there (20 ns in place of 250). The SDK makes them a digit at a time.
+ */
+export class TraceIds {
+  readonly #pool = Buffer.alloc(BYTES * AT_ONCE)
+  #next = AT_ONCE
+  #text = ''
+  readonly #spans = Buffer.alloc(8 * AT_ONCE)
+  #nextSpan = AT_ONCE
+
+  next(): NewTrace {
+    if (this.#next === AT_ONCE) this.#refill()
+    const index = this.#next++
+    const pool = this.#pool
+    const at = index * BYTES
+    const share =
+      pool.readUInt32BE(at) ^ pool.readUInt32BE(at + 4) ^ pool.readUInt32BE(at + 8) ^ pool.readUInt32BE(at + 12)
+    const from = index * CHARACTERS
+    return { traceparent: this.#text.slice(from, from + CHARACTERS), share: share >>> 0 }
+  }
+
+  #refill(): void {
+    const hex = randomFillSync(this.#pool).toString('hex')
+    let text = ''
+    for (let at = 0; at < hex.length; at += 2 * BYTES)
+      text += `00-${hex.slice(at, at + 32)}-${hex.slice(at + 32, at + 2 * BYTES)}-00`
+    this.#text = text
+    this.#next = 0
+  }
+
+  /** Of one more span: 16 hexadecimal digits. */
+  span(): string {
+    if (this.#nextSpan === AT_ONCE) {
+      randomFillSync(this.#spans)
+      this.#nextSpan = 0
+    }
+    const at = 8 * this.#nextSpan++
+    return this.#spans.toString('hex', at, at + 8)
+  }
+}
+
+/** The id of the trace that a `traceparent` of ours names: 32 hexadecimal digits. */
+export const traceIn = (traceparent: string): string => traceparent.slice(TRACE_AT, TRACE_AT + 32)
+
+/** Traces whose share is below this are sampled. */
+export const sampledBelow = (rate: number): number => (rate >= 1 ? 2 ** 32 : Math.floor(rate * 0xffffffff))

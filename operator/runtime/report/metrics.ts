@@ -1,8 +1,13 @@
-import { counter, gauge, type MetricDescription, type Reading } from '../../../dataplane/telemetry/metrics/family.ts'
+import {
+  counter,
+  gauge,
+  type Labels,
+  type MetricDescription,
+  type Reading,
+} from '../../../dataplane/telemetry/metrics/family.ts'
 import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
 import { ProcessMeter } from '../../../dataplane/telemetry/metrics/process.ts'
 import { type PrometheusText, prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
-import type { Labels } from '../../../dataplane/telemetry/metrics/series.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
 import { conditionsOf } from '../../reconcile/outcome/conditions.ts'

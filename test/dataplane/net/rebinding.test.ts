@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type LookupFunction, type Server } from
 import { request } from 'undici'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createDispatcher } from '../../../dataplane/net/dispatcher.ts'
+import { createDispatcher } from '../../../dataplane/net/connect.ts'
 import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
 import { REDIRECT, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 

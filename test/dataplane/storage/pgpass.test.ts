@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { pgpassPassword } from '../../../dataplane/storage/pgpass.ts'
-import { clientConfig } from '../../../dataplane/storage/sql-postgres.ts'
+import { clientConfig, pgpassPassword } from '../../../dataplane/storage/sql-postgres.ts'
 
 const key = { host: 'db.example.com', port: 5432, database: 'catalog', user: 'portico' }
 const cases: Record<string, [string, string | undefined]> = {

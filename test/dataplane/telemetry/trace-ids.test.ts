@@ -2,7 +2,7 @@ import { ROOT_CONTEXT } from '@opentelemetry/api'
 import { TraceIdRatioBasedSampler } from '@opentelemetry/sdk-trace'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { sampledBelow, TraceIds, traceIn } from '../../../dataplane/telemetry/sdk/trace-ids.ts'
+import { sampledBelow, TraceIds, traceIn } from '../../../dataplane/telemetry/sdk/spans.ts'
 
 /** More than are made at once, three times. */
 const COUNT = 1_000

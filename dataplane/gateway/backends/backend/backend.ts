@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { parseTimer } from '../../../../crds/shared/duration.ts'
 import type { BackendConfig } from '../../../config/gateway.ts'
-import { AddressRefused } from '../../../net/dispatcher.ts'
+import { AddressRefused } from '../../../net/connect.ts'
 import type { Share } from '../../../server/budget.ts'
 import type { Operation } from '../../../telemetry/observe.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'

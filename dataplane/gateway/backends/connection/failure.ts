@@ -1,4 +1,4 @@
-import { AddressRefused } from '../../../net/dispatcher.ts'
+import { AddressRefused } from '../../../net/connect.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { MakeLink } from '../../../upstream-tokens/index.ts'
 

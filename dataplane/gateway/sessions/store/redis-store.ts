@@ -1,6 +1,5 @@
 import { isObject } from '../../../../crds/shared/json.ts'
-import { PromptRedis } from '../../../storage/prompt-redis.ts'
-import type { RedisClient } from '../../../storage/redis.ts'
+import { PromptRedis, type RedisClient } from '../../../storage/redis.ts'
 import { isLegacyRevision } from '../../mcp/revisions.ts'
 import type { SessionBus } from './bus.ts'
 import type { SessionRecord, SessionStore } from './store.ts'

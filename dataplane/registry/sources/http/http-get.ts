@@ -1,7 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { decodedBody, UndecodableBody } from '../../../net/body-decoder.ts'
-import { guardedConnect } from '../../../net/connect.ts'
-import { AddressRefused } from '../../../net/dispatcher.ts'
+import { AddressRefused, guardedConnect } from '../../../net/connect.ts'
 import { tooManyBytes } from '../format/budget.ts'
 import { SourceError } from '../format/source-error.ts'
 
