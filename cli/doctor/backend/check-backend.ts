@@ -11,7 +11,7 @@ import type { EntryNote } from '../../../dataplane/gateway/backends/lists/list-p
 import { ChangeStream } from '../../../dataplane/gateway/backends/refresh/change-stream.ts'
 import { refreshPromptsAndResources } from '../../../dataplane/gateway/backends/refresh/list-prompts-and-resources.ts'
 import { listTools } from '../../../dataplane/gateway/backends/refresh/list-tools.ts'
-import { NO_EVIDENCE } from '../../../dataplane/gateway/backends/session/era-evidence.ts'
+import { NO_EVIDENCE } from '../../../dataplane/gateway/backends/session/era.ts'
 import { backendLimits } from '../../../dataplane/gateway/limits/memory-limits.ts'
 import { parseObject } from '../../../dataplane/gateway/mcp/parse.ts'
 import { requestText } from '../../../dataplane/gateway/mcp/rpc-text.ts'

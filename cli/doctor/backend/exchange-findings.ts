@@ -1,5 +1,4 @@
-import { isSuccess, redirectIn } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
-import { isOfType } from '../../../dataplane/gateway/backends/connection/media-type.ts'
+import { isOfType, isSuccess, redirectIn } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
 import { isListChanged } from '../../../dataplane/gateway/backends/lists/list-kind.ts'
 import { error, type Finding, note, shown, warning } from '../finding.ts'
 import { type Exchange, messagesIn } from './observed-transport.ts'

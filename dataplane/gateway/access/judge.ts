@@ -1,12 +1,19 @@
+import { isObject } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Caller } from '../../identity/caller.ts'
-import { type Claims, type Explanation, Policies, type Principal, type Subject } from '../../policy/index.ts'
+import {
+  type Claims,
+  type Explanation,
+  Policies,
+  type Principal,
+  type ReadArguments,
+  type Subject,
+} from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { foldName, Members } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
-import { judgedArguments } from './arguments.ts'
-import { Decisions } from './decisions.ts'
-import { promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
+import { memoized, promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
 import { VisibleLists } from './visible-lists.ts'
 
 const NO_CLAIMS: Claims = {}
@@ -18,6 +25,18 @@ interface AskedTool {
   readonly name: string
   /** Undefined where there is none. */
   readonly route: Route | undefined
+}
+
+const NO_ARGUMENTS = {}
+
+const foldedNames = memoized((read: ReadArguments) => new Set([...read.names].map(foldName)))
+
+/** What policies have been asked of: the names are those of the actions. */
+type JudgedAction = 'call_tool' | 'get_prompt' | 'read_resource'
+
+interface Decided {
+  allowed: number
+  denied: number
 }
 
 /** Decides by the policies in force what a caller may do: the one place for every way that leads to a backend. */
@@ -108,4 +127,43 @@ export function judgeOf(
   const key = (config: GatewayConfig) => JSON.stringify([config.name, config.authz])
   if (before?.judge !== undefined && key(before.config) === key({ authz, name } as GatewayConfig)) return before.judge
   return new Judge(new Policies(authz, name), authz.primaryUpstreamProvider, before?.judge?.decisions)
+}
+
+/**
+ * The arguments of a request, for policies that read some of them. Undefined where a parser other than ours
+ * may read another value than we do: a name that stands there twice, or in another spelling by case, which some parsers
+ * take for the same.
+ */
+function judgedArguments(message: Message, read: ReadArguments): Readonly<Record<string, unknown>> | undefined {
+  const given = message.params?.['arguments']
+  const { names } = read
+  if (names.size === 0 || given === undefined || given === null) return NO_ARGUMENTS
+  if (!isObject(given)) return undefined
+  const folded = foldedNames(read)
+  const seen = new Set<string>()
+  const members = new Members(message.text, message.argumentsStart)
+  while (members.next()) {
+    const { key } = members
+    if (!folded.has(foldName(key))) continue
+    if (!names.has(key) || seen.has(key)) return undefined
+    seen.add(key)
+  }
+  return given
+}
+
+/** How often policies have allowed and denied what callers asked for. */
+export class Decisions {
+  readonly counts: Readonly<Record<JudgedAction, Decided>> = {
+    call_tool: { allowed: 0, denied: 0 },
+    get_prompt: { allowed: 0, denied: 0 },
+    read_resource: { allowed: 0, denied: 0 },
+  }
+
+  /** Counts a decision, which it gives back. */
+  count(action: JudgedAction, isAllowed: boolean): boolean {
+    const decided = this.counts[action]
+    if (isAllowed) decided.allowed++
+    else decided.denied++
+    return isAllowed
+  }
 }

@@ -5,7 +5,6 @@ import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-reso
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
 import { Elements, memberText } from '../mcp/json.ts'
-import { memoized } from './memoized.ts'
 
 /** What policies are asked about, for what catalogs show. */
 
@@ -121,4 +120,14 @@ function hintsIn(tool: string): Readonly<Record<string, boolean>> {
   if (!isObject(annotations)) return NO_HINTS
   const isSaid = (hint: string) => Object.hasOwn(annotations, hint) && typeof annotations[hint] === 'boolean'
   return Object.fromEntries(HINTS.filter(isSaid).map((hint) => [hint, annotations[hint] as boolean]))
+}
+
+/** A function whose results are kept as long as what they were made of. */
+export function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
+  const made = new WeakMap<K, V>()
+  return (key) => {
+    let value = made.get(key)
+    if (value === undefined) made.set(key, (value = make(key)))
+    return value
+  }
 }

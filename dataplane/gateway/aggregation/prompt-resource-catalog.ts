@@ -3,13 +3,13 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import type { BackendItem } from '../backends/lists/list-page.ts'
+import { APPS_EXTENSION } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
+import { hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/tasks.ts'
 import type { Route } from './catalog.ts'
-import { extensionsOf, modernExtensionsOf, sessionTasksOf } from './extensions.ts'
 import { fitName, otherName } from './names.ts'
 import { shapeOf } from './shape.ts'
-import { type UriPattern, uriPattern } from './uri-template.ts'
 
 /** The result of one list, serialized, for each era. */
 interface SerializedList {
@@ -34,6 +34,13 @@ export interface PromptResourceCatalog {
   /** Names of backends, by URI and by URI template, as listed. */
   readonly uris: ReadonlyMap<string, string>
   readonly templates: readonly (UriPattern & { readonly backend: string })[]
+}
+
+/** Tells whether a URI may come of a URI template (RFC 6570). */
+interface UriPattern {
+  /** How many characters the template fixes: of several that match, the one that fixes most is meant. */
+  readonly fixed: number
+  matches(uri: string): boolean
 }
 
 /**
@@ -154,4 +161,60 @@ export function holderOf({ uris, templates, holders }: PromptResourceCatalog, ur
   // A URI need not be listed to be there, and where there is one backend nobody else can have it.
   if (holders.length === 1) return holders[0]
   return uris.get(uri) ?? templates.find((template) => template.matches(uri))?.backend
+}
+
+/** `extensions` as declared in both eras: those for which nothing is to be done between; empty where there are none. */
+function extensionsOf(backends: readonly Backend[]): object {
+  const apps = backends.flatMap(({ capabilities: { extensions } }) =>
+    isObject(extensions) && isObject(extensions[APPS_EXTENSION]) ? [extensions[APPS_EXTENSION]] : [],
+  )
+  return declared(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object })
+}
+
+/** The same for the modern era, which has more. */
+function modernExtensionsOf(backends: readonly Backend[]): object {
+  const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
+  const { extensions } = extensionsOf(backends) as { readonly extensions?: object }
+  return declared({
+    ...extensions,
+    ...(hasModernTasks ? { [TASKS_EXTENSION]: {} } : {}),
+    ...(backends.some(({ runsTasks }) => runsTasks) ? { [SESSION_TASKS_EXTENSION]: {} } : {}),
+  })
+}
+
+const declared = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
+
+/** Tasks of 2025-11-25 as a capability; empty where no backend runs any. */
+function sessionTasksOf(backends: readonly Backend[]): object {
+  const offered = backends
+    .filter(({ runsTasks }) => runsTasks)
+    .map(({ capabilities }) => capabilities['tasks'] as object)
+  if (offered.length === 0) return {}
+  const also = (name: string) => (offered.some((tasks) => name in tasks) ? { [name]: {} } : {})
+  return { tasks: { ...also('list'), ...also('cancel'), requests: { tools: { call: {} } } } }
+}
+
+/**
+ * The pattern of a template. Each expression stands for any text, since which characters it may give depends on its
+ * operator and on values; the text between must be there in order. Takes time linear in the URI for each expression.
+ */
+function uriPattern(template: string): UriPattern {
+  const literals = template.split(/\{[^{}]*\}/)
+  const [first = '', ...rest] = literals
+  const last = rest.pop()
+  return {
+    fixed: template.length - (template.match(/\{[^{}]*\}/g)?.join('').length ?? 0),
+    matches(uri) {
+      if (last === undefined) return uri === first
+      if (!uri.startsWith(first) || !uri.endsWith(last)) return false
+      const end = uri.length - last.length
+      let at = first.length
+      for (const literal of rest) {
+        const found = uri.indexOf(literal, at)
+        if (found === -1) return false
+        at = found + literal.length
+      }
+      return at <= end
+    },
+  }
 }

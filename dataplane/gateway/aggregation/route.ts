@@ -1,5 +1,5 @@
 import type { Operation } from '../../telemetry/observe.ts'
-import type { ParamHeader } from '../mcp/param-headers.ts'
+import type { ParamHeader } from '../mcp/headers.ts'
 
 /** Where a call of a shown tool goes. */
 export interface Route {

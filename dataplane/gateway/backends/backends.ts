@@ -6,8 +6,8 @@ import { backendLimits } from '../limits/memory-limits.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
 import { type FailurePolicy, failurePolicy } from './health/failure-policy.ts'
 import { type PersonalBackend, personalBackend } from './personal-backend.ts'
-import type { Feed } from './refresh/feed.ts'
 import { ProbeFeed } from './refresh/probe-feed.ts'
+import type { Feed } from './refresh/schedule.ts'
 import { ToolFeed } from './refresh/tool-feed.ts'
 
 /** How long a client's first request may wait for a backend's first answer. */

@@ -1,12 +1,9 @@
 import { type CallerCredential, createStrategy, type Strategy, type UpstreamTokens } from '../../credentials/index.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
-import { CallerHeaders } from './connection/caller-headers.ts'
-import { ConfiguredHeaders } from './connection/headers.ts'
-import { OwnHeaders } from './connection/own-headers.ts'
-import { SigningTransport } from './connection/signing-transport.ts'
-import type { Transport } from './connection/transport.ts'
+import { CallerHeaders, ConfiguredHeaders, OwnHeaders } from './connection/headers.ts'
+import { SigningTransport, type Transport } from './connection/transport.ts'
 import type { FailurePolicy } from './health/failure-policy.ts'
-import { openTools } from './refresh/open-tools.ts'
+import { listTools } from './refresh/list-tools.ts'
 
 /** A backend for which each caller has a credential of their own. */
 export interface PersonalBackend {
@@ -62,5 +59,26 @@ export function personalBackend(
       backend.health.policy = policy()
       return backend
     },
+  }
+}
+
+/**
+ * Makes the function that gives the tools which a backend shows without a credential, for callers who have none yet. It
+ * is asked for them at the interval of its policy at most, once for all who need them meanwhile; undefined where it
+ * shows nothing to the gateway itself.
+ */
+function openTools(backend: Backend): () => Promise<Backend['tools']> {
+  let asked: Promise<Backend['tools']> | undefined
+  let askAt = 0
+  return function knownTools() {
+    const now = performance.now()
+    if (asked === undefined || now >= askAt) {
+      askAt = now + backend.health.policy.intervalMs
+      asked = listTools(backend).then(
+        ({ tools }) => tools,
+        () => undefined,
+      )
+    }
+    return asked
   }
 }

@@ -1,6 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import type { Backend } from '../backends/backend/backend.ts'
-import { unreachable } from '../backends/backend/unreachable.ts'
+import { type Backend, unreachable } from '../backends/backend/backend.ts'
 import { connectionFailure } from '../backends/connection/failure.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import { answerWithLink } from './link-answer.ts'

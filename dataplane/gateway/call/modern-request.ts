@@ -1,4 +1,4 @@
-import { addParamHeaders } from '../mcp/param-headers.ts'
+import { addParamHeaders } from '../mcp/headers.ts'
 import { metaForModern, rewriteCall } from '../mcp/rewrite.ts'
 import { FIRST_OWN_ID } from '../mcp/rpc-text.ts'
 import type { Call } from './call.ts'

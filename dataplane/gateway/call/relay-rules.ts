@@ -1,8 +1,7 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts'
 import { LEVELS, levelOf } from '../mcp/log-levels.ts'
-import type { Message } from '../mcp/message.ts'
-import { isAboutCall } from '../mcp/progress.ts'
+import { isAboutCall, type Message } from '../mcp/message.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
 

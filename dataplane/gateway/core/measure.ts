@@ -1,8 +1,8 @@
 import type { BackendStatus, ToolSearchStatus } from '../../config/status.ts'
 import { configRefused, gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
-import type { Decisions } from '../access/decisions.ts'
-import { shownToolsOf } from '../aggregation/shown-tools.ts'
+import type { Decisions } from '../access/judge.ts'
+import { shownToolsOf } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Gateway } from './gateway.ts'
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { keptBytes } from '../../server/kept-text.ts'
-import { memoized } from '../access/memoized.ts'
+import { memoized } from '../access/subjects.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 

@@ -1,7 +1,6 @@
 import type { Finding } from '../../config/load.ts'
 import type { GatewayStatus } from '../../config/status.ts'
-import type { Catalog } from '../aggregation/catalog.ts'
-import { shownToolsOf } from '../aggregation/shown-tools.ts'
+import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { Setup } from '../request/setup.ts'

@@ -1,5 +1,4 @@
 import { isSpace, JsonSkipper } from '../../server/json-lexer.ts'
-import { sameId } from './same-id.ts'
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -252,3 +251,19 @@ export class AnswerScanner {
 }
 
 const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)
+
+/**
+ * Whether an id that has come back (JSON text) is the one that was sent: `1`, `1.0` and `"1"`, `"a"` and `"\u0061"`. A text
+ * that was sent never comes back as a number.
+ */
+export function sameId(a: string | undefined, b: string): boolean {
+  if (a === b) return true
+  try {
+    if (a === undefined) return false
+    const back: unknown = JSON.parse(a)
+    const sent: unknown = JSON.parse(b)
+    return back === sent || (typeof sent === 'number' && back === String(sent))
+  } catch {
+    return false
+  }
+}

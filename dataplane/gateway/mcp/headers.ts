@@ -1,9 +1,27 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
 
 /** Header values of the modern era: plain visible ASCII, or `=?base64?…?=` of UTF-8 (2026-07-28, transports). */
 
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/
 const PLAIN = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
+
+/** One argument that the modern era repeats in a header, declared by `x-mcp-header` in a tool's inputSchema. */
+export interface ParamHeader {
+  /** Lower case, with the `mcp-param-` prefix. */
+  readonly header: string
+  /** Names from the arguments down to the value. */
+  readonly path: readonly string[]
+}
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const TYPES: readonly unknown[] = ['string', 'integer', 'boolean']
+/** Keywords whose value maps names to schemas. */
+const MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas', '$defs', 'definitions'])
+/** Keywords whose value is data, where `x-mcp-header` would be a plain member. */
+const DATA = new Set(['default', 'const', 'enum', 'examples', 'required', 'x-mcp-header'])
+const DEEPEST = 100
 
 /** The value as it may stand in a header. */
 export function encodeHeaderValue(value: string): string {
@@ -33,3 +51,98 @@ export function decodeHeaderValue(header: string, name: string): string {
 const looksEncoded = (value: string): boolean => value.startsWith('=?base64?') && value.endsWith('?=')
 
 export const mismatch = (message: string): PublicError => new PublicError('header_mismatch', { message })
+
+/** An `x-mcp-header` that makes the whole tool invalid (2026-07-28, transports: a client drops such a tool). */
+export class InvalidParamHeader extends Error {}
+
+/** The declared headers of an inputSchema. Throws InvalidParamHeader with the reason. */
+export function paramHeadersOf(inputSchema: unknown): readonly ParamHeader[] {
+  const found: ParamHeader[] = []
+  visit(inputSchema, [], found, 0)
+  return found
+}
+
+/** `path` is undefined where the value can't be reached through `properties` alone. */
+function visit(schema: unknown, path: readonly string[] | undefined, found: ParamHeader[], depth: number): void {
+  if (depth > DEEPEST || typeof schema !== 'object' || schema === null) return
+  if (Array.isArray(schema)) {
+    visitMap(schema, undefined, found, depth + 1)
+    return
+  }
+  const node = schema as Record<string, unknown>
+  if ('x-mcp-header' in node) found.push(declared(node, path, found))
+  for (const [keyword, value] of Object.entries(node)) {
+    if (DATA.has(keyword)) continue
+    if (!MAPS.has(keyword) || !isObject(value)) visit(value, undefined, found, depth + 1)
+    else visitMap(value, keyword === 'properties' ? path : undefined, found, depth + 1)
+  }
+}
+
+/** Visits each schema of a map or list of schemas. */
+function visitMap(map: object, path: readonly string[] | undefined, found: ParamHeader[], depth: number): void {
+  for (const [name, value] of Object.entries(map)) visit(value, path && [...path, name], found, depth)
+}
+
+function declared(
+  node: Record<string, unknown>,
+  path: readonly string[] | undefined,
+  found: readonly ParamHeader[],
+): ParamHeader {
+  const name = node['x-mcp-header']
+  if (typeof name !== 'string' || !TOKEN.test(name))
+    throw new InvalidParamHeader(`x-mcp-header ${JSON.stringify(name)} is not a header token`)
+  if (path === undefined || path.length === 0)
+    throw new InvalidParamHeader(`x-mcp-header ${name} is not reached through properties alone`)
+  if (!TYPES.includes(node['type']))
+    throw new InvalidParamHeader(`x-mcp-header ${name} is not on a string, integer or boolean`)
+  const header = `mcp-param-${name.toLowerCase()}`
+  if (found.some((other) => other.header === header))
+    throw new InvalidParamHeader(`x-mcp-header ${name} is declared twice`)
+  return { header, path }
+}
+
+/** Adds the declared headers of these arguments to a flat header list. A value that is absent or null has none. */
+export function addParamHeaders(headers: string[], declarations: readonly ParamHeader[], args: unknown): void {
+  for (const { header, path } of declarations) {
+    const text = textOf(valueAt(args, path))
+    if (text !== undefined) headers.push(header, encodeHeaderValue(text))
+  }
+}
+
+/** Checks that the declared headers repeat what the arguments say. Throws `header_mismatch`. */
+export function checkParamHeaders(
+  incoming: IncomingHttpHeaders,
+  declarations: readonly ParamHeader[],
+  args: unknown,
+): void {
+  for (const { header, path } of declarations) {
+    const value = valueAt(args, path)
+    const text = textOf(value)
+    const given = incoming[header]
+    if (typeof given !== 'string') {
+      if (text !== undefined) throw mismatch(`${header} is missing.`)
+      continue
+    }
+    const decoded = decodeHeaderValue(given, header)
+    // `1`, `1.0` and `1e0` are one number.
+    const same = typeof value === 'number' ? decoded !== '' && Number(decoded) === value : decoded === text
+    if (!same) throw mismatch(`${header} differs from the argument.`)
+  }
+}
+
+function valueAt(root: unknown, path: readonly string[]): unknown {
+  let value = root
+  for (const name of path) {
+    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined
+    value = value[name]
+  }
+  return value
+}
+
+/** Decimal for numbers, `true` and `false`; undefined for what has no header form (an integer beyond 2^53 is one). */
+function textOf(value: unknown): string | undefined {
+  if (typeof value === 'string') return value
+  if (typeof value === 'boolean') return String(value)
+  if (typeof value === 'number' && (!Number.isInteger(value) || Number.isSafeInteger(value))) return String(value)
+  return undefined
+}

@@ -1,3 +1,6 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { parseObject } from './parse.ts'
+
 /** Protocol revisions. The legacy era opens with `initialize`; in the modern one each request describes itself. */
 
 export const MODERN = '2026-07-28'
@@ -11,6 +14,9 @@ export const servedRevisions: readonly string[] = [MODERN, ...legacyRevisions]
 /** The one revision with batches; they came and went with it. */
 export const WITH_BATCHES = '2025-03-26'
 
+/** Codes that only a peer of the modern era gives (2026-07-28, errors). */
+const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
+
 export const isLegacyRevision = (version: string): boolean => legacyRevisions.includes(version)
 
 /** Whether a backend may choose this revision, which is no longer served: its messages are those of 2025-03-26. */
@@ -23,3 +29,18 @@ export const isModernRevision = (version: string): boolean =>
 /** The revision to answer an `initialize` with: the one asked for, or our newest legacy one. */
 export const negotiateLegacy = (requested: unknown): string =>
   typeof requested === 'string' && isLegacyRevision(requested) ? requested : (legacyRevisions[0] as string)
+
+/** Whether only a peer of the modern era gives this error. */
+export const isModernError = ({ code }: Readonly<Record<string, unknown>>): boolean => MODERN_CODES.has(code)
+
+/** The revisions that an error says are supported; undefined where it names none. */
+export function supportedIn({ code, data }: Readonly<Record<string, unknown>>): readonly unknown[] | undefined {
+  const supported = code === -32022 && isObject(data) ? data['supported'] : undefined
+  return Array.isArray(supported) ? supported : undefined
+}
+
+/** Whether an answer to `initialize` (JSON text) is a refusal by a server of the modern era. */
+export function isModernRefusal(text: string): boolean {
+  const error = parseObject(text)?.['error']
+  return isObject(error) && isModernError(error) && (supportedIn(error)?.includes(MODERN) ?? true)
+}

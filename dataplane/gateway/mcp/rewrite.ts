@@ -1,7 +1,7 @@
 import type { TraceContext } from '../../telemetry/observe.ts'
 import { editObject, Members, skipSpace } from './json.ts'
 import { Message } from './message.ts'
-import { RELATED_TASK_KEY } from './tasks/related-task.ts'
+import { RELATED_TASK_KEY } from './tasks.ts'
 
 /** Keys of `_meta` that describe one hop of the modern era; they mean nothing on another hop. */
 const HOP_PREFIX = 'io.modelcontextprotocol/'

@@ -1,5 +1,4 @@
-import type { Catalog } from '../aggregation/catalog.ts'
-import { shownToolsOf } from '../aggregation/shown-tools.ts'
+import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 
 /** A tool as a page shows it. */

@@ -1,5 +1,14 @@
-import { type Level, ROUNDING, tokensAt, waitFor } from './bucket.ts'
-import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Taken } from './buckets.ts'
+import {
+  ALL_TAKEN,
+  type Buckets,
+  bucketName,
+  type Empty,
+  type Level,
+  ROUNDING,
+  type Taken,
+  tokensAt,
+  waitFor,
+} from './buckets.ts'
 import type { Limit } from './limits.ts'
 
 interface Kept extends Level {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { RateLimitStatus } from '../../config/status.ts'
@@ -6,7 +7,6 @@ import type { Observation, Observe, Operation } from '../../telemetry/observe.ts
 import type { Buckets, Taken } from './buckets.ts'
 import { type Limit, Limits } from './limits.ts'
 import { MemoryBuckets } from './memory-buckets.ts'
-import { userKey } from './user-key.ts'
 
 /** A call may not be made now. */
 export interface Refusal {
@@ -29,6 +29,11 @@ interface Refusals {
   /** Until when the last one that was refused has to wait. */
   until: number
 }
+
+/** Callers without a verified name are one: an address or a header could be changed with each call. */
+const ANONYMOUS = 'anonymous'
+/** A caller is one object for as long as its token is known. */
+const userKeys = new WeakMap<Caller, string>()
 
 /**
  * Decides of each tool call whether it is made now. Where the buckets can't be had (Redis is away) every call is: a limit
@@ -153,4 +158,16 @@ export class RateLimits {
 const operations: Readonly<Record<Buckets['store'], Operation>> = {
   memory: { kind: 'limit', name: 'memory' },
   redis: { kind: 'limit', name: 'redis' },
+}
+
+/**
+ * Under which name the buckets of a user are kept: a digest of issuer and subject, so that it has one length whatever a
+ * token says and tells nobody who it is. NUL stands in neither, so no two users have one name.
+ */
+export function userKey(caller: Caller): string {
+  if (caller.kind === 'anonymous') return ANONYMOUS
+  let key = userKeys.get(caller)
+  if (key === undefined)
+    userKeys.set(caller, (key = hash('sha256', `${caller.issuer}\0${caller.subject}`, 'base64url')))
+  return key
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
-import { ROUNDING } from './bucket.ts'
-import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Taken } from './buckets.ts'
+import { ALL_TAKEN, type Buckets, bucketName, type Empty, ROUNDING, type Taken } from './buckets.ts'
 import type { Limit } from './limits.ts'
 
 /**

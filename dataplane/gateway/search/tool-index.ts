@@ -3,8 +3,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { isObject } from '../../../crds/shared/json.ts'
 import { textsIn } from '../access/subjects.ts'
-import type { Hit } from './hit.ts'
-import { spelledOut, wordQuery } from './words.ts'
+import type { Hit } from './hits.ts'
 
 /** What of a tool is looked at. */
 interface Indexed {
@@ -24,6 +23,13 @@ const INDEX_BYTES = 64 * 1024
 const TOOL_BYTES = 384
 /** Characters of what a tool means: models read the first few hundred words. */
 const LONGEST_MEANING = 2_000
+
+/** What is said in many words is said in the first of them. */
+const MOST_WORDS = 32
+const LONGEST_WORD = 64
+const WORD = /[\p{L}\p{N}\p{M}]+/gu
+/** Where a word begins inside a name: getWeather, HTTPServer. */
+const INNER = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu
 
 /** A full-text index of a list of tools, in memory. */
 export class ToolIndex {
@@ -121,3 +127,22 @@ const argumentsOf = (properties: Readonly<Record<string, unknown>>): string =>
   Object.keys(properties).slice(0, MOST_ARGUMENTS).map(spelledOut).join(' ').slice(0, LONGEST)
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, LONGEST) : '')
+
+/** A name and the words in it: an index knows nothing of capitals. */
+function spelledOut(name: string): string {
+  const apart = name.replace(INNER, ' ')
+  return apart === name ? name : `${name} ${apart}`
+}
+
+/**
+ * A query of FTS5 (https://sqlite.org/fts5.html, section 3) for what has any of the words in a text; undefined where it
+ * has none. Whatever the text is, nothing of it but words is in the query, and each of them in quotes.
+ */
+export function wordQuery(text: string): string | undefined {
+  const words = new Set<string>()
+  for (const [word] of spelledOut(text).matchAll(WORD)) {
+    words.add(`"${word.slice(0, LONGEST_WORD)}"`)
+    if (words.size === MOST_WORDS) break
+  }
+  return words.size === 0 ? undefined : [...words].join(' OR ')
+}

@@ -4,8 +4,7 @@ import type { Logger } from 'pino'
 import type { OptimizerConfig } from '../../config/gateway.ts'
 import type { ToolSearchStatus } from '../../config/status.ts'
 import { Embeddings } from './embedding/embeddings.ts'
-import { fuse, relative } from './fuse.ts'
-import type { Hit } from './hit.ts'
+import { fuse, type Hit, relative } from './hits.ts'
 import type { ToolIndex } from './tool-index.ts'
 
 export interface ToolSearchOptions {

@@ -3,14 +3,14 @@ import { parseTimer } from '../../../../crds/shared/duration.ts'
 import type { BackendConfig } from '../../../config/gateway.ts'
 import { AddressRefused } from '../../../net/connect.ts'
 import type { Share } from '../../../server/budget.ts'
+import { PublicError } from '../../../server/errors.ts'
 import type { Operation } from '../../../telemetry/observe.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { MODERN } from '../../mcp/revisions.ts'
-import { declaresTasks } from '../../mcp/tasks/session-tasks.ts'
-import type { CallerHeaders } from '../connection/caller-headers.ts'
+import { declaresTasks } from '../../mcp/tasks.ts'
+import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
-import { type BackendHeaders, ConfiguredHeaders } from '../connection/headers.ts'
-import { IDENTITY } from '../connection/media-type.ts'
+import { type BackendHeaders, type CallerHeaders, ConfiguredHeaders } from '../connection/headers.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
@@ -59,6 +59,8 @@ const NOT_CONNECTED: ReadonlySet<unknown> = new Set([
   'ENETUNREACH',
   'EAI_AGAIN',
 ])
+
+const MOST_NAMED = 10
 
 const isUnreached = ({ code, cause }: BackendFailure): boolean =>
   code === 'backend_unavailable' &&
@@ -357,4 +359,20 @@ export class Backend implements SessionPeer {
     if (!this.#sharesTransport) await this.dispatcher.close()
     await this.#release?.()
   }
+}
+
+/** The error of a request that some backends would have to be there for, which says which ones. */
+export function unreachable(backends: readonly Backend[]): PublicError {
+  const names = backends.slice(0, MOST_NAMED).map(({ name }) => JSON.stringify(name))
+  const others = backends.length - names.length
+  if (others > 0) names.push(`${others} more`)
+  const [first, ...rest] = names
+  if (first === undefined) return new PublicError('backend_unavailable')
+  const last = rest.pop()
+  const message =
+    last === undefined
+      ? `The backend ${first} can’t be reached.`
+      : `The backends ${[first, ...rest].join(', ')} and ${last} can’t be reached.`
+  const problems = backends.slice(0, MOST_NAMED).flatMap(({ caller }) => caller?.problem ?? [])
+  return new PublicError('backend_unavailable', { message: [message, ...problems].join(' ') })
 }

@@ -6,13 +6,11 @@ import { parseJson } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { isKnownBy } from '../connection/session-check.ts'
-import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
+import type { Channel, ChannelReceiver, DroppedMessage, OpenChannel } from './channel.ts'
 import type { ChannelClient, PendingRequest } from './channel-client.ts'
-import type { DroppedMessage } from './dropped-message.ts'
 import type { Exchange } from './exchange.ts'
 import { LONGEST_LINE } from './line-splitter.ts'
-import { passNotification } from './server-notifications.ts'
-import { ServerRequests } from './server-requests.ts'
+import { passNotification, ServerRequests } from './server-messages.ts'
 
 /** A request on its way into a conversation. */
 export interface ForwardedRequest {

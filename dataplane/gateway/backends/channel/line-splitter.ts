@@ -1,4 +1,4 @@
-import { DroppedMessage } from './dropped-message.ts'
+import { DroppedMessage } from './channel.ts'
 
 const LF = 0x0a
 const CR = 0x0d

@@ -1,5 +1,3 @@
-import { isOfType } from './media-type.ts'
-
 /** Characters of a body that are told. */
 const LONGEST_BEGINNING = 80
 
@@ -10,6 +8,12 @@ export interface AnswerHead {
   readonly status: number
   readonly headers: HeadersRead
 }
+
+/**
+ * The header (a flat list) that asks for no compression: answers of backends are small, and mostly relayed at once. One
+ * that is compressed all the same is decoded.
+ */
+export const IDENTITY: readonly string[] = ['accept-encoding', 'identity']
 
 export const isSuccess = (status: number): boolean => status >= 200 && status < 300
 
@@ -52,4 +56,10 @@ export function redirectIn({ status, headers }: AnswerHead, method: string, url:
   if (!(method === 'GET' ? SEE_OTHER : SAME_METHOD).has(status) || typeof location !== 'string') return undefined
   const target = URL.parse(location, url.href)
   return target?.origin === url.origin ? target.pathname + target.search : undefined
+}
+
+/** Whether a Content-Type begins with a media type, given in lower case; its own case doesn't matter (RFC 9110, 8.3.1). */
+export function isOfType(contentType: string | string[] | undefined, type: string): boolean {
+  if (typeof contentType !== 'string') return false
+  return contentType.startsWith(type) || contentType.slice(0, type.length).toLowerCase() === type
 }

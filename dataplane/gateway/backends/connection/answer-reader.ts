@@ -2,9 +2,8 @@ import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { type AnswerHead, type HeadersRead, isSuccess } from './answer-head.ts'
+import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
-import { isOfType } from './media-type.ts'
 
 /** Takes what a backend answers to one request. */
 export interface AnswerOwner {

@@ -1,10 +1,18 @@
 import { resolve } from 'node:path'
 import type { BackendConfig } from '../../../config/gateway.ts'
 import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'
+import {
+  type CallerCredential,
+  type Credential,
+  CredentialError,
+  MARGIN_MS,
+  type Strategy,
+} from '../../../credentials/index.ts'
+import type { MakeLink } from '../../../upstream-tokens/index.ts'
 import { BackendFailure } from './failure.ts'
 
 /** Headers as a flat list of names and values; `version` changes with the values. */
-export interface HeaderList {
+interface HeaderList {
   readonly version: number
   readonly list: readonly string[]
 }
@@ -13,6 +21,146 @@ export interface HeaderList {
 export interface BackendHeaders {
   /** As they are now. Throws a BackendFailure where they can't be had: a request without its credential is never sent. */
   current(): HeaderList
+}
+
+/**
+ * The headers of requests to a backend for one caller: the configured ones, and over them those of the caller's own
+ * credential.
+ */
+export class CallerHeaders implements BackendHeaders {
+  readonly #backend: string
+  readonly #configured: BackendHeaders
+  readonly #credential: CallerCredential
+  #configuredVersion = -1
+  #of: CallerCredential['current']
+  /** Why no credential could be had at the last try, for the caller; undefined where one was. */
+  #problem: string | undefined
+  /** Tries that are under way. */
+  #tries = 0
+  /** How the caller gets one then; undefined where that is not for the caller to do. */
+  link: MakeLink | undefined
+  #current: HeaderList = { version: 0, list: [] }
+
+  constructor(backend: string, configured: BackendHeaders, credential: CallerCredential) {
+    this.#backend = backend
+    this.#configured = configured
+    this.#credential = credential
+  }
+
+  /** Why there is no credential, for the caller; undefined where there is one. */
+  get problem(): string | undefined {
+    // A provider may take longer than a caller waits for lists: then it is not the backend that can't be reached.
+    const isWaiting = this.#problem === undefined && this.#tries > 0
+    return isWaiting ? `The credential for the backend ${JSON.stringify(this.#backend)} is awaited.` : this.#problem
+  }
+
+  /** Throws a BackendFailure where there is no credential: a request without it is never sent. */
+  current(): HeaderList {
+    const configured = this.#configured.current()
+    const { current } = this.#credential
+    if (current === undefined || (current.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now())
+      throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')
+    if (this.#of !== current || this.#configuredVersion !== configured.version) {
+      this.#of = current
+      this.#configuredVersion = configured.version
+      this.#current = { version: this.#current.version + 1, list: mergeHeaders(configured.list, current.headers) }
+    }
+    return this.#current
+  }
+
+  /** Undefined where there is a credential; else settles when there is. Rejects with a BackendFailure that callers are told of. */
+  needed(): Promise<unknown> | undefined {
+    const needed = this.#credential.needed()
+    return needed === undefined ? undefined : this.#settled(needed)
+  }
+
+  /** Whether the caller has to bring another credential where this one is refused: there is none to be obtained. */
+  get isFinal(): boolean {
+    return this.#credential.isFinal
+  }
+
+  /** What a request that is made now is sent with; undefined where there is none yet. */
+  get credential(): Credential | undefined {
+    return this.#credential.current
+  }
+
+  /**
+   * Obtains another credential, unless there is one already that is not `refused`, which the backend has not accepted.
+   * Rejects as `needed` does.
+   */
+  renewed(refused: Credential | undefined): Promise<unknown> {
+    return this.#settled(this.#credential.renewed(refused))
+  }
+
+  /** That the backend has refused a credential which was new. */
+  refused(status: number): BackendFailure {
+    return new BackendFailure('backend_failed', `refuses the caller’s credential with HTTP ${status}`, {
+      status,
+      text: `The backend ${JSON.stringify(this.#backend)} refuses your credential.`,
+    })
+  }
+
+  #settled(tried: Promise<unknown>): Promise<unknown> {
+    this.#tries++
+    return tried.finally(() => this.#tries--).then(this.#obtained, this.#failed)
+  }
+
+  readonly #obtained = (): void => {
+    this.#problem = undefined
+    this.link = undefined
+  }
+
+  readonly #failed = (error: unknown): never => {
+    if (!(error instanceof CredentialError)) throw error
+    const text = `The credential for the backend ${JSON.stringify(this.#backend)} can’t be had: ${error.text}.`
+    const { link } = error
+    this.#problem = text
+    this.link = link
+    throw new BackendFailure('backend_unavailable', error.message, { cause: error, text, link })
+  }
+}
+
+/** Two flat lists as one, in which the second one's values stand for names that both have. */
+export function mergeHeaders(list: readonly string[], over: readonly string[]): string[] {
+  const replaced = new Set(over.filter((_text, index) => index % 2 === 0).map((name) => name.toLowerCase()))
+  const kept = list.filter((_text, index) => !replaced.has((list[index - (index % 2)] as string).toLowerCase()))
+  return [...kept, ...over]
+}
+
+/**
+ * The headers of the gateway's own probes to a backend for which each caller has a credential of their own: never one of
+ * those; one of the gateway itself, where the strategy has such (client credentials).
+ */
+export class OwnHeaders implements BackendHeaders {
+  readonly #configured: BackendHeaders
+  readonly #strategy: Strategy
+  #credential: Credential | undefined
+  #version = 0
+
+  constructor(configured: BackendHeaders, strategy: Strategy) {
+    this.#configured = configured
+    this.#strategy = strategy
+  }
+
+  current(): HeaderList {
+    const { version, list } = this.#configured.current()
+    const headers = this.#lasts(0) ? this.#credential?.headers : undefined
+    if (headers === undefined) return { version, list }
+    return { version: version * 1_000 + this.#version, list: mergeHeaders(list, headers) }
+  }
+
+  /** Obtains a credential of the gateway itself where there is one to be had and none lasts. */
+  async authorize(): Promise<void> {
+    const { obtainOwn } = this.#strategy
+    if (obtainOwn === undefined || this.#lasts(MARGIN_MS)) return
+    this.#credential = undefined
+    this.#credential = await obtainOwn()
+    this.#version++
+  }
+
+  #lasts(marginMs: number): boolean {
+    return this.#credential !== undefined && (this.#credential.expiresAt ?? 0) - marginMs > Date.now()
+  }
 }
 
 /** The headers that the configuration adds to each request to a backend; those in files follow their files. */

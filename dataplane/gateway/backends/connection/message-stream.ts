@@ -3,8 +3,7 @@ import type { Dispatcher } from 'undici'
 import { type BodyDecoder, decoderFor } from '../../../net/body-decoder.ts'
 import type { Share } from '../../../server/budget.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { isSuccess } from './answer-head.ts'
-import { isOfType } from './media-type.ts'
+import { isOfType, isSuccess } from './answer-head.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
 interface MessageStreamOptions {

@@ -1,4 +1,6 @@
+import { isObject } from '../../../../crds/shared/json.ts'
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
+import { parseJson } from '../../mcp/parse.ts'
 import {
   type AnswerHead,
   detailOf,
@@ -10,7 +12,6 @@ import {
 } from './answer-head.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
-import { pauseBeforeRest, streamHeaders } from './resumption.ts'
 import type { Transport } from './transport.ts'
 
 /** The gateway's own requests to a backend: opening a session, asking for the tools. Answers are held whole. */
@@ -52,6 +53,14 @@ export interface Refusal {
 const LARGEST = 16 * 1024 * 1024
 /** In the place of what is not JSON-RPC. */
 const NO_MESSAGE = 'no message'
+
+/** How a stream that broke off before its answer is gone on with (2025-11-25, resumability). */
+
+const RETRY_MS = 1_000
+/** However soon a backend wants its streams to be resumed: it may have many. */
+const SOONEST_RETRY_MS = 100
+/** However late: Node takes a delay beyond 32 bits for none at all. */
+const LATEST_RETRY_MS = 5 * 60_000
 
 /** Sends one request. Rejects with a BackendFailure where there is no whole answer in time. */
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
@@ -209,4 +218,38 @@ class OwnRequest implements AnswerOwner {
     clearTimeout(this.#timer)
     clearTimeout(this.#resuming)
   }
+}
+
+/** How long to wait before the rest is requested; `retryMs` is what the backend has asked for. */
+export const pauseBeforeRest = (retryMs = RETRY_MS): number =>
+  Math.min(Math.max(retryMs, SOONEST_RETRY_MS), LATEST_RETRY_MS)
+
+/** Headers of a request in a session (a flat list) as those of the GET of a stream; with `after`, behind that event. */
+export function streamHeaders(headers: readonly string[], after?: string): string[] {
+  const list = headers.slice()
+  list[list.indexOf('accept') + 1] = 'text/event-stream'
+  if (after !== undefined) list.push('last-event-id', after)
+  return list
+}
+
+/** The result of a JSON-RPC answer as a value. Throws a BackendFailure where it has none. */
+export function resultOf({ status, text, refusal }: BackendAnswer): Record<string, unknown> {
+  let message: unknown
+  try {
+    message = parseJson(text)
+  } catch {
+    throw new BackendFailure(
+      'backend_failed',
+      refusal === undefined
+        ? `answered with HTTP ${status} and no JSON, or one that is nested too deep`
+        : `answered with ${refusal.detail}`,
+      { status, ...(refusal?.text === undefined ? {} : { text: refusal.text }) },
+    )
+  }
+  if (isObject(message) && isObject(message['result'])) return message['result']
+  const error = isObject(message) && isObject(message['error']) ? message['error'] : {}
+  const { code } = error
+  const rpcCode = typeof code === 'number' ? code : undefined
+  const given = rpcCode ?? 'without a code'
+  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${given}`, { status, rpcCode })
 }

@@ -39,3 +39,9 @@ function digestOf(kind: ListKind, list: readonly Item[]): string {
   for (const { text } of list) digest.update(`${text.length}:`).update(text)
   return digest.digest('base64url')
 }
+
+/** Whether two lists are the same, text by text. */
+export function sameTexts(before: readonly Item[] | undefined, after: readonly Item[]): boolean {
+  if (before?.length !== after.length) return false
+  return after.every(({ text }, index) => text === before[index]?.text)
+}

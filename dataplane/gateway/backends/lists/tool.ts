@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { appOf, type ToolApp } from '../../mcp/apps.ts'
-import { InvalidParamHeader, type ParamHeader, paramHeadersOf } from '../../mcp/param-headers.ts'
+import { InvalidParamHeader, type ParamHeader, paramHeadersOf } from '../../mcp/headers.ts'
 import { type ListPage, type NewEntry, type ReadPage, readPage } from './list-page.ts'
 
 /** A tool as its backend shows it. */

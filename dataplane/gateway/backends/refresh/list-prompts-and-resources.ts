@@ -1,10 +1,10 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
-import { resultOf } from '../connection/result-of.ts'
+import { resultOf } from '../connection/request.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
 import { type BackendItem, type EntryNote, readListPage } from '../lists/list-page.ts'
-import { sameTexts } from '../lists/same-texts.ts'
+import { sameTexts } from '../lists/shared-lists.ts'
 import { ownMeta } from '../session/era.ts'
 import { MOST_NOTES } from './list-tools.ts'
 

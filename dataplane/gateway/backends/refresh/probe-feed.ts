@@ -1,8 +1,7 @@
 import type { Backend } from '../backend/backend.ts'
 import { connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
-import type { Feed } from './feed.ts'
-import { Schedule } from './schedule.ts'
+import { type Feed, Schedule } from './schedule.ts'
 
 const RETRY_MS = 2_000
 

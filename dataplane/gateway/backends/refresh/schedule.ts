@@ -7,6 +7,17 @@ const JITTER = 0.2
 /** Between the beginnings of two looks that a backend itself has asked for: some say after each that a list has changed. */
 export const LOOK_PAUSE_MS = 1_000
 
+/** Keeps what is known of a backend up to date. */
+export interface Feed {
+  /** Settles when the first attempt has ended, however it ended. */
+  readonly tried: Promise<void>
+  /** Asks now. */
+  refresh(): void
+  /** Takes another policy; its interval counts from now on. */
+  follow(policy: FailurePolicy): void
+  stop(): void
+}
+
 /** Asks a backend at once, then again and again, once at a time, until it is stopped. */
 export class Schedule {
   /** Settles when the first time is over, however it ended. */

@@ -2,12 +2,11 @@ import type { Logger } from 'pino'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
-import { sameTexts } from '../lists/same-texts.ts'
+import { sameTexts } from '../lists/shared-lists.ts'
 import { ChangeStream } from './change-stream.ts'
-import type { Feed } from './feed.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
-import { Schedule } from './schedule.ts'
+import { type Feed, Schedule } from './schedule.ts'
 
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000

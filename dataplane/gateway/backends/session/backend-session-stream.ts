@@ -2,10 +2,9 @@ import { backoffDelay, whole } from '../../../retry/backoff.ts'
 import { isPassing } from '../connection/failure.ts'
 import { openStream } from '../connection/following-stream.ts'
 import { MessageStream } from '../connection/message-stream.ts'
-import { pauseBeforeRest } from '../connection/resumption.ts'
-import type { Opened } from './opened.ts'
-import type { StreamPeer } from './session-peer.ts'
-import { StreamCredential } from './stream-credential.ts'
+import { pauseBeforeRest } from '../connection/request.ts'
+import type { Opened } from './opened-session.ts'
+import { StreamCredential, type StreamPeer } from './session-peer.ts'
 
 /** The session that the stream is of. */
 interface StreamedSession {

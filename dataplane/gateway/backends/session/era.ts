@@ -2,15 +2,13 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { CAPABILITIES_KEY, VERSION_KEY } from '../../mcp/classify.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { hasExtension } from '../../mcp/extension.ts'
-import { isModernError, supportedIn } from '../../mcp/modern-errors.ts'
 import { parseObject } from '../../mcp/parse.ts'
-import { legacyRevisions, MODERN } from '../../mcp/revisions.ts'
+import { isModernError, legacyRevisions, MODERN, supportedIn } from '../../mcp/revisions.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
-import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks/session-tasks.ts'
+import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks.ts'
 import { BackendFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
-import { NO_EVIDENCE } from './era-evidence.ts'
 
 /** Which era a backend speaks, and how it described itself in its answer to the probe. */
 export type Era =
@@ -20,6 +18,9 @@ export type Era =
       readonly instructions?: string | undefined
     }
   | { readonly era: 'legacy' }
+
+/** Statuses that say something of the credentials, the load or the path between, and nothing of the era. */
+export const NO_EVIDENCE: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
 
 /**
  * `_meta` of our own requests, which declares all capabilities: lists are read for clients of any kind, since whatever
@@ -73,3 +74,7 @@ function eraOfModernError(error: Record<string, unknown>): Era {
   if (supported.some((version) => legacyRevisions.includes(version as string))) return { era: 'legacy' }
   throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
 }
+
+/** Whether the backend has said that it has no session to give. */
+export const isRefusal = ({ status }: BackendFailure): boolean =>
+  status === 200 || (status !== undefined && status >= 400 && status < 500 && !NO_EVIDENCE.has(status))

@@ -1,5 +1,5 @@
 import { connectionFailure } from '../connection/failure.ts'
-import { isRefusal } from './era-evidence.ts'
+import { isRefusal } from './era.ts'
 
 /** What can open a session with the backend. Rejects with a BackendFailure. */
 interface Opener {

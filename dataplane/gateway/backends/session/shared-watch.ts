@@ -6,8 +6,7 @@ import { openStream } from '../connection/following-stream.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { ownMeta } from './era.ts'
 import { type ResourceWatch, updatedUri } from './resource-updates.ts'
-import type { Implementation, StreamPeer } from './session-peer.ts'
-import { StreamCredential } from './stream-credential.ts'
+import { type Implementation, StreamCredential, type StreamPeer } from './session-peer.ts'
 
 /** Whether an id that came back is this number, be it as text. */
 const isSameId = (id: unknown, own: number): boolean => id === own || id === String(own)

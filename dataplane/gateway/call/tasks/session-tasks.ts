@@ -1,6 +1,6 @@
 import { editObject, memberText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
-import { metaWithRelatedTask, taskIdIn, withRelatedTask } from '../../mcp/tasks/related-task.ts'
+import { metaWithRelatedTask, taskIdIn, withRelatedTask } from '../../mcp/tasks.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
 import type { TaskIds } from './task-ids.ts'

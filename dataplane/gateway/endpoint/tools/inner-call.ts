@@ -1,7 +1,7 @@
 import type { Observation, Operation, Outcome } from '../../../telemetry/observe.ts'
 import { editObject } from '../../mcp/json.ts'
 import { COPIES } from '../../mcp/message.ts'
-import { metaWithoutTasks } from '../../mcp/tasks/tasks.ts'
+import { metaWithoutTasks } from '../../mcp/tasks.ts'
 import { type Meta, type ToolCallParts, toolCall } from '../../mcp/tool-call.ts'
 import { REQUEST_BYTES } from '../../request/held.ts'
 import type { Reply } from '../../request/reply.ts'

@@ -1,6 +1,6 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import { resultOf } from '../../backends/connection/result-of.ts'
+import { resultOf } from '../../backends/connection/request.ts'
 import { readListPage } from '../../backends/lists/list-page.ts'
 import { passHeaders } from '../../call/pass-headers.ts'
 import { relayCall } from '../../call/relay-call.ts'

@@ -3,13 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { backoffDelay } from '../../../retry/backoff.ts'
-import type { Hit } from '../hit.ts'
+import type { Hit } from '../hits.ts'
 import type { ToolIndex } from '../tool-index.ts'
-import { CallerSlots } from './caller-slots.ts'
-import { closest } from './closest.ts'
 import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-service.ts'
-import { settledWithin } from './settled-within.ts'
-import { Vectors } from './vectors.ts'
+import { closest, Vectors } from './vectors.ts'
 
 export interface EmbeddingsOptions {
   /** URL of the service. */
@@ -30,6 +27,16 @@ const MOST_WAITING = 192
 const TURN_MS = 5
 /** How long a service that has failed is left alone. */
 const AWAY = { first: 1_000, longest: 60_000 }
+
+/** Of one caller so many run at a time; the others of that caller wait for these, and for nobody else's. */
+const RUNNING = 2
+
+interface Own {
+  /** Running and waiting. */
+  held: number
+  running: number
+  readonly waiting: (() => void)[]
+}
 
 /** Finds tools by what is meant, by the vectors that a service makes of texts. */
 export class Embeddings {
@@ -197,5 +204,51 @@ export class Embeddings {
     this.#isClosed = true
     this.#vectors.close()
     return this.#service.close()
+  }
+}
+
+/** Settles with a promise, as it does, or after so many milliseconds. */
+async function settledWithin(promise: Promise<void>, milliseconds: number): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, milliseconds)
+  try {
+    await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/**
+ * Bounds what callers have a slow service do for them. A caller holds no more than half of what is free, so that it leaves
+ * as much for all others, and less the more others do the same.
+ */
+class CallerSlots {
+  readonly #most: number
+  readonly #callers = new Map<unknown, Own>()
+  #held = 0
+
+  /** @param most how much runs and waits at a time, of all callers together */
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** Does it when it is the caller's turn; undefined where the caller holds too much. `caller`: any value that is its own. */
+  async run<T>(caller: unknown, work: () => Promise<T>): Promise<T | undefined> {
+    const own = this.#callers.get(caller) ?? { held: 0, running: 0, waiting: [] }
+    if (own.held + 1 > (this.#most - this.#held) / 2) return undefined
+    this.#callers.set(caller, own)
+    own.held++
+    this.#held++
+    try {
+      if (own.running < RUNNING) own.running++
+      else await new Promise<void>((resolve) => own.waiting.push(resolve))
+      return await work()
+    } finally {
+      const next = own.waiting.shift()
+      if (next === undefined) own.running--
+      else next()
+      this.#held--
+      if (--own.held === 0) this.#callers.delete(caller)
+    }
   }
 }

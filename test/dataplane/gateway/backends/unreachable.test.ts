@@ -1,8 +1,7 @@
 /** An error that comes of backends that are away names them. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Backend } from '../../../../dataplane/gateway/backends/backend/backend.ts'
-import { unreachable } from '../../../../dataplane/gateway/backends/backend/unreachable.ts'
+import { type Backend, unreachable } from '../../../../dataplane/gateway/backends/backend/backend.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
 import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { freePort } from '../../../support/network/free-port.ts'

@@ -1,7 +1,12 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { decodeHeaderValue, encodeHeaderValue } from '../../../../dataplane/gateway/mcp/headers.ts'
-import { addParamHeaders, checkParamHeaders, paramHeadersOf } from '../../../../dataplane/gateway/mcp/param-headers.ts'
+import {
+  addParamHeaders,
+  checkParamHeaders,
+  decodeHeaderValue,
+  encodeHeaderValue,
+  paramHeadersOf,
+} from '../../../../dataplane/gateway/mcp/headers.ts'
 
 for (const value of [
   '',

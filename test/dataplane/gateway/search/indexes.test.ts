@@ -2,8 +2,8 @@
 import { spawnSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { wordQuery } from '../../../../dataplane/gateway/search/tool-index.ts'
 import { ToolSearch } from '../../../../dataplane/gateway/search/tool-search.ts'
-import { wordQuery } from '../../../../dataplane/gateway/search/words.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 
 const MIB = 1024 * 1024

@@ -4,7 +4,7 @@ import {
   applySubscription,
   type ClientSubscriptions,
   wantsLogLevel,
-} from '../../../../../dataplane/gateway/backends/channel/client-subscriptions.ts'
+} from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'
 
 const nobody = (): ClientSubscriptions => ({ subscribed: new Set(), level: undefined })
 

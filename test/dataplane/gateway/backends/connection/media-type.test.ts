@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { isOfType } from '../../../../../dataplane/gateway/backends/connection/media-type.ts'
+import { isOfType } from '../../../../../dataplane/gateway/backends/connection/answer-head.ts'
 
 for (const [header, expected] of [
   ['text/event-stream', true],

@@ -1,10 +1,17 @@
 import { hash } from 'node:crypto'
 import { isObject } from '../../../../crds/shared/json.ts'
-import type { Opened } from './opened.ts'
 
 /** Visible ASCII (2025-11-25, session management); anything else could not be sent back. */
 export const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
 const REVISION = /^\d{4}-\d\d-\d\d$/
+
+/** What a backend said when a session was opened. */
+export interface Opened {
+  /** Absent where the backend keeps no sessions. */
+  readonly sessionId: string | undefined
+  readonly revision: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+}
 
 /** A session with the backend at this URL as text for other replicas. The URL, which may hold a key, is not in it. */
 export const sharedSessionText = (opened: Opened, url: string): string =>

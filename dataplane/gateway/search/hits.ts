@@ -1,9 +1,13 @@
-import type { Hit } from './hit.ts'
-
 /** What was found in one way, and the weight that this way has, of 0 to 1. */
 interface Found {
   readonly hits: readonly Hit[]
   readonly weight: number
+}
+
+/** A tool that was found: its number in the list, and how well it fits; the best has the highest. */
+export interface Hit {
+  readonly tool: number
+  readonly score: number
 }
 
 /**

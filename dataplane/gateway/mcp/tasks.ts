@@ -1,10 +1,42 @@
-import { foldName, Members, memberText, skipSpace } from '../json.ts'
+import { isObject } from '../../../crds/shared/json.ts'
+import { CAPABILITIES_KEY } from './classify.ts'
+import { hasExtension } from './extension.ts'
+import { editObject, foldName, Members, memberText, skipSpace } from './json.ts'
+
+/** The extension by which a server of the modern era runs calls as tasks (SEP-2663). */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
+
+/**
+ * An extension of our own, which a gateway declares in the modern era: calls behind it run as tasks of the legacy
+ * era. A gateway that relays those speaks the legacy era with it.
+ */
+export const SESSION_TASKS_EXTENSION = 'portico.dev/session-tasks'
 
 /** Key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
 
 /** The id of another hop; undefined where the task is not to be named there. */
 type IdFor = (id: string) => string | undefined
+
+/** Whether these capabilities have the tasks extension. */
+export const hasTasks = (capabilities: unknown): boolean => hasExtension(capabilities, TASKS_EXTENSION)
+
+/** A request's `_meta` (JSON text of an object) without the extension: of one whose answer may be no task. */
+export function metaWithoutTasks(meta: string): string {
+  const capabilities = memberText(meta, CAPABILITIES_KEY)
+  const extensions = capabilities === undefined ? undefined : memberText(capabilities, 'extensions')
+  if (capabilities === undefined || extensions === undefined || memberText(extensions, TASKS_EXTENSION) === undefined)
+    return meta
+  const others = editObject(extensions, { [TASKS_EXTENSION]: undefined })
+  return editObject(meta, { [CAPABILITIES_KEY]: editObject(capabilities, { extensions: others }) })
+}
+
+/** Whether a server with these capabilities runs tool calls as tasks (2025-11-25). */
+export function declaresTasks({ tasks }: Readonly<Record<string, unknown>>): boolean {
+  const requests = isObject(tasks) ? tasks['requests'] : undefined
+  const tools = isObject(requests) ? requests['tools'] : undefined
+  return isObject(tools) && isObject(tools['call'])
+}
 
 /**
  * `params` or a result (JSON text) with the task that its `_meta` names under the id of another hop, or without that
