@@ -13,8 +13,7 @@ import {
   OPERATOR_REVISIONS,
   operatorName,
 } from '../../operator/render/network/admin-peers.ts'
-import { INSTALLATION, isOfInstallation } from '../../operator/render/object/installation.ts'
-import { VERSION } from '../../operator/render/object/object.ts'
+import { INSTALLATION, isOfInstallation, VERSION } from '../../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../../operator/runtime/loop/controller.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { readOwnPod } from '../../operator/runtime/pods/own-pod.ts'

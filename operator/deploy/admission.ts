@@ -1,8 +1,7 @@
 /** The admission webhook, for those who want it: what it takes besides the operator itself. */
 import type { KindDeclaration } from '../../crds/define.ts'
 import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/admin-peers.ts'
-import { installationLabel } from '../render/object/installation.ts'
-import { VERSION } from '../render/object/object.ts'
+import { installationLabel, VERSION } from '../render/object/object.ts'
 import { clusterRole, type Installation, metadata, role } from './objects.ts'
 
 export const ADMISSION_PORT = { name: 'admission', containerPort: 9443, protocol: 'TCP' }

@@ -1,5 +1,5 @@
 /** What whoever installs with Helm may set: one list, of which values.yaml, its schema and the table of the README are made. */
-import { INSTALLATION } from '../render/object/installation.ts'
+import { INSTALLATION } from '../render/object/object.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'
 
 /** A value as JSON Schema (draft 7) has it: every one says what it is for, and what it is unless set. */

@@ -1,4 +1,4 @@
-export type { StandaloneOptions } from './options.ts'
-export { listenError } from './ports/listen-error.ts'
+export { listenError } from './ports/local-ports.ts'
 export type { Endpoint, Problem, Report } from './report.ts'
+export type { StandaloneOptions } from './standalone.ts'
 export { Standalone } from './standalone.ts'

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { ServerCommand } from '../reconcile/outcome/plan.ts'
 import { valueRevision } from '../render/object/canonical.ts'
 import { ManifestFeed } from './manifest-feed.ts'
-import type { StandaloneOptions } from './options.ts'
 import { PodProblem } from './pod/environment.ts'
 import { podOf, servicesOf } from './pod/pod.ts'
 import { PodSet } from './pod/pod-set.ts'
@@ -16,13 +15,33 @@ import { folderOf, type LocalCommand, localPod } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
-import { searchPath } from './process/search-path.ts'
-import { reportOf } from './report.ts'
+import { type Report, reportOf } from './report.ts'
 
 /** A set that takes longer than this to settle is reported as it is (milliseconds). */
 const SETTLE_LIMIT_MS = 10_000
 /** Nothing answers here: for Services of workloads that don't run. */
 const UNREACHABLE = 'http://127.0.0.1:9'
+
+export interface StandaloneOptions {
+  /** Files and folders of manifests. */
+  readonly paths: readonly string[]
+  /** Folder for everything that is written. */
+  readonly state: string
+  /** Address of the listeners that people use. */
+  readonly host: string
+  readonly group: string | undefined
+  /** What a `podTemplateSpec` may ask for, as in a cluster. */
+  readonly podTemplate?: 'baseline' | 'any'
+  /** The command line that runs Portico itself. */
+  readonly self: readonly string[]
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Called when the set is ready and whenever it has changed; `changes` says what changed, for people. */
+  readonly onReport: (report: Report, changes: readonly string[]) => void
+  /** Takes a line for people. */
+  readonly show: (line: string) => void
+  /** Whether people see what the processes write, too; it is in the log in any case. */
+  readonly isVerbose: boolean
+}
 
 const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
@@ -286,4 +305,17 @@ export class Standalone {
     this.#changes = []
     this.#options.onReport(report, changes)
   }
+}
+
+/**
+ * PATH for a local command, as npm has it for scripts: programs of packages that are installed in the command's folder
+ * or above come first, then the Node that runs Portico, then what was there.
+ */
+function searchPath(folder: string, node: string, before: string | undefined): string {
+  const bins: string[] = []
+  for (let at = folder; ; at = dirname(at)) {
+    bins.push(join(at, 'node_modules', '.bin'))
+    if (dirname(at) === at) break
+  }
+  return [...bins, dirname(node), before ?? ''].filter((part) => part !== '').join(delimiter)
 }

@@ -1,7 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { rooms, unusedAllowances, wrongArrows, wrongCircles, wrongFloors } from '../../check/arrows.ts'
-import { circles } from '../../check/circles.ts'
+import { circles, rooms, unusedAllowances, wrongArrows, wrongCircles, wrongFloors } from '../../check/arrows.ts'
 import { type Imports, importsOf, readImports } from '../../check/imports.ts'
 
 const sources: Imports = readImports(new URL('../../', import.meta.url).pathname)

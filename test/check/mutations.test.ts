@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { readJudges } from '../../check/mutations/judges.ts'
+import { readJudges } from '../../check/mutations/checkout.ts'
 import { mutantIn, mutantsOf, mutated, parses } from '../../check/mutations/mutants.ts'
 
 const root = join(import.meta.dirname, '../..')

@@ -1,10 +1,32 @@
+import type { ClusterView, SecretPresence } from '../../model/view.ts'
 import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import { assumeSecrets } from './assumed-secrets.ts'
 import { checkManifests, findUnsupported } from './check.ts'
 import { type ManifestFinding, objectKey } from './finding.ts'
 import { type Planned, planFindings, planManifests } from './plan.ts'
 import { type Manifest, type ManifestSet, readManifests } from './read.ts'
+
+/** Holds every key. */
+class AnyKey extends Map<string, string> {
+  override has(): boolean {
+    return true
+  }
+}
+
+const anySecret: SecretPresence = { keys: new AnyKey() }
+
+/**
+ * A view in which every Secret is there: those that are not among the files are expected in the cluster, where good
+ * practice keeps them. Each one that is asked for is reported to `onAssumed`.
+ */
+const assumeSecrets = (view: ClusterView, onAssumed: (namespace: string, name: string) => void): ClusterView => ({
+  ...view,
+  secret(namespace, name) {
+    const known = view.secret(namespace, name)
+    if (!known) onAssumed(namespace, name)
+    return known ?? anySecret
+  },
+})
 
 export interface Inspection {
   readonly set: ManifestSet

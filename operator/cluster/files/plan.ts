@@ -1,13 +1,12 @@
-import type { NamedObservation, NamedSources } from '../../model/index.ts'
-import { createView } from '../../model/index.ts'
-import type { ClusterView, KubernetesObject } from '../../model/view.ts'
+import { kindNamed } from '../../../crds/index.ts'
+import { createView, type NamedObservation, type NamedSources } from '../../model/index.ts'
+import type { ClusterView, KubernetesObject, ObjectName } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
 import { type ConditionProblem, conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
 import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import type { Problem } from '../../reconcile/outcome/problems.ts'
+import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 import type { CoreObject } from './core.ts'
 import { type ManifestFinding, type ObjectId, objectKey } from './finding.ts'
-import { type PlacedProblem, placedProblems } from './place.ts'
 import type { Manifest } from './read.ts'
 
 export interface Planned {
@@ -31,6 +30,13 @@ interface PlanInput {
   readonly wrong?: readonly ObjectId[]
   /** Changes the view in which an object is planned. */
   readonly viewOf?: (view: ClusterView, manifest: Manifest) => ClusterView
+}
+
+/** What is wrong with an object, and where in it. */
+interface PlacedProblem {
+  readonly message: string
+  /** JSON pointer (RFC 6901) into the object: to the value that is wrong, or to the name of what is referred to. */
+  readonly pointer?: string
 }
 
 const compare = (left: string, right: string) => (left < right ? -1 : left > right ? 1 : 0)
@@ -94,4 +100,27 @@ export const planFindings = (planned: readonly Planned[]): readonly ManifestFind
 function partsOf({ object }: Manifest, said: ConditionProblem, problems: readonly Problem[]): readonly PlacedProblem[] {
   const behind = problems.filter(({ condition }) => condition === said.condition)
   return behind.length === 0 ? [{ message: said.message }] : placedProblems(object, behind)
+}
+
+/** The problems of an object, each at its place; one without a place is appended to the one before it. */
+function placedProblems(object: KubernetesObject, problems: readonly Problem[]): readonly PlacedProblem[] {
+  const placed: { message: string; pointer?: string }[] = []
+  for (const problem of problems.map(withoutSecrets)) {
+    const pointer = problem.pointer ?? (problem.about && referenceTo(object, problem.about))
+    const previous = placed.at(-1)
+    if (problem.pointer === undefined && problem.about === undefined && previous !== undefined)
+      previous.message += `; ${problemText(problem)}`
+    else placed.push({ message: problem.message, ...(pointer === undefined ? {} : { pointer }) })
+  }
+  return placed
+}
+
+/** Where the object names another one first. */
+function referenceTo(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
+  const declaration = kindNamed(object.kind)
+  const all = declaration ? [...declaration.references, ...declaration.coreReferences] : []
+  const [first] = all
+    .filter((reference) => [reference.kind].flat().includes(kind))
+    .flatMap(({ places }) => places(object['spec'] as never, name))
+  return first && `/spec${first}`
 }

@@ -11,10 +11,10 @@ import {
   type Scalar,
   visit,
 } from 'yaml'
-import { kindNamed, VERSION } from '../../../crds/index.ts'
+import { kindNamed, unsupportedFields, VERSION, validateObject } from '../../../crds/index.ts'
+import { isObject } from '../../../crds/shared/json.ts'
+import { type ManifestDocument, parseDocuments } from '../files/document.ts'
 import { groupOf } from '../files/group.ts'
-import type { MigrationFinding } from './finding.ts'
-import { noCounterparts } from './no-counterparts.ts'
 
 export interface Migration {
   readonly text: string
@@ -40,6 +40,19 @@ interface Replacement {
 
 /** What a scalar that names the group becomes; a text is why it stays as it is. */
 type Change = Omit<Replacement, 'node'> | string
+
+interface Found {
+  readonly value: Record<string, unknown>
+  readonly document: ManifestDocument
+  readonly base: string
+}
+
+/** What there is to say of a migrated text: `error` has no counterpart, `note` was left as it is. */
+interface MigrationFinding {
+  readonly severity: 'error' | 'note'
+  readonly line: number
+  readonly message: string
+}
 
 const keyOf = (pair: unknown) => (isPair(pair) && isScalar(pair.key) ? String(pair.key.value) : '')
 const nearestPair = (path: readonly unknown[], back = 0): unknown => path.filter((one) => isPair(one)).at(-1 - back)
@@ -147,4 +160,35 @@ export function migrateText(text: string, groups: Groups): Migration {
     objects: isNew ? objects : 0,
     findings: [...migration.findings, ...(isNew ? findings : [])].sort((one, other) => one.line - other.line),
   }
+}
+
+/** The objects of a document: itself, or the items of a List. */
+function objectsOf(document: ManifestDocument): Found[] {
+  const { value } = document
+  if (!isObject(value)) return []
+  const { items } = value
+  if (!Array.isArray(items)) return [{ value, document, base: '' }]
+  return items.flatMap((item, index) => (isObject(item) ? [{ value: item, document, base: `/items/${index}` }] : []))
+}
+
+function findingsOf({ value, document, base }: Found, group: string): MigrationFinding[] {
+  const declaration = kindNamed(String(value['kind']))
+  if (!declaration) return []
+  const unsupported = unsupportedFields(declaration, { spec: value['spec'] }).map(({ pointer, reason }) => ({
+    pointer,
+    message: reason,
+  }))
+  return [...validateObject(value, group), ...unsupported].map(({ pointer, message }) => ({
+    severity: 'error',
+    line: document.lineOf(base + pointer),
+    message: `${pointer || '/'}: has no counterpart: ${message}`,
+  }))
+}
+
+/** What objects of our kinds in a text have that our schemas don't know, or that are refused. */
+function noCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
+  const found = parseDocuments(text)
+    .documents.flatMap(objectsOf)
+    .filter(({ value }) => groupOf(String(value['apiVersion'])) === group && kindNamed(String(value['kind'])))
+  return { objects: found.length, findings: found.flatMap((one) => findingsOf(one, group)) }
 }

@@ -1,7 +1,7 @@
 import type { MCPServer } from '../../../crds/index.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import { podName } from '../../render/rights/attach-rights.ts'
+import { podName } from '../../render/rights.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 
 /**

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { type Finding, findingLine } from '../../../dataplane/config/load.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { type Outbound, outboundNetwork, outboundProblem } from '../../render/network/egress.ts'
+import { type Outbound, outboundNetwork, outboundProblem } from '../../render/network/network-policy.ts'
 import type { Resolver } from './resolver.ts'
 
 /** A profile of the widely used operator, of which a pod can have the rules on outbound traffic. */

@@ -1,7 +1,7 @@
 import { mcpGroup, virtualMcpServer } from '../../../crds/index.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
-import type { NetworkPeers } from '../../render/network/network-peers.ts'
+import type { NetworkPeers } from '../../render/network/network-policy.ts'
 import { selectorOf } from '../../render/object/names.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'

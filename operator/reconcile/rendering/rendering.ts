@@ -1,21 +1,24 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import type { Outbound } from '../../render/network/egress.ts'
 import { renderHttpRoute } from '../../render/network/http-route.ts'
 import type { Listeners } from '../../render/network/listeners.ts'
-import { type NetworkPeers, peerProblems } from '../../render/network/network-peers.ts'
-import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
+import {
+  type NetworkPeers,
+  type Outbound,
+  peerProblems,
+  renderNetworkPolicy,
+} from '../../render/network/network-policy.ts'
 import { rangeProblems, renderService, type ServiceOptions } from '../../render/network/service.ts'
 import { dataPlaneContainerName, nameProblem, type Workload } from '../../render/object/names.ts'
 import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
+import { STATE_VOLUME } from '../../render/pod/mounts.ts'
 import { type OwnContainer, type TakenPart, takenMounts, takenPorts, takenVolumes } from '../../render/pod/own-ports.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
 import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts'
 import type { PodTemplate } from '../../render/pod/pod-template.ts'
 import { type Resources, renderResources } from '../../render/pod/resources.ts'
-import { STATE_VOLUME } from '../../render/pod/state.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
-import type { PodRights } from '../../render/rights/token-rights.ts'
+import type { PodRights } from '../../render/rights.ts'
 import { type Places, placeOf } from '../outcome/file-findings.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'

@@ -17,11 +17,17 @@ import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName, renderConfig } from '../../render/object/config-map.ts'
 import { dataPlaneContainerName } from '../../render/object/names.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
-import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import {
+  type Mounts,
+  STATE_PATH,
+  STATE_VOLUME,
+  startMounts,
+  stateEnvironment,
+  stateMount,
+} from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
-import { STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/state.ts'
-import { registryRights } from '../../render/rights/registry-rights.ts'
+import { registryRights } from '../../render/rights.ts'
 import { headerSecrets, telemetrySettings } from '../configs/telemetry-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { findingsOf, type Places } from '../outcome/file-findings.ts'

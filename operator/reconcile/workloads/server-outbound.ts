@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import type { Outbound } from '../../render/network/egress.ts'
+import type { Outbound } from '../../render/network/network-policy.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'

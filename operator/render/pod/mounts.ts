@@ -35,6 +35,13 @@ export interface Mounts {
 
 const isLabel = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 
+/** Where a data plane keeps what it writes. */
+export const STATE_PATH = '/var/lib/portico'
+export const STATE_VOLUME = 'portico-state'
+
+export const stateMount = { name: STATE_VOLUME, mountPath: STATE_PATH }
+export const stateEnvironment = [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]
+
 /** A volume's name is a DNS label; an object's may be longer and hold dots. */
 function volumeName(prefix: string, name: string): string {
   const plain = `${prefix}-${name}`

@@ -1,5 +1,5 @@
 import type { HttpRoute } from '../network/http-route.ts'
-import type { NetworkPeers } from '../network/network-peers.ts'
+import type { NetworkPeers } from '../network/network-policy.ts'
 import type { ServiceSettings, ServiceType } from '../network/service.ts'
 import type { Disruption } from './disruption-budget.ts'
 import type { PodOptions, WorkloadOptions } from './workload.ts'

@@ -1,7 +1,6 @@
 import { sortedKeys } from '../object/canonical.ts'
 import { canonicalQuantity } from '../object/quantity.ts'
-import { checkImages, checkPatch, containerLists, type Fields, isFields } from './pod-template-check.ts'
-import { mergeKeys } from './pod-template-fields.ts'
+import { checkImages, checkPatch, containerLists, type Fields, isFields, mergeKeys } from './pod-template-check.ts'
 import { checkRules } from './pod-template-rules.ts'
 
 export interface PodTemplate {

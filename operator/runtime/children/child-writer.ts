@@ -1,13 +1,12 @@
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { hashOf } from '../../render/object/canonical.ts'
+import { canonicalJson, hashOf } from '../../render/object/canonical.ts'
 import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
 import { type ChildCache, controllerOf } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
 import { type ChildProblem, notServed, titleOf } from './child-problem.ts'
 import type { FieldPaths } from './field-set.ts'
-import { keepsPods, mustBeReplaced } from './immutable.ts'
 import { keptChild, letContentsGo } from './kept-child.ts'
 import {
   foreignManagers,
@@ -23,6 +22,8 @@ import { asWritten, matches } from './matches.ts'
 
 /** Children that were written, as `kind/name`, by what became of them. */
 export type ChildChanges = Partial<Record<'created' | 'changed' | 'adopted' | 'replaced' | 'deleted', string[]>>
+
+type Fields = Readonly<Record<string, unknown>>
 
 export function noteChange(
   changes: ChildChanges,
@@ -277,4 +278,48 @@ function contested(live: KubernetesObject, others: readonly string[]): ChildProb
   const who = others.length > 0 ? ` by ${others.join(', ')}` : ''
   const message = `${titleOf(live)} is changed again and again${who}; it is put back now and then`
   return { reason: 'ChildContested', message, waits: false }
+}
+
+const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
+const differs = (a: unknown, b: unknown) => canonicalJson(a ?? null) !== canonicalJson(b ?? null)
+
+const policyOf = (spec: Fields) => spec['podManagementPolicy'] ?? 'OrderedReady'
+
+/**
+ * Whether the pods of a child that is replaced belong to the new one as they are: then they run on, and are taken up by it.
+ * They do where nothing but the order differs in which pods are made.
+ */
+function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean {
+  const wanted = fieldsOf(rendered['spec'])
+  const there = fieldsOf(live['spec'])
+  const withPolicyOf = { ...live, spec: { ...there, podManagementPolicy: policyOf(wanted) } }
+  return live.kind === 'StatefulSet' && policyOf(wanted) !== policyOf(there) && !mustBeReplaced(rendered, withPolicyOf)
+}
+
+/**
+ * Whether a live child is another one than the rendered in what the API server lets nobody change, so that only a new
+ * object can be right: somebody has deleted ours and made it anew otherwise, or has made a ConfigMap immutable.
+ */
+function mustBeReplaced(rendered: KubernetesObject, live: KubernetesObject): boolean {
+  const wanted = fieldsOf(rendered['spec'])
+  const there = fieldsOf(live['spec'])
+  switch (live.kind) {
+    case 'ConfigMap':
+      return live['immutable'] === true
+    case 'RoleBinding':
+      return differs(rendered['roleRef'], live['roleRef'])
+    case 'Service':
+      return there['clusterIP'] === 'None' && wanted['type'] !== 'ExternalName'
+    case 'Deployment':
+      return differs(wanted['selector'], there['selector'])
+    case 'StatefulSet':
+      return (
+        differs(wanted['selector'], there['selector']) ||
+        differs(wanted['serviceName'], there['serviceName']) ||
+        policyOf(wanted) !== policyOf(there) ||
+        differs(wanted['volumeClaimTemplates'] ?? [], there['volumeClaimTemplates'] ?? [])
+      )
+    default:
+      return false
+  }
 }

@@ -9,7 +9,7 @@ import type { ChildProblem } from '../children/child-problem.ts'
 import { finalizerName, partsOf } from '../queue/keys.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
-import { type Contents, onCurrentContents } from '../watch/current-contents.ts'
+import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { type Dependency, DependencyGraph } from '../watch/dependencies.ts'
 import { NamespaceGoingError } from '../watch/namespaces.ts'
 

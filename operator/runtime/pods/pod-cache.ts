@@ -1,7 +1,13 @@
+import type { KubernetesObject } from '../../model/view.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
 import { keyOf } from '../queue/keys.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
-import type { Pod } from './observation.ts'
+import type { Pod, PodStatus } from './observation.ts'
+
+interface Container {
+  readonly name: string
+  readonly ports?: readonly unknown[]
+}
 
 const keyOfWorkload = ({ kind, namespace, name }: WorkloadName) => keyOf(kind, namespace, name)
 
@@ -54,5 +60,22 @@ export class PodCache {
     if (!pods?.delete(pod.metadata.name)) return
     if (pods.size === 0) this.#byWorkload.delete(keyOfWorkload(workload))
     this.#onChange(workload.kind, workload.namespace, workload.name)
+  }
+}
+
+const portsOf = (containers: readonly Container[] = []) =>
+  containers.flatMap(({ name, ports }) => (ports ? [{ name, ports }] : []))
+
+/** A pod as it is kept: whose it is, what its status says, and its ports. */
+export function keptPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject): KubernetesObject {
+  const { managedFields: _, ...kept } = metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
+  const { containers, initContainers } = (pod['spec'] ?? {}) as Record<'containers' | 'initContainers', Container[]>
+  const { phase, podIP, conditions, initContainerStatuses, containerStatuses } = (pod['status'] ?? {}) as PodStatus
+  return {
+    apiVersion,
+    kind,
+    metadata: kept,
+    spec: { containers: portsOf(containers), initContainers: portsOf(initContainers) },
+    status: { phase, podIP, conditions, initContainerStatuses, containerStatuses },
   }
 }

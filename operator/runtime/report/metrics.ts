@@ -1,3 +1,4 @@
+import { kinds } from '../../../crds/index.ts'
 import {
   counter,
   gauge,
@@ -13,7 +14,6 @@ import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts
 import { conditionsOf } from '../../reconcile/outcome/conditions.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
 import type { Watches } from '../watch/watches.ts'
-import { configChanges } from './config-changes.ts'
 import type { Rollouts } from './rollouts.ts'
 
 interface MetricsSources {
@@ -69,6 +69,18 @@ const memory: MetricDescription = {
   description: 'Resident memory, in bytes.',
   type: 'gauge',
 }
+
+const changed = gauge(
+  'portico.operator.config.changed.timestamp',
+  's',
+  'When a config of this kind has changed (Unix time): the one that changed last, and the one that stands the longest.',
+)
+
+const configKinds: ReadonlySet<string> = new Set(
+  Object.values(kinds)
+    .filter(({ role }) => role === 'config')
+    .map(({ kind }) => kind),
+)
 
 /** Objects by what is wrong with them: errors keep them from being served, warnings don't. */
 function byProblem(objects: readonly KubernetesObject[]): Reading[] {
@@ -169,4 +181,29 @@ export function startMetrics({ queue, watches, rollouts, objects, leading }: Met
     text: (resource, accept) => prometheusText(metrics.read(), resource, accept),
     close: () => meter.close(),
   }
+}
+
+/**
+ * When the hash of a config became what it is, in milliseconds of Unix time: since it was made, where its status does not
+ * tell. Undefined while it has none.
+ */
+function changedAt({ metadata, status }: KubernetesObject): number | undefined {
+  const { configHash, configHashTime } = (status ?? {}) as Readonly<Record<string, string | undefined>>
+  const at = Date.parse(configHashTime ?? metadata.creationTimestamp ?? '')
+  return configHash === undefined || Number.isNaN(at) ? undefined : at
+}
+
+/** When the hashes of configs became what they are: by kind the newest and the oldest, whatever the number of objects. */
+function configChanges(objects: readonly KubernetesObject[]): readonly Reading[] {
+  const found = new Map<string, { newest: number; oldest: number }>()
+  for (const object of objects) {
+    const at = configKinds.has(object.kind) ? changedAt(object) : undefined
+    if (at === undefined) continue
+    const { newest, oldest } = found.get(object.kind) ?? { newest: at, oldest: at }
+    found.set(object.kind, { newest: Math.max(newest, at), oldest: Math.min(oldest, at) })
+  }
+  return [...found].sort().flatMap(([kind, { newest, oldest }]) => [
+    { metric: changed, labels: { kind, config: 'newest' }, value: newest / 1000 },
+    { metric: changed, labels: { kind, config: 'oldest' }, value: oldest / 1000 },
+  ])
 }

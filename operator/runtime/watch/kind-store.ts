@@ -2,7 +2,7 @@ import { ResourceEventType } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
 import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
-import { isOwnAffair, sameFinalizers } from './own-affair.ts'
+import { isOwnAffair, sameFinalizers } from './kept-object.ts'
 import type { ReflectedStore } from './reflector.ts'
 
 interface KindStoreOptions {

@@ -6,7 +6,6 @@ import { apiVersionOf, METADATA_ONLY, type Resource } from '../../cluster/kubern
 import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
-import type { Turns } from './turns.ts'
 
 /** Where a reflector keeps what it sees. Called in order, one call at a time. */
 export interface ReflectedStore {
@@ -257,5 +256,28 @@ export class Reflector {
       object.apiVersion = apiVersionOf(resource)
     }
     return keep ? keep(object) : object
+  }
+}
+
+/** Lets some tasks at once through, the others in the order in which they came. */
+export class Turns {
+  readonly #waiting: (() => void)[] = []
+  #free: number
+
+  constructor(atOnce: number) {
+    this.#free = atOnce
+  }
+
+  /** Gives what the task gives, and rejects with what it rejects with. */
+  async take<T>(task: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await task()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#free++
+    }
   }
 }

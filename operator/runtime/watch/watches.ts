@@ -1,8 +1,7 @@
 import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
-import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions } from './reflector.ts'
-import { Turns } from './turns.ts'
+import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions, Turns } from './reflector.ts'
 
 /** Settings of every watch; tests shorten them. */
 export interface WatchSettings {

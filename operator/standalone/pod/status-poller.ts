@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { objectKey } from '../../cluster/files/index.ts'
 import type { NamedSources } from '../../model/index.ts'
-import { problemsIn } from '../../model/reported-problems.ts'
-import { reportedSources } from '../../model/reported-sources.ts'
+import { problemsIn, reportedSources } from '../../model/reported.ts'
 import { fetchStatus } from '../status/fetch-status.ts'
 import type { RunningPod } from './running-pod.ts'
 

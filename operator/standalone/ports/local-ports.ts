@@ -1,5 +1,5 @@
+import { createServer } from 'node:net'
 import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
-import { freePort, isPortFree } from './listen-error.ts'
 
 /** Ports and address of one workload on this machine. */
 export interface WorkloadPorts {
@@ -146,4 +146,28 @@ export class LocalPorts {
     const present = [...this.#remembered].filter(([name]) => this.#assigned.has(name.slice(0, name.lastIndexOf(' '))))
     return Object.fromEntries(present.sort(([left], [right]) => (left < right ? -1 : 1)))
   }
+}
+
+/** The code of the error with which listening on the port fails now, such as EADDRINUSE; undefined where it does not. */
+export function listenError(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(undefined)))
+  })
+}
+
+/** Whether something could listen on the port now. */
+const isPortFree = async (host: string, port: number): Promise<boolean> => (await listenError(host, port)) === undefined
+
+/** A port that is free now. */
+function freePort(host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', reject)
+    probe.listen({ host, port: 0 }, () => {
+      const address = probe.address()
+      probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
 }

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { keptCommand } from './keeper.ts'
 import { eachLine, lastWords, shortForm } from './lines.ts'
 
 /** A process that should run. Two specifications that are equal as JSON need no restart. */
@@ -45,6 +44,34 @@ const GRACE_MS = 4_000
 const KEPT_LINES = 50
 /** How long the output of one that has ended may stay open: whoever has left its group may hold it. */
 const LAST_WORDS_MS = 1_000
+
+/**
+ * A shell script that runs a foreign command and takes it down with us. Its standard input is a pipe whose other end
+ * `portico run` holds; however that process ends, also by SIGKILL, the pipe closes, and everything in the script's
+ * process group is asked to stop, and killed 3 seconds later. The caller starts it in a process group of its own.
+ *
+ * The traps are handlers rather than "ignore", because what is ignored stays ignored in the command.
+ */
+const script = `
+trap : TERM INT HUP
+exec 3<&0
+sh -c "$1" </dev/null 3<&- &
+command=$!
+(
+  trap : TERM
+  cat <&3 >/dev/null
+  kill -TERM 0
+  tries=0
+  while kill -0 "$command" 2>/dev/null && [ "$tries" -lt 30 ]; do tries=$((tries + 1)); sleep 0.1; done
+  kill -KILL 0
+) &
+exec 3<&-
+while :; do
+  wait "$command"
+  code=$?
+  kill -0 "$command" 2>/dev/null || exit "$code"
+done
+`
 
 const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
   signal ? `was ended by ${signal}` : `exited with code ${code}`
@@ -212,3 +239,12 @@ async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSig
     return notAnswering
   }
 }
+
+/** The command line that runs a shell command line under the keeper. */
+const keptCommand = (commandLine: string): readonly [string, ...string[]] => [
+  '/bin/sh',
+  '-c',
+  script,
+  'portico-keeper',
+  commandLine,
+]

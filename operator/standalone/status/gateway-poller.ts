@@ -1,7 +1,6 @@
-import type { ReportedBackend } from '../../../dataplane/config/status.ts'
-import { problemsIn, type ReportedProblems } from '../../model/reported-problems.ts'
+import { isReportedBackend, type ReportedBackend, type ReportedStatus } from '../../../dataplane/config/status.ts'
+import { problemsIn, type ReportedProblems } from '../../model/reported.ts'
 import { fetchStatus } from './fetch-status.ts'
-import { backendsIn, hasTriedAll } from './reported-backends.ts'
 
 /** Between two polls (milliseconds). */
 const PAUSE_MS = 1_000
@@ -102,4 +101,19 @@ async function pollGateway(adminUrl: string): Promise<GatewayReport | undefined>
   const status = await fetchStatus(adminUrl)
   const backends = status && backendsIn(status)
   return backends && { at, config: status.config, backends, problems: problemsIn([status]) }
+}
+
+/** The backends of a gateway's `/status`; undefined where they have another form than a gateway's. */
+const backendsIn = ({ backends = [] }: ReportedStatus): readonly ReportedBackend[] | undefined =>
+  backends.every(isReportedBackend) ? backends : undefined
+
+/**
+ * Whether every backend that is a server of this machine has been tried since that server came up, be the answer a
+ * list of tools or a failure. `servers` says since when each is up (milliseconds since 1970) by the origin of its URL.
+ */
+function hasTriedAll(backends: readonly ReportedBackend[], servers: ReadonlyMap<string, number>): boolean {
+  return backends.every(({ url, latencyMs, lastError }) => {
+    const upSince = servers.get(new URL(url).origin)
+    return upSince === undefined || latencyMs !== null || (lastError !== null && Date.parse(lastError.at) >= upSince)
+  })
 }

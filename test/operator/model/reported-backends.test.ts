@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { reportedBackends } from '../../../operator/model/reported-backends.ts'
+import { reportedBackends } from '../../../operator/model/reported.ts'
 import { gatewayReportIn } from '../../../operator/runtime/pods/status-readers.ts'
 import { condition, plansOfText } from '../../support/operator/plans.ts'
 

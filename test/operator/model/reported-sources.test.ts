@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { reportedSources } from '../../../operator/model/reported-sources.ts'
+import { reportedSources } from '../../../operator/model/reported.ts'
 
 const source = (name: string, rest: object = {}) => ({
   name,

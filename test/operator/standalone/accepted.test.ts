@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Manifest, ManifestFinding } from '../../../operator/cluster/files/index.ts'
-import { type Accepted, accept, nothingAccepted } from '../../../operator/standalone/accepted.ts'
+import { type Accepted, accept, nothingAccepted } from '../../../operator/standalone/manifest-feed.ts'
 
 const manifest = (name: string, file: string, revision = 1): Manifest => ({
   object: { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name }, revision },

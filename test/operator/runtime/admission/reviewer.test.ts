@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld } from '../../../../operator/model/index.ts'
-import { isOfInstallation } from '../../../../operator/render/object/installation.ts'
+import { isOfInstallation } from '../../../../operator/render/object/object.ts'
 import { Reviewer } from '../../../../operator/runtime/admission/reviewer.ts'
 import { Checks } from '../../../../operator/runtime/checks/checks.ts'
 import { keptLog } from '../../../support/kept-log.ts'

@@ -5,7 +5,7 @@ import type { Resource } from '../../../../operator/cluster/kubernetes/resource.
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { clusterAddress } from '../../../../operator/reconcile/index.ts'
 import { createParts } from '../../../../operator/runtime/loop/parts.ts'
-import { keptObject } from '../../../../operator/runtime/watch/kept.ts'
+import { keptObject } from '../../../../operator/runtime/watch/kept-object.ts'
 import { kindStore } from '../../../../operator/runtime/watch/kind-store.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { defaulted } from '../../../support/operator/plans.ts'

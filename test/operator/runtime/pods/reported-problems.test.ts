@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ReportedStatus } from '../../../../dataplane/config/status.ts'
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
-import { problemsIn } from '../../../../operator/model/reported-problems.ts'
+import { problemsIn } from '../../../../operator/model/reported.ts'
 import {
   type PodReports,
   reportReader,

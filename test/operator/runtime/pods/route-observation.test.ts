@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { observeRoute } from '../../../../operator/runtime/pods/route-observation.ts'
+import { observeRoute } from '../../../../operator/runtime/pods/workload-observer.ts'
 
 const condition = (type: string, status: string, observedGeneration = 2) => ({
   type,

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Turns } from '../../../../operator/runtime/watch/turns.ts'
+import { Turns } from '../../../../operator/runtime/watch/reflector.ts'
 
 test('no more than so many tasks run at once, the others in their order, whatever fails', async () => {
   const turns = new Turns(2)

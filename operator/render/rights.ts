@@ -1,6 +1,7 @@
-import type { KubernetesObject } from '../../model/view.ts'
-import { childName, type Workload } from '../object/names.ts'
-import { child } from '../object/object.ts'
+import type { KindDeclaration } from '../../crds/define.ts'
+import type { KubernetesObject } from '../model/view.ts'
+import { childName, type Workload } from './object/names.ts'
+import { child } from './object/object.ts'
 
 export interface PodRights {
   /** The ServiceAccount that the pod runs as. */
@@ -46,3 +47,35 @@ export function podRights(workload: Workload, group: string, rule: Rule, chosen:
   )
   return { serviceAccount, account: chosen === undefined ? [account] : [], grants: [role, binding] }
 }
+
+/** The one pod of a StatefulSet that is a workload's. */
+export const podName = ({ kind, metadata }: Workload): string => `${childName(kind, metadata.name)}-0`
+
+/**
+ * What lets the proxy of a stdio server attach to the server's container, and to nothing else: a Role for the one pod
+ * by its name. API servers ask for `get` or for `create` to attach over a WebSocket, by their version.
+ */
+export const attachRights = (workload: Workload, group: string, chosen: string | undefined): PodRights =>
+  podRights(
+    workload,
+    group,
+    { apiGroups: [''], resources: ['pods/attach'], resourceNames: [podName(workload)], verbs: ['create', 'get'] },
+    chosen,
+  )
+
+/**
+ * What lets a registry read the workloads of its own namespace, for its Kubernetes source. Rights in another namespace
+ * are for those to give who own it: whoever may make a registry here would otherwise read everywhere.
+ */
+export const registryRights = (
+  workload: Workload,
+  group: string,
+  kinds: readonly KindDeclaration[],
+  chosen: string | undefined,
+): PodRights =>
+  podRights(
+    workload,
+    group,
+    { apiGroups: [group], resources: kinds.map(({ plural }) => plural), verbs: ['get', 'list', 'watch'] },
+    chosen,
+  )

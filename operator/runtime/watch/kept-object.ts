@@ -11,3 +11,9 @@ export const isOwnAffair = (before: KubernetesObject, after: KubernetesObject): 
 
 export const sameFinalizers = (a: KubernetesObject, b: KubernetesObject): boolean =>
   canonicalJson(a.metadata.finalizers ?? []) === canonicalJson(b.metadata.finalizers ?? [])
+
+/** An object of one of our kinds as it is kept: nobody asks who has set which field of it, and that is half of it. */
+export function keptObject(object: KubernetesObject): KubernetesObject {
+  delete (object.metadata as KubernetesObject['metadata'] & { managedFields?: unknown }).managedFields
+  return object
+}

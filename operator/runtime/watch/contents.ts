@@ -1,0 +1,182 @@
+import { type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { SecretPresence, World } from '../../model/index.ts'
+import type { ClusterView, KubernetesObject } from '../../model/view.ts'
+import { valueRevision } from '../../render/object/canonical.ts'
+import { partsOf } from '../queue/keys.ts'
+import { type Dependency, onObject, trackedView } from './dependencies.ts'
+import type { ReflectedStore } from './reflector.ts'
+import type { ReadRevisionKey } from './revision-key.ts'
+import type { Watches } from './watches.ts'
+
+/** A Secret or ConfigMap as the API gives it. */
+export interface ContentObject extends KubernetesObject {
+  readonly data?: Record<string, string>
+  readonly binaryData?: Record<string, string>
+}
+
+interface ContentOptions<T> {
+  readonly api: ApiServer
+  readonly resource: Resource
+  /** Where the view reads; keys are `namespace/name`. */
+  readonly into: Map<string, T>
+  /** What is kept of a content. */
+  readonly project: (object: ContentObject) => T | Promise<T>
+  /** Whether some object's last reconcile has read this one. */
+  readonly isWanted: (namespace: string, name: string) => boolean
+  /** Hears when what the view says about one has become outdated. */
+  readonly onChange: (namespace: string, name: string) => void
+}
+
+/** Contents that a view may ask for, by kind. */
+export type Contents = ReadonlyMap<string, ReferencedContent<unknown>>
+
+/** How often is begun anew because what was read has changed meanwhile. */
+const ROUNDS = 8
+
+interface ContentsOptions {
+  readonly api: ApiServer
+  readonly world: World
+  readonly watches: Watches
+  readonly revisionKey: ReadRevisionKey
+  readonly isWanted: (dependency: Dependency) => boolean
+  readonly onChange: (dependency: Dependency) => void
+}
+
+const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
+const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
+
+/**
+ * Secrets and ConfigMaps that somebody references: all are watched by metadata alone, and one is read only when it is
+ * asked for and has changed since.
+ */
+export class ReferencedContent<T> {
+  readonly #options: ContentOptions<T>
+  /** Version of each one there is, by `namespace/name`. */
+  readonly #versions = new Map<string, string>()
+  /** Version at which each was read. */
+  readonly #read = new Map<string, string>()
+
+  constructor(options: ContentOptions<T>) {
+    this.#options = options
+  }
+
+  store(namespace?: string): ReflectedStore {
+    return {
+      put: (object) => this.#put(object),
+      remove: ({ metadata }) => this.#drop(metadata.namespace ?? '', metadata.name),
+      replace: (objects) => {
+        const present = new Set(objects.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`))
+        for (const key of [...this.#versions.keys()]) {
+          const [space, name] = key.split('/') as [string, string]
+          if ((!namespace || space === namespace) && !present.has(key)) this.#drop(space, name)
+        }
+        for (const object of objects) this.#put(object)
+      },
+    }
+  }
+
+  /** Whether the view's content is of the latest version that the watch has shown. */
+  isCurrent(namespace: string, name: string): boolean {
+    const key = `${namespace}/${name}`
+    return this.#versions.get(key) === this.#read.get(key)
+  }
+
+  /** Reads one into the view's map; one that isn't there is taken out of it. */
+  async refresh(namespace: string, name: string): Promise<void> {
+    const key = `${namespace}/${name}`
+    const version = this.#versions.get(key)
+    try {
+      const object = await this.#options.api.get<ContentObject>(this.#options.resource, namespace, name)
+      const projected = await this.#options.project(object)
+      // One that the watch doesn't show may be gone by now, and nobody would say so: it counts once it is shown.
+      if (this.#versions.has(key)) this.#options.into.set(key, projected)
+      else this.#options.into.delete(key)
+    } catch (error) {
+      if (!isNotFound(error)) throw error
+      this.#options.into.delete(key)
+    }
+    if (version === undefined) this.#read.delete(key)
+    else this.#read.set(key, version)
+  }
+
+  #put({ metadata }: KubernetesObject): void {
+    const { namespace = '', name, resourceVersion = '' } = metadata
+    const key = `${namespace}/${name}`
+    if (this.#versions.get(key) === resourceVersion) return
+    this.#versions.set(key, resourceVersion)
+    if (this.#options.isWanted(namespace, name)) this.#options.onChange(namespace, name)
+  }
+
+  #drop(namespace: string, name: string): void {
+    const key = `${namespace}/${name}`
+    if (!this.#versions.delete(key)) return
+    this.#read.delete(key)
+    this.#options.into.delete(key)
+    if (this.#options.isWanted(namespace, name)) this.#options.onChange(namespace, name)
+  }
+}
+
+/**
+ * Makes something of a view, again until every Secret and ConfigMap that was read on the way is of its latest version.
+ * `make` gets the view to read by, and what it has read once it is done.
+ */
+export async function onCurrentContents<T>(
+  view: ClusterView,
+  contents: Contents,
+  make: (view: ClusterView, seen: ReadonlySet<Dependency>) => T,
+): Promise<T> {
+  for (let round = 0; ; round++) {
+    const seen = new Set<Dependency>()
+    const made = make(trackedView(view, seen), seen)
+    const outdated = refreshesOf(seen, contents)
+    if (outdated.length === 0 || round === ROUNDS) return made
+    await Promise.all(outdated.map((refresh) => refresh()))
+  }
+}
+
+function refreshesOf(seen: ReadonlySet<Dependency>, contents: Contents): (() => Promise<void>)[] {
+  const refreshes: (() => Promise<void>)[] = []
+  for (const dependency of seen) {
+    const { kind, namespace, name } = partsOf(dependency)
+    const content = contents.get(kind)
+    if (content && !content.isCurrent(namespace, name)) refreshes.push(() => content.refresh(namespace, name))
+  }
+  return refreshes
+}
+
+/** Of a Secret nothing is kept but its keys, each with what changes with its value: without a key for that, its version. */
+function presenceOf({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
+  const { namespace, name, resourceVersion = '' } = metadata
+  const revisionOf = (field: string, value: string) =>
+    key ? valueRevision(key, `${namespace}/${name}/${field}`, value) : resourceVersion
+  return { keys: new Map(Object.entries(data).map(([field, value]) => [field, revisionOf(field, value)])) }
+}
+
+/** Adds the metadata watches of Secrets and ConfigMaps; gives, by kind, what reads the referenced ones. */
+export function watchContents(options: ContentsOptions): Contents {
+  const { api, world, watches } = options
+  const shared = (kind: string) => ({
+    api,
+    isWanted: (namespace: string, name: string) => options.isWanted(onObject(kind, namespace, name)),
+    onChange: (namespace: string, name: string) => options.onChange(onObject(kind, namespace, name)),
+  })
+  const secrets = new ReferencedContent({
+    ...shared('Secret'),
+    resource: SECRETS,
+    into: world.secrets,
+    project: async (object) => presenceOf(object, await options.revisionKey()),
+  })
+  const configMaps = new ReferencedContent({
+    ...shared('ConfigMap'),
+    resource: CONFIG_MAPS,
+    into: world.configMaps,
+    project: ({ data = {} }: ContentObject) => ({ data }),
+  })
+  watches.add({ resource: SECRETS, metadataOnly: true, storeOf: (namespace) => secrets.store(namespace) })
+  watches.add({ resource: CONFIG_MAPS, metadataOnly: true, storeOf: (namespace) => configMaps.store(namespace) })
+  return new Map<string, ReferencedContent<unknown>>([
+    ['Secret', secrets],
+    ['ConfigMap', configMaps],
+  ])
+}
