@@ -1,22 +1,10 @@
-import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
+import type { KindDeclaration, ObjectMeta, ObjectOf } from '../../crds/define.ts'
 
 /** Any Kubernetes object, as read from YAML or the API. */
 export interface KubernetesObject {
   apiVersion: string
   kind: string
-  metadata: {
-    name: string
-    namespace?: string
-    uid?: string
-    generation?: number
-    resourceVersion?: string
-    creationTimestamp?: string
-    deletionTimestamp?: string
-    labels?: Record<string, string>
-    annotations?: Record<string, string>
-    finalizers?: string[]
-    ownerReferences?: OwnerReference[]
-  }
+  metadata: Omit<ObjectMeta, 'namespace'> & { namespace?: string; ownerReferences?: OwnerReference[] }
   [field: string]: unknown
 }
 

@@ -6,7 +6,7 @@ import { backendLimits } from '../limits/memory-limits.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
 import { type FailurePolicy, failurePolicy } from './health/failure-policy.ts'
 import { type PersonalBackend, personalBackend } from './personal-backend.ts'
-import { ProbeFeed } from './refresh/probe-feed.ts'
+import { probeFeed } from './refresh/probe-feed.ts'
 import type { Feed } from './refresh/schedule.ts'
 import { ToolFeed } from './refresh/tool-feed.ts'
 
@@ -106,7 +106,7 @@ export class Backends {
     // Those who bring no credential see what the gateway itself sees.
     return personal === undefined || personal.forwards !== undefined
       ? new ToolFeed(backend, { onChange, log: this.#log })
-      : new ProbeFeed(backend, { onChange, authorize: personal.authorize })
+      : probeFeed(backend, { onChange, authorize: personal.authorize })
   }
 
   #awaitFirst(feed: Feed): void {

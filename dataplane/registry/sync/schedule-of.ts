@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { parseDuration, parseTimer } from '../../../crds/shared/duration.ts'
+import { API_SERVER, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
 import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry/registry.ts'
 import type { SourceLocation } from '../sources/format/source.ts'
 import type { ScheduledSource } from './schedule.ts'
@@ -10,8 +11,8 @@ const REGISTRY_FILE = 'registry.json'
 const API_GROUP = 'portico.dev'
 /** Where a pod finds its API server, its token and the cluster's CA. */
 const IN_CLUSTER = {
-  url: 'https://kubernetes.default.svc',
-  tokenFile: '/var/run/secrets/kubernetes.io/serviceaccount/token',
+  url: API_SERVER,
+  tokenFile: SERVICE_ACCOUNT_TOKEN,
   caFile: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
 }
 /** A cluster is followed; this finds what a watch has missed. */

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { type Dispatcher, request, type WebSocket } from 'undici'
+import { API_SERVER } from '../../../config/check/token-path.ts'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/connect.ts'
@@ -35,7 +36,7 @@ const FRAME = 32 * 1024
  */
 export function attachChannel({ attach, directory, onDropped }: AttachChannelOptions): OpenChannel {
   const { namespace, pod, container, tokenFile, caFile } = attach
-  const server = new URL(attach.server ?? 'https://kubernetes.default.svc')
+  const server = new URL(attach.server ?? API_SERVER)
   const token = secretFile(resolve(directory, tokenFile))
   const dispatcher = createDispatcher({
     origin: server.origin,
