@@ -27,11 +27,15 @@ const QUERY_MS = 60_000
 /** A connection that is not needed is given back. */
 const IDLE_MS = 30_000
 
-interface PoolOptions {
+export interface PoolOptions {
   readonly postgres: PostgresConfig
+  /** Most connections at a time. */
   readonly connections: number
+  /** Longest wait for one of them, in milliseconds; default 2 s. */
   readonly connectionWaitMs?: number
+  /** Longest wait for the answer to a statement, in milliseconds; default a minute, 0 is without end. */
   readonly queryMs?: number
+  /** Whether the best plan of each statement is the same for all values. */
   readonly plansForAllValues?: boolean
   readonly log?: Logger
   /** Called when no connection could be had, with why, and after how many milliseconds. */

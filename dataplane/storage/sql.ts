@@ -1,11 +1,10 @@
 import { Kysely, PostgresAdapter } from 'kysely'
-import type { Logger } from 'pino'
 import { OTHER_ERROR } from '../telemetry/observe.ts'
 import {
   isPostgresAway,
   isPostgresConflict,
   isPostgresError,
-  type PostgresConfig,
+  type PoolOptions,
   postgresDialect,
 } from './sql-postgres.ts'
 import { isSqliteError, isSqliteLocked, NodeSqliteDialect, type SqliteOptions } from './sql-sqlite.ts'
@@ -19,19 +18,7 @@ type DatabaseOptions = {
   readonly observe?: ObserveStatement | undefined
 } & (
   | ({ readonly dialect: 'sqlite' } & SqliteOptions)
-  | {
-      readonly dialect: 'postgres'
-      readonly postgres: PostgresConfig
-      /** Most connections at a time. */
-      readonly connections: number
-      /** Longest wait for one of them, in milliseconds; default 2 s. */
-      readonly connectionWaitMs?: number
-      /** Longest wait for the answer to a statement, in milliseconds; default a minute, 0 is without end. */
-      readonly queryMs?: number
-      /** Whether the best plan of each statement is the same for all values. */
-      readonly plansForAllValues?: boolean
-      readonly log?: Logger
-    }
+  | ({ readonly dialect: 'postgres' } & Omit<PoolOptions, 'onUnconnected'>)
 )
 
 /**

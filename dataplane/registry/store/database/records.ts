@@ -1,6 +1,6 @@
 import type { SourceConfig } from '../../../config/registry/registry.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
-import type { EntryType } from '../../catalog/entry.ts'
+import type { EntryType, IncomingVersion } from '../../catalog/entry.ts'
 import type { Status } from '../../catalog/official-meta.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { Origin } from './schema.ts'
@@ -66,15 +66,9 @@ export interface EntryPageQuery {
 }
 
 /** A version that is published to a managed source. */
-export interface Publication {
+export interface Publication
+  extends Pick<IncomingVersion, 'type' | 'name' | 'version' | 'title' | 'description' | 'document'> {
   readonly source: string
-  readonly type: EntryType
-  readonly name: string
-  readonly version: string
-  readonly title: string | null
-  readonly description: string | null
-  /** JSON text. */
-  readonly document: string
   readonly claims: ClaimsMap
   /** Claims of the source when they were checked; refused where they are others by then. */
   readonly expectSource?: ClaimsMap

@@ -128,25 +128,15 @@ interface DocumentTable {
 }
 
 /** What a sync has read so far and is not in force yet; all of it goes in at once. */
-interface StagedVersionTable {
+interface StagedVersionTable
+  extends Omit<EntryVersionTable, 'id' | 'entry_id' | 'status_changed_at' | 'published_at' | 'updated_at' | 'gone_at'> {
   source_id: number
   type: EntryType
   name: string
-  version: string
   /** Null where the entry carries its source's claims. */
   claims_set: number | null
-  precedence: string
-  status: Status
-  status_message: string | null
   status_changed_at: string | null
   published_at: string | null
-  title: string | null
-  description: string | null
-  search_text: string
-  content_hash: string
-  other_meta: string | null
-  document_id: number
-  bytes: number
 }
 
 /** An entry that a registry shows where no entry of the same name with a lower rank is visible to the caller. */

@@ -1,6 +1,4 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Visible } from '../../authz/visibility.ts'
-import type { EntryType } from '../../catalog/entry.ts'
 import { numberLists } from '../database/number-list.ts'
 import { createRevisionOf, revisionColumn } from '../database/revision-of.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
@@ -30,21 +28,11 @@ interface Candidate {
   readonly entry_id: number
 }
 
-interface CandidateQuery {
-  readonly registry: number
-  readonly type: EntryType
-  readonly visible: Visible
-  /** Names from here on. */
-  readonly from: string
-  readonly size: number
+type CandidateQuery = Pick<StepQuery, 'registry' | 'type' | 'visible' | 'from' | 'size'> & {
   readonly includeDeleted: boolean
 }
 
-interface CandidateValues {
-  readonly registry: number
-  readonly type: EntryType
-  readonly from: string
-  readonly size: number
+type CandidateValues = Pick<StepQuery, 'registry' | 'type' | 'from' | 'size'> & {
   readonly [set: `set${number}`]: number
 }
 

@@ -36,12 +36,10 @@ export interface Step {
 }
 
 /** What a page of a registry is asked for, in the terms of the store. */
-export interface StorePageQuery extends Pick<StepQuery, 'registry' | 'type' | 'visible'> {
-  readonly limit: number
+export interface StorePageQuery
+  extends Pick<StepQuery, 'registry' | 'type' | 'visible' | 'limit' | 'filter' | 'values'> {
   readonly hold?: ReserveMemory | undefined
   readonly after: { readonly name: string; readonly precedence: string } | undefined
-  readonly filter: VersionFilter
-  readonly values: FilterValues
   /** What is searched for, as it was written. */
   readonly term: string | undefined
 }
