@@ -1,15 +1,21 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
+import { isListChanged, TOOLS_CHANGED } from '../backends/lists/list-kind.ts'
+import { updatedUri } from '../backends/session/resource-updates.ts'
 import type { AnswerEdits } from '../mcp/answer-scanner.ts'
-import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
+import { LEVELS, levelOf } from '../mcp/log-levels.ts'
+import type { Message } from '../mcp/message.ts'
 import { parseJson } from '../mcp/parse.ts'
+import { isAboutCall } from '../mcp/message.ts'
 import { ResultStripper } from '../mcp/result-stripper.ts'
 import { resultText } from '../mcp/rpc-text.ts'
-import { hasTasks, metaWithRelatedTask } from '../mcp/tasks.ts'
-import type { Call } from './call.ts'
+import { metaWithRelatedTask } from '../mcp/tasks.ts'
+import { hasTasks } from '../mcp/tasks.ts'
+import type { Asked } from './asked.ts'
 import { hasCapabilities } from './input/server-request.ts'
-import type { UpstreamRequest } from './upstream-request.ts'
+import type { Upstream } from './upstream.ts'
 
 /** What a modern result has and a legacy one lacks. */
 const COMPLETE_TYPE = '"complete"'
@@ -17,27 +23,27 @@ const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
 /** What is changed in a legacy backend's answer for a modern client, in large answers as well. */
-export const editsForModern = ({ id, message }: Call): AnswerEdits => ({
+export const editsForModern = ({ id, message }: Asked): AnswerEdits => ({
   id: Buffer.from(id),
   resultMember: message.method === 'resources/read' ? READ : COMPLETE,
 })
 
 /** A whole answer as the client's era has it. Throws a PublicError where that has no form for the answer. */
-export function translated(call: Call, upstream: UpstreamRequest, hasError: boolean, body: Buffer): Buffer {
-  const { message, context } = call
+export function translated(asked: Asked, upstream: Upstream, hasError: boolean, body: Buffer): Buffer {
+  const { message, context } = asked
   const { era } = context
   if (upstream.backendSession === undefined)
-    return era === 'legacy' ? modernForLegacy(call, hasError, body) : modernForModern(call, hasError, body)
-  if (era === 'modern') return hasError ? modernError(body, call) : body
+    return era === 'legacy' ? modernForLegacy(asked, hasError, body) : modernForModern(asked, hasError, body)
+  if (era === 'modern') return hasError ? modernError(body, asked) : body
   if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
   return upstream.tasks?.inAnswer(body, context.message) ?? body
 }
 
-const modernForLegacy = ({ message }: Call, hasError: boolean, body: Buffer): Buffer =>
+const modernForLegacy = ({ message }: Asked, hasError: boolean, body: Buffer): Buffer =>
   hasError ? legacyError(body, message.method) : legacyAnswer(body)
 
-function modernForModern(call: Call, hasError: boolean, body: Buffer): Buffer {
-  const { services, backend, message, context, route } = call
+function modernForModern(asked: Asked, hasError: boolean, body: Buffer): Buffer {
+  const { services, backend, message, context, route } = asked
   if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
   const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
   if (!hasTask) return body
@@ -65,7 +71,7 @@ function withCode(answer: Buffer, from: string, to: string): Buffer {
  * A legacy backend's error as a modern client may have it: a resource that isn't there has another code, and a URL to
  * visit is a question. Throws `missing_capability` where the client can't be asked that.
  */
-function modernError(answer: Buffer, { message, id }: Call): Buffer {
+function modernError(answer: Buffer, { message, id }: Asked): Buffer {
   const text = answer.toString('latin1')
   const error = memberText(text, 'error')
   const code = error === undefined ? undefined : memberText(error, 'code')
@@ -138,7 +144,7 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
 }
 
 /** Changes the parts of a large answer; undefined where they go through as they are. */
-export function stripperFor({ context }: Call, { backendSession, tasks }: UpstreamRequest): ResultStripper | undefined {
+export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstream): ResultStripper | undefined {
   if (context.era === 'legacy' && backendSession === undefined)
     return new ResultStripper(MODERN_NAMES, undefined, 'structuredContent')
   if (tasks === undefined || context.message.method !== 'tasks/result') return undefined
@@ -167,4 +173,63 @@ function legacyAnswer(answer: Buffer): Buffer {
   const edits = { ...(type === undefined ? {} : MODERN_MEMBERS), ...structuredForSession(result) }
   if (Object.keys(edits).length === 0) return answer
   return Buffer.from(editObject(text, { result: editObject(result, edits) }), 'latin1')
+}
+
+/** The code of the error that an answer holds; undefined where that is no plain number. */
+export function errorCodeIn(answer: Buffer): number | undefined {
+  const error = memberText(answer.toString('latin1'), 'error')
+  const code = error?.startsWith('{') ? memberText(error, 'code') : undefined
+  return code !== undefined && CODE.test(code) ? Number(code) : undefined
+}
+
+const CODE = /^-?\d{1,9}$/
+
+/** The answer with the id of the retry that it goes to; what was read before that came has another. */
+export const withId = (answer: Buffer, id: string): Buffer =>
+  Buffer.from(editObject(answer.toString('latin1'), { id: Buffer.from(id).toString('latin1') }), 'latin1')
+
+/** A notification that came with the answer as the client gets it; undefined where it gets none. */
+export function notificationForClient(
+  asked: Asked,
+  upstream: Upstream,
+  notification: Record<string, unknown>,
+  bytes: Buffer,
+): Buffer | string | undefined {
+  const { method } = notification
+  if (isListChanged(method)) return method === TOOLS_CHANGED && showsBySession(asked) ? bytes : undefined
+  if (!isRelayed(notification, asked.first, asked.context.era) || !mayHear(asked, notification)) return undefined
+  const { tasks } = upstream
+  return tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
+}
+
+/** Whether the client is shown what its own session with the backend has. */
+const showsBySession = ({ session, context, backend }: Asked): boolean =>
+  session !== undefined && context.host.setup.config.role === 'proxy' && backend.mayShowBySession
+
+/** Whether the client may know of what a notification is about. */
+function mayHear({ context, backend }: Asked, notification: unknown): boolean {
+  const { judge } = context.host.setup
+  const uri = judge === undefined ? undefined : updatedUri(notification)
+  return judge === undefined || uri === undefined || judge.mayHearOf(context.caller, uri, backend.name)
+}
+
+const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
+  'notifications/resources/updated',
+  'notifications/elicitation/complete',
+  'notifications/tasks/status',
+])
+
+/**
+ * Whether a notification that came with the answer to a call goes on to the client: progress that the call asked for, and
+ * log messages from the level that a modern client asked for; to a legacy client all of them.
+ */
+function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {
+  const { method } = notification
+  if (method === 'notifications/progress') return isAboutCall(notification['params'], call)
+  if (era === 'legacy' && LEGACY_RELAYED.has(method)) return true
+  if (method !== 'notifications/message' || era === 'legacy') return method === 'notifications/message'
+  const level = call.meta?.[LOG_LEVEL_KEY]
+  if (typeof level !== 'string') return false
+  const { params } = notification
+  return levelOf(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(level)
 }

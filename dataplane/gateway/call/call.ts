@@ -1,47 +1,48 @@
-import type { Share } from '../../server/budget.ts'
+import { isObject } from '../../../crds/shared/json.ts'
+import { Lease, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type Details, type Observation, type Origin, type Outcome, TOOL_ERROR } from '../../telemetry/observe.ts'
 import type { MakeLink } from '../../upstream-tokens/index.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { BackendFailure } from '../backends/connection/failure.ts'
-import type { Message } from '../mcp/message.ts'
+import type { AnswerHead } from '../backends/connection/answer-head.ts'
+import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
+import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
+import { pauseBeforeRest } from '../backends/connection/request.ts'
+import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
+import { MOST_CALLS } from '../backends/connection/transport.ts'
+import { isListChanged } from '../backends/lists/list-kind.ts'
+import type { BackendSession } from '../backends/session/backend-session.ts'
+import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { isId, type Message } from '../mcp/message.ts'
+import { parseBytes } from '../mcp/parse.ts'
+import type { ResultStripper } from '../mcp/result-stripper.ts'
+import { sameId } from '../mcp/answer-scanner.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
 import { OK, type RequestContext } from '../request/request-context.ts'
 import { requestIdText, usedBy } from '../request/request-details.ts'
 import { TOKEN_ENDED } from '../request/token-ended.ts'
 import type { Session } from '../sessions/sessions.ts'
-import { callDetails } from './call-details.ts'
-import type { CallServices } from './call-services.ts'
-import type { Destination } from './destination.ts'
-import { answerLimited } from './limited-answer.ts'
-import { answerWithLink } from './link-answer.ts'
+import {
+  checkType,
+  editsForModern,
+  errorCodeIn,
+  notificationForClient,
+  stripperFor,
+  translated,
+  withId,
+} from './answer-translation.ts'
+import { type Asked, type CallServices, callDetails, type Destination } from './asked.ts'
+import { type InputRequired, inputRequiredBy, MOST_ROUNDS, withInputs } from './input/input-required.ts'
+import { CLIENT_TIMEOUT_MS, relayServerRequest } from './input/server-request.ts'
+import { answerLimited, answerWithLink, withoutLinkResponse } from './own-answers.ts'
+import { Questions } from './suspended/questions.ts'
+import { failureIn, REFUSED, Upstream } from './upstream.ts'
 
-/** The request to the backend (`UpstreamRequest`), as far as the end of the call concerns it. */
-interface Upstream {
-  /** How often it has been sent since the client's request, or since the client's last answers to the backend. */
-  readonly attempts: number
-  /** Whether an HTTP exchange with the backend is open. */
-  readonly isExchanging: boolean
-  /** Tells a legacy backend that nobody waits for the answer any more. */
-  cancel(reason: string): void
-  /** Ends the HTTP exchange. */
-  stop(): void
-  /** Finds out for the next request whether the backend still knows the session in which this one failed. */
-  checkSession(failure: BackendFailure): void
-  /** Is done with the session with the backend. */
-  release(): void
-}
-
-/** What comes of the answer (`AnswerRelay`), as far as the end of the call concerns it. */
-interface Relay {
-  /** Whether a client waits for the answer at the moment. */
-  readonly isAwaited: boolean
-  /** The call is over: open requests of the backend need no answer any more, and memory held for messages is released. */
-  end(): void
-}
-
+/** Half of the connections for calls to a backend: whoever lets calls hang leaves room for the others. */
+const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
 const HEARTBEAT_MS = 15_000
 /** How long a backend may keep its stream open after the answer: that takes a connection from other calls. */
 const LINGER_MS = 1_000
@@ -49,20 +50,76 @@ const LINGER_MS = 1_000
 const LARGE = 64 * 1024
 const ERROR: Outcome = { result: 'error' }
 const FAILED_TOOL: Outcome = { result: 'error', code: TOOL_ERROR }
+/** The key of what a modern backend requires: one result at a time. */
+const INPUTS = 'inputs'
 
-/** One call of a backend for a client: what is asked, who waits, how long it may last, and all the ways in which it ends. */
-export class Call implements InFlightCall, Origin {
+/**
+ * Calls a backend for the client of a request: one request to the backend, whatever eras meet, whose answer, of
+ * whatever kind, goes to the context. `message` is the client's request, but for what the route can't rewrite. Throws
+ * `share_exceeded`, `backend_unavailable`, and `invalid_params` where the `requestState` of the request is no good.
+ */
+export function relayCall(
+  services: CallServices,
+  context: RequestContext,
+  destination: Destination,
+  message: Message = context.message,
+): void {
+  const call = new Call(services, context, destination, withoutLinkResponse(message))
+  if (isResumed(call)) call.observed.end(OK)
+  else {
+    admit(call)
+    call.begin()
+  }
+}
+
+/** Whether the request is the retry of a suspended call, which is resumed. */
+function isResumed({ services, context, message }: Call): boolean {
+  if (context.era === 'legacy' || message.params?.['requestState'] === undefined) return false
+  return services.suspended.resume(context)
+}
+
+function admit({ share, backend, observed }: Call): void {
+  const code =
+    share !== undefined && share.mostCalls >= MOST_CALLS_OF_CALLER
+      ? 'share_exceeded'
+      : backend.health.mayTry(share)
+        ? undefined
+        : 'backend_unavailable'
+  if (code === undefined) return
+  observed.end({ result: 'error', code })
+  throw new PublicError(code)
+}
+
+/**
+ * The states of a call, and what leads from one to the next:
+ *
+ *     limited ──► asked ◄──► suspended
+ *        └──────────┴────────────┴──────► over
+ *
+ * - `limited`: the rate limits are asked whether it may be made now. If so, `#send` leads on.
+ * - `asked`: `#send` waits for what the request needs (credential, era, session), then sends it. It comes again where the
+ *   request was refused unread, where its session was lost, and where a client with a session has answered what the backend
+ *   requires.
+ * - `suspended`: `#suspend` has given a client without a session the backend's questions as its answer. Nothing more is read
+ *   from the backend until the client comes again (`resume`).
+ * - `over`: the client has its answer, or gets none (`#close`, which each of the ends calls). The HTTP exchange may go on.
+ */
+type State = 'limited' | 'asked' | 'suspended' | 'over'
+
+/**
+ * One call of a backend for a client: what is asked, who waits, how long it may last, what comes of it, and all the ways in
+ * which it ends. It is told what the backend answers (`AnswerOwner`), and gives that to the client in the form of the
+ * client's era.
+ */
+class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly services: CallServices
   readonly route: Route
   readonly backend: Backend
-  /** The request of the client that waits for the answer. */
+  readonly shownName: string | undefined
   context: RequestContext
-  /** The client's request as it was sent last, but for what the route rewrites. */
+  readonly first: Message
   message: Message
-  /** How often the backend has asked for input. */
   rounds = 0
-  /** Nobody waits for the answer any more: it has been given, or there will be none. */
-  isOver = false
   deadline: number
   heartbeatAt: number
   checkedAt: number
@@ -70,19 +127,35 @@ export class Call implements InFlightCall, Origin {
   /** `performance.now()` */
   readonly startedAt: number
   readonly share: Share | undefined
-  /** What is measured of the call. */
   readonly observed: Observation
   /** What is measured of the request that it is made for. */
   readonly parent: Observation | undefined
-  #upstream!: Upstream
-  #relay!: Relay
+  #state: State = 'limited'
+  readonly #upstream: Upstream
+  /** Requests of the backend that a client with a session answers while it waits: what cancels each, by the backend's id. */
+  #open: Map<string, AbortController> | undefined
+  /** Requests of the backend that a modern client answers with a retry. */
+  #questions: Questions | undefined
+  /** A whole answer that has come while nobody waited. */
+  #early: readonly [scanner: AnswerScanner, body: Buffer] | undefined
+  /** What is changed in the answer of a legacy backend to a modern client. */
+  #edits: AnswerEdits | undefined
+  /** Changes the parts of a large answer on their way. */
+  #stripper: ResultStripper | undefined
+  /** Memory for a message of the backend that is not its answer. */
+  #unanswered: Lease | undefined
+  /** Nothing is read from the backend until the client has read what it has. */
+  #isWaitingForDrain = false
 
-  constructor(services: CallServices, context: RequestContext, { backend, route }: Destination, message: Message) {
+  constructor(services: CallServices, context: RequestContext, destination: Destination, message: Message) {
+    const { backend, route, shownName } = destination
     this.services = services
     this.context = context
     this.message = message
+    this.first = message
     this.route = route
     this.backend = backend
+    this.shownName = shownName
     this.share = context.share
     const now = performance.now()
     this.startedAt = now
@@ -92,6 +165,13 @@ export class Call implements InFlightCall, Origin {
     this.#tell(context)
     this.parent = context.observation
     this.observed = services.observe(route.operation ?? backend.operationOf(message.method), this)
+    this.#upstream = new Upstream(this)
+  }
+
+  /** Tells a request what it has led to. */
+  #tell(context: RequestContext): void {
+    context.used = usedBy(this.message)
+    context.backend = this.backend.name
   }
 
   details(): Details {
@@ -106,151 +186,439 @@ export class Call implements InFlightCall, Origin {
     return this.context.session
   }
 
-  /** The client's id of the request, as JSON text. */
   get id(): string {
     return this.context.message.id as string
   }
 
-  /** The call is in flight from now on: its deadline runs. */
-  begin(upstream: Upstream, relay: Relay): void {
-    this.#upstream = upstream
-    this.#relay = relay
+  get #isOver(): boolean {
+    return this.#state === 'over'
+  }
+
+  /** Whether a client waits for the answer at the moment. */
+  get #isAwaited(): boolean {
+    return this.#state !== 'suspended'
+  }
+
+  // --- To the backend
+
+  /** The call is in flight from now on: its deadline runs. Every tool call passes here once, whoever makes it. */
+  begin(): void {
     this.services.inFlight.add(this)
     this.context.onGone = this
+    const refusal = this.#rateLimit()
+    if (refusal === undefined) this.#send()
+    else if (!(refusal instanceof Promise)) this.#limited(refusal)
+    else
+      refusal.then(
+        (late) => {
+          if (late !== undefined) this.#limited(late)
+          else if (!this.#isOver) this.#send()
+        },
+        (error) => this.faulted(error),
+      )
   }
 
-  /** Tells a request what it has led to. */
-  #tell(context: RequestContext): void {
-    context.used = usedBy(this.message)
-    context.backend = this.backend.name
+  #rateLimit(): Refusal | undefined | Promise<Refusal | undefined> {
+    const { services, context, message, parent, shownName } = this
+    if (message.method !== 'tools/call') return undefined
+    return services.rateLimits.take(context.caller, shownName ?? message.parameter('name') ?? '', parent)
   }
 
-  /** Its request goes out under this id (JSON text). */
-  sentAs(id: string): void {
-    if (this.observed.isSampled) this.observed.tell({ 'jsonrpc.request.id': requestIdText(id) })
-  }
-
-  /** Another request of the client waits for the answer from now on. */
-  awaitedBy(context: RequestContext): void {
-    this.context = context
-    this.#tell(context)
-    context.onGone = this
-  }
-
-  /** Lets the backend have this much time (milliseconds) from now on. */
-  allow(ms: number): void {
-    this.deadline = performance.now() + ms
-  }
-
-  timeOut(): void {
-    if (!this.isOver) {
-      this.#upstream.cancel('timeout')
-      const failure = new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`)
-      this.#upstream.checkSession(failure)
-      this.failed(failure)
+  /** Sends the request, as soon as what it needs is there. */
+  #send(): void {
+    if (this.#state === 'limited') this.#state = 'asked'
+    try {
+      const needed = this.#upstream.needed()
+      if (needed !== undefined) {
+        this.#after(needed)
+        return
+      }
+      const id = this.#upstream.identify()
+      if (this.observed.isSampled) this.observed.tell({ 'jsonrpc.request.id': requestIdText(id) })
+      this.#upstream.send()
+    } catch (error) {
+      // What the caller has too much of is no fault of the backend.
+      if (error instanceof PublicError) this.#refuse(error)
+      else this.#fail(connectionFailure(error))
     }
-    this.#stop()
   }
 
-  heartbeat(): void {
-    this.heartbeatAt += HEARTBEAT_MS
-    if (!this.isOver) this.context.reply.heartbeat()
-  }
-
-  /** The client has cancelled the request; it expects no answer. */
-  cancel(): void {
-    if (this.isOver) return
-    this.#abandon('cancelled by the client')
-    this.context.reply.endUnanswered()
-  }
-
-  /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */
-  gone(): void {
-    if (!this.isOver && this.context.era === 'modern') this.#abandon('the client went away')
-  }
-
-  /** The client is to resume with another token, where it can; else it gets an error in place of the answer. */
-  tokenEnded(): void {
-    if (this.isOver || !this.#relay.isAwaited || this.context.reply.disconnect()) return
-    this.abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
-  }
-
-  /** Ends the call with an error that is no fault of the backend. */
-  refuse(error: unknown): void {
-    if (this.isOver) return
-    const { health } = this.backend
-    if (this.#upstream.attempts === 0) health.abandoned()
-    else health.answered()
-    this.#close(ERROR)
-    this.context.fail(error)
-  }
-
-  /** Ends the call, which its backend has not been asked: it may not be made now. */
-  limited(refusal: Refusal): void {
-    if (this.isOver) return
-    this.backend.health.abandoned()
-    this.#close({ result: 'error', code: 'rate_limited' })
-    answerLimited(this.context, refusal)
-  }
-
-  /** Ends the call, which its backend has not been asked: the user has to log in at a provider first. */
-  offer(link: MakeLink): void {
-    link().then(
-      (offer) => {
-        if (this.isOver) return
-        this.backend.health.abandoned()
-        this.#close({ result: 'error', code: 'login_needed' })
-        answerWithLink(this.context, offer)
+  #after(needed: Promise<unknown>): void {
+    needed.then(
+      () => this.#isOver || this.#send(),
+      (error) => {
+        const failure = connectionFailure(error)
+        if (failure.status !== REFUSED || !this.#renews()) this.#fail(this.#upstream.named(failure))
       },
-      (error) => this.refuse(error),
     )
   }
 
-  /** Ends the call with an error, at the backend as well. */
-  abort(reason: string, error: unknown): void {
-    this.#upstream.cancel(reason)
-    this.refuse(error)
-    this.#stop()
+  /** Whether it is sent again with another credential, since the backend has refused the one that the caller had: once. */
+  #renews(): boolean {
+    const renewal = this.#isOver ? undefined : this.#upstream.renewal()
+    if (renewal !== undefined) this.#after(renewal)
+    return renewal !== undefined
   }
 
-  /** A fault of our own in handling a message of the backend ends this call alone. */
-  faulted(error: unknown): void {
-    try {
-      if (this.isOver) this.services.faulted(error, 'a message after the answer to a call')
-      else this.abort('a fault of the gateway', error)
-    } catch (fault) {
-      this.services.faulted(fault, 'ending a call that failed')
+  /** Lets the backend have this much time (milliseconds) from now on. */
+  #allow(ms: number): void {
+    this.deadline = performance.now() + ms
+  }
+
+  redirected(head: AnswerHead): (() => void) | undefined {
+    return this.#upstream.redirected(head)
+  }
+
+  refused(head: AnswerHead, text: string): void {
+    const { status } = head
+    // It was refused unread.
+    if (status === REFUSED && this.#renews()) return
+    const failure = failureIn(head, text)
+    if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
+    this.#refused(failure, text, 'alive')
+  }
+
+  #refused(failure: BackendFailure, text: string, session: SessionState): void {
+    const upstream = this.#upstream
+    const { status = 0 } = failure
+    if (session === 'lost') {
+      this.#fail(upstream.lossOf(failure))
+      return
+    }
+    const refusal = upstream.refusalIn(status, text)
+    if (refusal === 'again') this.#send()
+    else if (refusal === 'failure') this.#fail(upstream.named(failure))
+    else {
+      const isPassedOn = this.context.era === 'modern' && upstream.backendSession === undefined
+      const answer = `{"jsonrpc":"2.0","id":${this.id},"error":${refusal.error}}`
+      this.#reply(isPassedOn ? status : 200, Buffer.from(answer), true)
     }
   }
 
-  #abandon(reason: string): void {
-    this.#upstream.cancel(reason)
-    this.backend.health.abandoned()
-    this.#close(ERROR)
-    this.context.ended(ERROR)
-    this.#stop()
+  failed(failure: BackendFailure): void {
+    if (!this.#sendsAgain(failure, () => this.#fail(failure))) this.#fail(failure)
   }
 
+  /**
+   * Whether a request that has failed so may be sent once more, where the backend turns out to have lost the session that
+   * it was sent in; `otherwise` is called where it has not, or opens no other. Where the request may have been carried
+   * out, the session is seen to for those that follow.
+   */
+  #sendsAgain(failure: BackendFailure, otherwise: (state: SessionState) => void): boolean {
+    const checked = this.#upstream.checkSession(failure)
+    if (checked === undefined) return false
+    const { reply } = this.context
+    if ((reply.begun && !reply.streaming) || !(isUnread(failure) || this.#upstream.isRepeatable)) return false
+    checked.then(
+      (state) => {
+        if (this.#isOver) return
+        if (state !== 'renewed') otherwise(state)
+        else {
+          this.#upstream.startInNewSession()
+          this.#send()
+        }
+      },
+      (error) => this.faulted(error),
+    )
+    return true
+  }
+
+  goOnAfter(eventId: string, retryMs: number | undefined): boolean {
+    if (this.#upstream.backendSession === undefined || this.#isOver) return false
+    // The call is a long one: its client gets an event id to resume by.
+    if (this.session !== undefined) this.context.reply.stream()
+    const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
+    timer.unref()
+    return true
+  }
+
+  #requestRest(eventId: string): void {
+    if (this.#isOver) return
+    try {
+      this.#upstream.requestRest(eventId)
+    } catch (error) {
+      this.#fail(connectionFailure(error))
+    }
+  }
+
+  /** The HTTP exchange has ended: after the end of the call nothing more is to be watched. */
+  ended(reader: AnswerReader): void {
+    if (this.#upstream.ended(reader) && this.#isOver) this.services.inFlight.delete(this)
+  }
+
+  // --- The answer
+
+  scanner(): AnswerScanner {
+    if (this.rounds > 0) return new AnswerScanner({ id: Buffer.from(this.id), resultMember: '' })
+    if (this.context.era === 'legacy' || this.#upstream.backendSession === undefined) {
+      const scanner = new AnswerScanner()
+      scanner.sentId = this.#upstream.sentId
+      return scanner
+    }
+    this.#edits ??= editsForModern(this)
+    return new AnswerScanner(this.#edits)
+  }
+
+  holds(bytes: number): boolean {
+    const { share } = this
+    if (share === undefined) return true
+    this.#unanswered ??= new Lease(share)
+    return this.#unanswered.resize(bytes)
+  }
+
+  part(bytes: Buffer): boolean {
+    if (this.#state !== 'asked') {
+      this.#upstream.stop()
+      this.#fail(new BackendFailure('backend_failed', 'gave a large answer while its own question was open'))
+      return true
+    }
+    this.#stripper ??= stripperFor(this, this.#upstream)
+    const hasRoom =
+      this.#stripper === undefined ? this.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
+    if (!hasRoom) this.#resumeOnDrain()
+    return hasRoom
+  }
+
+  #stripped(stripper: ResultStripper, bytes: Buffer): boolean {
+    const parts: Buffer[] = []
+    stripper.push(bytes, parts)
+    try {
+      checkType(stripper.resultType)
+    } catch (error) {
+      this.#abort('its answer can’t be relayed', error)
+      return true
+    }
+    let hasRoom = true
+    for (const part of parts) hasRoom = this.context.reply.part(part)
+    return hasRoom
+  }
+
+  /** Reads on when the client can take more. */
+  #resumeOnDrain(): void {
+    if (this.#isWaitingForDrain) return
+    this.#isWaitingForDrain = true
+    this.context.reply.onDrain(() => {
+      this.#isWaitingForDrain = false
+      if (this.#isAwaited) this.#upstream.resume()
+    })
+  }
+
+  answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+    if (scanner.hasError && !flowed && this.#upstream.backendSession !== undefined) {
+      const failure = new BackendFailure('backend_failed', 'answered with an error', {
+        status: 200,
+        // An error without a code is none of the protocol's.
+        rpcCode: errorCodeIn(body) ?? Number.NaN,
+      })
+      if (this.#sendsAgain(failure, () => this.#take(scanner, body, false))) return
+    }
+    this.#take(scanner, body, flowed)
+  }
+
+  #take(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+    if (!sameId(scanner.id, this.#upstream.sentId))
+      this.#fail(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
+    else if (!this.#isAwaited) this.#early = [scanner, body]
+    else if (flowed || !this.#requiresInput(body)) this.#give(scanner, body, flowed)
+  }
+
+  /** Gives the client the backend's answer; `flowed`: all but its end has been given in parts. */
+  #give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+    if (!flowed) this.#reply(200, this.#questions === undefined ? body : withId(body, this.id), scanner.hasError)
+    else {
+      this.context.reply.end()
+      this.#answered(scanner.hasError ? 'error' : 'ok')
+    }
+  }
+
+  #reply(status: number, body: Buffer, hasError: boolean): void {
+    let answer: Buffer
+    try {
+      answer = translated(this, this.#upstream, hasError, body)
+      this.context.reply.json(status, answer)
+    } catch (error) {
+      this.#refuse(error)
+      return
+    }
+    if (hasError) this.#answered('error', this.observed.isSampled ? errorCodeIn(answer) : undefined)
+    else this.#answered('ok')
+  }
+
+  // --- What the backend sends before
+
+  notified(bytes: Buffer): boolean {
+    const notification = parseBytes(bytes)
+    if (!isObject(notification)) return true
+    const { method, params } = notification
+    if (isListChanged(method)) this.backend.refreshLists()
+    else if (method === 'notifications/cancelled') this.#withdraw(params)
+    const shown = notificationForClient(this, this.#upstream, notification, bytes)
+    if (shown === undefined || this.context.reply.message(shown)) return true
+    this.#resumeOnDrain()
+    return false
+  }
+
+  /** The backend sends a request to the client, in the session with it; `id` is JSON text. */
+  requested(id: string, bytes: Buffer): void {
+    const { session } = this
+    const { backendSession } = this.#upstream
+    if (backendSession === undefined) return
+    if (!isObject(parseBytes(bytes))) {
+      backendSession.refuse(id, 'The request is no JSON-RPC message, or is nested too deep.')
+      return
+    }
+    const request = bytes.toString('utf8')
+    if (session === undefined) this.#question(backendSession, id, request)
+    else this.#relay(session, backendSession, id, request).catch((error) => this.faulted(error))
+  }
+
+  /** A message outside of the answer, in a session that the call has for itself. */
+  unsolicited(bytes: Buffer): void {
+    const message = parseBytes(bytes)
+    if (!isObject(message) || message['method'] === undefined) return
+    const { id } = message
+    if (id === undefined) this.notified(bytes)
+    else if (isId(id)) this.requested(JSON.stringify(id), bytes)
+  }
+
+  // --- Requests of the backend to a client with a session, which waits: of a legacy one as they are, of a modern one out of
+  // its `input_required` result. While one is open, the call has no deadline.
+
+  /** Sends a legacy backend's request (JSON text) to the client, and the response to the backend. */
+  async #relay(session: Session, backendSession: BackendSession, id: string, request: string): Promise<void> {
+    const { services } = this
+    await relayServerRequest({ services, session, backendSession, ...this.#opened(id) }, id, request)
+    this.#open?.delete(id)
+    if (this.#open?.size === 0 && !this.#isOver) this.#allow(this.backend.timeoutMs)
+  }
+
+  /** Whether an answer of a modern backend is `input_required`; its requests then go to the legacy client. */
+  #requiresInput(body: Buffer): boolean {
+    const { context, session } = this
+    if (context.era === 'modern' || this.#upstream.backendSession !== undefined || session === undefined) return false
+    const required = inputRequiredBy(body)
+    if (required === undefined || this.rounds >= MOST_ROUNDS) return false
+    this.#supply(session, required).catch((error) => this.faulted(error))
+    return true
+  }
+
+  /** Asks the client for the input that a modern backend requires, then calls the backend again. */
+  async #supply(session: Session, required: InputRequired): Promise<void> {
+    const { sessions } = this.services
+    try {
+      const message = await withInputs(this.message, required, { sessions, session, ...this.#opened(INPUTS) })
+      if (!this.#isOver) this.#again(message)
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#open?.delete(INPUTS)
+    }
+  }
+
+  #again(message: Message): void {
+    this.message = message
+    this.rounds++
+    this.#allow(this.backend.timeoutMs)
+    this.#upstream.startAnew()
+    this.#send()
+  }
+
+  /** One more request is open: gives how it is said to the client, and what withdraws it. */
+  #opened(id: string) {
+    const cancelled = new AbortController()
+    this.#open ??= new Map()
+    this.#open.set(id, cancelled)
+    this.#allow(Number.POSITIVE_INFINITY)
+    return { say: (message: string) => void this.context.reply.message(message), signal: cancelled.signal }
+  }
+
+  /** The backend has cancelled the request that these `params` of its notification name. */
+  #withdraw(params: unknown): void {
+    const id = isObject(params) ? params['requestId'] : undefined
+    if (isId(id)) this.#open?.get(JSON.stringify(id))?.abort()
+  }
+
+  // --- Requests of the backend to a client without one, which gets them as its answer and comes again
+
+  #question(backendSession: BackendSession, id: string, text: string): void {
+    const { reply } = this.context
+    this.#questions ??= new Questions()
+    const isOpen = this.#questions.take({ id, text }, backendSession, {
+      capabilities: this.message.meta?.[CAPABILITIES_KEY],
+      // While nobody waits the last answer was the request before: this one goes with the next.
+      isTooLate: this.#isAwaited && reply.begun && !reply.streaming,
+    })
+    if (!this.#isAwaited) return
+    if (this.#questions.missing !== undefined) this.#abortFor(this.#questions)
+    else if (isOpen) this.#suspend(this.#questions)
+  }
+
+  /** Ends the call, for the backend too, with an error that names the capability which the client has not declared. */
+  #abortFor({ missing }: Questions): void {
+    const error = new PublicError('missing_capability', { data: { requiredCapabilities: missing } })
+    this.#abort('the client can’t be asked', error)
+  }
+
+  #suspend(questions: Questions): void {
+    const { context } = this
+    try {
+      questions.hold(context)
+      const requestState = JSON.stringify(this.services.suspended.suspend(questions.name, this))
+      const { inputRequests } = questions
+      this.#state = 'suspended'
+      this.#upstream.pause()
+      this.#allow(CLIENT_TIMEOUT_MS)
+      context.result(`{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${requestState}}`)
+    } catch (error) {
+      this.#abort('the client can’t be asked', error)
+    }
+  }
+
+  /** The client's retry has come, with all the responses or some of them: it waits for the answer from now on. */
+  resume(context: RequestContext): void {
+    const questions = this.#questions
+    if (this.#state !== 'suspended' || questions === undefined)
+      throw new PublicError('invalid_params', { message: 'The call goes on already.' })
+    this.#state = 'asked'
+    this.context = context
+    this.#tell(context)
+    context.onGone = this
+    if (this.#edits !== undefined) this.#edits.id = Buffer.from(this.id)
+    if (questions.missing !== undefined) {
+      this.#abortFor(questions)
+      return
+    }
+    questions.answer(context.message, this.#upstream.backendSession)
+    if (this.#early !== undefined) this.#give(...this.#early, false)
+    else if (questions.open > 0) this.#suspend(questions)
+    else {
+      this.#allow(this.backend.timeoutMs)
+      this.#upstream.resume()
+    }
+  }
+
+  // --- The ends
+
   /** The client has its answer, be it with an error. */
-  answered(result: 'ok' | 'error', rpcCode?: number): void {
+  #answered(result: 'ok' | 'error', rpcCode?: number): void {
     this.backend.health.answered()
     const ended = result === 'ok' ? OK : { result, rpcCode }
     this.#close(result === 'ok' && this.context.hasErrorResult ? FAILED_TOOL : ended)
     this.context.ended(ended)
-    if (this.#upstream.isExchanging) this.allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
+    if (this.#upstream.isExchanging) this.#allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
   }
 
   /** The backend has failed; `flowed`: after the client had a part of the answer. */
-  failed(failure: BackendFailure, flowed = false): void {
-    if (this.isOver) return
-    if (!this.#relay.isAwaited) {
+  #fail(failure: BackendFailure, flowed = false): void {
+    if (this.#isOver) return
+    if (!this.#isAwaited) {
       this.#close({ result: 'error', code: failure.code })
       return
     }
     const { context, backend } = this
     const { reply } = context
     if (failure.link !== undefined && !flowed) {
-      this.offer(failure.link)
+      this.#offer(failure.link)
       return
     }
     backend.health.failed(failure, this.share)
@@ -263,18 +631,110 @@ export class Call implements InFlightCall, Origin {
     this.#close({ result: 'error', code: failure.code })
   }
 
-  /** Stays in flight until the exchange has ended as well: a stream may go on after its answer. */
+  /** An error that is no fault of the backend. */
+  #refuse(error: unknown): void {
+    if (this.#isOver) return
+    const { health } = this.backend
+    if (this.#upstream.attempts === 0) health.abandoned()
+    else health.answered()
+    this.#close(ERROR)
+    this.context.fail(error)
+  }
+
+  /** The backend has not been asked: the call may not be made now. */
+  #limited(refusal: Refusal): void {
+    if (this.#isOver) return
+    this.backend.health.abandoned()
+    this.#close({ result: 'error', code: 'rate_limited' })
+    answerLimited(this.context, refusal)
+  }
+
+  /** The backend has not been asked: the user has to log in at a provider first. */
+  #offer(link: MakeLink): void {
+    link().then(
+      (offer) => {
+        if (this.#isOver) return
+        this.backend.health.abandoned()
+        this.#close({ result: 'error', code: 'login_needed' })
+        answerWithLink(this.context, offer)
+      },
+      (error) => this.#refuse(error),
+    )
+  }
+
+  timeOut(): void {
+    if (!this.#isOver) {
+      this.#upstream.cancel('timeout')
+      const failure = new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`)
+      this.#upstream.checkSession(failure)?.catch((error) => this.faulted(error))
+      this.#fail(failure)
+    }
+    this.#stop()
+  }
+
+  heartbeat(): void {
+    this.heartbeatAt += HEARTBEAT_MS
+    if (!this.#isOver) this.context.reply.heartbeat()
+  }
+
+  /** The client has cancelled the request; it expects no answer. */
+  cancel(): void {
+    if (this.#isOver) return
+    this.#abandon('cancelled by the client')
+    this.context.reply.endUnanswered()
+  }
+
+  /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */
+  gone(): void {
+    if (!this.#isOver && this.context.era === 'modern') this.#abandon('the client went away')
+  }
+
+  #abandon(reason: string): void {
+    this.#upstream.cancel(reason)
+    this.backend.health.abandoned()
+    this.#close(ERROR)
+    this.context.ended(ERROR)
+    this.#stop()
+  }
+
+  /** The client is to resume with another token, where it can; else it gets an error in place of the answer. */
+  tokenEnded(): void {
+    if (this.#isOver || !this.#isAwaited || this.context.reply.disconnect()) return
+    this.#abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
+  }
+
+  /** An error, for the backend as well. */
+  #abort(reason: string, error: unknown): void {
+    this.#upstream.cancel(reason)
+    this.#refuse(error)
+    this.#stop()
+  }
+
+  /** A fault of our own in handling a message of the backend ends this call alone. */
+  faulted(error: unknown): void {
+    try {
+      if (this.#isOver) this.services.faulted(error, 'a message after the answer to a call')
+      else this.#abort('a fault of the gateway', error)
+    } catch (fault) {
+      this.services.faulted(fault, 'ending a call that failed')
+    }
+  }
+
+  /**
+   * Open requests of the backend need no answer any more, and memory held for messages is released. The call stays in
+   * flight until the exchange has ended as well: a stream may go on after its answer.
+   */
   #close(outcome: Outcome): void {
-    this.isOver = true
-    this.#relay.end()
+    this.#state = 'over'
+    this.#unanswered?.release()
+    if (this.#open !== undefined) for (const request of this.#open.values()) request.abort()
+    if (this.#questions !== undefined) {
+      this.services.suspended.forget(this.#questions.name)
+      this.#questions.release()
+    }
     this.#upstream.release()
     this.observed.end(outcome)
     if (!this.#upstream.isExchanging) this.services.inFlight.delete(this)
-  }
-
-  /** The HTTP exchange has ended: after the end of the call nothing more is to be watched. */
-  exchangeEnded(): void {
-    if (this.isOver) this.services.inFlight.delete(this)
   }
 
   #stop(): void {

@@ -1,4 +1,4 @@
-import { answerLimited } from '../call/limited-answer.ts'
+import { answerLimited } from '../call/own-answers.ts'
 import type { EndpointRequest } from './incoming/endpoint-request.ts'
 import { calledName } from './tools/tools.ts'
 

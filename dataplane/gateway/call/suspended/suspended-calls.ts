@@ -1,4 +1,5 @@
 import { PublicError } from '../../../server/errors.ts'
+import type { Backend } from '../../backends/backend/backend.ts'
 import { parseElement } from '../../mcp/message.ts'
 import type { InFlight } from '../../request/in-flight.ts'
 import type { RequestContext } from '../../request/request-context.ts'
@@ -6,10 +7,8 @@ import type { Relays } from '../../sessions/relay/relays.ts'
 import type { BusMessage, SessionBus } from '../../sessions/store/bus.ts'
 import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
 import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
-import { remoteContext } from './remote-reply.ts'
-import { RemoteRetry } from './remote-retry.ts'
+import { RemoteRetry, remoteContext } from './remote-retry.ts'
 import { boundTo, digestOf, seal, unseal } from './request-state.ts'
-import type { SuspendedCall } from './suspended-call.ts'
 
 /** Each suspended call holds one connection to its backend, of which there are 1024. */
 const MOST_OF_BACKEND = 256
@@ -17,6 +16,15 @@ const MOST_OF_CALLER = 32
 const MOST = 1024
 const LOCAL = 'here'
 const MOST_NAMES = 8
+
+/** A call that waits for its client's retry. */
+interface Suspended {
+  /** Of the client's request that came last. */
+  readonly context: RequestContext
+  readonly backend: Backend
+  /** The retry has come, with all the responses or some of them. */
+  resume(context: RequestContext): void
+}
 
 /**
  * Calls of modern clients that wait for input which their legacy backends have requested. The `requestState` of a retry
@@ -26,7 +34,7 @@ const MOST_NAMES = 8
 export class SuspendedCalls {
   readonly #keys: SharedKeys
   readonly #inFlight: InFlight
-  readonly #calls = new Map<string, SuspendedCall>()
+  readonly #calls = new Map<string, Suspended>()
   readonly #relays: Relays
   /** How many clients that have retried at other replicas wait for answers of this one. */
   #remoteClients = 0
@@ -64,9 +72,9 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Keeps a call until its client retries with the state that this returns. Throws `unavailable` where too many wait. */
-  suspend(call: SuspendedCall): string {
-    const { name, context } = call
+  /** Keeps a call under its name until its client retries with the state that this returns. Throws `unavailable` where too many wait. */
+  suspend(name: string, call: Suspended): string {
+    const { context } = call
     if (!this.#calls.has(name)) this.#check(call)
     this.#calls.set(name, call)
     const [key] = this.#keys.keysFor('request-state')
@@ -74,7 +82,7 @@ export class SuspendedCalls {
     return seal(key, JSON.stringify(sealed), boundTo(context))
   }
 
-  #check({ backend, context }: SuspendedCall): void {
+  #check({ backend, context }: Suspended): void {
     let ofBackend = 0
     let ofCaller = 0
     for (const other of this.#calls.values()) {
@@ -91,9 +99,8 @@ export class SuspendedCalls {
       })
   }
 
-  forget(call: SuspendedCall): void {
-    this.#calls.delete(call.name)
-    call.release()
+  forget(name: string): void {
+    this.#calls.delete(name)
   }
 
   /**
@@ -122,7 +129,7 @@ export class SuspendedCalls {
     return undefined
   }
 
-  #waiting(name: string): SuspendedCall {
+  #waiting(name: string): Suspended {
     const call = this.#calls.get(name)
     if (call === undefined) throw isOver()
     return call

@@ -5,7 +5,7 @@ import type { Catalog, Route } from '../../aggregation/catalog.ts'
 import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
 import { unreachable } from '../../backends/backend/backend.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
-import { answerUnreachable } from '../../call/answer-unreachable.ts'
+import { answerUnreachable } from '../../call/own-answers.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /**

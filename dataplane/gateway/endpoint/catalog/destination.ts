@@ -1,7 +1,7 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Route } from '../../aggregation/route.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import type { Destination } from '../../call/destination.ts'
+import type { Destination } from '../../call/asked.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { PublicError } from '../../../server/errors.ts'
-import { relayCall } from '../../call/relay-call.ts'
+import { relayCall } from '../../call/call.ts'
 import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { encodeHeaderValue } from '../../mcp/headers.ts'
 import { editObject } from '../../mcp/json.ts'

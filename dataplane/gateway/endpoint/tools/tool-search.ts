@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { PublicError } from '../../../server/errors.ts'
-import { answerLimited } from '../../call/limited-answer.ts'
+import { answerLimited } from '../../call/own-answers.ts'
 import { memberText } from '../../mcp/json.ts'
 import { errorResult, resultText } from '../../mcp/rpc-text.ts'
 import type { MoreParams } from '../../mcp/tool-call.ts'

@@ -1,13 +1,68 @@
+/** Answers of the gateway’s own, in the place of those of a backend that is not asked. */
 import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { LinkOffer } from '../../upstream-tokens/index.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { unreachable } from '../backends/backend/backend.ts'
+import { connectionFailure } from '../backends/connection/failure.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
-import { errorResult } from '../mcp/rpc-text.ts'
+import { errorResult, resultText } from '../mcp/rpc-text.ts'
+import type { Refusal } from '../rate-limits/rate-limits.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import { hasCapabilities } from './input/server-request.ts'
+
+/**
+ * Answers a tool call that may not be made now. A gateway answers by a result that says so, which a model reads and
+ * understands; a proxy, which is a server to others, as HTTP does (RFC 6585 section 4), and so where no result is waited for.
+ */
+export function answerLimited(context: RequestContext, refusal: Refusal): void {
+  const { setup, era, message, reply } = context
+  const error = limited(refusal)
+  if (setup.config.role === 'proxy' || message.params?.['task'] !== undefined || message.id === undefined) {
+    context.fail(error)
+    return
+  }
+  reply.json(200, resultText(message.id, errorResult(era, error.message, error.data)))
+  context.ended({ result: 'error', code: error.code })
+}
+
+function limited({ retryAfterSeconds }: Refusal): PublicError {
+  const seconds = retryAfterSeconds === 1 ? 'a second' : `${retryAfterSeconds} seconds`
+  return new PublicError('rate_limited', {
+    message: `Too many calls; this one may be made in ${seconds}.`,
+    data: { retryAfterSeconds },
+    headers: { 'Retry-After': String(retryAfterSeconds) },
+  })
+}
+
+/**
+ * Answers a request that some backends would have to be there for: with a link, where one of them waits for its caller to
+ * log in at a provider, else by throwing the error that names them.
+ */
+export function answerUnreachable(request: RequestContext, backends: readonly Backend[]): void {
+  const waiting = backends.find(({ caller }) => caller?.link !== undefined)
+  if (waiting === undefined) throw unreachable(backends)
+  request.run(() => offerLink(request, waiting))
+}
+
+async function offerLink(request: RequestContext, backend: Backend): Promise<void> {
+  try {
+    // The caller may have done so a moment ago.
+    await backend.caller?.needed()
+  } catch (error) {
+    const { link } = connectionFailure(error)
+    if (link === undefined) throw unreachable([backend])
+    answerWithLink(request, await link())
+    return
+  }
+  backend.refreshLists()
+  throw new PublicError('backend_unavailable', {
+    message: `The backend ${JSON.stringify(backend.name)} is being asked what it has; call again.`,
+  })
+}
 
 /** The key of our question among those that a modern client answers with its retry. */
 const KEY = 'portico.login'

@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto'
+import { isObject } from '../../../../crds/shared/json.ts'
+import { Lease } from '../../../server/budget.ts'
+import type { BackendSession } from '../../backends/session/backend-session.ts'
+import { editObject, memberText, paramsText } from '../../mcp/json.ts'
+import type { Message } from '../../mcp/message.ts'
+import type { RequestContext } from '../../request/request-context.ts'
+import { capabilityFor, hasCapabilities, type Needed } from '../input/server-request.ts'
+
+/** A request of a legacy backend that a modern client is to answer with its retry. */
+interface OpenRequest {
+  /** Of the request on the backend's hop, as JSON text. */
+  readonly id: string
+  /** JSON text, in the form that the client gets. */
+  readonly request: string
+}
+
+/** Most characters of the open requests of one call: what a backend sends beyond is refused. */
+const MOST_REQUEST_LENGTH = 256 * 1024
+const MOST_REQUESTS = 32
+/** Copies of a request while it is open, and what a suspended call costs beside. */
+const REQUEST_COPIES = 4
+const CALL_BYTES = 16 * 1024
+
+/** Requests of a call's legacy backend to its modern client, which gets them as an `input_required` result. */
+export class Questions {
+  /** Names the call to whichever replica the client's retry comes. */
+  readonly name = randomUUID()
+  /** What the client has not declared of what a request needs. */
+  missing: Needed | undefined
+  /** Open requests, by the key under which the client responds. */
+  readonly #open = new Map<string, OpenRequest>()
+  #count = 0
+  /** What is kept of the client's requests and the backend's while nobody waits. */
+  #lease: Lease | undefined
+  /** The part of that which is for the call and the backend's requests. */
+  #requestBytes = 0
+
+  /** How many the client has not answered. */
+  get open(): number {
+    return this.#open.size
+  }
+
+  /**
+   * Takes a request of the backend (`text`: JSON text). One that can't be put to a client with these capabilities is
+   * refused at the backend, and so are all where the answer has begun (`isTooLate`). Says whether there is one more now.
+   */
+  take(
+    { id, text }: { readonly id: string; readonly text: string },
+    backendSession: BackendSession,
+    { capabilities, isTooLate }: { readonly capabilities: unknown; readonly isTooLate: boolean },
+  ): boolean {
+    const { method, params: given } = JSON.parse(text) as Record<string, unknown>
+    const params = isObject(given) ? given : {}
+    const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+    if (needed === undefined || !hasCapabilities(capabilities, needed)) {
+      backendSession.answer(method, id)
+      this.missing = needed ?? this.missing
+      return false
+    }
+    const request = `{"method":${JSON.stringify(method)},"params":${asModern(text, params)}}`
+    const isTooMuch = this.#open.size >= MOST_REQUESTS || this.#length + request.length > MOST_REQUEST_LENGTH
+    if (isTooLate) backendSession.refuse(id, 'The answer to the call has begun.')
+    else if (isTooMuch) backendSession.refuse(id, 'Too much is asked at once.')
+    else this.#open.set(`ask-${++this.#count}`, { id, request })
+    return !isTooLate && !isTooMuch
+  }
+
+  get #length(): number {
+    let length = 0
+    for (const { request } of this.#open.values()) length += request.length
+    return length
+  }
+
+  /** The open requests in the form of a client's `inputRequests`, as JSON text. */
+  get inputRequests(): string {
+    return `{${[...this.#open].map(([key, { request }]) => `"${key}":${request}`).join()}}`
+  }
+
+  /** The caller's share goes on to hold what its request has held, and the backend's requests. Throws where it can't. */
+  hold(context: RequestContext): void {
+    const { share } = context
+    if (share === undefined) return
+    this.#lease ??= new Lease(share)
+    this.#lease.adopt(context.handOver())
+    const bytes = CALL_BYTES + REQUEST_COPIES * this.#length
+    this.#lease.demand(this.#lease.bytes - this.#requestBytes + bytes)
+    this.#requestBytes = bytes
+  }
+
+  /** Holds nothing any more. */
+  release(): void {
+    this.#lease?.release()
+  }
+
+  /** Gives the backend the responses that a retry of the client brings: all of them or some. */
+  answer({ text, paramsStart, paramsEnd }: Message, backendSession: BackendSession | undefined): void {
+    const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
+    for (const [key, { id }] of this.#open) {
+      const response = memberText(responses, key)
+      if (response === undefined || !response.startsWith('{')) continue
+      this.#open.delete(key)
+      backendSession?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
+    }
+  }
+}
+
+/** The params of a request as JSON text. Since 2026-07-28 the elicitation of a URL has no id of its own. */
+function asModern(request: string, params: Readonly<Record<string, unknown>>): string {
+  const text = paramsText(request)
+  return 'elicitationId' in params ? editObject(text, { elicitationId: undefined }) : text
+}
