@@ -3,7 +3,7 @@ import { PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
 import type { ListenOptions } from '../server/listen/listen.ts'
 import type { Gateway } from './core/gateway.ts'
-import { EndpointRequest } from './endpoint/incoming/endpoint-request.ts'
+import { EndpointExchange } from './endpoint/incoming/endpoint-exchange.ts'
 import { get, remove } from './endpoint/listen.ts'
 import { post } from './endpoint/post.ts'
 import type { CrossOrigin } from './request/cross-origin.ts'
@@ -11,7 +11,7 @@ import { HttpReply } from './request/http-reply.ts'
 import { ENDPOINT, withoutPrefix } from './request/public-url.ts'
 
 /** What the MCP endpoint serves, by HTTP method. */
-const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = {
+const methods: Readonly<Record<string, (request: EndpointExchange) => void>> = {
   POST: post,
   GET: get,
   DELETE: remove,
@@ -65,18 +65,18 @@ function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: Se
   const isCounted = config.trustProxyHeaders === true
   const isOne = !isCounted || gateway.clientRequests.begin(addressOf(incoming), outgoing)
   const reply = new HttpReply(outgoing)
-  const request = new EndpointRequest(gateway, incoming, outgoing, reply)
+  const request = new EndpointExchange(gateway, outgoing, reply)
   reply.request = request
   if (isOne) handler(request)
   else refuseOneMore(request)
 }
 
-function refuseOneMore(request: EndpointRequest): void {
+function refuseOneMore(request: EndpointExchange): void {
   request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
 }
 
 /** A browser asks whether a page of another host may call. It carries no credentials, and opens nothing. */
-function preflight(request: EndpointRequest): void {
+function preflight(request: EndpointExchange): void {
   const { crossOrigin, hostNames } = request.setup
   if (crossOrigin === undefined) {
     refuseMethod(request)
@@ -86,6 +86,6 @@ function preflight(request: EndpointRequest): void {
   crossOrigin.preflight(request.req, request.res)
 }
 
-function refuseMethod(request: EndpointRequest): void {
+function refuseMethod(request: EndpointExchange): void {
   request.fail(new PublicError('method_not_allowed', { headers: { allow: 'GET, POST, DELETE' } }))
 }

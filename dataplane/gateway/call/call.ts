@@ -20,10 +20,10 @@ import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
 import { sameId } from '../mcp/answer-scanner.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
+import { OK, type RequestContext } from '../request/exchange.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
-import { OK, type RequestContext } from '../request/request-context.ts'
 import { requestIdText, usedBy } from '../request/request-details.ts'
-import { TOKEN_ENDED } from '../request/token-ended.ts'
+import { TOKEN_ENDED } from '../request/token-watch.ts'
 import type { Session } from '../sessions/sessions.ts'
 import {
   checkType,
@@ -170,8 +170,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** Tells a request what it has led to. */
   #tell(context: RequestContext): void {
-    context.used = usedBy(this.message)
-    context.backend = this.backend.name
+    context.tellUse(usedBy(this.message), this.backend.name)
   }
 
   details(): Details {

@@ -11,7 +11,7 @@ import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import { errorResult, resultText } from '../mcp/rpc-text.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
-import type { RequestContext } from '../request/request-context.ts'
+import type { RequestContext } from '../request/exchange.ts'
 import { hasCapabilities } from './input/server-request.ts'
 
 /**

@@ -28,9 +28,8 @@ const ORDER_MS = 1_000
 interface Admitted {
   readonly caller: Caller
   readonly req: { readonly headers: IncomingHttpHeaders }
-  view: View
   /** The name by which things of the caller are kept (`bindingOf`). */
-  binding: string
+  readonly binding: string
 }
 
 interface Binding {
@@ -103,42 +102,41 @@ export class CallerViews {
   }
 
   /**
-   * Gives a request that has been let in the view of its caller, and the name of whoever brings a credential in it;
-   * leaves both as they are where the caller sees what all see. Throws `unavailable` where there are too many callers.
+   * What the caller of a request that has been let in sees, by its own name or by that of whoever brings a credential in the
+   * request; undefined where that is what all see. Throws `unavailable` where there are too many callers.
    */
-  admit(request: Admitted): void {
+  viewFor(request: Admitted): CallerView | undefined {
     const personal = this.#options.personal()
-    if (personal.length === 0) return
+    if (personal.length === 0) return undefined
     const { caller, req } = request
-    if (caller.kind === 'authenticated') this.#admitCaller(request, caller)
-    else if (bringsCredential(personal, req.headers)) this.#admitBringer(request, personal)
+    if (caller.kind === 'authenticated') return this.#viewOf(request, caller)
+    return bringsCredential(personal, req.headers) ? this.#viewOfBringer(request, personal) : undefined
   }
 
-  #admitCaller(request: Admitted, caller: Authenticated): void {
-    const { binding } = request
+  #viewOf({ binding, req }: Admitted, caller: Authenticated): CallerView {
     const { key } = this.#named(caller)
     let view = this.#views.get(key)
     // A caller is one object for as long as its token is known.
     if (view?.caller !== caller) {
-      const subject = this.#subjectOf(caller, request.req.headers)
+      const subject = this.#subjectOf(caller, req.headers)
       view ??= this.#open(binding, subject, key)
       this.#claims += claimsOf(caller) - claimsOf(view.caller)
       view.isOf(subject, caller)
     }
-    this.#enter(request, view)
+    return this.#entered(view)
   }
 
   /** Who brings a credential for the server has nothing in common with whoever brings another one. */
-  #admitBringer(request: Admitted, personal: readonly PersonalBackend[]): void {
+  #viewOfBringer({ req }: Admitted, personal: readonly PersonalBackend[]): CallerView | undefined {
     const names = personal.flatMap(({ forwards }) => forwards ?? [])
-    const forwarded = forwardedHeaders(names, request.req.headers)
-    if (forwarded === undefined) return
+    const forwarded = forwardedHeaders(names, req.headers)
+    if (forwarded === undefined) return undefined
     const subject = bearerOf(forwarded)
     const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
-    this.#enter(request, this.#views.get(binding) ?? this.#open(binding, subject))
+    return this.#entered(this.#views.get(binding) ?? this.#open(binding, subject))
   }
 
-  #enter(request: Admitted, view: CallerView): void {
+  #entered(view: CallerView): CallerView {
     const now = performance.now()
     if (now - view.usedAt > ORDER_MS) {
       this.#views.delete(view.key)
@@ -147,8 +145,7 @@ export class CallerViews {
     }
     if (this.#latest.get(view.binding) !== view) this.#latest.set(view.binding, view)
     view.arrived(now)
-    request.view = view
-    request.binding = view.binding
+    return view
   }
 
   /** The name by which things of a caller are kept. */

@@ -2,10 +2,10 @@ import { PublicError } from '../../server/errors.ts'
 import { VERSION_KEY } from '../mcp/classify.ts'
 import { type Message, parseElement } from '../mcp/message.ts'
 import { WITH_BATCHES } from '../mcp/revisions.ts'
+import { OK } from '../request/exchange.ts'
 import type { Reply } from '../request/reply.ts'
-import { OK } from '../request/request-context.ts'
 import { BatchAnswers, type BatchPart } from './batch-answers.ts'
-import { EndpointRequest } from './incoming/endpoint-request.ts'
+import { EndpointExchange } from './incoming/endpoint-exchange.ts'
 import { serveInSession, sessionOf } from './legacy.ts'
 
 const MOST_MESSAGES = 64
@@ -14,7 +14,7 @@ const MOST_MESSAGES = 64
  * Serves a batch: revision 2025-03-26 must take them, all others refuse them. Each message is served as if it had come
  * alone; the answers go back together.
  */
-export async function serveBatch(request: EndpointRequest, texts: readonly string[]): Promise<void> {
+export async function serveBatch(request: EndpointExchange, texts: readonly string[]): Promise<void> {
   const session = await sessionOf(request)
   if (session.record.revision !== WITH_BATCHES) throw refused(`Batches are taken in revision ${WITH_BATCHES} alone.`)
   if (texts.length === 0 || texts.length > MOST_MESSAGES) throw refused(`A batch holds 1 to ${MOST_MESSAGES} messages.`)
@@ -24,15 +24,8 @@ export async function serveBatch(request: EndpointRequest, texts: readonly strin
   const onEnd = () => request.ended(OK)
   const answers = new BatchAnswers(res, { share, requestId, missing: messages.length, onEnd })
   for (const message of messages) {
-    const part = new EndpointRequest(request.gateway, request.req, res, new BatchedReply(answers))
-    part.caller = request.caller
-    part.binding = request.binding
-    part.view = request.view
-    part.share = share
-    part.requestId = requestId
-    part.session = session
-    part.adopt(message)
-    part.run(serveInSession)
+    const part = new EndpointExchange(request.gateway, res, new BatchedReply(answers), request)
+    part.inSession(session).understand(message).run(serveInSession)
   }
 }
 

@@ -6,7 +6,7 @@ import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { instructionsFor } from './catalog/caller-catalog.ts'
 import { subscribeResource } from './catalog/prompts-and-resources.ts'
-import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import type { EndpointExchange, EndpointRequest } from './incoming/endpoint-exchange.ts'
 import { setLogLevel } from './log-level.ts'
 import { serveMethods } from './methods.ts'
 import { takeNotification } from './notification.ts'
@@ -17,17 +17,12 @@ export function serveLegacy(request: EndpointRequest): void | Promise<void> {
   const { message } = request
   if (message.method === 'initialize' && message.kind === 'request') return initialize(request)
   const session = sessionOf(request)
-  if (session instanceof Promise)
-    return session.then((found) => {
-      request.session = found
-      serveInSession(request)
-    })
-  request.session = session
-  serveInSession(request)
+  if (session instanceof Promise) return session.then((found) => serveInSession(request.inSession(found)))
+  serveInSession(request.inSession(session))
 }
 
 /** The session that the headers name. Throws `session_required`, `session_unknown`, `unsupported_version`. */
-export function sessionOf(request: EndpointRequest): Session | Promise<Session> {
+export function sessionOf(request: EndpointExchange): Session | Promise<Session> {
   const { headers } = request.req
   const version = headers['mcp-protocol-version']
   if (typeof version === 'string' && !isLegacyRevision(version)) throw unsupportedVersion(version)
@@ -50,7 +45,7 @@ async function initialize(request: EndpointRequest): Promise<void> {
   const fields = { binding: request.binding, revision, capabilities: JSON.stringify(normalCapabilities(capabilities)) }
   const opened = request.gateway.sessions.open(fields, request.share)
   const session = opened instanceof Promise ? await opened : opened
-  request.sessionId = session.record.id
+  request.tellSession(session.record.id)
   if (!request.view.allListed) await request.view.firstLists()
   const result = {
     protocolVersion: revision,

@@ -1,6 +1,6 @@
 import { PublicError } from '../../server/errors.ts'
 import { LEVELS } from '../mcp/log-levels.ts'
-import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import type { EndpointRequest } from './incoming/endpoint-exchange.ts'
 
 /** `logging/setLevel`: kept with the session, sent to the backends that it is open with, and to others when they are. */
 export function setLogLevel(request: EndpointRequest): void {

@@ -1,6 +1,6 @@
 import { PublicError } from '../../server/errors.ts'
 import { complete, getPrompt, listOf, readResource } from './catalog/prompts-and-resources.ts'
-import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import type { EndpointRequest } from './incoming/endpoint-exchange.ts'
 import { callTool, listTools } from './tools/tools.ts'
 
 type Serve = (request: EndpointRequest) => void

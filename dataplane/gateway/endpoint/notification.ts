@@ -1,5 +1,5 @@
 import { answerLimited } from '../call/own-answers.ts'
-import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import type { EndpointRequest } from './incoming/endpoint-exchange.ts'
 import { calledName } from './tools/tools.ts'
 
 /**

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Share } from '../../server/budget.ts'
 import type { Message } from '../mcp/message.ts'
 import type { Session } from '../sessions/sessions.ts'
-import type { TokenHolder } from './token-holder.ts'
+import type { TokenHolder } from './token-watch.ts'
 
 /** A call in flight. */
 export interface InFlightCall extends TokenHolder {

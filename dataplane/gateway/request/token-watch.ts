@@ -1,6 +1,29 @@
+import type { IncomingMessage } from 'node:http'
 import { type Authenticate, type Caller, isExpired } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { TokenHolder } from './token-holder.ts'
+
+/** A request whose response may go on for long. */
+interface Opened {
+  readonly req: IncomingMessage
+  readonly caller: Caller
+  readonly binding: string
+  /** The same caller, as the last check of the token has it. */
+  renew(caller: Caller): void
+  /** Its client is at another replica, which checks the token. */
+  readonly isRemote: boolean
+}
+
+/** A response that goes on no longer than the token that its request came with. */
+export interface TokenHolder {
+  readonly context: Opened
+  /** `performance.now()` of the last time that the token was found good. */
+  checkedAt: number
+  /** The token has expired or was revoked: ends the response. */
+  tokenEnded(): void
+}
+
+/** For who waits for an answer when the token of the request ends. */
+export const TOKEN_ENDED = 'The token has expired or was revoked; the request may have been carried out.'
 
 interface TokenWatchOptions {
   /** What is in force now. */
@@ -65,7 +88,7 @@ export class TokenWatch {
     const authenticate = async () => this.#options.authenticate()(context.req.headers.authorization)
     authenticate()
       .then((caller) => {
-        if (this.#options.bindingOf(caller) === context.binding) context.caller = caller
+        if (this.#options.bindingOf(caller) === context.binding) context.renew(caller)
         else this.#end(holder)
       })
       .catch((error: unknown) => {

@@ -1,7 +1,7 @@
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { PublicError } from '../../server/errors.ts'
 import { boundTo, digestOf, seal, unseal } from '../call/suspended/request-state.ts'
-import type { RequestContext } from '../request/request-context.ts'
+import type { RequestContext } from '../request/exchange.ts'
 import type { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'

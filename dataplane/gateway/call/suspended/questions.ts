@@ -4,7 +4,7 @@ import { Lease } from '../../../server/budget.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { editObject, memberText, paramsText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
-import type { RequestContext } from '../../request/request-context.ts'
+import type { RequestContext } from '../../request/exchange.ts'
 import { capabilityFor, hasCapabilities, type Needed } from '../input/server-request.ts'
 
 /** A request of a legacy backend that a modern client is to answer with its retry. */

@@ -1,10 +1,10 @@
 import { PublicError } from '../../../server/errors.ts'
 import { memberText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
+import { Exchange, OK, type RequestContext } from '../../request/exchange.ts'
 import type { InFlight, InFlightCall } from '../../request/in-flight.ts'
 import type { Reply } from '../../request/reply.ts'
-import { OK, RequestContext } from '../../request/request-context.ts'
-import { TOKEN_ENDED } from '../../request/token-ended.ts'
+import { TOKEN_ENDED } from '../../request/token-watch.ts'
 import type { AnswerSink, RelayReceiver } from '../../sessions/relay/relay-receiver.ts'
 import type { RelaySender } from '../../sessions/relay/relay-sender.ts'
 import type { Relays } from '../../sessions/relay/relays.ts'
@@ -124,15 +124,11 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
  * before; `retry`: what the client has sent.
  */
 export function remoteContext(first: RequestContext, retry: Message, sender: RelaySender): RequestContext {
-  const context = new RequestContext(first.host, first.req, new RemoteReply(sender))
-  context.isRemote = true
-  context.era = first.era
-  context.caller = first.caller
-  context.binding = first.binding
-  context.share = first.share
-  context.requestId = first.requestId
-  context.adopt(retry)
-  return context
+  return new RemoteExchange(first.host, first.req, new RemoteReply(sender), first).understand(retry)
+}
+
+class RemoteExchange extends Exchange {
+  override readonly isRemote = true
 }
 
 /** Answers a client at another replica, by way of that. */

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 import { isObject } from '../../../../crds/shared/json.ts'
 import { canonicalJson } from '../../mcp/canonical-json.ts'
 import { editObject } from '../../mcp/json.ts'
-import type { RequestContext } from '../../request/request-context.ts'
+import type { RequestContext } from '../../request/exchange.ts'
 
 const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12

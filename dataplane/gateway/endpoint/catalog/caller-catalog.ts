@@ -6,7 +6,7 @@ import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
 import { unreachable } from '../../backends/backend/backend.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
 import { answerUnreachable } from '../../call/own-answers.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
  * What a caller is shown, and may ask for. Every way of the endpoint that leads to a backend asks here. Where policies

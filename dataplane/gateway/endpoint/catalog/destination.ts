@@ -2,7 +2,7 @@ import { PublicError } from '../../../server/errors.ts'
 import type { Route } from '../../aggregation/route.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import type { Destination } from '../../call/asked.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
  * Where a route of a catalog leads for the caller of a request: to the caller's own backend of that name, or to the one

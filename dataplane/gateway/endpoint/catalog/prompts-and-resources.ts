@@ -11,7 +11,7 @@ import { editObject, memberText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
 import { withParams } from '../../mcp/rewrite.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { answerVisible, checkMayGet, checkMayRead, checkMayRefer, unknown } from './caller-catalog.ts'
 import { at, destinationOf } from './destination.ts'
 

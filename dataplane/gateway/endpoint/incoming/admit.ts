@@ -1,17 +1,18 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Caller } from '../../../identity/caller.ts'
+import { PublicError } from '../../../server/errors.ts'
 import { checkOrigin } from '../../request/cross-origin.ts'
 import { bindingOf } from '../../sessions/binding.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import { type EndpointExchange, LARGEST_BODY, tooLarge } from './endpoint-exchange.ts'
 
 const MOST_KNOWN_HOSTS = 256
 /** A host name is no longer, whatever else its header holds. */
 const LONGEST_HOST = 261
 
-type Next = (request: EndpointRequest) => void | Promise<void>
+type Next = (request: EndpointExchange) => void | Promise<void>
 
 /** Checks what all methods have in common, that is the host, and finds out who calls; then goes on with `next`. */
-export function admit(request: EndpointRequest, next: Next): void {
+export function admit(request: EndpointExchange, next: Next): void {
   const { headers } = request.req
   checkKnownHost(request, headers)
   const caller = request.setup.authenticate(headers.authorization, request.req)
@@ -23,7 +24,7 @@ export function admit(request: EndpointRequest, next: Next): void {
 }
 
 /** The same few hosts come again and again: what was found good is remembered. */
-function checkKnownHost({ setup }: EndpointRequest, headers: IncomingHttpHeaders): void {
+function checkKnownHost({ setup }: EndpointExchange, headers: IncomingHttpHeaders): void {
   const { host, origin } = headers
   const { knownHosts } = setup
   if (origin === undefined && host !== undefined && knownHosts.has(host)) return
@@ -31,16 +32,49 @@ function checkKnownHost({ setup }: EndpointRequest, headers: IncomingHttpHeaders
   if (host !== undefined && host.length <= LONGEST_HOST && knownHosts.size < MOST_KNOWN_HOSTS) knownHosts.add(host)
 }
 
-function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
-  request.caller = caller
-  if (caller.kind === 'authenticated') request.admittedAt = performance.now()
-  request.binding = request.gateway.views.bindingOf(caller)
+function admitted(request: EndpointExchange, caller: Caller, next: Next): void {
+  const { gateway, setup, req } = request
+  const { budget, views } = gateway
   // Anonymous callers are distinguished by their address alone; all logins of a user have one share.
-  const { budget } = request.gateway
-  request.share =
-    caller.kind === 'anonymous'
-      ? budget.shareOfAddress(request.setup.addressOf(request.req))
-      : budget.shareOf(bindingOf(caller))
-  request.gateway.views.admit(request)
-  request.run(next)
+  const share =
+    caller.kind === 'anonymous' ? budget.shareOfAddress(setup.addressOf(req)) : budget.shareOf(bindingOf(caller))
+  const known = request.admit(caller, views.bindingOf(caller), share)
+  const own = views.viewFor(known)
+  const admitted = own === undefined ? known : known.see(own)
+  admitted.run(next)
+}
+
+/** What nearly all clients send: both SDKs do. */
+const USUAL_ACCEPT = 'application/json, text/event-stream'
+
+/** Checks that a POST brings JSON, not too much of it, and takes both forms of answer. Gives its length, where it says so. */
+export function checkPost({ headers }: IncomingMessage): number {
+  if (!isJson(headers['content-type'])) throw new PublicError('unsupported_media_type')
+  const { accept } = headers
+  if (accept !== USUAL_ACCEPT && !(accepts(accept, 'application/json') && accepts(accept, 'text/event-stream')))
+    throw new PublicError('not_acceptable')
+  const length = Number(headers['content-length'] ?? 0)
+  if (length > LARGEST_BODY) throw tooLarge()
+  return length
+}
+
+/** Checks that a GET takes a stream of events. */
+export function checkGet({ headers }: IncomingMessage): void {
+  if (!accepts(headers.accept, 'text/event-stream'))
+    throw new PublicError('not_acceptable', { message: 'Accept must allow text/event-stream.' })
+}
+
+function isJson(contentType: string | undefined): boolean {
+  if (contentType === 'application/json') return true
+  return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
+}
+
+function accepts(header: string | undefined, type: string): boolean {
+  if (header === undefined) return false
+  if (header.includes(type) && !header.includes('q=0')) return true
+  return header.split(',').some((part) => {
+    const [range = '', ...parameters] = part.split(';').map((text) => text.trim().toLowerCase())
+    if (parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))) return false
+    return range === type || range === '*/*' || range === type.replace(/\/.*/, '/*')
+  })
 }

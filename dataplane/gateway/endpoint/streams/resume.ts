@@ -2,20 +2,20 @@ import { PublicError } from '../../../server/errors.ts'
 import { REQUEST_ID } from '../../../server/request-id.ts'
 import { errorText } from '../../mcp/rpc-text.ts'
 import { EventWriter } from '../../request/event-writer.ts'
-import { OK } from '../../request/request-context.ts'
-import type { TokenHolder } from '../../request/token-holder.ts'
+import { OK } from '../../request/exchange.ts'
+import type { TokenHolder } from '../../request/token-watch.ts'
 import type { EventSink } from '../../sessions/relay/event-sink.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { Collected } from '../../sessions/streams/collected.ts'
 import { type EventId, eventIdText, LAST_SEQ } from '../../sessions/streams/event-id.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 import { SessionStream } from './session-stream.ts'
 
 /**
  * Resumes the answer to a request for a client that has lost its connection: sends what it has missed, and what still
  * comes. HTTP 204 means that there is nothing more; where the answer is lost the client gets an error in its place.
  */
-export function resumeAnswer(request: EndpointRequest, session: Session, after: EventId): void {
+export function resumeAnswer(request: EndpointExchange, session: Session, after: EventId): void {
   const { streams } = request.gateway
   const log = streams.find(session.record.id, after)
   if (after.seq === LAST_SEQ || log?.hasMoreThan(after.seq) === false) {
@@ -86,7 +86,7 @@ class AnswerSink implements EventSink {
 
 /** Opens a client's GET stream; what it has missed of the stream that it resumes, at whichever replica, comes first. */
 export async function openSessionStream(
-  request: EndpointRequest,
+  request: EndpointExchange,
   session: Session,
   after: EventId | undefined,
 ): Promise<void> {

@@ -3,12 +3,12 @@ import { REQUEST_ID } from '../../../server/request-id.ts'
 import { updatedUri } from '../../backends/session/resource-updates.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import { EventWriter } from '../../request/event-writer.ts'
-import { OK } from '../../request/request-context.ts'
-import type { TokenHolder } from '../../request/token-holder.ts'
+import { OK } from '../../request/exchange.ts'
+import type { TokenHolder } from '../../request/token-watch.ts'
 import type { EventSink } from '../../sessions/relay/event-sink.ts'
 import type { ClientStream, Session } from '../../sessions/sessions.ts'
 import type { EventLog } from '../../sessions/streams/event-log.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 
 /** What a client that does not read may leave unread before its connection is ended. */
 const MOST_UNREAD = 256 * 1024
@@ -20,16 +20,16 @@ const AWAY_MS = 60_000
  * is sent meanwhile is kept for a client that resumes it.
  */
 export class SessionStream implements ClientStream {
-  readonly #request: EndpointRequest
+  readonly #request: EndpointExchange
   readonly #session: Session
   readonly #log: EventLog
   #connection: EventWriter | undefined
   #away: NodeJS.Timeout | undefined
   #isOver = false
   /** The request on which the client reads now, or read last. */
-  #reader: EndpointRequest
+  #reader: EndpointExchange
 
-  constructor(request: EndpointRequest, session: Session, writer: EventWriter) {
+  constructor(request: EndpointExchange, session: Session, writer: EventWriter) {
     this.#request = request
     this.#reader = request
     this.#session = session
@@ -49,7 +49,7 @@ export class SessionStream implements ClientStream {
   }
 
   /** Goes on behind an event on another connection. */
-  resumeOn(request: EndpointRequest, after: number): void {
+  resumeOn(request: EndpointExchange, after: number): void {
     const writer = new EventWriter(request.res, request.share, [
       ...['mcp-session-id', this.#session.record.id],
       ...[REQUEST_ID, request.requestId],
@@ -58,7 +58,7 @@ export class SessionStream implements ClientStream {
     this.#log.attach(writer, after)
   }
 
-  #connect(request: EndpointRequest, writer: EventWriter): void {
+  #connect(request: EndpointExchange, writer: EventWriter): void {
     clearTimeout(this.#away)
     this.#connection = writer
     this.#reader = request

@@ -3,9 +3,9 @@ import { editObject } from '../../mcp/json.ts'
 import { COPIES } from '../../mcp/message.ts'
 import { metaWithoutTasks } from '../../mcp/tasks.ts'
 import { type Meta, type ToolCallParts, toolCall } from '../../mcp/tool-call.ts'
-import { REQUEST_BYTES } from '../../request/held.ts'
+import { REQUEST_BYTES } from '../../request/exchange.ts'
 import type { Reply } from '../../request/reply.ts'
-import { EndpointRequest } from '../incoming/endpoint-request.ts'
+import { EndpointExchange, type EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
  * A call of a tool that the gateway makes while it serves a request of a client: its id is of no other request of that
@@ -56,12 +56,11 @@ export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: In
   const inner = new InnerRequest(outer, answer)
   inner.hold(REQUEST_BYTES + COPIES * sizeOf(call))
   try {
-    inner.adopt(toolCall(call))
+    return inner.understand(toolCall(call))
   } catch (error) {
     inner.hold(0)
     throw error
   }
-  return inner
 }
 
 /** Characters of what callers have a say in. */
@@ -73,24 +72,16 @@ function sizeOf({ name, arguments: args, meta, more = {} }: InnerCall): number {
 
 const CALL: Operation = { kind: 'inner-call', name: 'tools/call' }
 
-class InnerRequest extends EndpointRequest {
+class InnerRequest extends EndpointExchange {
   override readonly isInner = true
   /** What is measured of what it is a part of. */
   readonly parent: Observation | undefined
   readonly #answer: InnerAnswer
 
   constructor(outer: EndpointRequest, answer: InnerAnswer) {
-    super(outer.gateway, outer.req, outer.res, answer.reply)
-    this.requestId = outer.requestId
+    super(outer.gateway, outer.res, answer.reply, outer)
     this.#answer = answer
     this.parent = answer.parent ?? outer.observation
-    this.caller = outer.caller
-    this.binding = outer.binding
-    this.era = outer.era
-    this.session = outer.session
-    this.isRemote = outer.isRemote
-    this.view = outer.view
-    this.share = outer.share
   }
 
   protected override operationOf(): Operation {

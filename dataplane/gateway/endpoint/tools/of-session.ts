@@ -13,7 +13,7 @@ import { isServedInSession } from '../../call/input/served-in-session.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { checkMayCall } from '../catalog/caller-catalog.ts'
 import { at } from '../catalog/destination.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
  * Tools that belong to a session: a server of the session era may show others after a call, or to each session. A proxy

@@ -13,7 +13,7 @@ import { requestText } from '../../mcp/rpc-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
 import { at } from '../catalog/destination.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /** Tasks of the legacy era, which came with this revision and went with the next (2025-11-25, tasks). */
 const WITH_TASKS = '2025-11-25'

@@ -7,7 +7,7 @@ import { withParams } from '../../mcp/rewrite.ts'
 import { hasTasks, TASKS_EXTENSION } from '../../mcp/tasks.ts'
 import { checkMayCallPlain } from '../catalog/caller-catalog.ts'
 import { at } from '../catalog/destination.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
 export function relayTask(request: EndpointRequest): void {

@@ -7,7 +7,7 @@ import type { MoreParams } from '../../mcp/tool-call.ts'
 import { CALL_TOOL, FIND_TOOL, metaTools } from '../../search/meta-tools.ts'
 import type { ToolSearch } from '../../search/tool-search.ts'
 import { visibleList } from '../catalog/caller-catalog.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { innerRequest, metaOfWhole } from './inner-call.ts'
 
 /** Characters of a query: what is longer is no description of a tool. */
@@ -35,7 +35,7 @@ export function metaTool(name: string, search: ToolSearch, call: Serve): Serve |
 
 /** Finds tools among those that the caller sees: what policies deny is not in what is searched. */
 async function find(request: EndpointRequest, search: ToolSearch): Promise<void> {
-  request.used = FIND_TOOL
+  request.tellUse(FIND_TOOL)
   const asked = queryOf(request, search.most)
   if (typeof asked === 'string') {
     refuse(request, asked)
@@ -70,7 +70,7 @@ function queryOf({ message }: EndpointRequest, most: number): { query: string; l
 /** Calls a tool for the client, as if the client had called it by its name. */
 async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
   const { message } = request
-  request.used = CALL_TOOL
+  request.tellUse(CALL_TOOL)
   const given = message.params?.['arguments']
   const { name, arguments: more = {} } = isObject(given) ? given : {}
   if (typeof name !== 'string' || !isObject(more)) {

@@ -11,7 +11,7 @@ import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { checkParamHeaders } from '../../mcp/headers.ts'
 import { answerVisible, checkMayCall, unknown } from '../catalog/caller-catalog.ts'
 import { destinationOf } from '../catalog/destination.ts'
-import type { EndpointRequest } from '../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { foundInSession, listedBySession, type SessionTool } from './of-session.ts'
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
@@ -112,7 +112,7 @@ type Engine = typeof import('./composite/call-composite.ts')
 let engine: Engine | undefined
 
 function runComposite(request: EndpointRequest, name: string, { workflow }: CompositeTool): void {
-  request.used = name
+  request.tellUse(name)
   const run = ({ callComposite }: Engine) => callComposite(request, workflow, callStepTool)
   request.run(() => (engine === undefined ? loadEngine().then(run) : run(engine)))
 }

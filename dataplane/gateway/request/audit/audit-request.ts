@@ -26,7 +26,7 @@ interface AskedRequest {
   readonly caller: Caller
   readonly startedAt: number
   /** The message, where one has been understood. */
-  readonly understood: Message | undefined
+  readonly message: Message | undefined
   readonly observation: Observation | undefined
   incoming: NonNullable<Origin['incoming']>
   readonly session: { readonly record: { readonly id: string } } | undefined
@@ -36,7 +36,7 @@ interface AskedRequest {
 
 /** Tells the audit log of a request that has ended. */
 export function auditRequest(log: AuditLog, context: AskedRequest, ended: Outcome): void {
-  const message = context.understood
+  const { message } = context
   const type = typeOf(context, message, ended)
   if (type === undefined) return
   const isStart = type === 'mcp_initialize' && ended.result === 'ok'
@@ -63,7 +63,7 @@ function eventOf(
   context: AskedRequest,
   { type, ended }: { readonly type: AuditEventType; readonly ended: Outcome },
 ): AuditEvent {
-  const { req, reply, understood: message } = context
+  const { req, reply, message } = context
   const hasFailed = log.tellsApplicationErrors && message !== undefined && isErrorResult(reply, message.method)
   const uri = message?.parameter('uri')
   const { request, requestId, traceparent, caller, client, session } = aboutRequest(context)
@@ -91,13 +91,13 @@ function eventOf(
 
 /** What every event says of the request that it belongs to. */
 export function aboutRequest(context: AskedRequest) {
-  const { req: request, caller, requestId, session, understood } = context
+  const { req: request, caller, requestId, session, message } = context
   return {
     request,
     requestId,
     traceparent: context.observation?.trace?.traceparent ?? context.incoming()?.traceparent,
     caller,
-    client: clientOf(understood),
+    client: clientOf(message),
     session: session?.record.id ?? context.sessionId,
   } satisfies Partial<AuditEvent>
 }

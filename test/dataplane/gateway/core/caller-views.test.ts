@@ -77,10 +77,9 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
       claims: {},
       expiresAt: Number.MAX_VALUE,
     }
-    const request = { caller, req: { headers: {} }, view: shared, binding: views.bindingOf(caller) }
-    views.admit(request)
-    await request.view.firstLists()
-    return request.view
+    const view = views.viewFor({ caller, req: { headers: {} }, binding: views.bindingOf(caller) }) ?? shared
+    await view.firstLists()
+    return view
   }
   async function close(): Promise<void> {
     await Promise.all([views.close(), ...closing])

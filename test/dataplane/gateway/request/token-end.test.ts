@@ -2,7 +2,7 @@
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { TokenHolder } from '../../../../dataplane/gateway/request/token-holder.ts'
+import type { TokenHolder } from '../../../../dataplane/gateway/request/token-watch.ts'
 import { TokenWatch } from '../../../../dataplane/gateway/request/token-watch.ts'
 import type { Caller } from '../../../../dataplane/identity/index.ts'
 import { PublicError } from '../../../../dataplane/server/errors.ts'
@@ -126,6 +126,9 @@ function watching(expiresAt = 10_000) {
       caller: caller(token),
       binding: token,
       isRemote: false,
+      renew(next: Caller) {
+        context.caller = next
+      },
     }
     const held: Held = {
       context,

@@ -6,7 +6,7 @@ import { Members, memberText, skipSpace } from '../../../mcp/json.ts'
 import { errorResult } from '../../../mcp/rpc-text.ts'
 import { parseExact } from '../../../workflows/exact-json.ts'
 import { openProgress } from '../../../workflows/workflow-state.ts'
-import type { EndpointRequest } from '../../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { WorkflowCall } from './workflow-call.ts'
 import type { CallStepTool } from './workflow-host.ts'
 

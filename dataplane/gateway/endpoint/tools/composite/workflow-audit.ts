@@ -2,7 +2,7 @@ import type { AuditEvent } from '../../../../audit/event.ts'
 import type { AuditEventType } from '../../../../config/audit/event-types.ts'
 import { aboutRequest } from '../../../request/audit/audit-request.ts'
 import type { Finished } from '../../../workflows/records.ts'
-import type { EndpointRequest } from '../../incoming/endpoint-request.ts'
+import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 
 /** How a run ends. */
 export type RunEnd = 'completed' | 'failed' | 'timed_out'

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { publicError } from '../../server/answer.ts'
+import type { Share } from '../../server/budget.ts'
 import { errorTable, PublicError } from '../../server/errors.ts'
 import { traceIdOf } from '../../server/log.ts'
 import { requestIdOf } from '../../server/request-id.ts'
@@ -22,10 +23,8 @@ import type { SessionRecord } from '../sessions/store/store.ts'
 import type { EventLog } from '../sessions/streams/event-log.ts'
 import { auditRequest } from './audit/audit-request.ts'
 import { findingErrorResult, isErrorResult } from './audit/recorded-reply.ts'
-import { Held, REQUEST_BYTES } from './held.ts'
-import { OTHER, operationOf } from './operation.ts'
 import type { Reply } from './reply.ts'
-import { incomingTrace, requestDetails } from './request-details.ts'
+import { incomingTrace, OTHER, operationOf, requestDetails } from './request-details.ts'
 import type { Setup } from './setup.ts'
 
 /** Where streams of events are kept, for clients that lose them. */
@@ -44,42 +43,143 @@ interface RequestHost {
   readonly log: Logger
 }
 
-/** One request to the MCP endpoint: who calls, what is asked, what is in force for it, and its answer. */
-export class RequestContext extends Held implements Origin {
+/** What a request costs beside its body: its head, and what is kept of it while it is under way. */
+export const REQUEST_BYTES = 4096
+
+/** What is known of an exchange once its message has been understood. */
+export interface Understood {
+  readonly message: Message
+}
+
+/** An exchange whose message has been understood: what serves a message takes this. */
+export type RequestContext = Exchange & Understood
+
+/** Only the steps of an exchange write what they find out. */
+type Known = { -readonly [Name in keyof Exchange]: Exchange[Name] }
+
+/**
+ * One exchange with a client at the MCP endpoint: a request, as far as it is known, and its answer. It becomes known step by
+ * step, and each step gives it on to the next: `admit` (who calls), `understand` (what is asked), `inEra`, `inSession`.
+ * Nobody else writes what they have found out.
+ */
+export class Exchange implements Origin {
   readonly host: RequestHost
   /** What is in force for this request, whatever is reloaded meanwhile. */
   readonly setup: Setup
   readonly req: IncomingMessage
-  reply: Reply
-  caller: Caller = { kind: 'anonymous' }
-  binding = ''
-  era: 'modern' | 'legacy' = 'legacy'
-  session: Session | undefined
+  readonly reply: Reply
+  /** Nobody in particular until it is admitted. */
+  readonly caller: Caller
+  /** The name by which things of the caller are kept. */
+  readonly binding: string
+  /** What its caller makes the gateway hold; undefined until it is known who calls. */
+  readonly share: Share | undefined
+  readonly era: 'modern' | 'legacy'
+  readonly session: Session | undefined
+  /** The parsed body of a POST. */
+  readonly message: Message | undefined = undefined
   /** Its client is at another replica. */
-  isRemote = false
+  readonly isRemote: boolean
   readonly startedAt = performance.now()
   /** `performance.now()` when it was known who calls; undefined where that took no token. */
-  admittedAt: number | undefined
+  readonly admittedAt: number | undefined = undefined
   /** The name of the tool or prompt that is used, once it is known to be there. */
-  used: string | undefined
+  readonly used: string | undefined = undefined
   /** The name of the backend that it is for, once that is known. */
-  backend: string | undefined
+  readonly backend: string | undefined = undefined
   /** The id of the session that it opens, listens in or ends; that which it belongs to is `session`. */
-  sessionId: string | undefined
+  readonly sessionId: string | undefined = undefined
   /** Told when the client goes away before its answer is whole. */
   onGone: { gone(): void } | undefined
   #requestId: string | undefined
-  #message: Message | undefined
   #observation: Observation | undefined
   #log: Logger | undefined
+  #bytes = 0
   #isOver = false
 
-  constructor(host: RequestHost, req: IncomingMessage, reply: Reply) {
-    super()
+  /** `of`: the exchange that it is a part of, whose client, session and id it has. */
+  constructor(host: RequestHost, req: IncomingMessage, reply: Reply, of?: Exchange) {
     this.host = host
     this.setup = host.setup
     this.req = req
     this.reply = reply
+    this.caller = of === undefined ? ANONYMOUS : of.caller
+    this.binding = of === undefined ? '' : of.binding
+    this.share = of?.share
+    this.era = of === undefined ? 'legacy' : of.era
+    this.session = of?.session
+    this.isRemote = of?.isRemote === true
+    this.#requestId = of?.requestId
+  }
+
+  /** It is known who calls; `share` is what the caller may make the gateway hold. */
+  admit(caller: Caller, binding: string, share: Share): this {
+    const known = this as Known
+    known.caller = caller
+    known.binding = binding
+    known.share = share
+    if (caller.kind === 'authenticated') known.admittedAt = performance.now()
+    return this
+  }
+
+  /** The same caller, as the last check of the token has it. */
+  renew(caller: Caller): void {
+    const known = this as Known
+    known.caller = caller
+  }
+
+  /** It is known what is asked. */
+  understand(message: Message): this & Understood {
+    const known = this as Known
+    known.message = message
+    this.#observe(this.operationOf(message.method))
+    if (this.#observation?.isTold === true) known.reply = findingErrorResult(this.reply, message.method)
+    return this as this & Understood
+  }
+
+  /** It is known which era the client speaks; until then it is taken for the legacy one. */
+  inEra(era: 'modern' | 'legacy'): this {
+    const known = this as Known
+    known.era = era
+    return this
+  }
+
+  /** It belongs to a session. */
+  inSession(session: Session): this {
+    const known = this as Known
+    known.session = session
+    return this
+  }
+
+  /** It opens, listens in or ends the session of this id: for whoever is told of it. */
+  tellSession(id: string): void {
+    const known = this as Known
+    known.sessionId = id
+  }
+
+  /** It uses this tool or prompt, and is for this backend: for whoever is told of it. */
+  tellUse(name: string | undefined, backend = this.backend): void {
+    const known = this as Known
+    known.used = name
+    known.backend = backend
+  }
+
+  /** Holds so many bytes of the caller's share from now on, until its end. Throws where that is too much. */
+  hold(bytes: number): void {
+    this.share?.take(bytes - this.#bytes)
+    this.#bytes = bytes
+  }
+
+  /** Bytes that were held, and are somebody else's to count and to release from now on. */
+  handOver(): number {
+    const bytes = this.#bytes
+    this.#bytes = 0
+    return bytes
+  }
+
+  protected release(): void {
+    this.share?.release(this.#bytes)
+    this.#bytes = 0
   }
 
   /** That of the client where it is plain; in the answer, and wherever something is told of the request. */
@@ -88,32 +188,10 @@ export class RequestContext extends Held implements Origin {
     return this.#requestId
   }
 
-  /** Set where the request is a part of another one, whose id it has. */
-  set requestId(id: string) {
-    this.#requestId = id
-  }
-
   /** Where the stream that answers a request of a session is kept, for a client that loses it. */
   openLog(): EventLog | undefined {
-    const id = this.#message?.id
+    const id = this.message?.id
     return this.session === undefined || id === undefined ? undefined : this.host.streams.open(this.session.record, id)
-  }
-
-  /** The parsed body of a POST. */
-  get message(): Message {
-    return this.#message as Message
-  }
-
-  /** The message, where one has been understood. */
-  get understood(): Message | undefined {
-    return this.#message
-  }
-
-  /** Makes the message this request's. */
-  adopt(message: Message): void {
-    this.#message = message
-    this.#observe(this.operationOf(message.method))
-    if (this.#observation?.isTold === true) this.reply = findingErrorResult(this.reply, message.method)
   }
 
   /** What is measured of a request by this method. */
@@ -132,11 +210,11 @@ export class RequestContext extends Held implements Origin {
   }
 
   incoming() {
-    return incomingTrace(this.req, this.#message)
+    return incomingTrace(this.req, this.message)
   }
 
   details(): Details {
-    return requestDetails(this.req, this.#message, this.setup.addressOf(this.req))
+    return requestDetails(this.req, this.message, this.setup.addressOf(this.req))
   }
 
   target(): string | undefined {
@@ -145,10 +223,11 @@ export class RequestContext extends Held implements Origin {
 
   /** Goes on without the message but for its id, for what goes on long after it was understood. */
   forgetMessage(): void {
-    const { id, method } = this.message
+    const { id, method = '' } = this.message ?? {}
     // A part of a text keeps the whole text: it is taken out of it.
     const text = Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)}}`).toString()
-    this.#message = new Message(text, JSON.parse(text))
+    const known = this as Known
+    known.message = new Message(text, JSON.parse(text))
     this.hold(REQUEST_BYTES)
   }
 
@@ -164,13 +243,13 @@ export class RequestContext extends Held implements Origin {
 
   /** Answers the request with a result, given as JSON text. */
   result(json: string, extra?: readonly string[]): void {
-    this.reply.json(200, resultText(this.message.id as string, json), extra)
+    this.reply.json(200, resultText(this.message?.id as string, json), extra)
     this.ended(OK)
   }
 
   /** Answers with a result that is there already serialized. */
   resultBytes(json: Buffer): void {
-    const head = Buffer.from(`{"jsonrpc":"2.0","id":${this.message.id},"result":`)
+    const head = Buffer.from(`{"jsonrpc":"2.0","id":${this.message?.id},"result":`)
     this.reply.pieces([head, json, CLOSING])
     this.ended(OK)
   }
@@ -185,7 +264,7 @@ export class RequestContext extends Held implements Origin {
   fail(thrown: unknown): void {
     const isPlain = thrown instanceof PublicError && thrown.cause === undefined
     const error = isPlain ? thrown : publicError(thrown, this.log)
-    const message = this.#message
+    const { message } = this
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
     else this.reply.json(this.#statusOf(error), errorText(message?.id, error), headersOf(error))
     if (this.#observation === undefined) this.#observe(OTHER)
@@ -207,13 +286,13 @@ export class RequestContext extends Held implements Origin {
    * so an error that belongs to a request of a living session comes with 200.
    */
   #statusOf(error: PublicError): number {
-    const answersRequest = this.era === 'legacy' && this.session !== undefined && this.#message?.id !== undefined
+    const answersRequest = this.era === 'legacy' && this.session !== undefined && this.message?.id !== undefined
     return answersRequest && error.status < 500 && !TELLING.has(error.status) ? 200 : error.status
   }
 
   /** Whether its answer is a tool's error result, as far as anything is told of that. */
   get hasErrorResult(): boolean {
-    return this.#message !== undefined && isErrorResult(this.reply, this.#message.method)
+    return this.message !== undefined && isErrorResult(this.reply, this.message.method)
   }
 
   ended(outcome: Outcome): void {
@@ -226,6 +305,8 @@ export class RequestContext extends Held implements Origin {
     this.release()
   }
 }
+
+const ANONYMOUS: Caller = { kind: 'anonymous' }
 
 const headersOf = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
