@@ -67,24 +67,20 @@ export class Gateway {
   /** Where callers find tools, instead of being shown all of them. */
   search: ToolSearch | undefined
   readonly sessions: Sessions
-  readonly inFlight = new InFlight((error) => this.faulted(error, 'the deadline of a call in flight'))
+  /** Calls in flight. */
+  readonly inFlight: InFlight
   /** For what clients bring back to whichever replica. */
-  readonly keys = new SharedKeys()
+  readonly keys: SharedKeys
   /** Answers to clients that are at other replicas. */
-  readonly relays = new Relays((error) => this.faulted(error, 'an answer by way of another replica'))
-  readonly suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
-  readonly taskIds = new TaskIds(this.keys)
+  readonly relays: Relays
+  readonly suspended: SuspendedCalls
+  readonly taskIds: TaskIds
   /** Composite tools that run here. */
   readonly workflows = new WorkflowRuns()
   /** Streams of events to clients with sessions. */
-  readonly streams = new Streams(this.relays)
+  readonly streams: Streams
   /** Responses that end with the tokens of their requests. */
-  readonly tokens = new TokenWatch({
-    authenticate: () => this.setup.authenticate,
-    others: () => this.inFlight.all.filter(({ context }) => !context.isRemote),
-    bindingOf: (caller) => this.views.bindingOf(caller),
-    onFault: (error) => this.faulted(error, 'checking a token'),
-  })
+  readonly tokens: TokenWatch
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
   /** What all callers see who have no backends of their own. */
@@ -95,76 +91,51 @@ export class Gateway {
   /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
   refused: readonly Finding[] = []
   readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
-  readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
-  readonly #storage: StorageFollower
+  readonly #retired: Retired
   readonly #backends: Backends
+  readonly #storage: StorageFollower
   readonly #sweep: NodeJS.Timeout
   readonly #closing = new AbortController()
 
+  /**
+   * Makes the parts. A part is handed those that it stands on. What it needs of the others it is told by a function beside
+   * this class (`tokensOf` …), and asks for it when it has something to do: none has before `#follow`.
+   */
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
-    this.log = options.log
-    this.observe = options.observe
-    this.audit = options.audit
-    this.budget = new Budget(budgetLimits(options.memoryBytes))
-    this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
-    this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(options.memoryBytes) })
+    const { log, observe, audit, memoryBytes } = options
+    const faults = (what: string) => (error: unknown) => this.faulted(error, what)
+    this.log = log
+    this.observe = observe
+    this.audit = audit
+    this.budget = new Budget(budgetLimits(memoryBytes))
+    this.clientRequests = new ClientRequests(connectionLimit(memoryBytes) / 2)
+    this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(memoryBytes) })
+    this.inFlight = new InFlight(faults('the deadline of a call in flight'))
+    this.keys = new SharedKeys()
+    this.taskIds = new TaskIds(this.keys)
+    this.relays = new Relays(faults('an answer by way of another replica'))
+    this.suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
+    this.streams = new Streams(this.relays)
     this.#setupOptions = { ...options, issuers: new Issuers() }
     this.setup = setUp(loaded, this.#setupOptions)
+    this.#retired = new Retired(faults('closing connections to an issuer'))
+    this.tokens = tokensOf(this)
     this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
-    this.shared = new SharedView(loaded.config, {
-      backends: this.#backends,
-      setup: () => this.setup,
-      onRebuilt: (before, after) => {
-        this.sessions.watchAgain()
-        notifyOfChanges(this, before, after)
-      },
-      log: options.log,
-    })
-    this.views = new CallerViews({
-      memoryBytes: options.memoryBytes,
-      hasLogins: () => options.ownIssuer.hasLogins,
-      personal: () => this.#backends.personal,
-      config: () => this.setup.config,
-      version: () => this.shared.version,
-      shared: this.shared,
-      onChange: (binding, before, after) =>
-        notifyOfChanges(this, { ...before, judge: this.setup.judge }, { ...after, judge: this.setup.judge }, binding),
-      busy: () =>
-        [this.inFlight.all.map(({ context }) => context), this.listeners.all, this.sessions.openStreams].flat(),
-      onGone: (backend) => this.#letGo(backend),
-    })
-    const storage = openSessionStorage(loaded.config, loaded.directory, options.log, options.observe)
+    this.shared = sharedViewOf(this, this.#backends)
+    this.views = viewsOf(this, { backends: this.#backends, memoryBytes })
+    const storage = openSessionStorage(loaded.config, loaded.directory, log, observe)
+    this.sessions = sessionsOf(this, storage)
     this.#storage = new StorageFollower({
       key: storageKey(loaded.config, loaded.directory),
-      log: options.log,
+      log,
       use: async (next) => {
         await this.sessions.moveTo(next)
         this.#share(next)
       },
     })
     this.#share(storage)
-    this.sessions = new Sessions({
-      storage,
-      backendNamed: ({ record }, name) => this.views.backendNamed(record.binding, name),
-      watch: ({ record }, uri, onUpdate) => {
-        const backend = backendOfUri(this.views.known(record.binding), uri)
-        return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
-      },
-      onServerMessage: (session, backendSession, bytes) => relayUnsolicited(this, session, backendSession, bytes),
-      onEnded: (session, isExpired) => this.#ended(session, isExpired),
-      onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
-      onFault: (error, what) => this.faulted(error, what),
-    })
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS).unref()
-  }
-
-  /** A session is no longer here. */
-  #ended(session: string, isExpired: boolean): void {
-    this.inFlight.forgetAll(session)
-    this.streams.forgetAll(session)
-    if (isExpired)
-      this.audit.log?.write({ type: 'session_ended', outcome: 'success', session, target: { reason: 'expired' } })
   }
 
   /** Puts another configuration in force. Sessions and unchanged backends live on. */
@@ -201,7 +172,7 @@ export class Gateway {
     }
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.shared.rebuild()
-    for (const backend of gone) this.#letGo(backend)
+    for (const backend of gone) this.letGo(backend)
   }
 
   #followSearch(config: GatewayConfig['optimizer'], directory: string): void {
@@ -215,7 +186,8 @@ export class Gateway {
     this.search.apply(config, directory)
   }
 
-  #letGo(backend: Backend): void {
+  /** Ends what goes on at a backend that is gone, then closes it. */
+  letGo(backend: Backend): void {
     this.sessions.forget(backend)
     this.listeners.forget(backend)
     // A server ends the calls of a session with it.
@@ -297,3 +269,68 @@ export class Gateway {
     await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])
   }
 }
+
+/** Ends responses with the tokens of their requests; those of a client at another replica are checked there. */
+const tokensOf = (gateway: Gateway): TokenWatch =>
+  new TokenWatch({
+    authenticate: () => gateway.setup.authenticate,
+    others: () => gateway.inFlight.all.filter(({ context }) => !context.isRemote),
+    bindingOf: (caller) => gateway.views.bindingOf(caller),
+    onFault: (error) => gateway.faulted(error, 'checking a token'),
+  })
+
+/** Shows what the backends have, and tells clients of changes. */
+const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
+  new SharedView(gateway.setup.config, {
+    backends,
+    setup: () => gateway.setup,
+    onRebuilt(before, after) {
+      gateway.sessions.watchAgain()
+      notifyOfChanges(gateway, before, after)
+    },
+    log: gateway.log,
+  })
+
+/** Shows each caller the backends of its own, and forgets callers who wait for nothing. */
+const viewsOf = (
+  gateway: Gateway,
+  { backends, memoryBytes }: { readonly backends: Backends } & Pick<GatewayOptions, 'memoryBytes'>,
+): CallerViews =>
+  new CallerViews({
+    memoryBytes,
+    hasLogins: () => gateway.setup.ownIssuer.hasLogins,
+    personal: () => backends.personal,
+    config: () => gateway.setup.config,
+    version: () => gateway.shared.version,
+    shared: gateway.shared,
+    onChange(binding, before, after) {
+      const { judge } = gateway.setup
+      notifyOfChanges(gateway, { ...before, judge }, { ...after, judge }, binding)
+    },
+    busy: () => [
+      ...gateway.inFlight.all.map(({ context }) => context),
+      ...gateway.listeners.all,
+      ...gateway.sessions.openStreams,
+    ],
+    onGone: (backend) => gateway.letGo(backend),
+  })
+
+/** Keeps sessions of clients; what ends with one, or is sent in one, is for the other parts. */
+const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
+  new Sessions({
+    storage,
+    backendNamed: ({ record }, name) => gateway.views.backendNamed(record.binding, name),
+    watch({ record }, uri, onUpdate) {
+      const backend = backendOfUri(gateway.views.known(record.binding), uri)
+      return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
+    },
+    onServerMessage: (session, backendSession, bytes) => relayUnsolicited(gateway, session, backendSession, bytes),
+    onEnded(session, isExpired) {
+      gateway.inFlight.forgetAll(session)
+      gateway.streams.forgetAll(session)
+      if (isExpired)
+        gateway.audit.log?.write({ type: 'session_ended', outcome: 'success', session, target: { reason: 'expired' } })
+    },
+    onCancelled: (session, request) => gateway.inFlight.find(session, request)?.cancel(),
+    onFault: (error, what) => gateway.faulted(error, what),
+  })
