@@ -1,10 +1,13 @@
 import { Hono } from 'hono'
+import type { Caller } from '../identity/caller.ts'
+import { type Explanation, type Question, readQuestion } from '../policy/index.ts'
 import { errorResponse } from '../server/answer.ts'
 import { readBody } from '../server/body.ts'
 import { PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
-import { explain } from './core/explain.ts'
+import { promptSubject, resourceSubject, toolSubject } from './access/subjects.ts'
 import type { Gateway } from './core/gateway.ts'
+import type { Shown } from './core/list-changes.ts'
 
 const MOST_BYTES = 64 * 1024
 /** Pages of this machine alone may ask. */
@@ -31,4 +34,45 @@ export function adminRoutes(running: () => Gateway): Hono {
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error))
   return app
+}
+
+/**
+ * Which policies allow or deny what `question` asks (JSON text), in this gateway as it is now. Nothing is called, and
+ * nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` where there are no policies.
+ */
+function explain(shown: Shown, question: string): Explanation & { readonly exists: boolean } {
+  const { judge } = shown
+  if (judge === undefined) throw new PublicError('not_found', { message: 'No policies are in force.' })
+  const asked = readQuestion(parsed(question))
+  if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
+  const explanation = judge.explain(callerOf(asked), subjectOf(shown, asked), asked.arguments)
+  return { ...explanation, exists: exists(shown, asked) }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new PublicError('invalid_request', { message: 'The body is no JSON.' })
+  }
+}
+
+function callerOf({ caller }: Question): Caller {
+  if (caller === undefined) return { kind: 'anonymous' }
+  const [subject, claims] = [caller['sub'] as string, caller]
+  // The claims that are asked about are those that are judged, from whichever token they would come.
+  return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
+}
+
+function subjectOf({ catalog, promptsAndResources }: Shown, { type, id }: Question) {
+  if (type === 'Tool') return toolSubject(catalog, id, catalog.routes.get(id))
+  return type === 'Prompt' ? promptSubject(promptsAndResources, id) : resourceSubject(promptsAndResources, id)
+}
+
+/** Whether it is there at all: a caller is not told. */
+function exists({ catalog, promptsAndResources }: Shown, { type, id }: Question): boolean {
+  if (type === 'Tool') return catalog.routes.has(id) || catalog.composites.has(id)
+  return type === 'Prompt'
+    ? promptsAndResources.prompts.has(id)
+    : resourceSubject(promptsAndResources, id).backend !== undefined
 }

@@ -8,10 +8,8 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { SharedLists } from '../backends/lists/shared-lists.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { CallerFeed } from '../backends/refresh/caller-feed.ts'
-import { buildCatalogs } from './build-catalogs.ts'
-import { missingBackends } from './readiness.ts'
 import type { KeptCatalogs, SharedCatalogs } from './shared-catalogs.ts'
-import type { View } from './view.ts'
+import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 /** What all views of callers stand on. */
 export interface ViewGround {

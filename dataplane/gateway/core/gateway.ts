@@ -31,10 +31,9 @@ import { Streams } from '../sessions/streams/streams.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
 import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges } from './list-changes.ts'
-import { isWaitingForServer } from './readiness.ts'
 import { SharedView } from './shared-view.ts'
 import { statusOf } from './status.ts'
-import { backendOfUri } from './view.ts'
+import { backendOfUri, isWaitingForServer } from './view.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string

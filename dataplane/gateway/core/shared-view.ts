@@ -6,11 +6,8 @@ import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catal
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'
 import type { Setup } from '../request/setup.ts'
-import { buildCatalogs } from './build-catalogs.ts'
 import type { Shown } from './list-changes.ts'
-import { missingBackends } from './readiness.ts'
-import type { View } from './view.ts'
-import { warnOf } from './warn-of.ts'
+import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 interface SharedViewOptions {
   readonly backends: Backends
@@ -89,4 +86,11 @@ export class SharedView implements View {
   get missing(): readonly Backend[] {
     return missingBackends(this.#options.setup().config, this.backends)
   }
+}
+
+/** Logs what people should know of what is shown. */
+function warnOf({ warnings, withheldPages, compositeProblems }: Catalog, log: Logger): void {
+  if (warnings.length > 0) log.warn({ names: warnings }, 'tool names clash')
+  if (withheldPages.length > 0) log.warn({ tools: withheldPages }, 'pages of apps are withheld')
+  if (compositeProblems.length > 0) log.warn({ tools: compositeProblems }, 'composite tools have problems')
 }

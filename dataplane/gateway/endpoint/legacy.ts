@@ -2,14 +2,13 @@ import { PublicError } from '../../server/errors.ts'
 import { unsupportedVersion } from '../mcp/classify.ts'
 import { normalCapabilities } from '../mcp/client-capabilities.ts'
 import { memberText } from '../mcp/json.ts'
+import { LEVELS } from '../mcp/log-levels.ts'
 import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { instructionsFor } from './catalog/caller-catalog.ts'
 import { subscribeResource } from './catalog/prompts-and-resources.ts'
 import type { EndpointExchange, EndpointRequest } from './incoming/endpoint-exchange.ts'
-import { setLogLevel } from './log-level.ts'
-import { serveMethods } from './methods.ts'
-import { takeNotification } from './notification.ts'
+import { serveMethods, takeNotification } from './methods.ts'
 import { knowsTasks, listSessionTasks, relaySessionTask } from './tools/session-tasks.ts'
 
 /** Serves a message of the legacy era: `initialize` opens a session, everything else belongs to one. */
@@ -93,4 +92,16 @@ function cancel(request: EndpointRequest): void {
   const call = request.gateway.inFlight.find(session, requestId)
   if (call !== undefined) call.cancel()
   else request.gateway.sessions.cancelElsewhere(session, requestId)
+}
+
+/** `logging/setLevel`: kept with the session, sent to the backends that it is open with, and to others when they are. */
+function setLogLevel(request: EndpointRequest): void {
+  const level = request.message.parameter('level')
+  const { session } = request
+  if (session === undefined || level === undefined || !LEVELS.includes(level))
+    throw new PublicError('invalid_params', { message: `params.level must be one of ${LEVELS.join(', ')}.` })
+  const noted = session.setLogLevel(level)
+  for (const backendSession of session.openBackendSessions) backendSession.setLogLevel(level)
+  if (noted === undefined) request.result('{}')
+  else request.run(() => noted.then(() => request.result('{}')))
 }

@@ -1,12 +1,16 @@
-import { checkModern } from '../mcp/classify.ts'
+import { PublicError } from '../../server/errors.ts'
+import { relayCall } from '../call/call.ts'
+import { CAPABILITIES_KEY, checkModern } from '../mcp/classify.ts'
+import { encodeHeaderValue } from '../mcp/headers.ts'
+import { editObject } from '../mcp/json.ts'
 import { MODERN } from '../mcp/revisions.ts'
-import { instructionsFor } from './catalog/caller-catalog.ts'
+import { withParams } from '../mcp/rewrite.ts'
+import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
+import { at, checkMayCallPlain, instructionsFor } from './catalog/caller-catalog.ts'
 import { afterFirstLists } from './catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from './incoming/endpoint-exchange.ts'
-import { serveMethods } from './methods.ts'
-import { takeNotification } from './notification.ts'
+import { serveMethods, takeNotification } from './methods.ts'
 import { subscribe } from './streams/subscribe.ts'
-import { relayTask } from './tools/tasks.ts'
 
 const serveRequest = serveMethods({
   'subscriptions/listen': subscribe,
@@ -48,4 +52,22 @@ export function serveModern(request: EndpointRequest): void {
     return
   }
   serveRequest(request)
+}
+
+/** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
+function relayTask(request: EndpointRequest): void {
+  const { message, gateway, view, binding } = request
+  if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))
+    throw new PublicError('missing_capability', {
+      data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+    })
+  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', binding)
+  const backend = task === undefined ? undefined : view.backendNamed(task.backend)
+  if (task === undefined || backend === undefined)
+    throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  checkMayCallPlain(request, task.tool)
+  const { text, paramsStart, paramsEnd } = message
+  const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
+  const relayed = withParams(message, params)
+  relayCall(request.gateway, request, at(backend, encodeHeaderValue(task.id), task.tool), relayed)
 }

@@ -174,6 +174,15 @@ export class Session {
       : backendSession.opened !== undefined
   }
 
+  /** Whether the client is served in a session with the backend. Rejects with a BackendFailure. */
+  async isServedIn(backend: Backend): Promise<boolean> {
+    const { era } = await backend.detect()
+    const { legacySupport } = backend
+    if (era === 'legacy' || this.isOpenWith(backend)) return true
+    if (legacySupport.isWorthTrying) await legacySupport.open(this.backendSession(backend))
+    return legacySupport.isWorthTrying
+  }
+
   /** Watches a resource for the client here, once. Throws where it watches too many. */
   watch(uri: string, start: () => ResourceWatch | undefined): void {
     this.#watches ??= new Map()

@@ -4,14 +4,18 @@ import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import { sameBinding } from './binding.ts'
-import { PendingServerRequests, replicaOf } from './pending-server-requests.ts'
-import { type SendMessage, type ServerRequestOptions, sendServerRequest } from './send-server-request.ts'
+import {
+  PendingServerRequests,
+  replicaOf,
+  type SendMessage,
+  type ServerRequestOptions,
+  sendServerRequest,
+} from './pending-server-requests.ts'
 import { ServerMessages, type ServerMessagesOptions, STREAM, type SubscribedSessions } from './server-messages.ts'
 import { type ClientStream, type NoteKeeper, Session } from './session.ts'
 import { copySessions, settleSessions } from './storage-move.ts'
 import type { SessionStorage } from './store/storage.ts'
 import type { SessionRecord } from './store/store.ts'
-import { Unwatched } from './unwatched.ts'
 
 export { type ClientStream, Session } from './session.ts'
 
@@ -295,5 +299,34 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     for (const session of this.#live.values()) session.end(isLast)
     this.#live.clear()
     this.#storage.close()
+  }
+}
+
+/** Resources that sessions have watched at backends that are gone, until others have them. */
+class Unwatched {
+  readonly #uris = new Map<Session, Set<string>>()
+
+  add(session: Session, uris: readonly string[]): void {
+    if (uris.length === 0) return
+    const all = this.#uris.get(session) ?? new Set()
+    for (const uri of uris) all.add(uri)
+    this.#uris.set(session, all)
+  }
+
+  /** Tries each once more. `watch` gives false where it is to be tried again; what throws is given up. */
+  retry(isLive: (session: Session) => boolean, watch: (session: Session, uri: string) => boolean): void {
+    for (const [session, uris] of this.#uris) {
+      for (const uri of uris) if (!isLive(session) || isDone(() => watch(session, uri))) uris.delete(uri)
+      if (uris.size === 0) this.#uris.delete(session)
+    }
+  }
+}
+
+/** A client that has too much of its share used up watches no more. */
+function isDone(watch: () => boolean): boolean {
+  try {
+    return watch()
+  } catch {
+    return true
   }
 }

@@ -4,12 +4,11 @@ import { violationOf } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { PublicError } from '../../server/errors.ts'
 import { Members, skipSpace } from '../mcp/json.ts'
-import type { Ending } from './ending.ts'
 import { evaluateValues, type Scope, textFrom } from './evaluate.ts'
+import { parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
-import type { Host, UserAnswer } from './host.ts'
+import type { Ending, Host, UserAnswer } from './host.ts'
 import type { Finished, Waiting } from './records.ts'
-import { finishedBy } from './tool-output.ts'
 
 /** One attempt at a step, and what the client has answered since it began. */
 export interface Attempt {
@@ -28,6 +27,9 @@ export interface Attempt {
 
 /** Behind the key of a step that asks the user itself. */
 const OWN = ''
+
+/** In characters: of what a tool says about its failure. */
+const LONGEST_REASON = 2_000
 
 /** Does one step once. Rejects with a StepFailure. */
 export const attempt = (step: SimpleStep, how: Attempt): Promise<Finished | Waiting> =>
@@ -102,4 +104,39 @@ function judged(step: ElicitationStep, { action, content }: UserAnswer): Finishe
     throw new StepFailure(action === 'decline' ? 'the user has declined' : 'the user has cancelled', { isFinal: true })
   const instead = step.defaultResults
   return { status: 'completed', action, output: instead, content: instead, skipsRest: next === 'skip_remaining' }
+}
+
+/** What templates see of a tool's result (JSON text). Throws a StepFailure where the tool has failed, or gave no result. */
+function finishedBy(text: string): Finished {
+  const result = parsed(text)
+  if (!isObject(result)) throw new StepFailure('the tool gave no result')
+  const said = textIn(result['content'])
+  if (result['isError'] === true) throw new StepFailure(said.slice(0, LONGEST_REASON) || 'the tool has failed')
+  const structured = result['structuredContent']
+  const output = isObject(structured) ? structured : {}
+  return {
+    status: 'completed',
+    output: Object.hasOwn(output, 'text') ? output : { ...output, text: said },
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseExact(text)
+  } catch {
+    throw new StepFailure('the tool gave a result that can’t be read: it is nested too deep, or no JSON')
+  }
+}
+
+/** The texts of a result, joined by line breaks. */
+function textIn(content: unknown): string {
+  if (!Array.isArray(content)) return ''
+  let texts = ''
+  let isFirst = true
+  for (const part of content) {
+    if (!isObject(part) || part['type'] !== 'text' || typeof part['text'] !== 'string') continue
+    texts += isFirst ? part['text'] : `\n${part['text']}`
+    isFirst = false
+  }
+  return texts
 }

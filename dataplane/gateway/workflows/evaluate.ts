@@ -4,9 +4,7 @@ import type { Expression, Part, Template } from '../../config/workflow/template.
 import type { Values } from '../../config/workflow/values.ts'
 import { digitsOf } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
-import { functions } from './functions.ts'
-import { textOf } from './text-of.ts'
-import { isTrue } from './truth.ts'
+import { functions, isTrue, textOf } from './functions.ts'
 
 /** What templates see. */
 export interface Scope {

@@ -2,8 +2,6 @@ import { isObject } from '../../../crds/shared/json.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { digitsOf, parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
-import { textOf } from './text-of.ts'
-import { isTrue } from './truth.ts'
 
 /** What the functions of templates do, but for `and` and `or`. Each takes time linear in its arguments. */
 export const functions: ReadonlyMap<string, (args: readonly unknown[]) => unknown> = new Map<
@@ -97,4 +95,19 @@ function printf(format: unknown, values: readonly unknown[]): string {
     throw new StepFailure(`printf knows no verb %${verb}`)
   })
   return bounded(text)
+}
+
+/** Truth as Go's templates have it: what is empty or zero is false. */
+export function isTrue(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0
+  if (!isObject(value)) return Boolean(value)
+  if (digitsOf(value) !== undefined) return true
+  for (const _ in value) return true
+  return false
+}
+
+/** A value as a template shows it: texts as they are, nothing for what is not there, all else as JSON. */
+export function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  return value === undefined || value === null ? '' : JSON.stringify(value)
 }

@@ -4,8 +4,8 @@ import { memberText } from '../mcp/json.ts'
 import { evaluate, type Scope } from './evaluate.ts'
 import { digitsOf, parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
+import { textOf } from './functions.ts'
 import type { Finished } from './records.ts'
-import { textOf } from './text-of.ts'
 
 /** Members of a result (JSON text) that a composite tool gives on as they are, where they begin as they should. */
 const GIVEN_ON = { content: '[', structuredContent: '{' } as const

@@ -1,14 +1,13 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { ForEachStep, SimpleStep, Step, Workflow } from '../../config/workflow/compiled.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { structureBytes } from '../mcp/parse.ts'
 import { type Attempt, attempt } from './attempt.ts'
-import { Ending } from './ending.ts'
-import type { Scope } from './evaluate.ts'
+import { evaluate, type Scope, textFrom } from './evaluate.ts'
+import { parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
-import type { Host } from './host.ts'
-import { eachOf, itemsOf, outputOf, withoutResult } from './items.ts'
+import { Ending, type Host } from './host.ts'
 import type { Finished, Progress, Waiting } from './records.ts'
-import { type AnyStep, isMet, retried } from './retried.ts'
 
 /** How a run ends, or stops until its client has answered. */
 export type Outcome =
@@ -25,6 +24,8 @@ export interface RunOptions {
   /** The client's answers (JSON texts) by the keys of what it was asked. */
   readonly answers?: ReadonlyMap<string, string>
 }
+
+type AnyStep = SimpleStep | ForEachStep
 
 /** A step has failed for good, and the workflow with it. */
 class Aborted extends Error {
@@ -288,5 +289,71 @@ export class Run {
     const items = Object.fromEntries([...this.#items].map(([id, done]) => [id, Object.fromEntries(done)]))
     const progress: Progress = { startedAt: this.startedAt, steps: Object.fromEntries(steps), items, waiting }
     return { kind: 'waiting', requests, progress }
+  }
+}
+
+/** The items of forEach steps: what they are, their turns, and what is made of them. */
+
+/** Does something for each of `count` items, so many at a time. Begins none after a failure; rejects with the first one. */
+async function eachOf(count: number, parallel: number, doItem: (index: number) => Promise<void>): Promise<void> {
+  let next = 0
+  let failure: unknown
+  const work = async (): Promise<void> => {
+    while (next < count && failure === undefined) {
+      const index = next++
+      try {
+        await doItem(index)
+      } catch (error) {
+        failure ??= error instanceof StepFailure ? new StepFailure(`item ${index}: ${error.message}`, error) : error
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: parallel }, work))
+  if (failure !== undefined) throw failure
+}
+
+const withoutResult = ({ result: _, ...finished }: Finished): Finished => finished
+
+/** The items of a forEach. Throws a StepFailure where there are none to go through, or too many. */
+function itemsOf(step: ForEachStep, scope: Scope): readonly unknown[] {
+  const given = evaluate(step.collection, scope)
+  const items = typeof given === 'string' ? listIn(given) : given
+  if (!Array.isArray(items)) throw new StepFailure('its collection is no list', { isFinal: true })
+  if (items.length > step.mostItems)
+    throw new StepFailure(`its collection has ${items.length} items, and may have ${step.mostItems}`, { isFinal: true })
+  return items
+}
+
+function listIn(text: string): unknown {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined
+  }
+}
+
+function outputOf(items: readonly unknown[], done: ReadonlyMap<number, Finished>, skipsRest: boolean): Finished {
+  const iterations = items.map((_, index) => ({ index, ...(done.get(index) ?? { status: 'skipped' as const }) }))
+  const count = (status: string) => iterations.filter((one) => one.status === status).length
+  return {
+    status: 'completed',
+    output: { count: items.length, completed: count('completed'), failed: count('failed'), iterations },
+    ...(skipsRest ? { skipsRest } : {}),
+  }
+}
+
+/** Whether a step is to be done: one whose condition does not give `true` is skipped. */
+const isMet = ({ condition }: AnyStep, scope: Scope): boolean =>
+  condition === undefined || textFrom(condition, scope).trim() === 'true'
+
+/** Tries as often as the step says, with its pauses. Rejects with the last failure. */
+async function retried<T>({ onError }: AnyStep, ending: Ending, tryOnce: () => Promise<T>): Promise<T> {
+  for (let left = onError.retries; ; left--) {
+    try {
+      return await tryOnce()
+    } catch (error) {
+      if (!(error instanceof StepFailure) || error.isFinal || left === 0 || ending.reason !== undefined) throw error
+    }
+    await pause(onError.delayMs, undefined, { signal: ending.signal, ref: false }).catch(() => undefined)
   }
 }

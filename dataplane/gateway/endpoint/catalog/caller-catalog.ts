@@ -3,8 +3,10 @@ import type { Judge } from '../../access/judge.ts'
 import { baseOf, type Catalogs, type ListForm } from '../../access/visible-lists.ts'
 import type { Catalog, Route } from '../../aggregation/catalog.ts'
 import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
+import type { Backend } from '../../backends/backend/backend.ts'
 import { unreachable } from '../../backends/backend/backend.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
+import type { Destination } from '../../call/asked.ts'
 import { answerUnreachable } from '../../call/own-answers.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
@@ -186,3 +188,19 @@ function judgedList(
 /** The error for what is not there. */
 export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: object): PublicError =>
   setup.judge === undefined ? new PublicError(code, data === undefined ? {} : { data }) : new PublicError('forbidden')
+
+/**
+ * Where a route of a catalog leads for the caller of a request: to the caller's own backend of that name, or to the one
+ * that is everybody's. Throws `backend_unavailable` where there is none any more.
+ */
+export function destinationOf({ view }: EndpointRequest, route: Route): Destination {
+  const backend = view.backendNamed(route.backend)
+  if (backend === undefined) throw new PublicError('backend_unavailable')
+  return { backend, route }
+}
+
+/** At a backend, where nothing is renamed. `nameHeader`: what is asked for, as a header has it. */
+export const at = (backend: Backend, nameHeader = '', tool = ''): Destination => ({
+  backend,
+  route: { backend: backend.name, tool, rename: undefined, nameHeader, paramHeaders: [] },
+})

@@ -4,7 +4,6 @@ import type { Backend } from '../../backends/backend/backend.ts'
 import type { ItemKind } from '../../backends/lists/list-kind.ts'
 import { untilActive } from '../../backends/session/resource-updates.ts'
 import { relayCall } from '../../call/call.ts'
-import { isServedInSession } from '../../call/input/served-in-session.ts'
 import { backendOfUri } from '../../core/view.ts'
 import { encodeHeaderValue } from '../../mcp/headers.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
@@ -12,8 +11,15 @@ import type { Message } from '../../mcp/message.ts'
 import { withParams } from '../../mcp/rewrite.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
-import { answerVisible, checkMayGet, checkMayRead, checkMayRefer, unknown } from './caller-catalog.ts'
-import { at, destinationOf } from './destination.ts'
+import {
+  answerVisible,
+  at,
+  checkMayGet,
+  checkMayRead,
+  checkMayRefer,
+  destinationOf,
+  unknown,
+} from './caller-catalog.ts'
 
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
@@ -85,7 +91,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   const isEnd = request.message.method === 'resources/unsubscribe'
   const isWatched = session.watched.includes(uri)
   // A backend that can't be reached fails the relayed call.
-  const isRelayed = !(isEnd && isWatched) && (await isServedInSession(session, backend).catch(() => true))
+  const isRelayed = !(isEnd && isWatched) && (await session.isServedIn(backend).catch(() => true))
   if (isRelayed) {
     relayCall(request.gateway, request, at(backend))
     return

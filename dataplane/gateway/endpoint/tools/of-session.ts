@@ -9,10 +9,8 @@ import { sameTexts } from '../../backends/lists/shared-lists.ts'
 import type { BackendTool } from '../../backends/lists/tool.ts'
 import { listToolsIn } from '../../backends/refresh/list-tools.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
-import { isServedInSession } from '../../call/input/served-in-session.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { checkMayCall } from '../catalog/caller-catalog.ts'
-import { at } from '../catalog/destination.ts'
+import { at, checkMayCall } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
@@ -87,7 +85,7 @@ function mayHave({ setup }: EndpointRequest, session: Session, backend: Backend,
 async function listsIn(request: EndpointRequest, session: Session, backend: Backend): Promise<Catalogs> {
   const { setup, view, share = backend.share } = request
   await backend.caller?.needed()
-  if (!(await isServedInSession(session, backend))) return view
+  if (!(await session.isServedIn(backend))) return view
   const tools = await askedNow(backend, session.backendSession(backend), share)
   if (sameTexts(backend.tools, tools)) return view
   const shown: ShownTools = {

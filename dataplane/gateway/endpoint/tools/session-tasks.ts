@@ -11,8 +11,7 @@ import type { Message } from '../../mcp/message.ts'
 import { withParams } from '../../mcp/rewrite.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
-import { at } from '../catalog/destination.ts'
+import { at, checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /** Tasks of the legacy era, which came with this revision and went with the next (2025-11-25, tasks). */

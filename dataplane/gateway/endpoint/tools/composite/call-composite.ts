@@ -1,14 +1,33 @@
 import { isObject } from '../../../../../crds/shared/json.ts'
 import type { Workflow } from '../../../../config/workflow/compiled.ts'
 import { violationOf, withDefaults } from '../../../../config/workflow/json-schema.ts'
+import { Lease } from '../../../../server/budget.ts'
 import { PublicError } from '../../../../server/errors.ts'
 import { Members, memberText, skipSpace } from '../../../mcp/json.ts'
 import { errorResult } from '../../../mcp/rpc-text.ts'
+import type { InFlightCall } from '../../../request/in-flight.ts'
+import { TOKEN_ENDED } from '../../../request/token-watch.ts'
+import type { Session } from '../../../sessions/sessions.ts'
 import { parseExact } from '../../../workflows/exact-json.ts'
-import { openProgress } from '../../../workflows/workflow-state.ts'
+import { StepFailure } from '../../../workflows/failure.ts'
+import type { Progress } from '../../../workflows/records.ts'
+import { resultOf } from '../../../workflows/result.ts'
+import { type Outcome, Run } from '../../../workflows/run.ts'
+import { openProgress, sealProgress } from '../../../workflows/workflow-state.ts'
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
-import { WorkflowCall } from './workflow-call.ts'
-import type { CallStepTool } from './workflow-host.ts'
+import { type CallStepTool, type RunEnd, WorkflowAudit, workflowHost } from './workflow-host.ts'
+
+/** What a run costs beside what its steps give. */
+const RUN_BYTES = 16 * 1024
+const HEARTBEAT_MS = 15_000
+
+/** What a call of a composite tool is made with. */
+interface Started {
+  readonly workflow: Workflow
+  readonly params: unknown
+  readonly progress?: Progress | undefined
+  readonly answers?: ReadonlyMap<string, string>
+}
 
 /**
  * Answers a call of a composite tool, which the caller may call: runs its steps, or goes on with those of a run whose
@@ -49,4 +68,154 @@ function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointReques
   const members = new Members(responses, skipSpace(responses, 0))
   while (members.next()) if (members.value.startsWith('{')) answers.set(members.key, members.value)
   return answers
+}
+
+/** A call of a composite tool: its run, who waits for it, and all the ways in which it ends. */
+class WorkflowCall implements InFlightCall {
+  readonly context: EndpointRequest
+  readonly workflow: Workflow
+  /** The calls of its steps are counted. */
+  readonly share = undefined
+  readonly id: string
+  readonly deadline: number
+  heartbeatAt: number
+  checkedAt: number
+  index = -1
+  place = -1
+  readonly #run: Run
+  readonly #params: unknown
+  readonly #room: Lease | undefined
+  readonly #audit: WorkflowAudit
+  readonly #isBegun: boolean
+  #isOver = false
+
+  /** Throws where the caller's share has no room. */
+  constructor(context: EndpointRequest, { workflow, params, progress, answers }: Started, callStepTool: CallStepTool) {
+    this.context = context
+    this.workflow = workflow
+    this.#params = params
+    this.#isBegun = progress !== undefined
+    this.id = context.message.id as string
+    const now = performance.now()
+    const used = progress === undefined ? 0 : Date.now() - progress.startedAt
+    this.deadline = now + workflow.timeoutMs - used
+    this.heartbeatAt = now + HEARTBEAT_MS
+    this.checkedAt = now
+    this.#room = context.share === undefined ? undefined : new Lease(context.share)
+    this.#room?.demand(RUN_BYTES)
+    this.#audit = new WorkflowAudit(context, workflow.name)
+    const parts = { workflow: workflow.name, room: this.#room, audit: this.#audit, callStepTool }
+    const host = workflowHost(context, parts)
+    this.#run = new Run({ workflow, params, host, progress, ...(answers && { answers }) })
+  }
+
+  get session(): Session | undefined {
+    return this.context.session
+  }
+
+  /** Names of the steps that are under way. */
+  get running(): readonly string[] {
+    return this.#run.running
+  }
+
+  /** Runs it to its end, and answers. */
+  async run(): Promise<void> {
+    const { gateway } = this.context
+    gateway.inFlight.add(this)
+    gateway.workflows.begin(this)
+    this.context.onGone = this
+    if (!this.#isBegun) this.#audit.started()
+    try {
+      const outcome = await this.#run.go()
+      if (!this.#isOver) this.#answer(outcome)
+    } catch (error) {
+      if (!this.#isOver) this.#close('failed', () => this.context.fail(error))
+    } finally {
+      this.#room?.release()
+    }
+  }
+
+  #answer(outcome: Outcome): void {
+    if (outcome.kind === 'failed') {
+      this.#failed(`step ${JSON.stringify(outcome.step)} has failed: ${outcome.reason}`)
+      return
+    }
+    try {
+      if (outcome.kind === 'done') this.#give(resultOf(this.workflow, outcome.steps, this.#params))
+      else this.#ask(outcome)
+    } catch (error) {
+      if (!(error instanceof StepFailure)) throw error
+      this.#failed(`the output can’t be made: ${error.message}`)
+    }
+  }
+
+  #give(members: Readonly<Record<string, string>>): void {
+    const type = this.context.era === 'modern' ? { resultType: '"complete"' } : {}
+    const texts = Object.entries({ ...type, ...members }).map(([name, text]) => `"${name}":${text}`)
+    this.#close('completed', () => this.context.result(`{${texts.join(',')}}`))
+  }
+
+  #ask({ requests, progress }: Extract<Outcome, { kind: 'waiting' }>): void {
+    const { context, workflow } = this
+    const { gateway } = context
+    const state = JSON.stringify(sealProgress(gateway.keys, context, workflow.digest, progress))
+    gateway.workflows.remember(workflow)
+    const asked = Object.entries(requests).map(([key, text]) => `${JSON.stringify(key)}:${text}`)
+    this.#close('waiting', () =>
+      context.result(`{"resultType":"input_required","inputRequests":{${asked.join(',')}},"requestState":${state}}`),
+    )
+  }
+
+  /** Gives an error result, as tools do. */
+  #failed(text: string, how: 'failed' | 'timed_out' = 'failed'): void {
+    const { context, workflow } = this
+    this.#close(how, () => context.result(errorResult(context.era, `${workflow.name}: ${text}`)))
+  }
+
+  #close(outcome: RunEnd | 'waiting', answer: () => void): void {
+    this.#isOver = true
+    const { gateway } = this.context
+    gateway.inFlight.delete(this)
+    gateway.workflows.end(this, outcome === 'timed_out' ? 'failed' : outcome)
+    if (outcome !== 'waiting') this.#audit.ended(outcome, Date.now() - this.#run.startedAt)
+    answer()
+    // What still runs at backends has no use any more.
+    this.#run.end()
+  }
+
+  timeOut(): void {
+    if (!this.#isOver) this.#failed(`it took longer than ${this.workflow.timeoutMs / 1000} s`, 'timed_out')
+  }
+
+  heartbeat(): void {
+    this.heartbeatAt += HEARTBEAT_MS
+    if (!this.#isOver) this.context.reply.heartbeat()
+  }
+
+  /** The client has cancelled the request; it expects no answer. */
+  cancel(): void {
+    this.#unanswered(() => this.context.reply.endUnanswered())
+  }
+
+  /** In the modern era a client cancels by going away; in the legacy one it may come back for the answer. */
+  gone(): void {
+    if (this.context.era === 'modern') this.#unanswered(() => undefined)
+  }
+
+  sessionEnded(): void {
+    if (!this.#isOver) this.#close('failed', () => this.context.fail(new PublicError('session_unknown')))
+  }
+
+  tokenEnded(): void {
+    if (this.#isOver || this.context.reply.disconnect()) return
+    this.#close('failed', () => this.context.fail(new PublicError('answer_lost', { message: TOKEN_ENDED })))
+  }
+
+  #unanswered(end: () => void): void {
+    if (this.#isOver) return
+    this.#close('failed', () => {
+      end()
+      this.context.ended({ result: 'error' })
+    })
+  }
 }

@@ -5,7 +5,7 @@ import type { AnswerSink, RelayReceiver } from '../../../../../dataplane/gateway
 import type { RelaySender } from '../../../../../dataplane/gateway/sessions/relay/relay-sender.ts'
 import { Relays } from '../../../../../dataplane/gateway/sessions/relay/relays.ts'
 import type { BusKind, BusMessage, SessionBus } from '../../../../../dataplane/gateway/sessions/store/bus.ts'
-import { isBusMessage } from '../../../../../dataplane/gateway/sessions/store/bus-shape.ts'
+import { isBusMessage } from '../../../../../dataplane/gateway/sessions/store/redis-bus.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB
