@@ -41,14 +41,12 @@ interface Binding {
 }
 
 interface CallerViewsOptions {
-  /** The backends for which each caller has a credential. */
-  personal(): readonly PersonalBackend[]
-  /** The configuration in force now. */
-  config(): GatewayConfig
-  /** Changes with the lists in `shared`. */
-  version(): number
-  /** What nobody's credential is sent for. */
-  readonly shared: View
+  /** Where it says what is in force now. */
+  readonly host: { readonly setup: InForce }
+  /** `personal`: those for which each caller has a credential. */
+  readonly backends: { readonly personal: readonly PersonalBackend[] }
+  /** What nobody's credential is sent for; its version changes with its lists. */
+  readonly shared: View & { readonly version: number }
   /** What one caller sees has changed. */
   onChange(binding: string, before: Catalogs, after: Catalogs): void
   /** Everybody who waits for something. */
@@ -57,8 +55,12 @@ interface CallerViewsOptions {
   onGone(backend: Backend): void
   /** Memory of the container, where it has a limit. */
   readonly memoryBytes?: number | undefined
+}
+
+interface InForce {
+  readonly config: GatewayConfig
   /** Whether logins of one caller are kept apart: each of them has tokens of upstream providers of its own. */
-  hasLogins(): boolean
+  readonly ownIssuer: { readonly hasLogins: boolean }
 }
 
 /** What each caller sees, where some backend gets credentials of its callers. */
@@ -77,26 +79,26 @@ export class CallerViews {
 
   constructor(options: CallerViewsOptions) {
     this.#options = options
-    const { memoryBytes = 512 * MIB } = options
+    const { host, backends, shared, memoryBytes = 512 * MIB } = options
     const mostBytes = Math.max(memoryBytes / 16, 16 * MIB)
     this.#mostClaims = mostBytes
     const fixed = {
       cache: new CredentialCache(),
       lists: new SharedLists(),
       catalogs: new SharedCatalogs(mostBytes),
-      shared: options.shared,
+      shared,
       changed: (view: CallerView, before: Catalogs) => this.#changed(view, before),
     }
     this.#ground = {
       ...fixed,
       get config() {
-        return options.config()
+        return host.setup.config
       },
       get personal() {
-        return options.personal()
+        return backends.personal
       },
       get version() {
-        return options.version()
+        return shared.version
       },
     }
   }
@@ -106,7 +108,7 @@ export class CallerViews {
    * request; undefined where that is what all see. Throws `unavailable` where there are too many callers.
    */
   viewFor(request: Admitted): CallerView | undefined {
-    const personal = this.#options.personal()
+    const personal = this.#options.backends.personal
     if (personal.length === 0) return undefined
     const { caller, req } = request
     if (caller.kind === 'authenticated') return this.#viewOf(request, caller)
@@ -154,8 +156,8 @@ export class CallerViews {
   }
 
   #named(caller: Caller): Binding {
-    const personal = this.#options.personal()
-    const hasLogins = this.#options.hasLogins()
+    const personal = this.#options.backends.personal
+    const hasLogins = this.#options.host.setup.ownIssuer.hasLogins
     const known = this.#bindings.get(caller)
     if (known !== undefined && known.personal === personal && known.hasLogins === hasLogins) return known
     const binding = this.#newBinding(caller)
@@ -173,19 +175,21 @@ export class CallerViews {
   }
 
   #variantsOf(caller: Pick<Subject, 'claims'>): readonly string[] {
-    const variants = this.#options.personal().map(({ strategy }) => strategy.variant?.(caller) ?? '')
+    const variants = this.#options.backends.personal.map(({ strategy }) => strategy.variant?.(caller) ?? '')
     return variants.every((variant) => variant === '') ? [] : variants
   }
 
   /** What credentials of the caller depend on besides; empty for most. NUL is in none of it. */
   #digestOf(caller: Caller): string {
     if (caller.kind === 'anonymous') return ''
-    const digests = this.#options.personal().map(({ strategy }) => strategy.digest?.(caller) ?? '')
+    const digests = this.#options.backends.personal.map(({ strategy }) => strategy.digest?.(caller) ?? '')
     return digests.every((one) => one === '') ? '' : `\0${digests.join('\0')}`
   }
 
   #loginOf(caller: Caller): string | undefined {
-    return this.#options.hasLogins() && caller.kind === 'authenticated' ? loginOf(caller.claims) : undefined
+    return this.#options.host.setup.ownIssuer.hasLogins && caller.kind === 'authenticated'
+      ? loginOf(caller.claims)
+      : undefined
   }
 
   #subjectOf(caller: Authenticated, headers: IncomingHttpHeaders): Subject {

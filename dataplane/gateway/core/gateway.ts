@@ -280,9 +280,9 @@ const tokensOf = (gateway: Gateway): TokenWatch =>
 
 /** Shows what the backends have, and tells clients of changes. */
 const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
-  new SharedView(gateway.setup.config, {
+  new SharedView({
+    host: gateway,
     backends,
-    setup: () => gateway.setup,
     onRebuilt(before, after) {
       gateway.sessions.watchAgain()
       notifyOfChanges(gateway, before, after)
@@ -297,10 +297,8 @@ const viewsOf = (
 ): CallerViews =>
   new CallerViews({
     memoryBytes,
-    hasLogins: () => gateway.setup.ownIssuer.hasLogins,
-    personal: () => backends.personal,
-    config: () => gateway.setup.config,
-    version: () => gateway.shared.version,
+    host: gateway,
+    backends,
     shared: gateway.shared,
     onChange(binding, before, after) {
       const { judge } = gateway.setup

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import { type BuiltCatalog, goodCatalog } from '../aggregation/good-catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
@@ -11,8 +10,8 @@ import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 interface SharedViewOptions {
   readonly backends: Backends
-  /** What is in force now. */
-  setup(): Pick<Setup, 'config' | 'judge'>
+  /** Where it says what is in force now. */
+  readonly host: { readonly setup: Pick<Setup, 'config' | 'judge'> }
   /** The lists have been built anew. */
   onRebuilt(before: Shown, after: Shown): void
   readonly log: Logger
@@ -31,12 +30,12 @@ export class SharedView implements View {
   #shown: Shown
 
   /** Shows nothing until `rebuild`. */
-  constructor(config: GatewayConfig, options: SharedViewOptions) {
+  constructor(options: SharedViewOptions) {
     this.#options = options
-    const { catalog, promptsAndResources } = buildCatalogs(config, [])
+    const { catalog, promptsAndResources } = buildCatalogs(options.host.setup.config, [])
     this.#built = { catalog, backends: [] }
     this.promptsAndResources = promptsAndResources
-    this.#shown = { judge: options.setup().judge, catalog, promptsAndResources }
+    this.#shown = { judge: options.host.setup.judge, catalog, promptsAndResources }
   }
 
   get catalog(): Catalog {
@@ -46,8 +45,8 @@ export class SharedView implements View {
   /** Builds the lists anew from what the backends offer now, under the configuration that is in force. */
   rebuild(): void {
     const before = this.#shown
-    const { setup, onRebuilt, log } = this.#options
-    const { config, judge } = setup()
+    const { host, onRebuilt, log } = this.#options
+    const { config, judge } = host.setup
     this.version++
     const { catalog: next, promptsAndResources } = buildCatalogs(config, this.backends)
     this.promptsAndResources = promptsAndResources
@@ -84,7 +83,7 @@ export class SharedView implements View {
   }
 
   get missing(): readonly Backend[] {
-    return missingBackends(this.#options.setup().config, this.backends)
+    return missingBackends(this.#options.host.setup.config, this.backends)
   }
 }
 

@@ -53,20 +53,23 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
     backends: servers.map(({ url }, index) => ({ name: `b${index}`, url, credential })),
   } as GatewayConfig
   const { log } = keptLog()
-  let version = 0
-  const backends = new Backends({ log, onChange: () => version++, ownIssuer: { upstreamTokens } })
+  const backends = new Backends({ log, onChange: () => shared.version++, ownIssuer: { upstreamTokens } })
   const common = { directory: '.', defaultTimeout: '30s', client: { name: 'test', version: '1' } }
+  const promptsAndResources = buildPromptResourceCatalog(config, [])
+  const shared = {
+    version: 0,
+    get backends() {
+      return backends.all
+    },
+    ...{ allListed: true, missing: [], firstLists: async () => {} },
+    ...{ backendNamed: (name: string) => backends.named(name), catalog: buildCatalog(config, []), promptsAndResources },
+  }
   backends.follow(config.backends, common, failurePolicy(config))
   await backends.firstLists()
-  const promptsAndResources = buildPromptResourceCatalog(config, [])
-  const shared: View = {
-    ...{ backends: backends.all, allListed: true, missing: [], firstLists: async () => {} },
-    ...{ backendNamed: (name) => backends.named(name), catalog: buildCatalog(config, []), promptsAndResources },
-  }
   const closing: Promise<void>[] = []
   const views = new CallerViews({
-    ...{ personal: () => backends.personal, config: () => config, version: () => version, shared },
-    ...{ onChange: () => {}, busy: () => [], hasLogins: () => false },
+    host: { setup: { config, ownIssuer: { hasLogins: false } } },
+    ...{ backends, shared, onChange: () => {}, busy: () => [] },
     onGone: (backend) => closing.push(backend.close()),
   })
   async function viewOf(subject: string): Promise<View> {
@@ -86,7 +89,7 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
     await backends.close()
     await Promise.all(servers.map((server) => server.close()))
   }
-  return { views, viewOf, changeAll: () => version++, [Symbol.asyncDispose]: close }
+  return { views, viewOf, changeAll: () => shared.version++, [Symbol.asyncDispose]: close }
 }
 
 const namesIn = ({ catalog }: View) => [...catalog.routes.keys()]
