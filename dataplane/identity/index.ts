@@ -5,14 +5,12 @@ import { API_SERVER, JWKS_TOKENS } from '../config/check/token-path.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { anonymous, type CallerRequest } from './caller.ts'
-import type { Issuers } from './issuers.ts'
-import type { LocalIssuer } from './provider.ts'
+import type { Issuers, LocalIssuer } from './issuers.ts'
 import { type Verifier, verifyTokens } from './verify.ts'
 
-export { type Authenticate, type Caller, type CallerRequest, isExpired, SKEW_S } from './caller.ts'
-export { Issuers, type OpenProvider } from './issuers.ts'
+export { type Authenticate, type Caller, type CallerRequest, isEmailVerified, isExpired, SKEW_S } from './caller.ts'
+export { Issuers, type LocalIssuer, type OpenProvider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
-export type { LocalIssuer } from './provider.ts'
 export {
   type ProtectedResourceMetadata,
   protectedResourceMetadata,
@@ -71,4 +69,3 @@ export function createAuthenticate(
     ...options,
   })
 }
-export { isEmailVerified } from './verified-email.ts'

@@ -3,8 +3,7 @@ import { isLoopback } from '../config/check/url.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
-import { isFor } from './audience.ts'
-import { type Authenticated, isBoundToKey, isSubject } from './caller.ts'
+import { type Authenticated, isBoundToKey, isFor, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import type { Issuer } from './issuer-keys.ts'
 
@@ -109,11 +108,11 @@ export class Introspection {
 function credentialsOf({ clientId, clientSecretFile }: IntrospectionClient): () => Record<string, string> {
   if (clientId === undefined || clientSecretFile === undefined) return () => ({})
   const secret = secretFile(clientSecretFile)
-  return () => ({ authorization: basic(clientId, secret()) })
+  return () => ({ authorization: basicAuthorization(clientId, secret()) })
 }
 
-/** Name and secret are form-encoded before they are joined (RFC 6749 section 2.3.1). */
-function basic(clientId: string, secret: string): string {
+/** The `Authorization` of a client. Name and secret are form-encoded before they are joined (RFC 6749 section 2.3.1). */
+export function basicAuthorization(clientId: string, secret: string): string {
   const encoded = [clientId, secret].map((part) => new URLSearchParams([['', part]]).toString().slice(1)).join(':')
   return `Basic ${Buffer.from(encoded).toString('base64')}`
 }

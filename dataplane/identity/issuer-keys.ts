@@ -1,3 +1,5 @@
+import { realpathSync } from 'node:fs'
+import { sep } from 'node:path'
 import { errors, type FlattenedJWSInput, type JWTHeaderParameters } from 'jose'
 import type { Logger } from 'pino'
 import { isLoopback } from '../config/check/url.ts'
@@ -5,8 +7,6 @@ import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { backoffDelay } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
-import { type Cluster, KEYS_ACCEPTED, readClusterKeys } from './cluster-keys.ts'
-import { confinedFile } from './confined-file.ts'
 import { discoverEndpoint } from './discovery.ts'
 import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
@@ -211,4 +211,79 @@ function tokenOf({ cluster, bearerTokenFile, tokenFolder }: Issuer): ReadSecretF
   if (cluster !== undefined) return secretFile(cluster.tokenFile)
   if (bearerTokenFile === undefined) return undefined
   return tokenFolder === undefined ? secretFile(bearerTokenFile) : confinedFile(bearerTokenFile, tokenFolder)
+}
+
+/**
+ * Reads a secret that must lie below a folder, wherever links lead: a link out of it is an error that names the file.
+ * The folder itself may be a link, as `/var/run` is in most images, and links inside it are what Kubernetes mounts.
+ */
+function confinedFile(path: string, folder: string): ReadSecretFile {
+  const read = secretFile(path)
+  return function readConfinedFile() {
+    let isInside = false
+    try {
+      isInside = realpathSync(path).startsWith(realpathSync(folder) + sep)
+    } catch (error) {
+      throw new Error(`the file ${path} can’t be read (${(error as NodeJS.ErrnoException).code})`, { cause: error })
+    }
+    if (!isInside) throw new Error(`the file ${path} is a link that leads out of ${folder}`)
+    return read()
+  }
+}
+
+/** The API server of a cluster, which issues the tokens of ServiceAccounts. File paths are absolute. */
+interface Cluster {
+  readonly apiServer: string
+  readonly tokenFile: string
+  readonly caFile?: string | undefined
+}
+
+interface ClusterKeys {
+  readonly issuer: string
+  /** Undefined where it publishes none. */
+  readonly keys: KeySet | undefined
+}
+
+interface ClusterIssuer {
+  readonly cluster: Cluster
+  /** Absent: the one that the API server names. */
+  readonly issuer?: string | undefined
+  /** At the API server; absent: `/openid/v1/jwks`. */
+  readonly jwksUrl?: string | undefined
+}
+
+/** An API server answers 406 to a request for keys that accepts plain JSON only (RFC 7517 section 8.5.2). */
+const KEYS_ACCEPTED = 'application/jwk-set+json, application/json'
+
+/** An issuer is a URL (OpenID Connect Discovery); a longer text counts as none. */
+const LONGEST_ISSUER = 2048
+
+/**
+ * Reads issuer and keys from the API server itself, with its token. `jwks_uri` of its discovery document is not
+ * followed: it may name any address. Of several issuers the document names the first, which signs new tokens
+ * (https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery).
+ * Throws an Error for the log.
+ */
+export async function readClusterKeys(
+  { cluster, issuer, jwksUrl }: ClusterIssuer,
+  fetch: GuardedFetch,
+  readToken: ReadSecretFile,
+): Promise<ClusterKeys> {
+  const { origin } = new URL(cluster.apiServer)
+  async function read(url: string, accept = 'application/json'): Promise<unknown> {
+    if (new URL(url).origin !== origin) throw new Error(`${url} is not at the API server ${origin}`)
+    const answer = await fetch(url, { accept, authorization: `Bearer ${readToken()}` })
+    if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`)
+    return JSON.parse(answer.text)
+  }
+  const named = issuer ?? issuerOf(await read(`${origin}/.well-known/openid-configuration`))
+  const found = await read(jwksUrl ?? `${origin}/openid/v1/jwks`, KEYS_ACCEPTED)
+  return { issuer: named, keys: keySetOf(found) }
+}
+
+function issuerOf(document: unknown): string {
+  const { issuer } = (document ?? {}) as { issuer?: unknown }
+  if (typeof issuer !== 'string' || issuer === '' || issuer.length > LONGEST_ISSUER)
+    throw new Error('the discovery document of the API server names no issuer')
+  return issuer
 }

@@ -1,12 +1,62 @@
 import type { Logger } from 'pino'
 import { SKEW_S } from './caller.ts'
-import { Introspection } from './introspection.ts'
+import { Introspection, type IntrospectionClient } from './introspection.ts'
 import { IntrospectionThrottle } from './introspection-throttle.ts'
 import { type Issuer, IssuerKeys } from './issuer-keys.ts'
-import type { LocalIssuer, Provider } from './provider.ts'
-import { RefCounted } from './ref-counted.ts'
+import type { KeySet } from './key-set.ts'
 import { requiredScopes } from './scopes.ts'
 import { TokenCache } from './token-cache.ts'
+
+/** An issuer whose tokens are accepted, for one audience. */
+export interface Provider extends Issuer {
+  readonly audience: string
+  /** The claim that the audience is in; absent: `aud`. */
+  readonly audienceClaim?: string | undefined
+  /** Scopes that clients are told to ask for; tokens must have those that are not of OpenID Connect. */
+  readonly scopes?: readonly string[] | undefined
+  /** The ServiceAccount that is let in, or all of a namespace; absent: every subject. */
+  readonly serviceAccount?: { readonly namespace: string; readonly name?: string | undefined } | undefined
+  /** The issuer itself, where it is in this process; absent: it is elsewhere. */
+  readonly local?: LocalIssuer | undefined
+  /** Absent: its opaque tokens are not accepted. */
+  readonly introspection?: IntrospectionClient | undefined
+}
+
+/** An issuer in this process: its keys need no request, and what it has revoked is known at once. */
+export interface LocalIssuer {
+  readonly issuer: string
+  /** Rejects with a PublicError `unavailable` while there are no keys. */
+  readonly findKey: (...lookup: Parameters<KeySet>) => ReturnType<KeySet>
+  /** Whether a token with these claims has been revoked, though it has not expired. */
+  isRevoked(claims: Readonly<Record<string, unknown>>): boolean
+}
+
+interface Closable {
+  close(): Promise<void>
+}
+
+/**
+ * Resources that several owners share, by a key of everything that they are made from. A resource is closed when its last
+ * owner releases it.
+ */
+export class RefCounted<P extends Closable> {
+  readonly #resources = new Map<string, { readonly resource: P; owners: number }>()
+
+  /** The resource of this key, made where there is none yet. Each `acquire` is paired with one `release`. */
+  acquire(key: string, make: () => P): P {
+    const entry = this.#resources.get(key) ?? { resource: make(), owners: 0 }
+    entry.owners++
+    this.#resources.set(key, entry)
+    return entry.resource
+  }
+
+  async release(key: string): Promise<void> {
+    const entry = this.#resources.get(key)
+    if (entry === undefined || --entry.owners > 0) return
+    this.#resources.delete(key)
+    await entry.resource.close()
+  }
+}
 
 /** What is asked of an issuer's keys. */
 type Keys = Pick<IssuerKeys, 'issuer' | 'findKey' | 'rediscoverIssuer'>

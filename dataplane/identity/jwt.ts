@@ -1,8 +1,6 @@
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
-import { isFor } from './audience.ts'
-import { type Authenticated, isBoundToKey, isSubject, SKEW_S } from './caller.ts'
-import type { OpenProvider } from './issuers.ts'
-import type { Provider } from './provider.ts'
+import { type Authenticated, isBoundToKey, isFor, isSubject, SKEW_S } from './caller.ts'
+import type { OpenProvider, Provider } from './issuers.ts'
 
 /** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
 export const ALGORITHMS: readonly string[] = [

@@ -11,8 +11,7 @@ import {
   protectedResourceMetadata,
   resourceMetadataUrl,
 } from '../../identity/index.ts'
-import { Issuers } from '../../identity/issuers.ts'
-import type { Provider } from '../../identity/provider.ts'
+import { Issuers, type Provider } from '../../identity/issuers.ts'
 import { Retired } from '../../identity/retired.ts'
 import { verifyTokens } from '../../identity/verify.ts'
 import { PublicError } from '../../server/errors.ts'

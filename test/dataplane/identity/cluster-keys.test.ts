@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { readClusterKeys } from '../../../dataplane/identity/cluster-keys.ts'
+import { readClusterKeys } from '../../../dataplane/identity/issuer-keys.ts'
 import type { GuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
 
 const cluster = { apiServer: 'https://kubernetes.default.svc', tokenFile: '/none' }

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Authenticate } from '../../../dataplane/identity/index.ts'
-import type { Provider } from '../../../dataplane/identity/provider.ts'
+import type { Provider } from '../../../dataplane/identity/issuers.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'

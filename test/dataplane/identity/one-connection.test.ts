@@ -1,14 +1,15 @@
-/** What was found out of a header holds for that very header, and no longer than what is known of its token. */
 import { createLocalJWKSet, type JSONWebKeySet } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { CallerRequest } from '../../../dataplane/identity/caller.ts'
-import type { Provider } from '../../../dataplane/identity/provider.ts'
+import type { Provider } from '../../../dataplane/identity/issuers.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
+
+/** What was found out of a header holds for that very header, and no longer than what is known of its token. */
 
 const AUDIENCE = 'https://gateway.example/mcp'
 let idp: IdentityProvider

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { RefCounted } from '../../../dataplane/identity/ref-counted.ts'
+import { RefCounted } from '../../../dataplane/identity/issuers.ts'
 
 test('a resource is made once for all its owners, and closed when the last one has released it', async () => {
   const events: string[] = []

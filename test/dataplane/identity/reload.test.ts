@@ -1,16 +1,15 @@
-/** A configuration that changes nothing about an issuer takes nothing from its users. */
-
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { Issuers } from '../../../dataplane/identity/issuers.ts'
-import type { Provider } from '../../../dataplane/identity/provider.ts'
+import { Issuers, type Provider } from '../../../dataplane/identity/issuers.ts'
 import { Retired } from '../../../dataplane/identity/retired.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { startIdentityProvider } from '../../support/network/identity-provider.ts'
+
+/** A configuration that changes nothing about an issuer takes nothing from its users. */
 
 const AUDIENCE = 'https://gateway.example/mcp'
 const cleanups: (() => unknown)[] = []

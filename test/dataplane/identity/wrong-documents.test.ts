@@ -1,19 +1,20 @@
-/**
- * Issuers may answer with any JSON in any place, and with no JSON: whoever comes then is told 401 or 503, keys that were
- * known stay, and the next good answer is taken.
- */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Provider } from '../../../dataplane/identity/provider.ts'
+import type { Provider } from '../../../dataplane/identity/issuers.ts'
 import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../support/eventually.ts'
 import { variantsOf, WRONG_VALUES } from '../../support/gateway/wrong-values.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { stoppedClock } from '../../support/stopped-clock.ts'
+
+/**
+ * Issuers may answer with any JSON in any place, and with no JSON: whoever comes then is told 401 or 503, keys that were
+ * known stay, and the next good answer is taken.
+ */
 
 const AUDIENCE = 'https://gateway.example/mcp'
 /** How long it may take until all of them have been asked again: each waits half a second after a failure. */
