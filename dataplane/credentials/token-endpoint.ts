@@ -1,8 +1,9 @@
 import { isObject } from '../../crds/shared/json.ts'
 import { isLoopback } from '../config/check/url.ts'
 import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
+import { basicAuthorization } from '../identity/introspection.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
-import { CredentialError } from './credential.ts'
+import { type Credential, CredentialError } from './credential.ts'
 
 /** Where tokens are obtained, and as which client. File paths are absolute. */
 export interface TokenEndpointSettings {
@@ -123,13 +124,9 @@ export class TokenEndpoint {
     }
   }
 
-  /** Name and secret are form-encoded before they are joined (RFC 6749 section 2.3.1). */
   #authorization(): Record<string, string> {
     if (this.#clientId === undefined || this.#readSecret === undefined) return {}
-    const encoded = [this.#clientId, this.#readSecret()].map((part) =>
-      new URLSearchParams([['', part]]).toString().slice(1),
-    )
-    return { authorization: `Basic ${Buffer.from(encoded.join(':')).toString('base64')}` }
+    return { authorization: basicAuthorization(this.#clientId, this.#readSecret()) }
   }
 }
 
@@ -149,4 +146,17 @@ function parse(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined
   }
+}
+
+/** A header with a bearer token. Throws where the token is of another kind: one that is bound to a key can't be sent so. */
+export function bearerCredential(
+  headerName: string,
+  { token, tokenType, expiresAt }: IssuedToken,
+  { name }: Pick<TokenEndpoint, 'name'>,
+): Credential {
+  if (tokenType.toLowerCase() === 'bearer') return { headers: [headerName, `Bearer ${token}`], expiresAt }
+  throw new CredentialError(`${name} gave a token that is no bearer token`, {
+    text: `${name} gives no bearer tokens`,
+    isPassing: false,
+  })
 }

@@ -1,10 +1,7 @@
 import type { TokenExchangeConfig } from '../config/credential.ts'
-import { authorityOf, claimsDigest } from './authority.ts'
-import { bearerCredential } from './bearer.ts'
 import type { Strategy, Subject } from './credential.ts'
-import { storedSource } from './stored-source.ts'
-import { TokenEndpoint } from './token-endpoint.ts'
-import type { UpstreamTokens } from './upstream-tokens.ts'
+import { bearerCredential, TokenEndpoint } from './token-endpoint.ts'
+import { dependingOn, type StrategyParts } from './upstream-tokens.ts'
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const TYPE = 'urn:ietf:params:oauth:token-type:'
@@ -12,20 +9,11 @@ const ACCESS_TOKEN = `${TYPE}access_token`
 /** What may be sent as a bearer token; a refresh or ID token is none (RFC 8693 section 3). */
 const BEARERS: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, `${TYPE}jwt`])
 
-interface TokenExchangeOptions {
-  /** The absolute path of a file of the configuration. */
-  inFolder(file: string | undefined): string | undefined
-  readonly upstreamTokens: UpstreamTokens
-}
-
 /**
  * Exchanges a token of the caller for one that is meant for the backend (RFC 8693). The subject is the caller's
  * verified token or, with `subjectProviderName`, the access token that this upstream provider has given the caller.
  */
-export function tokenExchange(
-  config: TokenExchangeConfig,
-  { inFolder, upstreamTokens }: TokenExchangeOptions,
-): Strategy {
+export function tokenExchange(config: TokenExchangeConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
   const { audience, scopes, subjectProviderName, subjectTokenType = 'access_token' } = config
   const { headerName = 'authorization' } = config
   const endpoint = new TokenEndpoint({
@@ -33,7 +21,7 @@ export function tokenExchange(
     clientSecretFile: inFolder(config.clientSecretFile),
     caBundleFile: inFolder(config.caBundleFile),
   })
-  const scope = scopes === undefined || scopes.length === 0 ? undefined : scopes.join(' ')
+  const scope = scopes?.join(' ') || undefined
   const ofExchange = {
     grant_type: GRANT,
     requested_token_type: ACCESS_TOKEN,
@@ -50,10 +38,7 @@ export function tokenExchange(
 
   return {
     key: JSON.stringify(['tokenExchange', config]),
-    isOfLogin: subjectProviderName !== undefined,
-    source: storedSource(upstreamTokens, subjectProviderName, 'accessToken'),
-    variant: ({ claims }) => (subjectProviderName === undefined ? authorityOf(claims) : ''),
-    digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
+    ...dependingOn(upstreamTokens, subjectProviderName, 'accessToken'),
     async obtain(subject) {
       const issued = await endpoint.request({ ...ofExchange, subject_token: await subjectToken(subject) })
       if (!BEARERS.has(issued.issuedTokenType)) throw endpoint.unusable('gave a token of another type, or of none')

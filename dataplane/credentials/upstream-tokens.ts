@@ -1,5 +1,7 @@
+import { hash } from 'node:crypto'
 import type { MakeLink } from '../upstream-tokens/index.ts'
-import { CredentialError } from './credential.ts'
+import { authorityOf, claimsDigest } from './authority.ts'
+import { CredentialError, type CredentialSource, type Strategy, type Subject } from './credential.ts'
 
 /** The authenticated caller whose tokens are looked up. */
 export interface TokenHolder {
@@ -59,4 +61,37 @@ export const noUpstreamTokens: UpstreamTokens = {
   idToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   identity: async () => undefined,
   stored: async () => undefined,
+}
+
+/** What strategies are made with, besides their settings. */
+export interface StrategyParts {
+  /** The absolute path of a file of the configuration. */
+  inFolder(file: string | undefined): string | undefined
+  readonly upstreamTokens: UpstreamTokens
+}
+
+/**
+ * What a credential depends on that is obtained for a token of the caller: for the one that the call brings or, with a
+ * provider, for the one that is stored of the caller's login there.
+ */
+export function dependingOn(
+  upstreamTokens: UpstreamTokens,
+  provider: string | undefined,
+  kind: StoredKind,
+): Required<Pick<Strategy, 'isOfLogin' | 'variant' | 'digest'>> & Pick<Strategy, 'source'> {
+  if (provider === undefined)
+    return {
+      isOfLogin: false,
+      variant: ({ claims }) => authorityOf(claims),
+      digest: ({ claims }) => claimsDigest(claims),
+    }
+  const holderOf = ({ issuer, subject, login }: Subject): TokenHolder => ({ issuer, subject, login })
+  const source: CredentialSource = {
+    async digest(subject) {
+      const token = await upstreamTokens.stored(holderOf(subject), provider, kind)
+      return token === undefined ? undefined : hash('sha256', token, 'base64url')
+    },
+    refresh: (subject) => upstreamTokens[kind](holderOf(subject), provider),
+  }
+  return { isOfLogin: true, source, variant: () => '', digest: () => '' }
 }

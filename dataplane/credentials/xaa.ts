@@ -1,11 +1,8 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import type { XaaConfig } from '../config/credential.ts'
-import { authorityOf, claimsDigest } from './authority.ts'
-import { bearerCredential } from './bearer.ts'
 import type { Strategy, Subject } from './credential.ts'
-import { storedSource } from './stored-source.ts'
-import { TokenEndpoint } from './token-endpoint.ts'
-import type { UpstreamTokens } from './upstream-tokens.ts'
+import { bearerCredential, TokenEndpoint } from './token-endpoint.ts'
+import { dependingOn, type StrategyParts } from './upstream-tokens.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -14,18 +11,12 @@ const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
 /** What is given is no access token (RFC 8693 section 2.2.1). */
 const NOT_APPLICABLE = 'n_a'
 
-interface XaaOptions {
-  /** The absolute path of a file of the configuration. */
-  inFolder(file: string | undefined): string | undefined
-  readonly upstreamTokens: UpstreamTokens
-}
-
 /**
  * Cross-app access (Identity Assertion JWT Authorization Grant): the identity provider gives an assertion for the user's
  * ID token, and the target's authorization server an access token for the assertion (RFC 7523). The ID token is the one
  * of the login at `subjectProviderName` or, without it, the caller's own verified token.
  */
-export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: XaaOptions): Strategy {
+export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
   const { scopes, subjectProviderName, targetAudience, targetResource } = config
   const provider = new TokenEndpoint({
     tokenUrl: config.idpTokenUrl,
@@ -39,7 +30,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: XaaOptions)
     clientSecretFile: inFolder(config.targetClientSecretFile),
     name: 'the target’s token endpoint',
   })
-  const scope = scopes === undefined || scopes.length === 0 ? undefined : scopes.join(' ')
+  const scope = scopes?.join(' ') || undefined
 
   const idToken = ({ token, ...caller }: Subject) =>
     subjectProviderName === undefined ? token : upstreamTokens.idToken(caller, subjectProviderName)
@@ -66,10 +57,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: XaaOptions)
 
   return {
     key: JSON.stringify(['xaa', config]),
-    isOfLogin: subjectProviderName !== undefined,
-    source: storedSource(upstreamTokens, subjectProviderName, 'idToken'),
-    variant: ({ claims }) => (subjectProviderName === undefined ? authorityOf(claims) : ''),
-    digest: ({ claims }) => (subjectProviderName === undefined ? claimsDigest(claims) : ''),
+    ...dependingOn(upstreamTokens, subjectProviderName, 'idToken'),
     async obtain(subject) {
       const assertion = await assertionFor(subject)
       return bearerCredential('authorization', await target.request({ grant_type: JWT_BEARER, assertion }), target)

@@ -1,0 +1,242 @@
+import { decodeJwt } from 'jose'
+import { ROLE_CLAIM } from '../../crds/shared/gateway/defaults.ts'
+import { isObject } from '../../crds/shared/json.ts'
+import { type ClaimMatcher, compileClaimMatcher } from '../config/check/claim-matcher.ts'
+import { isLoopback } from '../config/check/url.ts'
+import type { AwsStsConfig } from '../config/credential.ts'
+import { createGuardedFetch } from '../net/guarded-fetch.ts'
+import { authorityOf } from './authority.ts'
+import { CredentialError, type SignRequest, type Strategy, type Subject } from './credential.ts'
+import { dependingOn, type UpstreamTokens } from './upstream-tokens.ts'
+
+const DURATION_S = 3600
+
+/** Of a region; those of China are under a domain of their own. */
+const regional = (region: string) => `https://sts.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}/`
+
+/**
+ * Temporary credentials of an AWS role for each caller, with which each request is signed. The token that goes to AWS is
+ * the caller's own verified token or, with `subjectProviderName`, the ID token of that provider; its claims choose the
+ * role.
+ */
+export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): Strategy {
+  const { region, service = 'aws-mcp', subjectProviderName, sessionDuration = DURATION_S } = config
+  const chooseRole = roleChooser(config)
+  const assumeRole: AssumeRole = createAssumeRole(config.stsUrl ?? regional(region), sessionDuration)
+
+  async function identityOf({ token, claims, ...caller }: Subject) {
+    if (subjectProviderName === undefined) return { token, claims }
+    const idToken = await upstreamTokens.idToken(caller, subjectProviderName)
+    // It was verified at login.
+    return { token: idToken, claims: decodeJwt(idToken) as Readonly<Record<string, unknown>> }
+  }
+
+  return {
+    key: JSON.stringify(['awsSts', config]),
+    ...dependingOn(upstreamTokens, subjectProviderName, 'idToken'),
+    signs: true,
+    variant({ claims }) {
+      if (subjectProviderName !== undefined) return ''
+      try {
+        return JSON.stringify([chooseRole(claims), authorityOf(claims)])
+      } catch {
+        return 'none'
+      }
+    },
+    async obtain(subject) {
+      const { token, claims } = await identityOf(subject)
+      const credentials = await assumeRole(chooseRole(claims), token)
+      return { headers: [], expiresAt: credentials.expiresAt, sign: await awsSigner(credentials, { region, service }) }
+    },
+    close: () => assumeRole.close(),
+  }
+}
+
+/** As what somebody is known to AWS. */
+interface AssumedRole {
+  readonly roleArn: string
+  readonly sessionName: string
+}
+
+interface Mapping {
+  readonly roleArn: string
+  readonly matches: ClaimMatcher
+}
+
+const LONGEST_NAME = 64
+const SHORTEST_NAME = 2
+
+/** Makes the function that says which role is assumed for whom, by their verified claims; it throws a CredentialError where it is none. */
+function roleChooser(config: AwsStsConfig): (claims: Readonly<Record<string, unknown>>) => AssumedRole {
+  const { roleClaim = ROLE_CLAIM, sessionNameClaim = 'sub', fallbackRoleArn } = config
+  const mappings = orderedMappings(config.roleMappings ?? [], roleClaim)
+  return function chooseRole(claims) {
+    const roleArn = mappings.find(({ matches }) => matches(claims))?.roleArn ?? fallbackRoleArn
+    if (roleArn === undefined) throw refused('no role is mapped to the caller', 'no AWS role is meant for you')
+    return { roleArn, sessionName: sessionName(own(claims, sessionNameClaim)) }
+  }
+}
+
+/** The lowest priority number first; those without one last; equal ones as they stand. */
+const orderedMappings = (mappings: NonNullable<AwsStsConfig['roleMappings']>, roleClaim: string): readonly Mapping[] =>
+  mappings
+    .toSorted((a, b) => (a.priority ?? Number.MAX_SAFE_INTEGER) - (b.priority ?? Number.MAX_SAFE_INTEGER))
+    .map(({ roleArn, claim, matcher }) => ({
+      roleArn,
+      matches: matcher === undefined ? (claims) => holds(own(claims, roleClaim), claim) : compileClaimMatcher(matcher),
+    }))
+
+const own = (claims: Readonly<Record<string, unknown>>, name: string) =>
+  Object.hasOwn(claims, name) ? claims[name] : undefined
+
+/** Whether a claim is this value, or a list that has it. */
+const holds = (claim: unknown, value: string | undefined): boolean =>
+  value !== undefined && (claim === value || (Array.isArray(claim) && claim.includes(value)))
+
+/** A name of AWS's characters (2 to 64 of `[\w+=,.@-]`); others become `_`. */
+function sessionName(claim: unknown): string {
+  if (typeof claim !== 'string' || claim === '')
+    throw refused('the claim that names the session is missing', 'your token lacks the claim that names you to AWS')
+  const name = claim.slice(0, LONGEST_NAME).replace(/[^\w+=,.@-]/g, '_')
+  return name.padEnd(SHORTEST_NAME, '_')
+}
+
+const refused = (message: string, text: string) => new CredentialError(message, { text, isPassing: false })
+
+/** Temporary credentials of AWS. */
+interface AwsCredentials {
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  readonly sessionToken: string
+  /** In milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** An answer is four values and a few words about them. */
+const MAX_BYTES = 64 * 1024
+const TIMEOUT_MS = 10_000
+const CONNECTIONS = 32
+const API_VERSION = '2011-06-15'
+/** Error codes of AssumeRoleWithWebIdentity: words that are ours to repeat in a log. */
+const ERRORS: ReadonlySet<unknown> = new Set([
+  ...['AccessDenied', 'ExpiredTokenException', 'IDPCommunicationError', 'IDPRejectedClaim', 'InvalidIdentityToken'],
+  ...['MalformedPolicyDocument', 'PackedPolicyTooLarge', 'RegionDisabledException', 'ValidationError'],
+])
+
+/** Nothing in an answer is refined: no entities, no attributes, no numbers. */
+const AS_IT_IS = {
+  ignoreAttributes: true,
+  ignoreDeclaration: true,
+  ignorePiTags: true,
+  parseTagValue: false,
+  processEntities: false,
+}
+
+/** Asks the Security Token Service of AWS for credentials of a role, for a token of the user (AssumeRoleWithWebIdentity). */
+interface AssumeRole {
+  /** Rejects with a CredentialError that repeats nothing of what was sent or answered. */
+  (role: AssumedRole, webIdentityToken: string): Promise<AwsCredentials>
+  close(): Promise<void>
+}
+
+function createAssumeRole(stsUrl: string, durationSeconds: number): AssumeRole {
+  const fetch = createGuardedFetch({
+    allowLoopback: isLoopback(new URL(stsUrl)),
+    maxBytes: MAX_BYTES,
+    timeoutMs: TIMEOUT_MS,
+    connections: CONNECTIONS,
+  })
+
+  async function assumeRole({ roleArn, sessionName }: AssumedRole, webIdentityToken: string): Promise<AwsCredentials> {
+    const body = new URLSearchParams({
+      Action: 'AssumeRoleWithWebIdentity',
+      Version: API_VERSION,
+      RoleArn: roleArn,
+      RoleSessionName: sessionName,
+      DurationSeconds: String(durationSeconds),
+      WebIdentityToken: webIdentityToken,
+    })
+    const headers = { accept: 'text/xml', 'content-type': 'application/x-www-form-urlencoded' }
+    const { status, text } = await fetch(stsUrl, headers, body.toString()).catch((cause: NodeJS.ErrnoException) => {
+      throw unusable(`can’t be asked: ${cause.code ?? cause.name}: ${cause.message}`, cause)
+    })
+    const answer = await parse(text)
+    if (status === 200) return credentialsIn(answer)
+    if (status < 400 || status >= 500 || status === 429) throw unusable(`answered HTTP ${status}`)
+    const code = textAt(answer, ['ErrorResponse', 'Error', 'Code'])
+    const named = ERRORS.has(code) ? ` (${code})` : ''
+    throw refused(`AWS STS refused the request with HTTP ${status}${named}`, 'AWS refused the role for your token')
+  }
+  return Object.assign(assumeRole, { close: () => fetch.close() })
+}
+
+async function parse(text: string): Promise<unknown> {
+  // Loaded by gateways that need it.
+  const { XMLParser } = await import('fast-xml-parser')
+  try {
+    return new XMLParser(AS_IT_IS).parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const RESULT = ['AssumeRoleWithWebIdentityResponse', 'AssumeRoleWithWebIdentityResult', 'Credentials']
+
+function credentialsIn(answer: unknown): AwsCredentials {
+  const [accessKeyId, secretAccessKey, sessionToken, expiration] = [
+    'AccessKeyId',
+    'SecretAccessKey',
+    'SessionToken',
+    'Expiration',
+  ].map((name) => textAt(answer, [...RESULT, name]))
+  const expiresAt = Date.parse(expiration ?? '')
+  // What can stand in a header, which two of them are sent in.
+  const isWhole = [accessKeyId, secretAccessKey, sessionToken].every((text) => /^[\x21-\x7e]+$/.test(text ?? ''))
+  if (!isWhole || !/^\w+$/.test(accessKeyId ?? '') || Number.isNaN(expiresAt)) throw unusable('gave no credentials')
+  return { accessKeyId, secretAccessKey, sessionToken, expiresAt } as AwsCredentials
+}
+
+function textAt(value: unknown, path: readonly string[]): string | undefined {
+  const found = path.reduce(
+    (inner, name) => (isObject(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined),
+    value,
+  )
+  return typeof found === 'string' ? found : undefined
+}
+
+const unusable = (what: string, cause?: unknown) =>
+  new CredentialError(`AWS STS ${what}`, { text: 'AWS STS does not answer as it should', isPassing: true, cause })
+
+interface SigningScope {
+  readonly region: string
+  readonly service: string
+}
+
+/** Header names that the signature covers, besides the host and those that it brings. Proxies may change the others. */
+const CONTENT_TYPE = 'content-type'
+
+/** Signs requests with AWS Signature Version 4, which covers method, host, path, query, body and time. */
+async function awsSigner(credentials: AwsCredentials, { region, service }: SigningScope): Promise<SignRequest> {
+  // Loaded by gateways that need it.
+  const { default: aws4 } = await import('aws4')
+  const { accessKeyId, secretAccessKey, sessionToken } = credentials
+  return function signRequest({ method, host, path, headers, body }) {
+    const at = headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === CONTENT_TYPE)
+    const signed = aws4.sign(
+      {
+        method,
+        host,
+        path,
+        region,
+        service,
+        body: body ?? '',
+        headers: { Host: host, ...(at < 0 ? {} : { [CONTENT_TYPE]: headers[at + 1] }) },
+        // Ours is the one that the connection writes.
+        extraHeadersToIgnore: { 'content-length': true },
+      } as Parameters<typeof aws4.sign>[0],
+      { accessKeyId, secretAccessKey, sessionToken },
+    )
+    const { Authorization, 'X-Amz-Date': date } = signed.headers as Record<string, string>
+    return ['authorization', Authorization ?? '', 'x-amz-date', date ?? '', 'x-amz-security-token', sessionToken]
+  }
+}
