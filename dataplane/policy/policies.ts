@@ -7,8 +7,7 @@ import { firstLine } from './policy-text.ts'
 import { type Claims, type Principal, principals } from './principal.ts'
 import { attributesOf, authorizationRequest } from './request.ts'
 import { type Slice, Slices } from './slices.ts'
-import type { PolicySource } from './source.ts'
-import type { Subject } from './subject.ts'
+import type { PolicySource, Subject } from './source.ts'
 import { type CedarValue, Unjudgeable } from './values.ts'
 
 /** A policy that an explanation names. */

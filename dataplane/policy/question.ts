@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/shared/json.ts'
 import type { Claims } from './principal.ts'
-import type { Subject } from './subject.ts'
+import type { Subject } from './source.ts'
 
 /** Who asks, and for what: what an explanation is about. */
 export interface Question {

@@ -2,7 +2,7 @@ import type { EntityJson, StatefulAuthorizationCall } from '@cedar-policy/cedar-
 import type { Compiled } from './compile.ts'
 import { entityKey, type Reads } from './expressions.ts'
 import type { Principal } from './principal.ts'
-import type { Subject } from './subject.ts'
+import type { Subject } from './source.ts'
 import type { CedarValue } from './values.ts'
 
 type Values = Readonly<Record<string, CedarValue>>

@@ -6,7 +6,7 @@ import { decide, type Evaluated } from './evaluate/policy.ts'
 import type { Situation } from './evaluate/situation.ts'
 import { entityKey, type Reads, readsOf } from './expressions.ts'
 import type { PolicyText } from './policy-text.ts'
-import type { Subject } from './subject.ts'
+import type { Subject } from './source.ts'
 
 /** A policy stands in every slice that it applies to: more of them together than these are not worth their memory. */
 const MOST_SLICED = 4000

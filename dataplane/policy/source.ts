@@ -40,3 +40,17 @@ export type Action = (typeof actions)[number]
 
 /** Actions of the widely used gateway that are never judged here. */
 export const listActions: readonly string[] = ['list_tools', 'list_prompts', 'list_resources']
+
+/** What a caller asks for. */
+export interface Subject {
+  readonly action: Action
+  readonly type: 'Tool' | 'Prompt' | 'Resource'
+  /** Name or URI as clients know it. */
+  readonly id: string
+  /** The backend that has it; undefined where none is known to. */
+  readonly backend: string | undefined
+  /** Annotations of a tool that are true or false. */
+  readonly hints: Readonly<Record<string, boolean>>
+  /** The same for no other subject. */
+  readonly key: string
+}

@@ -1,5 +1,5 @@
 import { entityKey } from '../expressions.ts'
-import type { Subject } from '../subject.ts'
+import type { Subject } from '../source.ts'
 import type { CedarValue } from '../values.ts'
 
 /** Attributes by name. */
