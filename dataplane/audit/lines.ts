@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
-import type { BlockList } from 'node:net'
+import { type BlockList, isIP, isIPv4 } from 'node:net'
 import { LRUCache } from 'lru-cache'
+import { isObject } from '../../crds/shared/json.ts'
 import { type AuditSettings, DEFAULT_DATA_BYTES, DEFAULT_DELEGATION_DEPTH } from '../config/audit/audit.ts'
 import type { AuditEventType } from '../config/audit/event-types.ts'
 import { trustedNetworks } from '../config/audit/trusted-proxies.ts'
@@ -10,8 +11,6 @@ import { withoutCredentials } from '../server/credential-text.ts'
 import { uniqueId } from '../server/unique-id.ts'
 import type { AuditEvent, AuditedRequest, AuditLog, AuditTarget } from './event.ts'
 import { LOOK_AHEAD, maskedJson } from './masked-json.ts'
-import { sourceAddress } from './source-address.ts'
-import { cut, LONGEST_TEXT, subjectOf } from './subject.ts'
 
 const TRACE_ID = /^[\da-f]{2}-([\da-f]{32})-/
 /** Characters of a digest that tell sessions apart. */
@@ -166,4 +165,79 @@ class Subjects {
     if (text === undefined) this.#texts.set(caller, (text = JSON.stringify(subjectOf(caller, this.#depth))))
     return text
   }
+}
+
+/** Longest text of a caller that is written, in characters. */
+const LONGEST_TEXT = 256
+
+const cut = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value.slice(0, LONGEST_TEXT) : undefined
+
+/** Who acted, as an event tells it. */
+interface Subject {
+  readonly issuer?: string | undefined
+  readonly id?: string | undefined
+  readonly name?: string | undefined
+  readonly client?: string | undefined
+  /** Who acts for them, the last one first (RFC 8693 section 4.1). */
+  readonly delegation?: readonly { readonly issuer?: string | undefined; readonly id?: string | undefined }[]
+}
+
+/** Who a caller is. Of the claims nothing is told but names; `depth` links of a chain of delegations at most. */
+function subjectOf(caller: Caller, depth: number): Subject | undefined {
+  if (caller.kind === 'anonymous') return undefined
+  const { claims, issuer, subject } = caller
+  const name = claims['name'] ?? claims['preferred_username'] ?? claims['email']
+  const client = claims['client_id'] ?? claims['azp']
+  const delegation = chainOf(claims['act'], depth)
+  return {
+    issuer: cut(issuer),
+    id: cut(subject),
+    name: cut(name),
+    client: cut(client),
+    ...(delegation.length === 0 ? {} : { delegation }),
+  }
+}
+
+function chainOf(act: unknown, depth: number) {
+  const chain: { issuer: string | undefined; id: string | undefined }[] = []
+  let actor = act
+  while (isObject(actor) && chain.length < depth) {
+    chain.push({ issuer: cut(actor['iss']), id: cut(actor['sub']) })
+    actor = actor['act']
+  }
+  return chain
+}
+
+/** Longest X-Forwarded-For that is read, in characters from its end. */
+const LONGEST = 2_048
+
+/**
+ * Where a request comes from: the peer of the connection, unless that is a trusted proxy; then the last address in
+ * X-Forwarded-For that no trusted proxy has. Those before it anybody can write. Undefined where the peer is gone.
+ * `trusted`: undefined where no proxy is trusted.
+ */
+export function sourceAddress({ socket, headers }: AuditedRequest, trusted: BlockList | undefined): string | undefined {
+  let source = plain(socket.remoteAddress ?? '')
+  if (source === undefined || trusted === undefined || !isTrusted(source, trusted)) return source
+  const header = headers['x-forwarded-for']
+  const hops = (Array.isArray(header) ? header.join() : (header ?? '')).slice(-LONGEST).split(',')
+  while (hops.length > 0) {
+    const hop = plain((hops.pop() as string).trim())
+    // What is no address was not written by the proxy behind it.
+    if (hop === undefined) break
+    source = hop
+    if (!isTrusted(hop, trusted)) break
+  }
+  return source
+}
+
+const isTrusted = (address: string, trusted: BlockList): boolean =>
+  trusted.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
+
+/** An address in its plain form: that of IPv4 where IPv6 only carries it, and without a zone. */
+function plain(text: string): string | undefined {
+  if (isIPv4(text)) return text
+  const address = (/^::ffff:([\d.]+)$/i.exec(text)?.[1] ?? text).split('%', 1)[0] as string
+  return isIP(address) === 0 ? undefined : address
 }

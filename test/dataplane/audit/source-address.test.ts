@@ -1,8 +1,9 @@
-/** Where a request comes from: whom of those in front one may believe. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { sourceAddress } from '../../../dataplane/audit/source-address.ts'
+import { sourceAddress } from '../../../dataplane/audit/lines.ts'
 import { trustedNetworks } from '../../../dataplane/config/audit/trusted-proxies.ts'
+
+/** Where a request comes from: whom of those in front one may believe. */
 
 const from = (peer: string | undefined, forwarded?: string | string[], trusted: readonly string[] = []) =>
   sourceAddress(
