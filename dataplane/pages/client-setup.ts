@@ -1,3 +1,6 @@
+import { html } from 'hono/html'
+import type { Markup } from './page.ts'
+
 /** How a server is added to one client: a text to copy, and what to do with it. */
 export interface Setup {
   readonly client: string
@@ -57,3 +60,11 @@ function claudeCommand(name: string, connection: Connection): string {
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
+
+/** A section to open for each client; the first one is open. */
+export const setupList = (setups: readonly Setup[]): Markup =>
+  html`${setups.map(
+    ({ client, hint, text }, index) => html`<details${index === 0 ? html` open` : ''}><summary>${client}</summary>
+<p class="small soft">${hint}</p>
+<pre role="group" tabindex="0" aria-label="${client}">${text}</pre></details>`,
+  )}`

@@ -1,7 +1,7 @@
-export type { LinkOffer, MakeLink } from './link.ts'
 export { createMemoryTokenStore } from './memory-store.ts'
 export { createRedisTokenStore } from './redis-store.ts'
 export { createSealer, type Sealer } from './seal.ts'
+export type { LinkOffer, MakeLink } from './store.ts'
 export {
   LOGIN_CLAIM,
   type Lock,

@@ -1,7 +1,6 @@
 import { html } from 'hono/html'
-import { quoted, type Setup, setupsFor } from '../../pages/client-setup.ts'
+import { setupList } from '../../pages/client-setup.ts'
 import type { Markup, Page } from '../../pages/page.ts'
-import { setupList } from '../../pages/setup-list.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import type { LoginAccess, OpenAccess, Overview, ServerSummary } from './overview.ts'
