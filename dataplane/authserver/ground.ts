@@ -18,8 +18,7 @@ import { LOGIN_TIME_S } from './provider/provider.ts'
 import { memoryParts } from './store/memory-parts.ts'
 import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
-import { tryRights } from './store/redis-rights.ts'
-import { createRedisStore } from './store/redis-store.ts'
+import { createRedisStore, tryRights } from './store/redis-store.ts'
 
 export interface GroundOptions {
   readonly config: AuthServerConfig

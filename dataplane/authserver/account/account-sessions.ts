@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { Browser, LoggedInUser } from '../login/login.ts'
-import { firstRecord } from '../store/first-record.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import { firstRecord, type RecordStore } from '../store/record-store.ts'
 
 /** How long somebody stays signed in, in seconds; nothing makes it longer. */
 export const SESSION_S = 15 * 60

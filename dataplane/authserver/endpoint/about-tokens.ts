@@ -1,6 +1,8 @@
+import { type JWTPayload, jwtVerify } from 'jose'
+import { PublicError } from '../../server/errors.ts'
+import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import { readForm, requireClient } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
-import { readIssued } from './issued-token.ts'
 import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
 
 /**
@@ -40,4 +42,67 @@ function presented(form: ReadonlyMap<string, string>): string {
   const token = form.get('token')
   if (token === undefined) throw new OAuthError('invalid_request', 'token is missing.')
   return token
+}
+
+/** A token that was issued here. */
+interface IssuedToken {
+  readonly kind: 'access_token' | 'refresh_token'
+  /** The login that it comes from; absent of one that was issued without a login. */
+  readonly grant?: string
+  /** Its own name, by which it ends alone. */
+  readonly jti?: string
+  readonly clientId: string
+  /** Who it is of. */
+  readonly subject?: string | undefined
+  /** What introspection says of it; undefined where it is of no use any more. */
+  readonly claims: Readonly<Record<string, unknown>> | undefined
+}
+
+/** A token that was issued here, whether it is good or has ended; undefined for every other text. */
+async function readIssued(front: Front, token: string): Promise<IssuedToken | undefined> {
+  const grant = front.provider().refresh.grantOf(token)
+  return grant === undefined ? readAccessToken(front, token) : readRefreshToken(front, token, grant)
+}
+
+async function readRefreshToken(front: Front, token: string, grant: string): Promise<IssuedToken | undefined> {
+  const found = await front.provider().refresh.find(token)
+  if (found === undefined) return undefined
+  const { clientId, accountId, scope, exp, iat, consumed } = found
+  const isGood = consumed === undefined && Number(exp) * 1000 > Date.now() && !front.revocations.has(grant)
+  return {
+    kind: 'refresh_token',
+    grant,
+    clientId: String(clientId),
+    claims: isGood ? { iss: front.settings.issuer, client_id: clientId, sub: accountId, scope, exp, iat } : undefined,
+  }
+}
+
+async function readAccessToken(front: Front, token: string): Promise<IssuedToken | undefined> {
+  const claims = await verified(token, front.settings.issuer, front.findKey)
+  if (claims === undefined) return undefined
+  const { [LOGIN_CLAIM]: login, client_id: clientId, exp = 0, iss, sub, aud, iat, jti, scope, act } = claims
+  if (typeof clientId !== 'string' || jti === undefined) return undefined
+  const isGood = exp * 1000 > Date.now() && !front.revocations.hasEnded(claims)
+  return {
+    kind: 'access_token',
+    // Who acts for a user may end the own token, and not the user's login.
+    ...(typeof login === 'string' && act === undefined && { grant: login }),
+    jti,
+    clientId,
+    subject: sub,
+    claims: isGood
+      ? { iss, sub, aud, exp, iat, jti, scope, act, client_id: clientId, token_type: 'Bearer' }
+      : undefined,
+  }
+}
+
+async function verified(token: string, issuer: string, keys: Front['findKey']): Promise<JWTPayload | undefined> {
+  try {
+    // An access token that has expired still names its grant, which may be ended by it.
+    const { payload } = await jwtVerify(token, keys, { issuer, typ: 'at+jwt', currentDate: new Date(0) })
+    return payload
+  } catch (error) {
+    if (error instanceof PublicError) throw error
+    return undefined
+  }
 }

@@ -4,19 +4,16 @@ import { Lease } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
-import { authorize, login } from './authorize.ts'
-import { callback } from './callback.ts'
-import { consent } from './consent.ts'
+import { account, sessions } from './account.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
-import type { FOR_CLIENTS } from './for-clients.ts'
+import { belowIssuer, type FOR_CLIENTS } from './for-clients.ts'
 import type { Front, FrontContext, FrontEnv } from './front.ts'
-import { link, linkPage } from './link.ts'
+import { linkPage } from './login/link.ts'
+import { LOGIN_REQUESTS } from './login/steps.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
-import { problemPage } from './problem-page.ts'
 import { register } from './register.ts'
-import { act } from './sessions/act.ts'
-import { account, sessions } from './sessions/show.ts'
-import { observed, operationOf } from './telemetry/observed.ts'
+import { problemPage } from './show.ts'
+import { observed, operationOf } from './telemetry.ts'
 import { token } from './token.ts'
 
 type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
@@ -50,22 +47,11 @@ const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] 
   ...[...callbackNames.values()].flatMap((name) => (name === undefined ? [] : [`${CALLBACK}/${name}`])),
 ]
 
-/** Visited by people, in their browser. */
-const VISITED: Readonly<Record<string, Endpoint>> = {
-  [AUTHORIZE]: authorize,
-  '/oauth/login': login,
-  [CALLBACK]: callback,
-  '/oauth/sessions': sessions,
-  '/oauth/account': account,
-  '/oauth/link': linkPage,
-}
-
-/** Where forms of our pages are posted to. */
-const POSTED: Readonly<Record<string, Endpoint>> = {
-  '/oauth/consent': consent,
-  '/oauth/sessions': act,
-  '/oauth/link': link,
-}
+/** Visited by people in their browser, and where forms of our pages are posted to. */
+const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoint>>])[] = [
+  ['GET', { ...LOGIN_REQUESTS.GET, '/oauth/sessions': sessions, '/oauth/account': account, '/oauth/link': linkPage }],
+  ['POST', LOGIN_REQUESTS.POST],
+]
 
 /** Where an endpoint is served: below the issuer's path, and bare; the authorization endpoint also where it is told to be. */
 const placesOf = (settings: Front['settings'], path: string): readonly string[] => {
@@ -93,8 +79,11 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
       held.release()
     }
   })
-  for (const path of metadataPaths(front.settings)) get(path, metadata)
-  for (const [path, endpoint] of Object.entries(DOCUMENTS)) for (const place of below(path)) get(place, endpoint)
+  const documents = [
+    ...metadataPaths(front.settings).map((path) => [path, metadata] as const),
+    ...Object.entries(DOCUMENTS).flatMap(([path, endpoint]) => below(path).map((place) => [place, endpoint] as const)),
+  ]
+  for (const [place, endpoint] of documents) app.get(place, (c) => answered(front, c, endpoint))
   for (const [path, endpoint] of Object.entries(CALLED)) {
     const operation = operationOf('POST', path)
     for (const place of below(path)) {
@@ -106,20 +95,12 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
       )
     }
   }
-  for (const [method, endpoints] of [
-    ['GET', VISITED],
-    ['POST', POSTED],
-  ] as const)
+  for (const [method, endpoints] of PAGES)
     for (const [path, endpoint] of Object.entries(endpoints)) {
       const operation = operationOf(method, path)
       for (const place of below(path))
         app.on(method, place, (c) => observed(front, c, operation, () => shown(front, c, endpoint)))
     }
-
-  function get(path: string, endpoint: Endpoint): void {
-    app.get(path, (c) => answered(front, c, endpoint))
-  }
-
   return app
 }
 
@@ -156,7 +137,7 @@ async function shown(front: Front, c: FrontContext, endpoint: Endpoint): Promise
 /** Whether a path is one of the authorization server with this issuer path. */
 export function isServed(settings: Front['settings'], path: string): boolean {
   const own = ownPath(settings, path)
-  const isEndpoint = [DOCUMENTS, CALLED, VISITED, POSTED].some(
+  const isEndpoint = [DOCUMENTS, CALLED, ...PAGES.map(([, endpoints]) => endpoints)].some(
     (part) => Object.hasOwn(part, path) || Object.hasOwn(part, own),
   )
   return (
@@ -169,8 +150,7 @@ export function isServed(settings: Front['settings'], path: string): boolean {
 
 /** A path below the issuer. */
 function ownPath({ issuerPath, authorizationPath }: Front['settings'], path: string): string {
-  if (path === authorizationPath) return AUTHORIZE
-  return path.startsWith(`${issuerPath}/`) ? path.slice(issuerPath.length) : path
+  return path === authorizationPath ? AUTHORIZE : belowIssuer(path, issuerPath)
 }
 
 /** The path below the issuer that an endpoint is known by: one for the callbacks of all providers. */

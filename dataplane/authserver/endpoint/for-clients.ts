@@ -3,9 +3,14 @@ export const FOR_CLIENTS = ['/oauth/token', '/oauth/register', '/oauth/revoke', 
 
 const DOCUMENTS = '/.well-known/'
 
+/** What is asked for below the issuer's path or, where a proxy has taken that off, bare. */
+export const belowIssuer = (path: string, issuerPath: string): string =>
+  path.startsWith(`${issuerPath}/`) ? path.slice(issuerPath.length) : path
+
 /** Whether clients call or read what is at a path, bare or below the issuer's. */
 export function isForClients(path: string, issuer: string): boolean {
-  const below = new URL(issuer).pathname.replace(/\/$/, '')
-  const own = below !== '' && path.startsWith(`${below}/`) ? path.slice(below.length) : path
+  // The issuer is looked at for such paths alone.
+  if (!path.includes('/oauth/') && !path.includes(DOCUMENTS)) return false
+  const own = belowIssuer(path, new URL(issuer).pathname.replace(/\/$/, ''))
   return own.startsWith(DOCUMENTS) || (FOR_CLIENTS as readonly string[]).includes(own)
 }

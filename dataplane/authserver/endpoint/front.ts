@@ -22,7 +22,7 @@ import type { Revocations } from '../provider/revocations.ts'
 import type { Settings } from '../provider/settings.ts'
 import type { TrustedIssuers } from '../provider/trusted-issuers.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import type { RequestsUnderWay, RequestUnderWay } from './telemetry/under-way.ts'
+import type { RequestsUnderWay, RequestUnderWay } from './under-way.ts'
 
 /** What the endpoints of an authorization server work with. */
 export interface Front {

@@ -1,25 +1,27 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
-import { firstRecord } from '../store/first-record.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
 import type {
   Browser,
   Course,
+  Done,
+  Failed,
   LoggedInUser,
   Login,
   LoginError,
-  LoginStep,
+  LoginFault,
   PendingAuthorization,
+  Refused,
+  Respond,
   Waypoint,
 } from './login.ts'
 import type { LoginsUnderWay } from './logins-under-way.ts'
-import { subjectOf } from './subject.ts'
 import { ProviderFault, toldOf } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
@@ -80,7 +82,7 @@ interface UnderState {
   readonly login: string
 }
 
-const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault): LoginStep => ({
+const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault): Failed => ({
   kind: 'failed',
   purpose,
   uid,
@@ -88,10 +90,8 @@ const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault)
   ...(fault && { fault }),
 })
 
-type LoginFault = Extract<LoginStep, { kind: 'failed' }>['fault']
-
 /** What the page says of an error that a provider has caused. One that is away may be there a moment later. */
-const faultAt = (provider: string, error: unknown): LoginFault =>
+const faultAt = (provider: string, error: unknown): LoginFault | undefined =>
   error instanceof ProviderFault && error.isAnswer ? { provider, code: error.code } : undefined
 
 /** Somebody else has logged in than who it has to be. */
@@ -128,18 +128,18 @@ export class ChainLogin implements Login {
     this.#options = options
   }
 
-  begin({ uid, request, subject, maxAge, trace }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+  begin({ uid, request, subject, maxAge, trace }: PendingAuthorization, browser: Browser): Promise<Respond | Failed> {
     const course = { purpose: 'authorize', uid, providers: this.#required() } as const
     const conditions = { ...(subject !== undefined && { subject }), ...(maxAge !== undefined && { maxAge }) }
     const traced = { ...course, ...conditions, ...(trace !== undefined && { trace }) }
     return this.#pass(traced, browser, LOGIN_BYTES + TIMES_KEPT * request.length)
   }
 
-  pass(course: Course, browser: Browser): Promise<LoginStep> {
+  pass(course: Course, browser: Browser): Promise<Respond | Failed> {
     return this.#pass(course, browser, LOGIN_BYTES)
   }
 
-  async #pass(course: Course, { id, address }: Browser, bytes: number): Promise<LoginStep> {
+  async #pass(course: Course, { id, address }: Browser, bytes: number): Promise<Respond | Failed> {
     const { keyed, log, loginsUnderWay } = this.#options
     const [first] = course.providers
     if (loginsUnderWay?.begin(course.uid, address, bytes) === false) return failed(course, 'busy')
@@ -157,7 +157,7 @@ export class ChainLogin implements Login {
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
     at?: string,
-  ): Promise<LoginStep> {
+  ): Promise<Respond | Done | Failed | Refused> {
     const state = parameters.get('state')
     if (state === null || (!parameters.has('code') && !parameters.has('error'))) return { kind: 'refused' }
     const underway = await this.#take(state)
@@ -175,7 +175,7 @@ export class ChainLogin implements Login {
     parameters: URLSearchParams,
     browser: Browser | undefined,
     underway: Omit<Underway & UnderState, 'login'>,
-  ): Promise<LoginStep> {
+  ): Promise<Respond | Done | Failed | Refused> {
     const login = underway.soFar?.login ?? secret()
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).
@@ -194,7 +194,7 @@ export class ChainLogin implements Login {
   }
 
   /** Sends the browser to a provider. */
-  async #goTo(upstream: Upstream, found: Course & Pick<Underway, 'browser' | 'soFar'>): Promise<LoginStep> {
+  async #goTo(upstream: Upstream, found: Course & Pick<Underway, 'browser' | 'soFar'>): Promise<Respond> {
     const { store, keyed, loginS } = this.#options
     const [state, nonce, verifier] = [secret(), secret(), secret()]
     const location = await upstream.authorizationUrl({ state, nonce, verifier }, found.maxAge)
@@ -213,7 +213,7 @@ export class ChainLogin implements Login {
     parameters: URLSearchParams,
     { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...course }: Underway & UnderState,
     { address }: Browser,
-  ): Promise<LoginStep> {
+  ): Promise<Respond | Done> {
     const { primary, tokens, loginS } = this.#options
     const { purpose, uid, providers, subject, maxAge } = course
     // The configuration has changed meanwhile: who logs in now goes another way.
@@ -322,4 +322,18 @@ export class ChainLogin implements Login {
     this.#options.log()[isDenied ? 'info' : 'warn']({ ...toldOf(error), provider: upstream }, 'a login failed')
     return isDenied ? 'access_denied' : 'server_error'
   }
+}
+
+/**
+ * The name of a user in our tokens, a UUID (RFC 9562 section 5.8): the same for the same user of the same provider, at
+ * every replica and after every restart, another one for every other. It is made from the issuer, the provider's name
+ * and issuer, and the user's name there, each with its length, so that no two of them run into each other.
+ */
+function subjectOf(...parts: readonly string[]): string {
+  const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join('')
+  const hex = hash('sha256', `portico-subject\0${text}`, 'hex').slice(0, 32)
+  const variant = ((Number.parseInt(hex[16] as string, 16) & 0x3) | 0x8).toString(16)
+  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, variant + hex.slice(17, 20), hex.slice(20)].join(
+    '-',
+  )
 }

@@ -1,21 +1,33 @@
 import type { Sealer } from '../../upstream-tokens/index.ts'
 import { isWebSite } from '../clients/redirect-uris.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
-import { firstRecord } from '../store/first-record.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import { type Asked, createConsents } from './consents.ts'
-import type { Browser, Login, LoginStep, PendingAuthorization, Waypoint } from './login.ts'
-import { createQuestions } from './questions.ts'
+import type {
+  Ask,
+  Browser,
+  Done,
+  Failed,
+  Login,
+  LoginStep,
+  PendingAuthorization,
+  Refused,
+  Respond,
+  Waypoint,
+} from './login.ts'
 
 /** A login that begins with the user's consent to the client. */
-export interface ConsentedLogin extends Login {
+export interface ConsentedLogin extends Pick<Login, 'pass' | 'close'> {
+  begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Failed>
+  /** As `Login` has it. The user is asked once more where somebody else at this browser had allowed the client. */
+  callback(...back: Parameters<Login['callback']>): Promise<LoginStep>
   /** The answer that was given on the page with this token. `onFound` is told which login that belongs to. */
   decide(
     token: string,
     isAllowed: boolean,
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
-  ): Promise<LoginStep>
+  ): Promise<Respond | Failed | Refused>
   /** Has a user asked again, in whatever browser, for a client that they have allowed; without one, for each. */
   forget(subject: string, clientId?: string): Promise<void>
 }
@@ -48,8 +60,6 @@ interface Allowed {
   readonly by?: string
 }
 
-type Done = Extract<LoginStep, { kind: 'done' }>
-
 /**
  * Asks the user before anything goes to a provider. Providers know one client, the gateway, and don't ask again for one
  * that they know: without a page of our own whoever registers a client here and makes somebody follow a link would get
@@ -63,12 +73,12 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
   const consents = createConsents(store, keyed)
   const questions = createQuestions(pageSealer, loginS)
 
-  async function ask({ uid, ...authorization }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+  async function ask({ uid, ...authorization }: PendingAuthorization, browser: Browser): Promise<Ask> {
     await requests().drop(uid)
     return { kind: 'ask', authorization, token: questions.seal(authorization, browser) }
   }
 
-  async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string): Promise<LoginStep> {
+  async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string): Promise<Respond | Failed> {
     const step = await login.begin(authorization, browser)
     if (step.kind !== 'respond') return step
     const allowed: Allowed = { authorization, ...(by !== undefined && { by }) }
@@ -76,7 +86,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
     return step
   }
 
-  async function finish(done: Done, browser: Browser): Promise<LoginStep> {
+  async function finish(done: Done, browser: Browser): Promise<Done | Ask | Refused> {
     const names = keyed().all('allowed', done.uid)
     const allowed = await firstRecord<Allowed>(names, (name) => store.take('allowed', name))
     if (allowed === undefined) {
@@ -112,8 +122,8 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
       if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid, error: 'access_denied' }
       return goOn({ ...authorization, uid }, browser)
     },
-    async callback(parameters, browser, onFound, at) {
-      const step = await login.callback(parameters, browser, onFound, at)
+    async callback(parameters, browser, ...rest) {
+      const step = await login.callback(parameters, browser, ...rest)
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },
@@ -129,3 +139,39 @@ const askedBy = ({ clientId, redirectUri, resource, scope }: PendingAuthorizatio
   resource,
   scopes: scope.split(' '),
 })
+
+/** An authorization request that is asked about; it is not kept meanwhile. */
+type AskedRequest = Omit<PendingAuthorization, 'uid'>
+
+interface Question {
+  readonly authorization: AskedRequest
+  /** Milliseconds since 1970. */
+  readonly until: number
+}
+
+/**
+ * What consent pages hold of the requests that they ask about, sealed for the browser that they are shown in. Nothing of
+ * them is kept here: whoever begins requests without end costs those nothing who look at such a page.
+ */
+interface Questions {
+  /** The text that comes back with the answer. */
+  seal(authorization: AskedRequest, browser: Browser): string
+  /** What was asked; undefined where it was in another browser, or too long ago. */
+  open(token: string, browser: Browser): AskedRequest | undefined
+}
+
+/** @param lifeS how long a user may take, in seconds */
+export function createQuestions(sealer: Sealer, lifeS: number): Questions {
+  const nameOf = ({ id }: Browser) => `consent page in ${id}`
+  return {
+    seal(authorization, browser) {
+      const question: Question = { authorization, until: Date.now() + lifeS * 1000 }
+      return sealer.seal(JSON.stringify(question), nameOf(browser))
+    },
+    open(token, browser) {
+      const text = sealer.open(token, nameOf(browser))
+      const question = text === undefined ? undefined : (JSON.parse(text) as Question)
+      return question !== undefined && question.until > Date.now() ? question.authorization : undefined
+    },
+  }
+}

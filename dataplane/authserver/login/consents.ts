@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
-import { firstRecord } from '../store/first-record.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { Browser } from './login.ts'
 
 /** What a client asks a user for. */

@@ -3,10 +3,9 @@ import type { LinkOffer, Place, UpstreamTokenStore } from '../../upstream-tokens
 import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Revocations } from '../provider/revocations.ts'
-import { firstRecord } from '../store/first-record.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
-import type { Browser, Login, LoginStep } from './login.ts'
+import type { Browser, Done, Failed, Login, Refused, Respond } from './login.ts'
 
 interface LoginLinksOptions {
   readonly store: RecordStore
@@ -39,8 +38,6 @@ interface LinkRecord extends Wanted {
   readonly nonce: string
   readonly madeAt: number
 }
-
-type Done = Extract<LoginStep, { kind: 'done' }>
 
 /** How long a link is good. */
 const LINK_S = 600
@@ -128,7 +125,12 @@ export class LoginLinks {
   }
 
   /** Uses a link up, and sends the browser to the providers. `trace`: trace context of the request, where that is traced. */
-  async begin(ticket: string, formToken: string, browser: Browser | undefined, trace?: string): Promise<LoginStep> {
+  async begin(
+    ticket: string,
+    formToken: string,
+    browser: Browser | undefined,
+    trace?: string,
+  ): Promise<Respond | Failed | Refused> {
     const { store, keyed, login, loginS } = this.#options
     if (browser === undefined || !keyed().matches('link-form', JSON.stringify([ticket, browser.id]), formToken))
       return { kind: 'refused' }

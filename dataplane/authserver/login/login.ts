@@ -48,35 +48,56 @@ export interface Course {
   readonly trace?: string
 }
 
-/** What comes next in a login. */
-export type LoginStep =
-  /** The browser goes on elsewhere, or is shown a page. */
-  | { readonly kind: 'respond'; readonly response: Response }
-  /** The user is asked whether the client may; `token` goes back with the answer. */
-  | { readonly kind: 'ask'; readonly authorization: Omit<PendingAuthorization, 'uid'>; readonly token: string }
-  /** The user is known: the client gets its code. `login` names what the providers have given. */
-  | {
-      readonly kind: 'done'
-      readonly purpose: Purpose
-      readonly uid: string
-      readonly login: string
-      readonly user: LoggedInUser
-      /** When that was, in seconds since 1970, where the provider says it. */
-      readonly authTime?: number
-      /** The subject is of this login alone, and never comes again. */
-      readonly isSynthetic?: boolean
-    }
-  /** The client is told that it failed. */
-  | {
-      readonly kind: 'failed'
-      readonly purpose: Purpose
-      readonly uid: string
-      readonly error: LoginError
-      /** Where a provider is at fault: nobody at a browser can cure that, and it is told before the client is. */
-      readonly fault?: { readonly provider: string; readonly code: string }
-    }
-  /** There is no request that this belongs to: nobody but the person at the browser can be told. */
-  | { readonly kind: 'refused' }
+/** The browser goes on elsewhere. */
+export interface Respond {
+  readonly kind: 'respond'
+  readonly response: Response
+}
+
+/** The user is asked whether the client may; `token` goes back with the answer. */
+export interface Ask {
+  readonly kind: 'ask'
+  readonly authorization: Omit<PendingAuthorization, 'uid'>
+  readonly token: string
+}
+
+/** The user is known: the client gets its code. */
+export interface Done {
+  readonly kind: 'done'
+  readonly purpose: Purpose
+  readonly uid: string
+  /** Names what the providers have given. */
+  readonly login: string
+  readonly user: LoggedInUser
+  /** When that was, in seconds since 1970, where the provider says it. */
+  readonly authTime?: number
+  /** The subject is of this login alone, and never comes again. */
+  readonly isSynthetic?: boolean
+}
+
+/** The client is told that it failed. */
+export interface Failed {
+  readonly kind: 'failed'
+  readonly purpose: Purpose
+  readonly uid: string
+  readonly error: LoginError
+  /** Where a provider is at fault: nobody at a browser can cure that, and it is told before the client is. */
+  readonly fault?: LoginFault
+}
+
+export interface LoginFault {
+  /** Name of the provider. */
+  readonly provider: string
+  readonly code: string
+}
+
+/** There is no request that this belongs to: nobody but the person at the browser can be told. */
+export interface Refused {
+  readonly kind: 'refused'
+}
+
+/** What comes next in a login; which steps follow on which stands in `endpoint/login/steps.ts`. */
+export type LoginStep = Respond | Ask | Done | Failed | Refused
 
 /**
  * Why a login has failed; `other_user`: it is not the person who it has to be, `stale_login`: a provider has not had the
@@ -100,9 +121,9 @@ export interface Browser {
 
 /** Finds out who the user is: what lies between an authorization request and its code. */
 export interface Login {
-  begin(authorization: PendingAuthorization, browser: Browser): Promise<LoginStep>
+  begin(authorization: PendingAuthorization, browser: Browser): Promise<Respond | Failed>
   /** Sends a browser through providers for something else than an authorization request. */
-  pass(course: Course, browser: Browser): Promise<LoginStep>
+  pass(course: Course, browser: Browser): Promise<Respond | Failed>
   /**
    * What a provider has sent a browser back with; parameters that came more than once are not among them. `onFound` is told
    * which login that belongs to. `at`: what names a provider in the path that the browser has come back to.
@@ -112,6 +133,6 @@ export interface Login {
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
     at?: string,
-  ): Promise<LoginStep>
+  ): Promise<Respond | Done | Failed | Refused>
   close(): Promise<void>
 }

@@ -1,7 +1,6 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
-import { answeredAt, knownBy, scopeList } from './client-facts.ts'
-import { type Destination, destinationOf, shownHost } from './destination.ts'
+import { answeredAt, type Destination, destinationOf, knownBy, scopeList, shownHost } from './client-facts.ts'
 
 /** What a user is asked before anything is sent to an identity provider on a client's behalf. */
 export interface ConsentQuestion {

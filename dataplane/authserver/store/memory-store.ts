@@ -1,18 +1,20 @@
+import { PublicError } from '../../server/errors.ts'
 import { FairCache, type Holder, NOBODY } from '../../storage/fair-cache.ts'
 import { purgeRegularly } from '../../storage/purge.ts'
-import { full, makeRoom, makeUsedRoom } from './memory-clients.ts'
 import { memoryParts } from './memory-parts.ts'
-import { memorySets } from './memory-sets.ts'
 import {
   type HeldBy,
   holderIn,
   type Kind,
   kinds,
+  type Member,
   MOST_CLIENTS,
+  MOST_MEMBERS,
   type Pool,
   type RecordStore,
   secondsOf,
   type Term,
+  YOUNGEST_EVICTED_MS,
 } from './record-store.ts'
 
 /** Of an entry besides its texts, and of each holder: measured, 230 and 220. */
@@ -137,3 +139,118 @@ function checkMark(marks: FairCache<string>, holder: Holder, size: number): void
 
 /** Bytes of a text in memory: one a character, or two for all of them where one needs two. */
 const memoryOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
+
+interface ClientPools {
+  /** Those that somebody has got tokens for. */
+  readonly clients: Pick<FairCache<unknown>, 'size' | 'held' | 'most' | 'needed' | 'delete' | 'leaver' | 'purgeLately'>
+  readonly newClients: ClientPools['clients']
+}
+
+interface Needed {
+  readonly holder: Holder
+  readonly bytes: number
+}
+
+interface ClientBounds {
+  readonly mostClients: number
+  /** Milliseconds since 1970. */
+  now(): number
+}
+
+/** The part of the room that clients may have for which somebody has got tokens: the others never get less than the rest. */
+const USED = 3 / 4
+
+/**
+ * Makes room for one more client that has just registered. Of these the network that holds most loses the oldest: whoever
+ * registers clients without end pushes out their own, and none that somebody has got tokens for. Throws a PublicError
+ * `unavailable` where what would go has just come from a network that has no more than this one.
+ */
+function makeRoom(
+  { clients, newClients }: ClientPools,
+  { holder, bytes }: Needed,
+  { mostClients, now }: ClientBounds,
+): void {
+  const isRoomy = () =>
+    clients.size + newClients.size < mostClients &&
+    clients.held + newClients.held + newClients.needed(holder, bytes) <= clients.most
+  if (isRoomy()) return
+  for (const cache of [clients, newClients]) cache.purgeLately()
+  while (!isRoomy()) {
+    const leaver = newClients.leaver(holder, bytes)
+    if (leaver === undefined || (!leaver.isHeldByMore && now() - leaver.addedAt < YOUNGEST_EVICTED_MS))
+      throw full('clients')
+    newClients.delete(leaver.key)
+  }
+}
+
+/** Makes room for one more client that somebody has got tokens for, where users have used too many. */
+function makeUsedRoom(
+  { clients }: ClientPools,
+  { holder, bytes }: Needed,
+  { mostClients }: Pick<ClientBounds, 'mostClients'>,
+): void {
+  const isRoomy = () =>
+    clients.size < mostClients * USED && clients.held + clients.needed(holder, bytes) <= clients.most * USED
+  if (isRoomy()) return
+  clients.purgeLately()
+  while (!isRoomy()) {
+    const leaver = clients.leaver(holder, bytes)
+    if (leaver === undefined) return
+    clients.delete(leaver.key)
+  }
+}
+
+const full = (what: string) =>
+  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`the store of ${what} is full`) })
+
+/** How texts are kept: at once, so that nothing comes in between. */
+interface Texts {
+  get(kind: Kind, name: string): string | undefined
+  set(kind: Kind, name: string, text: string, term: Term): void
+  delete(kind: Kind, name: string): void
+  now(): number
+}
+
+/** Sets among the texts of a memory, which count as these do. */
+function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | 'members' | 'removeMember'> {
+  const membersOf = (kind: Kind, name: string) => readMembers(texts.get(kind, name), now())
+
+  function write(kind: Kind, name: string, members: readonly Member[], by?: HeldBy): void {
+    const [longest] = members
+    if (longest === undefined) texts.delete(kind, name)
+    else texts.set(kind, name, textOfMembers(members), { ttlS: Math.ceil((longest.endsAt - now()) / 1000), by })
+  }
+
+  return {
+    async addMember(kind, name, member, term) {
+      const added = { member, endsAt: Math.ceil(now() / 1000 + secondsOf(term)) * 1000 }
+      write(kind, name, withMember(membersOf(kind, name), added), holderIn(term))
+    },
+    members: async (kind, name) => membersOf(kind, name),
+    async removeMember(kind, name, member) {
+      const left = membersOf(kind, name).filter((one) => one.member !== member)
+      write(kind, name, left)
+    },
+  }
+}
+
+/** A set as a text, with its ends in whole seconds: names have neither `:` nor `,`. */
+function textOfMembers(members: readonly Member[]): string {
+  return members.map(({ member, endsAt }) => `${member}:${(endsAt / 1000).toString(36)}`).join(',')
+}
+
+/** The members that have not ended, first those that stay longest. */
+function readMembers(text: string | undefined, now: number): readonly Member[] {
+  if (text === undefined || text === '') return []
+  const members = text.split(',').map((part) => {
+    const [member = '', end = ''] = part.split(':')
+    return { member, endsAt: Number.parseInt(end, 36) * 1000 }
+  })
+  return members.filter(({ endsAt }) => endsAt > now)
+}
+
+/** The set with one more, or with one that stays for another time; before others that end in the same second. */
+function withMember(members: readonly Member[], added: Member): readonly Member[] {
+  const others = members.filter(({ member }) => member !== added.member)
+  return [added, ...others].sort((a, b) => b.endsAt - a.endsAt).slice(0, MOST_MEMBERS)
+}

@@ -1,6 +1,15 @@
+import { randomUUID } from 'node:crypto'
+import { PublicError } from '../../server/errors.ts'
 import { type RedisClient, withRedis } from '../../storage/redis.ts'
-import { type Kind, MOST_MEMBERS, type RecordStore, secondsOf } from './record-store.ts'
-import { type ClientBounds, redisClients } from './redis-clients.ts'
+import {
+  type HeldBy,
+  type Kind,
+  MOST_CLIENTS,
+  MOST_MEMBERS,
+  type RecordStore,
+  secondsOf,
+  YOUNGEST_EVICTED_MS,
+} from './record-store.ts'
 
 interface RedisStoreOptions extends ClientBounds {
   readonly client: RedisClient
@@ -74,3 +83,172 @@ export function createRedisStore({ client, prefix, atReplica, ...bounds }: Redis
 
 /** Access tokens live for a day at most, and clocks differ. */
 const LONGEST_KEPT_MS = 25 * 60 * 60_000
+
+/** Each kind of command that the store needs, on keys that nothing else uses. */
+const TRY = `
+redis.call('SET', KEYS[1], '1', 'EX', 5)
+redis.call('RENAME', KEYS[1], KEYS[2])
+redis.call('EXPIRE', KEYS[2], 5)
+redis.call('GETDEL', KEYS[2])
+redis.call('ZADD', KEYS[1], 1, 'a')
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', 1)
+redis.call('HSET', KEYS[1], 'a', '1')
+redis.call('DEL', KEYS[1])
+return 1`
+
+/**
+ * Tries, whenever a connection is made, what the store will ask of Redis. What its user may not do is in the log then,
+ * before anybody wants to log in.
+ */
+export function tryRights(client: RedisClient, prefix: string): void {
+  client.on('ready', () => {
+    const keys = [1, 2].map((index) => `${prefix}as:trial:${index}:${randomUUID()}`) as [string, string]
+    withRedis(client, async (redis) => {
+      await redis.multi().exists(keys[0]).exec()
+      await redis.eval(TRY, 2, ...keys)
+    }).catch(() => {
+      // What is refused for good has been said by `logRefusals`, and an outage by whoever made the connection.
+    })
+  })
+}
+
+/** What the keys of clients begin with: of those that are used, and of new ones. All are in one slot of a Cluster. */
+interface ClientKeys {
+  readonly used: string
+  readonly fresh: string
+}
+
+interface ClientBounds {
+  readonly mostClients?: number
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/**
+ * What new clients are counted by: of each a hash knows its holder, the widest network first, separated by blanks. Below
+ * `held:` and the path of a group stands how many each part of it has, below `names:` and a whole path the names of a holder
+ * by age. All scripts begin with this; KEYS[2] is the list by age, KEYS[3] that hash, `fresh` what the keys of new clients
+ * begin with.
+ */
+const HOLDERS = `
+local function below(path, part) return path == '' and part or path .. ' ' .. part end
+local function count(fresh, path, by)
+  local at = ''
+  for part in string.gmatch(path, '[^ ]+') do
+    local held = fresh .. 'held:' .. at
+    if tonumber(redis.call('ZINCRBY', held, by, part)) <= 0 then redis.call('ZREM', held, part) end
+    at = below(at, part)
+  end
+end
+local function forget(fresh, name)
+  redis.call('ZREM', KEYS[2], name)
+  local path = redis.call('HGET', KEYS[3], name)
+  if not path then return end
+  redis.call('HDEL', KEYS[3], name)
+  redis.call('ZREM', fresh .. 'names:' .. path, name)
+  count(fresh, path, -1)
+end`
+
+/**
+ * Keeps a client by its key and in the lists of new ones, by age. Where there are too many the oldest goes of the holder that
+ * has most. Gives 0 where there is no room. What takes memory is written first: Redis refuses that alone when it is full, and
+ * nothing any more once a script has written something. Of those that have ended it forgets a hundred: more are added by
+ * nobody at once.
+ */
+const ADD = `${HOLDERS}
+local name, text, now, ttl, fresh = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[7]
+local ended = now - ttl * 1000
+local FIRST = 8
+local function oldestIn(list)
+  local found = redis.call('ZRANGEBYSCORE', list, '(' .. ended, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if found[1] then return { name = found[1], at = tonumber(found[2]) } end
+end
+local function leaver()
+  local path, level, isOwn, isMore = '', FIRST, true, false
+  while true do
+    local held = fresh .. 'held:' .. path
+    local top = redis.call('ZREVRANGE', held, 0, 0, 'WITHSCORES')
+    if not top[1] then break end
+    local part, own = top[1], isOwn and ARGV[level]
+    if own then
+      local has = tonumber(redis.call('ZSCORE', held, own) or 0)
+      if has >= tonumber(top[2]) then part = own else isMore = has + 1 < tonumber(top[2]) end
+    end
+    isOwn = part == own
+    path = below(path, part)
+    level = level + 1
+  end
+  local oldest = oldestIn(KEYS[2])
+  local found = oldestIn(fresh .. 'names:' .. path) or oldest
+  local isYoung = not found or now - found.at < tonumber(ARGV[6])
+  if found and (isMore or not isYoung) then return found.name end
+  -- Among equals, and of those that a version before this has kept, whose holders nobody knows, the oldest goes.
+  if not oldest or isOwn and redis.call('HEXISTS', KEYS[3], oldest.name) == 1 then return nil end
+  if now - oldest.at >= tonumber(ARGV[6]) then return oldest.name end
+end
+local gone
+if redis.call('ZCOUNT', KEYS[2], '(' .. ended, '+inf') >= tonumber(ARGV[5]) then
+  gone = leaver()
+  if not gone then return 0 end
+end
+redis.call('SET', KEYS[1], text, 'EX', ttl)
+for _, one in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ended, 'LIMIT', 0, 100)) do forget(fresh, one) end
+if gone then
+  redis.call('DEL', fresh .. gone)
+  forget(fresh, gone)
+end
+local path = table.concat(ARGV, ' ', FIRST)
+redis.call('ZADD', KEYS[2], now, name)
+redis.call('HSET', KEYS[3], name, path)
+redis.call('ZADD', fresh .. 'names:' .. path, now, name)
+count(fresh, path, 1)
+for _, key in ipairs({ KEYS[2], KEYS[3], fresh .. 'names:' .. path }) do redis.call('EXPIRE', key, ttl) end
+local at = ''
+for level = FIRST, #ARGV do
+  redis.call('EXPIRE', fresh .. 'held:' .. at, ttl)
+  at = below(at, ARGV[level])
+end
+return 1`
+
+/** Has a client live on; a new one is one of those that are used from now on. */
+const USE = `${HOLDERS}
+if redis.call('EXPIRE', KEYS[1], ARGV[2]) == 1 then return 1 end
+if redis.call('EXISTS', KEYS[4]) == 0 then return 0 end
+redis.call('RENAME', KEYS[4], KEYS[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+forget(ARGV[3], ARGV[1])
+return 1`
+
+/** The parts of a holder as a script takes them; who is not known is one of them. */
+const partsOf = (by: HeldBy | undefined): readonly string[] => {
+  const parts = by === undefined || 'grant' in by ? [] : by.filter((part) => part !== '')
+  return parts.length === 0 ? ['-'] : parts
+}
+
+/** The clients of a store in Redis. */
+function redisClients(
+  client: RedisClient,
+  { used, fresh }: ClientKeys,
+  { mostClients = MOST_CLIENTS, now = Date.now }: ClientBounds = {},
+): Pick<RecordStore, 'addClient' | 'useClient'> {
+  // No client has these names.
+  const [list, holders] = [`${fresh}by-age`, `${fresh}holders`]
+  return {
+    addClient: (name, text, ttlS, by) =>
+      withRedis(client, async (redis) => {
+        const bounds = [ttlS, mostClients, YOUNGEST_EVICTED_MS]
+        const keys = [fresh + name, list, holders]
+        const isKept = await redis.eval(ADD, 3, ...keys, name, text, now(), ...bounds, fresh, ...partsOf(by))
+        if (isKept !== 1)
+          throw new PublicError('unavailable', {
+            headers: { 'Retry-After': '60' },
+            cause: new Error('too many clients have registered within an hour'),
+          })
+      }),
+    useClient: (name, ttlS) =>
+      withRedis(client, async (redis) => {
+        const keys = [used + name, list, holders, fresh + name]
+        await redis.eval(USE, 4, ...keys, name, ttlS, fresh)
+      }),
+  }
+}

@@ -2,8 +2,47 @@ import { randomBytes } from 'node:crypto'
 import { importJWK, type JWK, SignJWT } from 'jose'
 import { LOGIN_CLAIM } from '../../../upstream-tokens/index.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
+import { resourceSpelling, type Settings } from '../../provider/settings.ts'
 import type { Front } from '../front.ts'
-import type { Act } from './act.ts'
+import { OAuthError } from '../oauth-error.ts'
+
+/** Somebody who acted for the subject. */
+export interface Actor {
+  readonly iss: string
+  readonly sub: string
+}
+
+/** The claim `act` (RFC 8693 section 4.1): who acts now, and within it who has acted before. */
+interface Act extends Actor {
+  readonly act?: Act
+}
+
+/** Tokens grow with each exchange; who acted longer ago is left out. */
+const LONGEST_CHAIN = 10
+const LONGEST_NAME = 1024
+
+/** The claim for these actors, the one who acts now first. */
+export function actOf(actors: readonly Actor[]): Act | undefined {
+  return actors
+    .slice(0, LONGEST_CHAIN)
+    .reduceRight<Act | undefined>((act, { iss, sub }) => ({ iss, sub, ...(act && { act }) }), undefined)
+}
+
+/** The actors of a verified token, the last one first. What is no actor ends the list. `issuer`: of those who name none. */
+export function actorsOf(claim: unknown, issuer: string): readonly Actor[] {
+  const actors: Actor[] = []
+  let at = claim
+  while (typeof at === 'object' && at !== null && actors.length < LONGEST_CHAIN) {
+    const { iss = issuer, sub, act } = at as Readonly<Record<string, unknown>>
+    if (!isName(iss) || !isName(sub)) break
+    actors.push({ iss, sub })
+    at = act
+  }
+  return actors
+}
+
+const isName = (value: unknown): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= LONGEST_NAME
 
 /** What a token says that was not issued at a login. */
 export interface GrantedToken {
@@ -44,4 +83,36 @@ export async function issue({ provider, settings }: Front, granted: GrantedToken
   return new SignJWT(claims)
     .setProtectedHeader({ alg, kid, typ: 'at+jwt' })
     .sign(await importJWK(privateKeys[0] as JWK, alg))
+}
+
+/**
+ * The audience of a token, of those that are allowed: as `resource` or `audience` say (RFC 8693 section 2.1), or the only
+ * one. Throws an OAuthError `invalid_target`.
+ */
+export function audienceFor(
+  asked: readonly (string | undefined)[],
+  allowed: readonly string[],
+  { audiences, resourceNamed }: Pick<Settings, 'audiences' | 'resourceNamed'>,
+): string {
+  const audienceOf = (name: string) => audiences.get(name) ?? name
+  const wanted = asked.filter((name) => name !== undefined)
+  const own = resourceSpelling(allowed)
+  const named = wanted.map((name) => (allowed.includes(name) ? name : own(resourceNamed(name))))
+  if (!named.every((name) => allowed.includes(name))) throw invalidTarget()
+  const found = new Set((named.length === 0 ? allowed : named).map(audienceOf))
+  const [audience] = found
+  if (audience === undefined || found.size > 1) throw invalidTarget()
+  return audience
+}
+
+const invalidTarget = () =>
+  new OAuthError('invalid_target', 'resource and audience must name exactly one server that is allowed here.')
+
+/** The scopes of a token, of those that are allowed: those that are asked for, or all. Throws an OAuthError `invalid_scope`. */
+export function scopesFor(asked: string | undefined, allowed: readonly string[]): readonly string[] {
+  const wanted = asked?.split(' ').filter((scope) => scope !== '') ?? []
+  const found = wanted.length === 0 ? allowed : wanted
+  if (found.length === 0 || !found.every((scope) => allowed.includes(scope)))
+    throw new OAuthError('invalid_scope', 'The scope is wider than what is allowed.')
+  return [...new Set(found)]
 }

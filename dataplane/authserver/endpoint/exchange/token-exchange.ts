@@ -2,11 +2,8 @@ import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/delegate-clients.ts'
 import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
-import { actOf } from './act.ts'
-import { issue } from './issue.ts'
-import { requireActors } from './may-act.ts'
+import { type Actor, actOf, actorsOf, audienceFor, issue, scopesFor } from './issue.ts'
 import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
-import { audienceFor, scopesFor } from './target.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 /** The longest life of a token by which somebody acts for somebody else. */
@@ -80,4 +77,88 @@ function loginFor(subject: PresentedToken, audience: string) {
 function userOf({ claims: { name, email }, issuer }: PresentedToken): { name?: string; email?: string } {
   if (issuer !== undefined) return {}
   return { ...(typeof name === 'string' && { name }), ...(typeof email === 'string' && { email }) }
+}
+
+/** Who brings a token for an exchange. */
+interface Acting {
+  /** The client, as an actor of ours. */
+  readonly client: Actor
+  readonly subject: PresentedToken
+  /** `actor_token`, where there is one. */
+  readonly actor: PresentedToken | undefined
+}
+
+/** Somebody who is named as an actor, with what is known of them. */
+interface Named extends Actor {
+  readonly claims: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Who acts for the subject from now on, the one who acts now first. Throws an OAuthError where the issuer of the subject's
+ * token does not let them: which clients, which actors, and whom the token itself names (`may_act`, RFC 8693 section 4.4).
+ */
+function requireActors({ client, subject, actor }: Acting, ownIssuer: string): readonly Actor[] {
+  const { claims, issuer } = subject
+  const home = issuer?.config.issuerUrl ?? ownIssuer
+  const named = actor === undefined ? claimedActor(subject) : tokenActor(actor, ownIssuer)
+  if (issuer !== undefined) {
+    const { allowedDelegateClients: clients = [] } = issuer.config
+    if (!clients.includes('*') && !clients.includes(client.sub)) throw refused()
+    if (!mayAct(subject, client, named)) throw refused()
+  }
+  const now = actor === undefined ? [client, ...(named === undefined ? [] : [named])] : [named as Actor]
+  return [...now, ...actorsOf(claims['act'], home)].map(({ iss, sub }) => ({ iss, sub }))
+}
+
+const refused = () => new OAuthError('invalid_request', 'Nobody may act for this subject here in this way.')
+
+function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named | undefined): boolean {
+  if (issuer === undefined) return true
+  const { issuerUrl, actorClaim, allowedActors, allowMayAct } = issuer.config
+  const { matchesActor } = issuer
+  const stated = claims['may_act']
+  // Whom the token names it names in any case; under `allowMayAct` that is also enough.
+  const isStated = isNamed(stated, client, [client.iss, issuerUrl]) || isNamed(stated, named, [issuerUrl])
+  if (stated !== undefined && !isStated) return false
+  if (actorClaim !== undefined && named === undefined) return false
+  if (allowMayAct && isStated) return true
+  if (allowedActors === undefined && matchesActor === undefined) return !allowMayAct
+  if (named === undefined) return false
+  const isOwn = named.iss === issuerUrl
+  // A matcher is written for claims of this issuer: whose word it is that another one's claims say, it does not see.
+  if (allowedActors === undefined && !isOwn) return false
+  return allowedActors?.some((name) => isCalled(name, named, isOwn)) !== false && matchesActor?.(named.claims) !== false
+}
+
+/**
+ * Whether `may_act` names somebody. One that names no issuer means somebody of the issuer of its token, or the client that
+ * brings that: anybody can be called the same at another issuer (RFC 8693 section 4.4). `homes`: what is meant then.
+ */
+function isNamed(stated: unknown, one: Actor | undefined, homes: readonly string[]): boolean {
+  if (typeof stated !== 'object' || stated === null || one === undefined) return false
+  const { sub: who, iss: whose } = stated as Readonly<Record<string, unknown>>
+  return who === one.sub && (whose === undefined ? homes.includes(one.iss) : whose === one.iss)
+}
+
+/** Whether a name of the configuration is that of an actor: `ISSUER#SUBJECT`, or the subject alone of one of this issuer. */
+function isCalled(name: string, { iss, sub }: Actor, isOwn: boolean): boolean {
+  return name === `${iss}#${sub}` || (isOwn && name === sub && !WITH_ISSUER.test(name))
+}
+
+/** An issuer is a URL without `#`, so the first one ends it. */
+const WITH_ISSUER = /^https?:\/\/[^#]*#/
+
+/** The actor that the subject's token names by a claim of its own. */
+function claimedActor({ claims, issuer }: PresentedToken): Named | undefined {
+  const { actorClaim, issuerUrl = '' } = issuer?.config ?? {}
+  const name = actorClaim !== undefined && Object.hasOwn(claims, actorClaim) ? claims[actorClaim] : undefined
+  return typeof name === 'string' && name !== '' && name.length <= LONGEST_NAME
+    ? { iss: issuerUrl, sub: name, claims }
+    : undefined
+}
+
+const LONGEST_NAME = 512
+
+function tokenActor({ claims, issuer }: PresentedToken, ownIssuer: string): Named {
+  return { iss: issuer?.config.issuerUrl ?? ownIssuer, sub: claims.sub as string, claims }
 }

@@ -7,9 +7,8 @@ import { secretFile } from '../../../config/secret-file.ts'
 import { isEmailVerified } from '../../../identity/index.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
-import { faultOf, isDenial, ProviderFault } from './provider-fault.ts'
+import { faultOf, isDenial, ProviderFault, refreshed } from './provider-fault.ts'
 import { ProviderResponse, providerFetch, UnusableAnswer, webFetch } from './provider-fetch.ts'
-import { refreshed } from './refreshed.ts'
 import { checkTokens, errorIn, secondsOf } from './token-answer.ts'
 import {
   type RefreshAnswer,

@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
 import { ChainLogin } from '../../../../dataplane/authserver/login/chain-login.ts'
+import type { LoginStep } from '../../../../dataplane/authserver/login/login.ts'
 import { type Upstream, UpstreamDenied } from '../../../../dataplane/authserver/login/upstream/upstream.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import {
@@ -65,7 +66,7 @@ function start(upstreams: readonly Upstream[], tokens = createMemoryTokenStore()
   return { login, chain: login(upstreams), tokens, places }
 }
 
-async function answered(login: ChainLogin, step: Awaited<ReturnType<ChainLogin['begin']>>, browser = BROWSER) {
+async function answered(login: ChainLogin, step: LoginStep, browser = BROWSER) {
   assert.is(step.kind, 'respond')
   const location = step.kind === 'respond' ? (step.response.headers.get('location') ?? '') : ''
   const state = new URL(location).searchParams.get('state') ?? ''
@@ -91,7 +92,7 @@ test('the one that is named says who the user is, and until then nobody owns any
   const subjects: string[] = []
   for (const primary of ['a', 'b', 'c']) {
     const chain = login(providers, primary)
-    let step = await chain.begin(PENDING, BROWSER)
+    let step: LoginStep = await chain.begin(PENDING, BROWSER)
     for (const _ of providers) {
       step = await answered(chain, step)
       if (step.kind === 'done') break
@@ -147,7 +148,7 @@ test('tokens that are lost in the middle of a login end it', async () => {
 
 /** The user of a whole login. */
 async function done(chain: ChainLogin) {
-  let step = await chain.begin(PENDING, BROWSER)
+  let step: LoginStep = await chain.begin(PENDING, BROWSER)
   while (step.kind === 'respond') step = await answered(chain, step)
   return step.kind === 'done' ? step.user : undefined
 }

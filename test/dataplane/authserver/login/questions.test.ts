@@ -1,8 +1,9 @@
-/** What a consent page holds of the request that it asks about: of its browser, its gateway and its time alone. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createQuestions } from '../../../../dataplane/authserver/login/questions.ts'
+import { createQuestions } from '../../../../dataplane/authserver/login/consented-login.ts'
 import { createSealer } from '../../../../dataplane/upstream-tokens/index.ts'
+
+/** What a consent page holds of the request that it asks about: of its browser, its gateway and its time alone. */
 
 const [OLD, NEW] = ['old'.padEnd(32, 'x'), 'new'.padEnd(32, 'x')] as const
 const ASKED = {

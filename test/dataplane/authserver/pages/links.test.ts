@@ -1,15 +1,14 @@
-/** The pages of what is linked, in Chromium: what they say, by keyboard, for those who don't see them, and how they look. */
-
 import type { AddressInfo } from 'node:net'
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import type { Browser, Page, SerializedAXNode } from 'puppeteer-core'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type LinkedToUser, linksPage } from '../../../../dataplane/authserver/pages/links-page.ts'
-import { signInPage } from '../../../../dataplane/authserver/pages/sign-in-page.ts'
+import { type LinkedToUser, linksPage, signInPage } from '../../../../dataplane/authserver/pages/account-pages.ts'
 import { renderPage } from '../../../../dataplane/pages/page.ts'
 import { look, startBrowser } from '../../../support/browser.ts'
+
+/** The pages of what is linked, in Chromium: what they say, by keyboard, for those who don't see them, and how they look. */
 
 const DAY = 24 * 60 * 60_000
 const SINCE = Date.UTC(2026, 10, 3, 9, 30)

@@ -1,8 +1,30 @@
 import { html } from 'hono/html'
-import { renderPage } from '../../pages/page.ts'
+import { type Page, renderPage } from '../../pages/page.ts'
 import { type Message, messagePage } from '../pages/message-page.ts'
 import type { Front, FrontContext } from './front.ts'
-import { PRIVATE } from './redirect.ts'
+
+/** What goes with every step of a login: no cache keeps it, and where it comes from is nobody's affair. */
+export const PRIVATE = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' } as const
+
+/** A response with that. */
+export function privately(response: Response): Response {
+  for (const [name, value] of Object.entries(PRIVATE)) response.headers.set(name, value)
+  return response
+}
+
+/** Sends the browser on. */
+export const redirect = (location: string): Response =>
+  new Response(null, { status: 303, headers: { location, ...PRIVATE } })
+
+type Status = Parameters<typeof renderPage>[2]
+
+/** Shows a page to the person at the browser. */
+export const showPage = async (c: FrontContext, page: Page, status?: Status): Promise<Response> =>
+  privately(await renderPage(c, page, status))
+
+/** Tells that person something. */
+export const showMessage = (front: Front, c: FrontContext, message: Message, status?: Status): Promise<Response> =>
+  showPage(c, messagePage(front.title, message), status)
 
 const title = 'This login can’t go on'
 const advice = 'Go back to the application, and begin again there.'
@@ -93,9 +115,7 @@ const STATUS: Partial<Record<Problem, 429 | 503>> = { busy: 429, unavailable: 50
 
 /** Tells the person at the browser what is wrong, where no client can be told (RFC 6749 section 4.1.2.1). */
 export async function problemPage(front: Front, c: FrontContext, problem: Problem): Promise<Response> {
-  const page = messagePage(front.title, PROBLEMS[problem])
-  const response = await renderPage(c, page, STATUS[problem] ?? 400)
+  const response = await showMessage(front, c, PROBLEMS[problem], STATUS[problem] ?? 400)
   if (problem === 'busy') response.headers.set('retry-after', '5')
-  for (const [name, value] of Object.entries(PRIVATE)) response.headers.set(name, value)
   return response
 }

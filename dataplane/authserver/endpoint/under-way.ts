@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Logger } from 'pino'
-import { traceIdOf } from '../../../server/log.ts'
-import type { Observation } from '../../../telemetry/observe.ts'
+import { traceIdOf } from '../../server/log.ts'
+import type { Observation } from '../../telemetry/observe.ts'
 
 /** A request that is answered. */
 export class RequestUnderWay {

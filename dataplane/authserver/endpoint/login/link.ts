@@ -1,12 +1,10 @@
-import { renderPage } from '../../pages/page.ts'
-import { fields, linkPage as pageOf } from '../pages/link-page.ts'
-import { browserOf, knownBrowser } from './browser.ts'
-import { proceed } from './callback.ts'
-import { readForm } from './form.ts'
-import type { Front, FrontContext } from './front.ts'
-import { problemPage } from './problem-page.ts'
-import { privately } from './redirect.ts'
-import { linkToLogin, traceOf } from './telemetry/login-trace.ts'
+import type { Done, Failed, LoginStep } from '../../login/login.ts'
+import { fields, linkPage as pageOf } from '../../pages/link-page.ts'
+import { browserOf, knownBrowser } from '../browser.ts'
+import { readForm } from '../form.ts'
+import type { Front, FrontContext } from '../front.ts'
+import { problemPage, showMessage, showPage } from '../show.ts'
+import { linkToLogin, traceOf } from '../telemetry.ts'
 
 /**
  * The page of a link, by which a user logs in at a provider that a call needs. It uses nothing up: whoever looks at a
@@ -29,16 +27,32 @@ export async function linkPage(front: Front, c: FrontContext): Promise<Response>
     ticket,
     token: front.loginLinks.formToken(ticket, browserOf(front, c)),
   })
-  return privately(await renderPage(c, page))
+  return showPage(c, page)
 }
 
 /** The answer of that page: the user goes on to the providers. */
-export async function link(front: Front, c: FrontContext): Promise<Response> {
+export async function link(front: Front, c: FrontContext): Promise<Response | LoginStep> {
   // A form that can't be read, or is too large, was not sent by our page.
   const form = await readForm(c).catch(() => undefined)
   const [ticket, token] = [form?.get(fields.ticket), form?.get(fields.token)]
   if (ticket === undefined || token === undefined) return problemPage(front, c, 'link')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
   const step = await front.loginLinks.begin(ticket, token, knownBrowser(front, c), traceOf(c))
-  return step.kind === 'refused' ? problemPage(front, c, 'link') : proceed(front, c, step)
+  return step.kind === 'refused' ? problemPage(front, c, 'link') : step
 }
+
+/** The user has logged in at the provider: what it has given goes to the login that the link is for. */
+export async function linked(front: Front, c: FrontContext, step: Done): Promise<Response> {
+  const provider = await front.loginLinks.finish(step)
+  if (provider === undefined) return problemPage(front, c, 'linkEnded')
+  await front.store.settled()
+  return showMessage(front, c, {
+    title: `${provider} is linked`,
+    text: 'Your program can use it for you from now on.',
+    advice: 'You can close this page, and have your program try again.',
+  })
+}
+
+/** The user has not. */
+export const notLinked = (front: Front, c: FrontContext, { error }: Failed): Promise<Response> =>
+  problemPage(front, c, error === 'busy' ? 'busy' : error === 'other_user' ? 'linkPerson' : 'linkProvider')

@@ -1,20 +1,19 @@
+import { html } from 'hono/html'
 import { decodeJwt } from 'jose'
-import { documentOf } from '../clients/metadata-document.ts'
-import { timesOf } from '../clients/network-limit.ts'
-import { isRedirectAllowed } from '../clients/redirect-uris.ts'
-import type { ClientRecord } from '../clients/registration.ts'
-import type { PendingAuthorization } from '../login/login.ts'
-import type { LibraryInteraction } from '../provider/library.ts'
-import { loginUidOf } from '../provider/provider.ts'
-import { browserOf } from './browser.ts'
-import { proceed } from './callback.ts'
-import { singleParameters } from './form.ts'
-import type { Front, FrontContext } from './front.ts'
-import { OAuthError } from './oauth-error.ts'
-import { problemPage } from './problem-page.ts'
-import { redirect } from './redirect.ts'
-import { refusedRequest } from './refused-request.ts'
-import { traceOf } from './telemetry/login-trace.ts'
+import { documentOf } from '../../clients/metadata-document.ts'
+import { timesOf } from '../../clients/network-limit.ts'
+import { isRedirectAllowed } from '../../clients/redirect-uris.ts'
+import type { ClientRecord } from '../../clients/registration.ts'
+import type { LoginStep, PendingAuthorization } from '../../login/login.ts'
+import { destinationOf } from '../../pages/client-facts.ts'
+import type { LibraryInteraction } from '../../provider/library.ts'
+import { loginUidOf } from '../../provider/provider.ts'
+import { browserOf } from '../browser.ts'
+import { singleParameters } from '../form.ts'
+import type { Front, FrontContext } from '../front.ts'
+import { OAuthError } from '../oauth-error.ts'
+import { problemPage, redirect, showMessage } from '../show.ts'
+import { traceOf } from '../telemetry.ts'
 
 /** More than any client needs; the library parses it all. */
 const LONGEST_QUERY = 16 * 1024
@@ -22,7 +21,7 @@ const LONGEST_QUERY = 16 * 1024
 const LARGE_QUERY = 1024
 
 /** The authorization endpoint: sends the browser on to the host where its login takes place, where that is another one. */
-export function authorize(front: Front, c: FrontContext): Response | Promise<Response> {
+export async function authorize(front: Front, c: FrontContext): Promise<Response | LoginStep> {
   const { loginEndpoint } = front.settings
   if (loginEndpoint === undefined) return login(front, c)
   if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
@@ -30,10 +29,10 @@ export function authorize(front: Front, c: FrontContext): Response | Promise<Res
 }
 
 /**
- * Begins the login of an authorization request. Client and redirect URI come first: where one of them is wrong, nobody is redirected
- * (RFC 6749 section 4.1.2.1). What else is wrong is told to the client by the library.
+ * Begins the login of an authorization request. Client and redirect URI come first: where one of them is wrong, nobody is
+ * redirected (RFC 6749 section 4.1.2.1). What else is wrong is told to the client by the library.
  */
-export async function login(front: Front, c: FrontContext): Promise<Response> {
+export async function login(front: Front, c: FrontContext): Promise<Response | LoginStep> {
   const query = new URL(c.req.url).searchParams
   if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
   const [clientId, redirectUri] = [query.getAll('client_id'), query.getAll('redirect_uri')]
@@ -85,11 +84,11 @@ async function begin(
   c: FrontContext,
   { uid, request }: Pick<PendingAuthorization, 'uid' | 'request'>,
   client: ClientRecord,
-): Promise<Response> {
+): Promise<LoginStep> {
   const trace = traceOf(c)
   c.set('loginTrace', trace)
   const { params = {} } = (await front.provider().interaction(uid)) ?? {}
-  const step = await front.login.begin(
+  return front.login.begin(
     {
       uid,
       request,
@@ -103,7 +102,6 @@ async function begin(
     },
     browserOf(front, c),
   )
-  return proceed(front, c, step)
 }
 
 /** What a request asks of its login (OpenID Connect Core 1.0 section 3.1.2.1), checked by the library. */
@@ -125,4 +123,25 @@ function errorLocation({ settings }: Front, query: URLSearchParams, { code, mess
   if (state.length === 1) url.searchParams.set('state', state[0] as string)
   url.searchParams.set('iss', settings.issuer)
   return url.href
+}
+
+/**
+ * Has a client told that its request won't do, whose user has not been asked anything yet. Everybody may register a client:
+ * a link to here must not lead on to any site, or open any app, before the person has seen where (RFC 9700 section
+ * 4.11.2). A program on the person's own computer is told at once.
+ */
+async function refusedRequest(front: Front, c: FrontContext, location: string): Promise<Response> {
+  const { searchParams, hash } = new URL(location)
+  const error = searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error') ?? undefined
+  c.set('error', error)
+  c.var.record?.refused(error)
+  const destination = destinationOf(location)
+  if (destination.kind === 'computer') return redirect(location)
+  const where = destination.kind === 'app' ? `the app that opens ${destination.scheme} links` : destination.host
+  const message = {
+    title: 'This login can’t begin',
+    text: `An application has sent you here with a request that can’t be served (${error ?? 'invalid_request'}).`,
+    advice: html`If you have just asked it to connect, tell it: <a href="${location}" rel="noreferrer">go on to <bdi>${where}</bdi></a>. If a link brought you here, close this page.`,
+  }
+  return showMessage(front, c, message, 400)
 }

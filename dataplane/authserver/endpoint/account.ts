@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto'
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
+import type { AuditEventType } from '../../config/audit/event-types.ts'
+import type { Page } from '../../pages/page.ts'
+import { type AccountSession, SESSION_S } from '../account/account-sessions.ts'
+import type { Link } from '../account/links.ts'
+import { documentOf } from '../clients/metadata-document.ts'
+import type { Browser, Done, Failed, LoginStep } from '../login/login.ts'
+import { actions, fields, type LinkedClient, linksPage, signInPage } from '../pages/account-pages.ts'
+import { MOST_MEMBERS } from '../store/record-store.ts'
+import { browserOf, knownBrowser } from './browser.ts'
+import { readForm } from './form.ts'
+import type { Front, FrontContext } from './front.ts'
+import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
+import { traceOf } from './telemetry.ts'
+
+/** Where forms are posted to, beside the page that they stand on, whatever a proxy has put before their paths. */
+const ACTION = 'sessions'
+
+/** What a page stands for, of which it holds a proof. */
+const PAGE = 'page'
+/** What has been done, as the page says it that comes next. */
+const DONE = ['unlinked', 'revoked', 'revoked-all'] as const
+type Ending = (typeof DONE)[number]
+
+/** What is linked to whoever asks; at the host of callbacks, where the cookies are. */
+export function sessions(front: Front, c: FrontContext): Response | Promise<Response> {
+  const { accountEndpoint } = front.settings
+  return accountEndpoint === undefined ? account(front, c) : redirect(accountEndpoint)
+}
+
+/** Shows what is linked to who is signed in, or how to sign in. It begins nothing. */
+export async function account(front: Front, c: FrontContext): Promise<Response> {
+  const session = await sessionOf(front, c)
+  if (session !== undefined) return showPage(c, await linkedTo(front, c, session))
+  const browser = browserOf(front, c)
+  const { primary } = front.settings
+  const page = signInPage({
+    gateway: front.title,
+    provider: primary.host,
+    action: ACTION,
+    token: front.provider().keyed.of('sign-in-page', browser.id),
+  })
+  return showPage(c, page)
+}
+
+async function linkedTo(front: Front, c: FrontContext, session: AccountSession): Promise<Page> {
+  const { accounts, settings, links } = front
+  const proof = (...what: readonly string[]) => accounts.proofOf(session, ...what)
+  const found = await links.of(session.user.subject, front.addressOf(c.env.incoming))
+  const hosts = new Map(settings.providers.map(({ name, host }) => [name, host]))
+  const clientOf = ({ grant, clientId, client, ...rest }: Link): LinkedClient => ({
+    ...rest,
+    name: client?.client_name,
+    document: documentOf(clientId),
+    redirectUris: client?.redirect_uris ?? [],
+    id: proof('revoke', grant),
+    providers: rest.providers.map(({ name, ...provider }) => ({
+      ...provider,
+      host: hosts.get(name) ?? name,
+      id: proof('unlink', grant, name),
+    })),
+  })
+  const said = c.req.query('done') ?? ''
+  return linksPage({
+    gateway: front.title,
+    user: session.user,
+    links: found.map(clientOf),
+    isCut: found.length === MOST_MEMBERS,
+    // Whoever makes somebody follow a link has nothing said here that has not happened.
+    done: DONE.find((one) => accounts.isProof(said, session, one)),
+    action: ACTION,
+    token: proof(PAGE),
+  })
+}
+
+/** Does what was asked for on the page of what is linked. Nothing is done that this very browser was not shown. */
+export async function act(front: Front, c: FrontContext): Promise<Response | LoginStep> {
+  // A form that can't be read, or is too large, was not sent by our page.
+  const form = await readForm(c).catch(() => undefined)
+  const [token, browser] = [form?.get(fields.token), knownBrowser(front, c)]
+  if (form === undefined || token === undefined || browser === undefined) return problemPage(front, c, 'page')
+  const action = form.get(fields.action)
+  if (action === actions.signIn) return signIn(front, c, token, browser)
+  const session = await sessionOf(front, c)
+  if (session === undefined || !front.accounts.isProof(token, session, PAGE)) return problemPage(front, c, 'page')
+  c.var.record?.account(session.user, eventOf(form))
+  if (action === actions.signOut) {
+    await dropSession(front, c)
+    return back(front, c)
+  }
+  const ended = await end(front, form, session)
+  c.var.record?.unlinked(ended)
+  if (ended === undefined) return problemPage(front, c, 'gone')
+  await front.store.settled()
+  return back(front, c, front.accounts.proofOf(session, ended.done))
+}
+
+/** Sends the browser to the provider that says who users are. */
+async function signIn(front: Front, c: FrontContext, token: string, browser: Browser): Promise<Response | LoginStep> {
+  if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
+  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
+  const { primary } = front.settings
+  const trace = traceOf(c)
+  const course = { purpose: 'account', uid: randomUUID(), providers: [primary.name] } as const
+  return front.login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
+}
+
+/** What has been ended. */
+interface Ended {
+  readonly done: Ending
+  /** The client that had it; absent: all of them. */
+  readonly clientId?: unknown
+  readonly provider?: string
+}
+
+/** What the audit log calls that which is asked for. */
+function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined {
+  const action = form.get(fields.action)
+  if (action === actions.signOut) return 'account_sign_out'
+  if (action === actions.revokeAll || form.has(fields.revoke)) return 'account_revoke'
+  return form.has(fields.unlink) ? 'account_unlink' : undefined
+}
+
+/** Ends what is named by a button of the page; undefined where it is nothing of this user. */
+async function end(
+  { accounts, links, settings }: Front,
+  form: ReadonlyMap<string, string>,
+  session: AccountSession,
+): Promise<Ended | undefined> {
+  const { subject } = session.user
+  if (form.get(fields.action) === actions.revokeAll) {
+    await links.revokeAll(subject)
+    return { done: 'revoked-all' }
+  }
+  const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
+  for (const grant of await links.named(subject)) {
+    const { clientId } = grant.payload
+    if (revoked !== undefined && accounts.isProof(revoked, session, 'revoke', grant.id)) {
+      await links.revoke(subject, grant)
+      return { done: 'revoked', clientId }
+    }
+    if (unlinked === undefined) continue
+    const provider = settings.providers.find(({ name }) =>
+      accounts.isProof(unlinked, session, 'unlink', grant.id, name),
+    )
+    if (provider === undefined) continue
+    await links.unlink(subject, grant.id, provider.name)
+    return { done: 'unlinked', clientId, provider: provider.name }
+  }
+  return undefined
+}
+
+/**
+ * Sends the browser to the page of what is linked: what was posted is not sent again when that is loaded anew. `done` is
+ * the proof of what has been done.
+ */
+function back({ settings }: Front, c: FrontContext, done?: string): Response {
+  const page = settings.accountEndpoint === undefined ? 'sessions' : 'account'
+  const location = done === undefined ? page : `${page}?done=${done}`
+  return c.body(null, 303, { location, ...PRIVATE })
+}
+
+/** Somebody has signed in to see what is linked: with a session that is new, whatever the browser held before. */
+export async function signedIn(front: Front, c: FrontContext, { user, isSynthetic }: Done): Promise<Response> {
+  const browser = knownBrowser(front, c)
+  if (browser === undefined) return problemPage(front, c, 'page')
+  if (isSynthetic === true) return problemPage(front, c, 'nobody')
+  await dropSession(front, c)
+  holdSession(front, c, await front.accounts.begin(user, browser, c.var.loginTrace))
+  return back(front, c)
+}
+
+/** Somebody has not. */
+export const notSignedIn = (front: Front, c: FrontContext, { error }: Failed): Promise<Response> =>
+  problemPage(front, c, error === 'busy' ? 'busy' : 'signIn')
+
+const cookieName = ({ isSecure }: Front['settings']) => (isSecure ? '__Host-portico-account' : 'portico-account')
+
+const cookieOptions = ({ isSecure }: Front['settings']) =>
+  // Browsers come here from the provider's pages, which `Strict` would take for a stranger's link.
+  ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
+
+/** Who is signed in at the browser that a request comes from; its span refers to the request that the sign-in began with. */
+async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession | undefined> {
+  const [secret, browser] = [getCookie(c, cookieName(front.settings)), knownBrowser(front, c)]
+  if (secret === undefined || browser === undefined) return undefined
+  const session = await front.accounts.find(secret, browser)
+  c.var.request.observation?.link(session?.trace)
+  return session
+}
+
+/** Has the browser hold a session. */
+export const holdSession = ({ settings }: Front, c: FrontContext, { secret }: AccountSession): void =>
+  setCookie(c, cookieName(settings), secret, { ...cookieOptions(settings), maxAge: SESSION_S })
+
+/** Ends the session that a browser holds, if it is good still or not. */
+export async function dropSession(front: Front, c: FrontContext): Promise<void> {
+  const secret = getCookie(c, cookieName(front.settings))
+  if (secret === undefined) return
+  await front.accounts.end(secret)
+  deleteCookie(c, cookieName(front.settings), cookieOptions(front.settings))
+}

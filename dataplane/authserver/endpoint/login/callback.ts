@@ -1,0 +1,99 @@
+import { html } from 'hono/html'
+import { networkHolder } from '../../../server/network-of.ts'
+import type { Done, Failed, LoginError, LoginFault, LoginStep } from '../../login/login.ts'
+import { knownBrowser } from '../browser.ts'
+import type { Front, FrontContext } from '../front.ts'
+import { problemPage, redirect, showMessage } from '../show.ts'
+import { found } from '../telemetry.ts'
+
+/** Parameters of a provider's answer that are read (RFC 6749 section 4.1.2, RFC 9207). */
+const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error_uri', 'session_state', 'scope']
+
+/** Where providers send browsers back to. */
+export async function callback(front: Front, c: FrontContext): Promise<Response | LoginStep> {
+  const { searchParams: query, pathname } = new URL(c.req.url)
+  if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
+  const at = /\/oauth\/callback\/([^/]+)$/.exec(pathname)?.[1]
+  return front.login.callback(query, knownBrowser(front, c), found(c), at)
+}
+
+/** The user is known: the grant is kept, and the client gets its code. */
+export async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
+  const { uid, login, user, authTime: ts, isSynthetic } = step
+  const { subject, ...claims } = user
+  try {
+    const { params } = (await front.provider().interaction(uid)) ?? {}
+    if (params === undefined) {
+      await front.tokens.removeLogin(login)
+      return problemPage(front, c, 'login')
+    }
+    // A subject that never comes again says nothing of who logs in again and again.
+    const by = isSynthetic === true ? networkHolder(front.addressOf(c.env.incoming)) : [subject]
+    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace }, by)
+    await front.provider().grant({
+      login,
+      subject,
+      clientId: String(params['client_id']),
+      resource: String(params['resource']),
+      scope: String(params['scope']),
+    })
+    const result = { login: { accountId: subject, remember: false, ts }, consent: { grantId: login } }
+    const answer = await answerClient(front, c, uid, result)
+    // The browser takes the code along: a failover must not lose what it stands for.
+    await front.store.settled()
+    return answer
+  } catch (error) {
+    await front.grants
+      .end(login)
+      .catch((cause: unknown) => front.log().warn({ err: cause }, 'a login is not forgotten'))
+    throw error
+  }
+}
+
+/** What the client is told (OpenID Connect Core 1.0 sections 3.1.2.1 and 3.1.2.6). */
+const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly error_description: string }>> = {
+  access_denied: { error: 'access_denied', error_description: 'the user or the identity provider has refused' },
+  server_error: { error: 'server_error', error_description: 'the login could not be completed' },
+  other_user: { error: 'login_required', error_description: 'somebody else has logged in than id_token_hint names' },
+  busy: { error: 'temporarily_unavailable', error_description: 'too many logins are under way' },
+  stale_login: { error: 'login_required', error_description: 'the user has not logged in as lately as was asked for' },
+}
+
+/** The client is told why it gets none. */
+export const refuseClient = (front: Front, c: FrontContext, { uid, error }: Failed): Promise<Response> =>
+  answerClient(front, c, uid, FAILED[error])
+
+/**
+ * Tells the person at the browser of a fault that is not theirs, and what to tell whom: most clients show no more than
+ * that a login was refused. The page leads on to the client that waits, if one does.
+ */
+export async function faultPage(
+  front: Front,
+  c: FrontContext,
+  { purpose, uid }: Failed,
+  { provider, code }: LoginFault,
+): Promise<Response> {
+  const client = purpose === 'authorize' ? await resultLocation(front, uid, FAILED.access_denied) : undefined
+  const message = {
+    title: 'This login can’t go on',
+    text: html`The identity provider <strong>${provider}</strong> and this gateway don’t get on: <code>${code}</code>. You can’t mend that.`,
+    advice: html`Tell whoever operates ${front.title}: provider <code>${provider}</code>, code <code>${code}</code>, request <code>${c.var.request.id}</code>. The log has more under that request.`,
+    ...(client !== undefined && { onward: { href: client, text: 'Go back to the application' } }),
+  }
+  return showMessage(front, c, message, 400)
+}
+
+/** Saves the result of an authorization request, and lets the library answer its client. */
+async function answerClient(front: Front, c: FrontContext, uid: string, result: object): Promise<Response> {
+  const location = await resultLocation(front, uid, result)
+  return location === undefined ? problemPage(front, c, 'login') : redirect(location)
+}
+
+/** Where the client gets the result of its request; undefined where there is no such request any more. */
+async function resultLocation(front: Front, uid: string, result: object): Promise<string | undefined> {
+  const interaction = await front.provider().interaction(uid)
+  if (interaction === undefined) return undefined
+  interaction.result = result
+  await interaction.save(interaction.exp - Math.floor(Date.now() / 1000))
+  return (await front.provider().resume(uid)).location
+}

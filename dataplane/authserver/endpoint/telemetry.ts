@@ -1,0 +1,93 @@
+import { decodeJwt } from 'jose'
+import type { Operation, Origin, Outcome } from '../../telemetry/observe.ts'
+import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
+import { errorOfStatus } from '../audit/events.ts'
+import type { Waypoint } from '../login/login.ts'
+import type { Front, FrontContext } from './front.ts'
+
+/** What is measured of requests to an endpoint; `route`: its path below the issuer. */
+export const operationOf = (method: string, route: string): Operation => ({
+  kind: 'auth-request',
+  name: `${method} ${route}`,
+})
+
+/** Measures a request while it is answered. */
+export async function observed(
+  front: Front,
+  c: FrontContext,
+  operation: Operation,
+  answer: () => Promise<Response>,
+): Promise<Response> {
+  const observation = front.observe(operation, originOf(front, c))
+  c.var.request.observation = observation
+  const response = await answer()
+  observation.end(outcomeOf(c.var.error ?? (await errorIn(response))))
+  return response
+}
+
+/** Neither the query of a request nor its body is told of. */
+const originOf = (front: Front, c: FrontContext): Origin => {
+  const { incoming } = c.env
+  const { headers, method } = incoming
+  return {
+    incoming: () => ({ traceparent: headers['traceparent'], tracestate: headers['tracestate'] }),
+    details: () => ({
+      'http.request.method': method,
+      'network.transport': 'tcp',
+      'network.protocol.name': 'http',
+      'client.address': front.addressOf(incoming),
+      'user_agent.original': headers['user-agent'],
+    }),
+    target: () => c.var.grantType,
+  }
+}
+
+/** The code of an answer of ours that says no; of a page, the nearest one. */
+async function errorIn(response: Response): Promise<string | undefined> {
+  if (response.status < 400) return undefined
+  const isJson = response.headers.get('content-type') === 'application/json'
+  const { error } = isJson ? ((await response.clone().json()) as { readonly error?: string }) : {}
+  return error ?? errorOfStatus(response.status)
+}
+
+const outcomeOf = (code: string | undefined): Outcome =>
+  code === undefined ? { result: 'ok' } : { result: code === 'access_denied' ? 'denied' : 'error', code }
+
+/** The trace context of a request, where that has a span: what a login that it begins is known by in traces. */
+export const traceOf = ({ var: { request } }: FrontContext): string | undefined =>
+  request.observation?.isSampled === true ? request.observation.trace?.traceparent : undefined
+
+/** Takes who has come back to a login of theirs: that is noted, and the request belongs to the one that began the login. */
+export const found = (c: FrontContext) => (waypoint: Waypoint) => {
+  c.var.record?.found(waypoint)
+  c.var.request.observation?.link(waypoint.trace)
+  c.set('loginTrace', waypoint.trace)
+}
+
+/** Has the span of a request, where it has one, refer to the request that began the login with this name. */
+export const linkToLogin = (front: Front, c: FrontContext, login: string): Promise<void> =>
+  linkTo(front, c, async () => login)
+
+/** The same for a request that is answered with an access token: by the login that this names, where it comes from one. */
+export const linkByToken = (front: Front, c: FrontContext, answer: Response): Promise<void> =>
+  linkTo(front, c, async () => {
+    if (!answer.ok) return undefined
+    const { access_token: token } = (await answer.clone().json()) as { readonly access_token: string }
+    return decodeJwt(token)[LOGIN_CLAIM]
+  })
+
+async function linkTo(
+  { grants, log }: Front,
+  { var: { request } }: FrontContext,
+  find: () => Promise<unknown>,
+): Promise<void> {
+  const { observation } = request
+  if (observation?.isSampled !== true) return
+  try {
+    const login = await find()
+    if (typeof login === 'string') observation.link(await grants.traceOf(login))
+  } catch (error) {
+    // What is answered stands: a trace is no reason to fail.
+    log().debug({ err: error }, 'a request is not linked to its login')
+  }
+}
