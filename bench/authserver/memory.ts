@@ -6,7 +6,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setImmediate as pause } from 'node:timers/promises'
 import { pino } from 'pino'
-import { ephemeralSecret, keyedHash } from '../../dataplane/authserver/keys/keyed-hash.ts'
+import { keyedHash, randomSecret } from '../../dataplane/authserver/keys/keyed-hash.ts'
 import { createGrants } from '../../dataplane/authserver/provider/grants.ts'
 import { refreshTokens } from '../../dataplane/authserver/provider/refresh-tokens.ts'
 import { Revocations } from '../../dataplane/authserver/provider/revocations.ts'
@@ -32,7 +32,7 @@ const grants = createGrants({
   providers: ['corp'],
   log: () => log,
 })
-const refresh = refreshTokens(store, keyedHash([ephemeralSecret()]))
+const refresh = refreshTokens(store, keyedHash([randomSecret()]))
 const random = (bytes: number) => randomBytes(bytes).toString('base64url')
 
 function memory(): number {

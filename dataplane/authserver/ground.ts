@@ -15,8 +15,7 @@ import {
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import { LoginsUnderWay } from './login/logins-under-way.ts'
 import { LOGIN_TIME_S } from './provider/provider.ts'
-import { memoryParts } from './store/memory-parts.ts'
-import { createMemoryStore } from './store/memory-store.ts'
+import { createMemoryStore, memoryParts } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
 import { createRedisStore, tryRights } from './store/redis-store.ts'
 

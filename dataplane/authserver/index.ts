@@ -3,7 +3,7 @@ import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
-import { isIdentified, primaryOf } from '../config/authserver/provider.ts'
+import { isIdentified, isOnDemand, primaryOf } from '../config/authserver/provider.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'
@@ -25,19 +25,16 @@ import { type Ground, type GroundOptions, groundOf } from './ground.ts'
 import type { KeyMaterial } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
 import { CarriedTokens } from './login/carried-tokens.ts'
-import type { ConsentedLogin } from './login/consented-login.ts'
-import type { LoginLinks } from './login/login-links.ts'
-import { openLogins } from './login/open-logins.ts'
+import { ChainLogin } from './login/chain-login.ts'
+import { type AuthorizationRequests, consentedLogin } from './login/consented-login.ts'
+import { LoginLinks } from './login/login-links.ts'
 import { TokenRefresh } from './login/token-refresh.ts'
-import { openUpstreams } from './login/upstream/open-upstreams.ts'
-import type { ObserveProvider } from './login/upstream/watched-upstream.ts'
+import { type ObserveProvider, openUpstreams, type WatchedUpstream } from './login/upstream/open-upstreams.ts'
 import { createGrants, type Grants } from './provider/grants.ts'
-import { createProvider, type Provider } from './provider/provider.ts'
+import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
-import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
+import { type OwnResource, settingsOf } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
-import { statusOf } from './status.ts'
-import type { RecordStore } from './store/record-store.ts'
 
 export type { OwnResource } from './provider/settings.ts'
 
@@ -76,52 +73,54 @@ export interface AuthServer {
   close(next?: AuthServer): Promise<void>
 }
 
+/** What the parts of a server are made with. */
+interface Parts extends Pick<Front, 'settings' | 'store' | 'tokens' | 'revocations' | 'log'> {
+  readonly config: AuthServerConfig
+  readonly carried: CarriedTokens
+}
+
 /**
  * Makes the server that a checked configuration describes. Nothing is connected or read before it is needed. `before` is
  * the one of an earlier configuration: its storage and keys go on where nothing about them has changed.
  */
 export function createAuthServer(options: AuthServerOptions, before?: AuthServer): AuthServer {
-  const { config, own, log } = options
+  const { config, own, log, addressOf, audit, observe } = options
   const settings = settingsOf(config, own)
   const ground = groundOf(options, before?.ground)
   const { store, tokens, material } = ground
   const underWay = new RequestsUnderWay(log)
-  const delegates = new DelegateClients(config.delegateClients ?? [], options.directory, underWay.log)
-  const trusted = new TrustedIssuers(config.trustedIssuers ?? [], ground.issuers, log)
-  const clients = openClients(config, { settings, store, delegates, log: underWay.log })
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
-  const kept = { settings, store, tokens, carried, revocations, log: underWay.log }
-  const grants = openGrants(config, kept)
+  const parts: Parts = { config, settings, store, tokens, carried, revocations, log: underWay.log }
+  const delegates = new DelegateClients(config.delegateClients ?? [], options.directory, underWay.log)
+  const trusted = new TrustedIssuers(config.trustedIssuers ?? [], ground.issuers, log)
+  const clients = openClients(parts, delegates)
+  const grants = openGrants(parts)
 
-  const current = followKeys(material, (parts) => createProvider({ ...kept, ...parts, clients, grants }))
-  const currentProvider = () => current().provider
+  const current = followKeys(material, (keys) => createProvider({ ...parts, ...keys, clients, grants }))
+  const provider = () => current().provider
+  const keyed = () => provider().keyed
   const upstreams = openProviders(options, ground, underWay)
   warnOfNoIdentity(config, log)
-  const keyed = () => currentProvider().keyed
-  const loginParts = { ...ground, ...kept, upstreams, keyed, grants, requests: currentProvider }
-  const { login, loginLinks } = openLogins(config, loginParts)
+  const { login, loginLinks } = openLogins({ ...ground, ...parts, upstreams, keyed, grants, requests: provider })
   const front: Front = {
+    ...parts,
     title: options.workload.name,
-    settings,
-    provider: currentProvider,
+    provider,
     findKey: (header, token) => current().findKey(header, token),
-    store,
     clients,
     delegates,
     trusted,
     grants,
-    revocations,
-    ...openGuards(settings, { store, log: underWay.log }),
+    ...openGuards(parts),
     login,
-    ...openAccounts(config, { store, keyed, grants, clients, tokens, carried, login }),
     loginLinks,
-    tokens,
-    addressOf: options.addressOf,
-    audit: options.audit,
-    observe: options.observe,
+    accounts: createAccountSessions(store, keyed),
+    links: openLinks(parts, { grants, clients, login }),
+    addressOf,
+    audit,
+    observe,
     underWay,
-    log: underWay.log,
   }
   const app = authServerApp(front)
   return {
@@ -136,7 +135,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     tokens,
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
     loginLinks,
-    status: () => statusOf({ config, upstreams, revocations, keys: () => current().material.keys }),
+    status: () => statusOf(parts, upstreams, () => current().material),
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -148,8 +147,11 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   }
 }
 
+const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>
+  upstreamProviders.map(({ name }) => name)
+
 /** What bounds strangers, and by which clients prove who they are. */
-function openGuards({ issuer }: Settings, { store, log }: Pick<ClientParts, 'store' | 'log'>) {
+function openGuards({ settings: { issuer }, store, log }: Parts) {
   const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
   return {
     registrations: new NetworkLimit(),
@@ -175,15 +177,7 @@ function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
     log.warn({ provider: primary.name }, 'nothing says who users are: each login is a user of its own')
 }
 
-interface ClientParts {
-  readonly settings: Settings
-  readonly store: RecordStore
-  readonly delegates: DelegateClients
-  /** Log of the request that is answered. */
-  log(): Logger
-}
-
-function openClients(config: AuthServerConfig, { settings, log, ...parts }: ClientParts): Clients {
+function openClients({ config, settings, store, log }: Parts, delegates: DelegateClients): Clients {
   const { cimd, baselineClientScopes = [], forceConfidentialRedirectUris = [] } = config
   const rules = {
     scopes: settings.scopes,
@@ -193,7 +187,7 @@ function openClients(config: AuthServerConfig, { settings, log, ...parts }: Clie
   }
   const isLocal = isLoopback(new URL(settings.issuer))
   const documents = cimd?.enabled ? new ClientDocuments({ config: cimd, rules, isLocal, log }) : undefined
-  return createClients({ ...parts, rules, documents })
+  return createClients({ store, delegates, rules, documents })
 }
 
 /**
@@ -218,39 +212,64 @@ function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => P
 
 type LocalKeys = ReturnType<typeof createLocalJWKSet>
 
-interface GrantParts {
-  readonly settings: Settings
-  readonly store: RecordStore
-  readonly tokens: UpstreamTokenStore
-  readonly carried: CarriedTokens
-  readonly revocations: Revocations
-  /** Log of the request that is answered. */
-  log(): Logger
-}
-
-function openGrants(config: AuthServerConfig, { settings, carried, ...parts }: GrantParts): Grants {
-  return createGrants({
+const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
+  createGrants({
     ...parts,
     ttlS: settings.grantS,
     freshS: settings.freshGrantS,
-    providers: config.upstreamProviders.map(({ name }) => name),
+    providers: namesOf(config),
     // Who ends a login has later ones go on with nothing of it.
     onEnded: (provider, set) => carried.forget(provider, set),
   })
+
+const openLinks = (parts: Parts, { grants, clients, login }: Pick<Front, 'grants' | 'clients' | 'login'>) =>
+  createLinks({
+    ...parts,
+    grants,
+    clients,
+    providers: namesOf(parts.config),
+    forgetConsents: (...ofWhom) => login.forget(...ofWhom),
+  })
+
+interface LoginParts extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderWay'> {
+  readonly upstreams: readonly WatchedUpstream[]
+  readonly keyed: () => KeyedHash
+  readonly grants: Grants
+  readonly requests: () => AuthorizationRequests
 }
 
-type AccountParts = Pick<GrantParts, 'store' | 'tokens' | 'carried'> &
-  Pick<Front, 'grants' | 'clients' | 'login'> & { readonly keyed: () => KeyedHash }
+/** Both ways to the providers: for a client, and for what a client needs later. */
+function openLogins({ config, settings, ...parts }: LoginParts): Pick<Front, 'login' | 'loginLinks'> {
+  const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
+  const loginS = LOGIN_TIME_S
+  const primary = primaryOf(config)?.name ?? ''
+  const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
+  const chain = new ChainLogin({ ...parts, issuer, primary, onDemand, callbackNames, loginS, keepS: freshGrantS })
+  const forgetTokens = (login: string) => parts.tokens.removeLogin(login)
+  const login = consentedLogin({ ...parts, login: chain, loginS, forgetTokens })
+  return { login, loginLinks: new LoginLinks({ ...parts, primary, onDemand, url, login, loginS, keepS: grantS }) }
+}
 
-/** What people are shown of what is linked to them, and end. */
-function openAccounts(
-  { upstreamProviders }: AuthServerConfig,
-  { store, keyed, login, ...parts }: AccountParts,
-): Pick<Front, 'accounts' | 'links'> {
-  const providers = upstreamProviders.map(({ name }) => name)
-  const forgetConsents: ConsentedLogin['forget'] = (...ofWhom) => login.forget(...ofWhom)
+/** How a server stands, as the admin listener tells it. */
+function statusOf(
+  { config, revocations }: Parts,
+  upstreams: readonly WatchedUpstream[],
+  material: () => KeyMaterial,
+): AuthServerStatus {
+  const type = config.storage?.redis === undefined ? 'memory' : 'redis'
   return {
-    accounts: createAccountSessions(store, keyed),
-    links: createLinks({ ...parts, providers, forgetConsents }),
+    issuer: config.issuer,
+    storage: { type, answers: type === 'memory' ? true : revocations.isAnswered },
+    keys: keyIds(material),
+    providers: upstreams.map(({ state }) => state),
+  }
+}
+
+/** None while the keys can't be read; the log says why. */
+function keyIds(material: () => KeyMaterial): readonly string[] {
+  try {
+    return material().keys.publicKeys.flatMap(({ kid }) => (kid === undefined ? [] : [kid]))
+  } catch {
+    return []
   }
 }

@@ -1,5 +1,4 @@
-import { randomBytes } from 'node:crypto'
-import type { KeyedHash } from '../keys/keyed-hash.ts'
+import { type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
 import type { Browser, LoggedInUser } from '../login/login.ts'
 import { firstRecord, type RecordStore } from '../store/record-store.ts'
 
@@ -40,7 +39,7 @@ export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash
   const textOf = ({ secret }: AccountSession, what: readonly string[]) => JSON.stringify([secret, ...what])
   return {
     async begin(user, { id }, trace) {
-      const secret = randomBytes(32).toString('base64url')
+      const secret = randomSecret()
       const kept: Kept = { user, browser: keyed().of('browser', id), trace }
       await store.set('account', keyed().of('account', secret), JSON.stringify(kept), {
         ttlS: SESSION_S,

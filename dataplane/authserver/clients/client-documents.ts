@@ -2,14 +2,13 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { CimdConfig } from '../../config/authserver/cimd.ts'
-import { createGuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import { FairCache } from '../../storage/fair-cache.ts'
-import { KEYS_MS } from './client-keys.ts'
+import { fetchOfStranger, KEYS_MS } from './client-keys.ts'
 import { isDocumentUrl, readDocument } from './metadata-document.ts'
 import { NetworkLimit } from './network-limit.ts'
-import { type ClientRecord, RegistrationRefused, type RegistrationRules } from './registration.ts'
+import { type ClientRecord, RegistrationRefused, type RegistrationRules, refuse } from './registration.ts'
 
 const MOST_DOCUMENTS = 256
 const MOST_BYTES = 32 * 1024 * 1024
@@ -17,7 +16,6 @@ const MOST_BYTES = 32 * 1024 * 1024
 const MOST_KEPT = 65_536
 const USUAL_TTL = '5m'
 const LARGEST_DOCUMENT = 10 * 1024
-const FETCH_MS = 5_000
 /** What a document may say of how long it is kept. */
 const SHORTEST_MS = 60_000
 const LONGEST_MS = 24 * 60 * 60_000
@@ -117,19 +115,12 @@ export class ClientDocuments {
 
   /** Throws a RegistrationRefused where the answer won't do, and an Error where there is none. */
   async #fetch(id: string): Promise<{ readonly text: string; readonly ttlMs: number }> {
-    const bounds = { maxBytes: LARGEST_DOCUMENT, timeoutMs: FETCH_MS, connections: 1 }
-    // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
-    const fetch = createGuardedFetch({ ...bounds, allowLoopback: this.#options.isLocal })
-    try {
-      const { status, headers, text } = await fetch(id)
-      if (status === 429 || status >= 500) throw new Error(`the host has answered ${status}`)
-      if (status !== 200) throw refuse('the document is not there')
-      const type = String(headers['content-type'] ?? '').split(';')[0]
-      if (!JSON_TYPE.test(type?.trim().toLowerCase() ?? '')) throw refuse('the document is not of type JSON')
-      return { text, ttlMs: this.#ttlOf(headers['cache-control']) }
-    } finally {
-      await fetch.close()
-    }
+    const { status, headers, text } = await fetchOfStranger(id, LARGEST_DOCUMENT, this.#options.isLocal)
+    if (status === 429 || status >= 500) throw new Error(`the host has answered ${status}`)
+    if (status !== 200) throw refuse('the document is not there')
+    const type = String(headers['content-type'] ?? '').split(';')[0]
+    if (!JSON_TYPE.test(type?.trim().toLowerCase() ?? '')) throw refuse('the document is not of type JSON')
+    return { text, ttlMs: this.#ttlOf(headers['cache-control']) }
   }
 
   #ttlOf(header: string | string[] | undefined): number {
@@ -139,8 +130,6 @@ export class ClientDocuments {
     return seconds === undefined ? this.#usualMs : Math.min(LONGEST_MS, Math.max(SHORTEST_MS, Number(seconds) * 1000))
   }
 }
-
-const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
 
 function parse(text: string): unknown {
   try {

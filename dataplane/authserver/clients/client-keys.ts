@@ -2,7 +2,7 @@ import { createLocalJWKSet, type JWTVerifyGetKey } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { isObject } from '../../../crds/shared/json.ts'
-import { createGuardedFetch } from '../../net/guarded-fetch.ts'
+import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { ClientRecord, PublicJwk } from './registration.ts'
 
@@ -79,22 +79,11 @@ export class ClientKeys {
     return started
   }
 
-  async #get(url: string): Promise<{ readonly status: number; readonly text: string }> {
-    const { isLocal: allowLoopback } = this.#options
-    // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
-    const fetch = createGuardedFetch({ maxBytes: LARGEST_SET, timeoutMs: FETCH_MS, connections: 1, allowLoopback })
-    try {
-      return await fetch(url)
-    } finally {
-      await fetch.close()
-    }
-  }
-
   async #fetch(url: string): Promise<Known> {
     try {
       if (this.#away.has(url)) throw new Error('the keys of a client were not there a moment ago')
       if (!isKeyAddress(url, this.#options.isLocal)) throw new Error('the address of the keys must be https')
-      const { status, text } = await this.#get(url)
+      const { status, text } = await fetchOfStranger(url, LARGEST_SET, this.#options.isLocal)
       if (status !== 200) throw new Error(`the host has answered ${status}`)
       const keys = keysIn(JSON.parse(text))
       if (keys === undefined) throw new Error('what is there is no set of keys')
@@ -111,6 +100,17 @@ export class ClientKeys {
         cause,
       })
     }
+  }
+}
+
+/** Fetches what a stranger has named; `isLocal`: it may be on loopback. */
+export async function fetchOfStranger(url: string, maxBytes: number, isLocal: boolean): ReturnType<GuardedFetch> {
+  // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
+  const fetch = createGuardedFetch({ maxBytes, timeoutMs: FETCH_MS, connections: 1, allowLoopback: isLocal })
+  try {
+    return await fetch(url)
+  } finally {
+    await fetch.close()
   }
 }
 

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { networkHolder } from '../../server/network-of.ts'
-import { isEqual } from '../keys/keyed-hash.ts'
+import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { ClientAssertions } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
 import type { DelegateClients } from './delegate-clients.ts'
-import { type ClientRecord, type RegistrationRules, readRegistration } from './registration.ts'
-import { secretDigest } from './secret-digest.ts'
+import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
 
 /** A client that is not used for so long is forgotten. */
 const CLIENT_TTL_S = 30 * 24 * 60 * 60
@@ -60,7 +59,7 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
         client_id_issued_at: Math.floor(Date.now() / 1000),
         ...readRegistration(document, rules),
       }
-      const secret = record.token_endpoint_auth_method === 'none' ? undefined : randomBytes(32).toString('base64url')
+      const secret = record.token_endpoint_auth_method === 'none' ? undefined : randomSecret()
       const withSecret = (value: string): ClientRecord => ({
         ...record,
         client_secret: value,

@@ -3,8 +3,7 @@ import type { Logger } from 'pino'
 import type { DelegateClientConfig } from '../../config/authserver/delegation.ts'
 import { type ReadSecretFile, secretFile } from '../../config/secret-file.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { ClientRecord } from './registration.ts'
-import { secretDigest } from './secret-digest.ts'
+import { type ClientRecord, secretDigest } from './registration.ts'
 
 /** Token exchange (RFC 8693 section 2.1). */
 export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'

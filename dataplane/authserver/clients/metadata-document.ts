@@ -4,9 +4,9 @@ import {
   type ClientRecord,
   grantTypesOf,
   MOST_SCOPES,
-  RegistrationRefused,
   type RegistrationRules,
   redirectUrisOf,
+  refuse,
   SHOWN,
   withoutNulls,
 } from './registration.ts'
@@ -84,8 +84,6 @@ function authenticationOf(
     ...(keys === undefined ? { jwks_uri: url as string } : { jwks: { keys } }),
   }
 }
-
-const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
 
 /** As at a registration, but for schemes of one's own: an app on a device does not own an address on the web. */
 function webRedirectsOf(uris: unknown): readonly string[] {

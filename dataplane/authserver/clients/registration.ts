@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+import { isObject } from '../../../crds/shared/json.ts'
 import { redirectProblem } from './redirect-uris.ts'
 
 /** What a client is known by: what it registered, in the words of RFC 7591 section 2. */
@@ -53,6 +55,9 @@ export class RegistrationRefused extends Error {
   }
 }
 
+/** The refusal of metadata that won't do. */
+export const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
+
 const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
 const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
 const MOST_REDIRECT_URIS = 10
@@ -70,7 +75,7 @@ export function readRegistration(
   metadata: unknown,
   rules: RegistrationRules,
 ): Omit<ClientRecord, 'client_id' | 'client_id_issued_at' | 'client_secret' | 'client_secret_expires_at'> {
-  if (!isRecord(metadata)) throw new RegistrationRefused('invalid_client_metadata', 'the body must be a JSON object')
+  if (!isObject(metadata)) throw refuse('the body must be a JSON object')
   const document = withoutNulls(metadata)
   const method = authMethodOf(document, rules)
   const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none')
@@ -89,8 +94,6 @@ export function readRegistration(
     scope: scopeOf(document['scope'], rules),
   }
 }
-
-const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
 
 function authMethodOf(document: Record<string, unknown>, rules: RegistrationRules): AuthMethod {
   const { token_endpoint_auth_method: asked = 'none', redirect_uris: uris } = document
@@ -162,5 +165,5 @@ function splitScope(text: unknown): readonly string[] {
 export const withoutNulls = (document: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(document).filter(([, value]) => value !== null))
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+/** What is kept of a secret. It has 256 random bits, so a plain hash keeps it as well as a slow one would. */
+export const secretDigest = (secret: string): string => hash('sha256', secret, 'base64url')

@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import { getCookie, setCookie } from 'hono/cookie'
+import { randomSecret } from '../keys/keyed-hash.ts'
 import { CONSENT_S } from '../login/consents.ts'
 import type { Browser } from '../login/login.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -20,7 +20,7 @@ export function knownBrowser({ settings, addressOf }: Front, c: FrontContext): B
  * says which browser this is and nothing else: whoever has it is not logged in.
  */
 export function browserOf(front: Front, c: FrontContext): Browser {
-  const fresh = () => ({ id: randomBytes(32).toString('base64url'), address: front.addressOf(c.env.incoming) })
+  const fresh = () => ({ id: randomSecret(), address: front.addressOf(c.env.incoming) })
   const browser = knownBrowser(front, c) ?? fresh()
   setCookie(c, nameOf(front.settings), browser.id, {
     path: '/',

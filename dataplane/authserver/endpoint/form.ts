@@ -12,10 +12,13 @@ const BODY_BYTES = 64 * 1024
 export const readCounted = (c: FrontContext): Promise<Buffer> =>
   readBody(c, BODY_BYTES, (bytes) => c.var.held.demand(bytes))
 
+/** What the body of a request is, without parameters and in lower case. */
+export const mediaType = (c: FrontContext): string | undefined =>
+  c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
+
 /** The form of a request, each parameter once (RFC 6749 section 3.2). An empty parameter counts as absent. */
 export async function readForm(c: FrontContext): Promise<Map<string, string>> {
-  const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
-  if (type !== 'application/x-www-form-urlencoded')
+  if (mediaType(c) !== 'application/x-www-form-urlencoded')
     throw new OAuthError('invalid_request', 'The body must be a form (application/x-www-form-urlencoded).')
   return singleParameters(new URLSearchParams((await readCounted(c)).toString('utf8')))
 }

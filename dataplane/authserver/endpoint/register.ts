@@ -1,5 +1,5 @@
 import { RegistrationRefused } from '../clients/registration.ts'
-import { readCounted } from './form.ts'
+import { mediaType, readCounted } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 
@@ -8,8 +8,8 @@ const LARGE_BYTES = 2048
 
 /** Client registration (RFC 7591), open to everybody, in bounds. */
 export async function register(front: Front, c: FrontContext): Promise<Response> {
-  const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
-  if (type !== 'application/json') throw new OAuthError('invalid_client_metadata', 'The body must be application/json.')
+  if (mediaType(c) !== 'application/json')
+    throw new OAuthError('invalid_client_metadata', 'The body must be application/json.')
   const body = await readCounted(c)
   const address = front.addressOf(c.env.incoming)
   if (!front.registrations.take(address, 1 + Math.floor(body.length / LARGE_BYTES)))

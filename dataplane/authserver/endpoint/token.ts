@@ -1,7 +1,6 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
-import { loginOf } from '../../upstream-tokens/index.ts'
+import { createSealer, loginOf } from '../../upstream-tokens/index.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { InnerResponse } from '../provider/bridge.ts'
@@ -131,7 +130,9 @@ async function exchangeOnce(
   const { store } = front
   const { keyed, refresh } = front.provider()
   const name = keyed.of('rotated', token)
-  const sealing = { key: Buffer.from(keyed.of('sealed-answer', token), 'base64url'), bound: `${name} ${clientId}` }
+  const sealer = createSealer(() => [keyed.of('sealed-answer', token)], 'rotated')
+  // What was sealed for one token and client opens for no other.
+  const bound = `${name} ${clientId}`
 
   const grantId = refresh.grantOf(token)
   const grant = grantId === undefined ? undefined : await front.grants.find(grantId)
@@ -140,7 +141,7 @@ async function exchangeOnce(
   const answered = async () => {
     const text = await store.get('rotated', name)
     // What has ended since then is not given out again.
-    return text === undefined || (await front.grants.find(grantId)) === undefined ? undefined : open(text, sealing)
+    return text === undefined || (await front.grants.find(grantId)) === undefined ? undefined : sealer.open(text, bound)
   }
   for (let waited = 0; waited <= LONGEST_WAIT_MS; waited += LOOK_MS) {
     const known = await answered()
@@ -150,7 +151,7 @@ async function exchangeOnce(
       if (answer === undefined) await store.delete('rotating', name)
       else {
         const term = { ttlS: GRACE_MS / 1000, by: { grant: grantId } }
-        await store.set('rotated', name, seal(answer, sealing), term)
+        await store.set('rotated', name, sealer.seal(answer, bound), term)
       }
       return answer
     }
@@ -159,33 +160,4 @@ async function exchangeOnce(
   throw new OAuthError('temporarily_unavailable', 'The token is being exchanged; try again.', 503, {
     'Retry-After': '1',
   })
-}
-
-interface Sealing {
-  readonly key: Buffer
-  /** Goes into the seal: what was sealed for one token and client opens for no other. */
-  readonly bound: string
-}
-
-const NONCE_BYTES = 12
-const TAG_BYTES = 16
-
-function seal(text: string, { key, bound }: Sealing): string {
-  const nonce = randomBytes(NONCE_BYTES)
-  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(bound))
-  const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
-  return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
-}
-
-/** Undefined where it was sealed for another client. */
-function open(text: string, { key, bound }: Sealing): string | undefined {
-  const bytes = Buffer.from(text, 'base64url')
-  const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES))
-    .setAAD(Buffer.from(bound))
-    .setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
-  try {
-    return decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
-  } catch {
-    return undefined
-  }
 }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { type ReadSecretFile, secretFile } from '../../config/secret-file.ts'
-import { ephemeralSecret, type KeyedHash, keyedHash } from './keyed-hash.ts'
+import { type KeyedHash, keyedHash, randomSecret } from './keyed-hash.ts'
 import { ephemeralSigningKeys, readSigningKeys, type SigningKeys } from './signing-keys.ts'
 
 /** Keys and secrets as they are at one moment; another object once a file has changed. */
@@ -28,7 +28,7 @@ export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOpti
   if (hmacSecretFiles === undefined)
     log.warn('ephemeral secrets: codes and refresh tokens end with this process, and no other replica knows them')
   const keys = followed(signingKeyFiles, readSigningKeys, ephemeralSigningKeys)
-  const secrets = followed(hmacSecretFiles, hashing, () => hashing([ephemeralSecret()]))
+  const secrets = followed(hmacSecretFiles, hashing, () => hashing([randomSecret()]))
   let current: KeyMaterial | undefined
   let problem: string | undefined
   return function keyMaterial() {

@@ -35,8 +35,8 @@ export function keyedHash(secrets: readonly string[]): KeyedHash {
   }
 }
 
-/** A secret that is lost at a restart. */
-export const ephemeralSecret = (): string => randomBytes(SHORTEST_SECRET_BYTES).toString('base64url')
+/** A secret that nobody has had before: 256 random bits, base64url. */
+export const randomSecret = (): string => randomBytes(32).toString('base64url')
 
 /** Compares two texts in a time that tells nothing of where they differ. */
 export function isEqual(a: string, b: string): boolean {

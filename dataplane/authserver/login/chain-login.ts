@@ -1,10 +1,10 @@
-import { hash, randomBytes } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import { isEqual, type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
 import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
 import type {
@@ -114,7 +114,6 @@ const TIMES_KEPT = 3
 /** What is got at one provider is there for longer than the way to the next may take. */
 const MARGIN_S = 30
 
-const secret = () => randomBytes(32).toString('base64url')
 const nowS = () => Math.floor(Date.now() / 1000)
 
 /**
@@ -176,7 +175,7 @@ export class ChainLogin implements Login {
     browser: Browser | undefined,
     underway: Omit<Underway & UnderState, 'login'>,
   ): Promise<Respond | Done | Failed | Refused> {
-    const login = underway.soFar?.login ?? secret()
+    const login = underway.soFar?.login ?? randomSecret()
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).
       if (browser !== undefined && this.#options.keyed().matches('browser', browser.id, underway.browser))
@@ -196,7 +195,7 @@ export class ChainLogin implements Login {
   /** Sends the browser to a provider. */
   async #goTo(upstream: Upstream, found: Course & Pick<Underway, 'browser' | 'soFar'>): Promise<Respond> {
     const { store, keyed, loginS } = this.#options
-    const [state, nonce, verifier] = [secret(), secret(), secret()]
+    const [state, nonce, verifier] = [randomSecret(), randomSecret(), randomSecret()]
     const location = await upstream.authorizationUrl({ state, nonce, verifier }, found.maxAge)
     const underway: Underway = { ...found, upstream: upstream.name, nonce, verifier, sentAt: nowS() }
     await store.set('login', keyed().of('state', state), JSON.stringify(underway), loginS)

@@ -1,6 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { LinkOffer, Place, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import { isEqual, type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Revocations } from '../provider/revocations.ts'
 import { firstRecord, type RecordStore } from '../store/record-store.ts'
@@ -46,7 +45,6 @@ const GIVEN_MS = 300_000
 /** Name of its record, and the proof that it was made here. */
 const TICKET = /^([\w-]{43})\.([\w-]{43})$/
 
-const secret = () => randomBytes(32).toString('base64url')
 const nameOf = (place: Place) => JSON.stringify([place.login, place.provider])
 
 /**
@@ -77,7 +75,7 @@ export class LoginLinks {
   async offer({ login, provider, owner }: Wanted): Promise<LinkOffer> {
     const { store, keyed, url } = this.#options
     const name = keyed().of('link', nameOf({ login, provider }))
-    const made: LinkRecord = { login, provider, owner, nonce: secret(), madeAt: this.#now() }
+    const made: LinkRecord = { login, provider, owner, nonce: randomSecret(), madeAt: this.#now() }
     const record = (await this.#lasting(name)) ?? (await this.#keep(name, made))
     await store.settled()
     const ticket = `${name}.${keyed().of('ticket', `${name}.${record.nonce}`)}`
@@ -102,9 +100,8 @@ export class LoginLinks {
     return made
   }
 
-  async #read(name: string): Promise<LinkRecord | undefined> {
-    const text = await this.#options.store.get('link', name)
-    return text === undefined ? undefined : (JSON.parse(text) as LinkRecord)
+  #read(name: string): Promise<LinkRecord | undefined> {
+    return firstRecord<LinkRecord>([name], (one) => this.#options.store.get('link', one))
   }
 
   /** What a link is for, which stays as it is; undefined where it is none, or none any more. */
@@ -136,7 +133,7 @@ export class LoginLinks {
       return { kind: 'refused' }
     const wanted = await this.#take(ticket)
     if (wanted === undefined || !this.has(wanted.provider)) return { kind: 'refused' }
-    const uid = secret()
+    const uid = randomSecret()
     await store.set('linking', keyed().of('linking', uid), JSON.stringify(wanted), {
       ttlS: loginS,
       by: { grant: wanted.login },
@@ -149,10 +146,10 @@ export class LoginLinks {
   async #take(ticket: string): Promise<Wanted | undefined> {
     if ((await this.find(ticket)) === undefined) return undefined
     const [, name = '', proof = ''] = TICKET.exec(ticket) ?? []
-    const text = await this.#options.store.take('link', name)
-    if (text === undefined) return undefined
-    const { nonce, madeAt, ...wanted } = JSON.parse(text) as LinkRecord
-    return this.#isProven(name, { ...wanted, nonce, madeAt }, proof) ? wanted : undefined
+    const record = await firstRecord<LinkRecord>([name], (one) => this.#options.store.take('link', one))
+    if (record === undefined || !this.#isProven(name, record, proof)) return undefined
+    const { nonce: _, madeAt: __, ...wanted } = record
+    return wanted
   }
 
   /**

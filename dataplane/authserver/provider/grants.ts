@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Place, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import type { HeldBy, RecordStore } from '../store/record-store.ts'
+import { firstRecord, type HeldBy, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
 
@@ -68,10 +68,7 @@ const userHolder = (subject: unknown) => (typeof subject === 'string' ? [subject
 
 export function createGrants(options: GrantsOptions): Grants {
   const { store, revocations, ttlS, freshS, tokens, providers, onEnded, log } = options
-  async function read(id: string): Promise<GrantRecord | undefined> {
-    const text = await store.get('grant', id)
-    return text === undefined ? undefined : (JSON.parse(text) as GrantRecord)
-  }
+  const read = (id: string) => firstRecord<GrantRecord>([id], (name) => store.get('grant', name))
   const write = (id: string, record: GrantRecord, by?: HeldBy) =>
     store.set('grant', id, JSON.stringify(record), { ttlS: freshS, by })
 

@@ -1,6 +1,5 @@
-import { randomBytes } from 'node:crypto'
-import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import { isEqual, type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
+import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 
 /**
@@ -36,10 +35,7 @@ export interface RefreshTokens {
 }
 
 export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => number = Date.now): RefreshTokens {
-  async function read(grantId: string): Promise<Rotations | undefined> {
-    const text = await store.get('refresh', grantId)
-    return text === undefined ? undefined : (JSON.parse(text) as Rotations)
-  }
+  const read = (grantId: string) => firstRecord<Rotations>([grantId], (name) => store.get('refresh', name))
 
   function grantOf(token: string): string | undefined {
     const [, grantId, rotation, random, mac] = TOKEN.exec(token) ?? []
@@ -53,7 +49,7 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
   return {
     grantOf,
     make(grantId, rotation) {
-      const body = `${grantId}.${rotation}.${randomBytes(32).toString('base64url')}`
+      const body = `${grantId}.${rotation}.${randomSecret()}`
       return `${body}.${keyed.of(PURPOSE, body)}`
     },
     async keep(token, payload, ttlS) {

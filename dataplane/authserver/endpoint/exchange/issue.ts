@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { importJWK, type JWK, SignJWT } from 'jose'
 import { LOGIN_CLAIM } from '../../../upstream-tokens/index.ts'
+import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
 import type { Front } from '../front.ts'
@@ -66,7 +66,7 @@ export async function issue({ provider, settings }: Front, granted: GrantedToken
   const { subject, audience, clientId, scopes, lifespanS, act, login, delegatedLogin, name, email } = granted
   const now = Math.floor(Date.now() / 1000)
   const claims = {
-    jti: randomBytes(32).toString('base64url'),
+    jti: randomSecret(),
     sub: subject,
     iat: now,
     exp: now + lifespanS,

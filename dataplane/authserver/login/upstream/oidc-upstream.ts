@@ -7,17 +7,10 @@ import { secretFile } from '../../../config/secret-file.ts'
 import { isEmailVerified } from '../../../identity/index.ts'
 import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
-import { faultOf, isDenial, ProviderFault, refreshed } from './provider-fault.ts'
+import { exchangeFault, faultOf, ProviderFault, refreshed } from './provider-fault.ts'
 import { ProviderResponse, providerFetch, UnusableAnswer, webFetch } from './provider-fetch.ts'
-import { checkTokens, errorIn, secondsOf } from './token-answer.ts'
-import {
-  type RefreshAnswer,
-  type RefreshedTokens,
-  type Upstream,
-  type UpstreamChecks,
-  UpstreamDenied,
-  type UpstreamLogin,
-} from './upstream.ts'
+import { errorIn, tokensIn } from './token-answer.ts'
+import type { RefreshAnswer, RefreshedTokens, Upstream, UpstreamChecks, UpstreamLogin } from './upstream.ts'
 import { createUserInfo } from './user-info.ts'
 
 interface OidcUpstreamOptions {
@@ -83,8 +76,7 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
       const names = [login.tokens.subject, answer.claims()?.sub]
       return { ...login, ...(await userInfo?.confirm(login.tokens.accessToken, names)) }
     } catch (error) {
-      const fault = faultOf(error, 'token')
-      throw isDenial(error) ? new UpstreamDenied('the provider has refused', { cause: fault }) : fault
+      throw exchangeFault(error)
     }
   }
 
@@ -232,20 +224,13 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
 
 /** What an answer of the token endpoint gives. Throws an UnusableAnswer where it is of no use, or its ID token names nobody. */
 function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
-  const { access_token: accessToken, refresh_token: refreshToken, id_token: idToken, scope } = answer
-  checkTokens(accessToken, refreshToken)
-  const expiresIn = secondsOf(answer.expires_in)
+  const tokens = tokensIn(answer)
+  const { id_token: idToken } = answer
   const claims: Readonly<Record<string, unknown>> | undefined = answer.claims()
-  const subject = claims === undefined ? undefined : subjectIn(claims, subjectClaim)
-  const now = Date.now()
   return {
-    accessToken,
-    obtainedAt: now,
-    ...(subject !== undefined && { subject }),
-    ...(refreshToken !== undefined && { refreshToken }),
+    ...tokens,
+    ...(claims !== undefined && { subject: subjectIn(claims, subjectClaim) }),
     ...(idToken !== undefined && { idToken }),
-    ...(scope !== undefined && { scopes: scope.split(' ') }),
-    ...(expiresIn !== undefined && { expiresAt: now + expiresIn * 1000 }),
   }
 }
 

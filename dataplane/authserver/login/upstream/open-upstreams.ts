@@ -1,10 +1,13 @@
 import type { AuthServerConfig } from '../../../config/auth-server.ts'
 import { redirectUriOf } from '../../../config/authserver/provider.ts'
 import type { UpstreamProviderConfig } from '../../../config/authserver/upstream.ts'
+import type { AuthServerStatus } from '../../../config/status.ts'
+import type { Observation, Operation } from '../../../telemetry/observe.ts'
 import { oauth2Upstream } from './oauth2-upstream.ts'
 import { oidcUpstream } from './oidc-upstream.ts'
+import { ProviderFault } from './provider-fault.ts'
 import type { RegistrationStore } from './registered-client.ts'
-import { type ObserveProvider, type WatchedUpstream, watchedUpstream } from './watched-upstream.ts'
+import { type Upstream, UpstreamDenied } from './upstream.ts'
 
 /** The providers of a configuration, in its order. Nothing is asked of them yet. */
 export const openUpstreams = (
@@ -28,3 +31,92 @@ const originsOf = ({ oidcConfig, oauth2Config }: UpstreamProviderConfig): readon
   [oidcConfig?.issuerUrl, oauth2Config?.authorizationEndpoint, oauth2Config?.tokenEndpoint]
     .filter((url) => url !== undefined)
     .map((url) => new URL(url).origin)
+
+/** How a provider stands, as far as logins and refreshes have shown it here. */
+type UpstreamState = AuthServerStatus['providers'][number]
+
+/** What has gone wrong, and when. Of errors that are none of the provider's there is the code alone. */
+type UpstreamFailure = NonNullable<UpstreamState['lastError']>
+
+/** A provider whose state is known. */
+export interface WatchedUpstream extends Upstream {
+  readonly state: UpstreamState
+}
+
+/** Begins to measure what a provider is asked. */
+export type ObserveProvider = (operation: Operation) => Observation
+
+/** Notes how a provider answers, which is measured. A person or provider that says no has answered. */
+function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedUpstream {
+  let lastSuccess: UpstreamState['lastSuccess'] = null
+  let lastError: UpstreamState['lastError'] = null
+  let lastRefusal: UpstreamFailure | undefined
+
+  const attributes = { 'portico.provider': upstream.name }
+  const operations = {
+    prepare: { kind: 'provider', name: 'prepare', attributes },
+    exchange: { kind: 'provider', name: 'exchange', attributes },
+    refresh: { kind: 'provider', name: 'refresh', attributes },
+  } as const
+
+  async function watched<T>(operation: keyof typeof operations, ask: () => Promise<T>): Promise<T> {
+    const observed = observe(operations[operation])
+    try {
+      const answer = await ask()
+      observed.end({ result: 'ok' })
+      // Where to send browsers may be known without asking it.
+      if (operation !== 'prepare') noteSuccess()
+      return answer
+    } catch (error) {
+      const failure = failureOf(error)
+      const isDenied = error instanceof UpstreamDenied
+      observed.end({ result: isDenied ? 'denied' : 'error', code: failure.code })
+      if (!isDenied) lastError = failure
+      else noteRefusal(operation === 'exchange' ? failure : lastRefusal)
+      throw error
+    }
+  }
+
+  function noteRefusal(refusal: UpstreamFailure | undefined): void {
+    noteSuccess()
+    lastRefusal = refusal
+  }
+
+  function noteSuccess(): void {
+    lastSuccess = new Date().toISOString()
+    lastError = null
+  }
+
+  return {
+    name: upstream.name,
+    get state() {
+      return { name: upstream.name, lastSuccess, lastError, ...(lastRefusal && { lastRefusal }) }
+    },
+    authorizationUrl: (checks, maxAge) => watched('prepare', () => upstream.authorizationUrl(checks, maxAge)),
+    exchange: (callback, checks) => watched('exchange', () => upstream.exchange(callback, checks)),
+    refresh: (token) => watched('refresh', () => upstream.refresh(token)),
+    close: () => upstream.close(),
+  }
+}
+
+function failureOf(error: unknown): UpstreamFailure {
+  const isDenied = error instanceof UpstreamDenied
+  const found = { code: isDenied ? 'access_denied' : codeOf(error), at: new Date().toISOString() }
+  const fault = isDenied ? error.cause : error
+  if (!(fault instanceof ProviderFault)) return found
+  const { step, message, said, next } = fault
+  return { ...found, step, message, ...said, next }
+}
+
+const CODE = /^[A-Za-z]\w{0,63}$/
+
+/** The code of the innermost error that has one, or the name of the error. */
+function codeOf(error: unknown): string {
+  let found = 'Error'
+  for (let depth = 0, at = error; depth < 5 && at instanceof Error; depth++, at = at.cause) {
+    const { code, name } = at as Error & { code?: unknown }
+    if (typeof code === 'string' && CODE.test(code)) found = code
+    else if (depth === 0 && CODE.test(name)) found = name
+  }
+  return found
+}

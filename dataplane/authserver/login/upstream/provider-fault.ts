@@ -71,9 +71,12 @@ export function isRefusal(error: unknown): boolean {
   return status < 300 && code !== undefined && !PASSING_ERRORS.has(code)
 }
 
-/** Whether a provider has sent somebody back because they, or a rule of its own, refused. */
-export const isDenial = (error: unknown): boolean =>
-  error instanceof client.AuthorizationResponseError && error.error === DENIED
+/** What is wrong with a login's way back from a provider: where they, or a rule of its own, have refused it is an UpstreamDenied. */
+export function exchangeFault(error: unknown): ProviderFault | UpstreamDenied {
+  const fault = faultOf(error, 'token')
+  const isDenial = error instanceof client.AuthorizationResponseError && error.error === DENIED
+  return isDenial ? new UpstreamDenied('the provider has refused', { cause: fault }) : fault
+}
 
 /**
  * An error for the log, the status and the page, without what must not be told: of answers it holds the error and its

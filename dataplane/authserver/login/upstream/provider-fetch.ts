@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type * as client from 'openid-client'
+import { isObject } from '../../../../crds/shared/json.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 
@@ -88,4 +89,16 @@ const isEmpty = (status: number): boolean => status === 204 || status === 205 ||
 /** What is wrong with a provider's answer, in words of ours. */
 export class UnusableAnswer extends Error {
   override readonly name = 'UnusableAnswer'
+}
+
+/** The JSON object that a text is. Throws an UnusableAnswer with this message where it is none. */
+export function objectIn(text: string, message: string): Readonly<Record<string, unknown>> {
+  let document: unknown
+  try {
+    document = JSON.parse(text)
+  } catch {
+    // Told below, as of any other text that is no object.
+  }
+  if (!isObject(document)) throw new UnusableAnswer(message)
+  return document
 }

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { isObject } from '../../../../crds/shared/json.ts'
 import type { DcrConfig, OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'
@@ -9,7 +8,7 @@ import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import type { Sealer } from '../../../upstream-tokens/index.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import { faultOf, statusFault } from './provider-fault.ts'
-import { ProviderResponse, providerFetch, UnusableAnswer } from './provider-fetch.ts'
+import { objectIn, ProviderResponse, providerFetch, UnusableAnswer } from './provider-fetch.ts'
 
 /** A client that a provider has registered (RFC 7591 section 3.2.1). */
 export interface RegisteredClient {
@@ -149,7 +148,7 @@ async function register(
     const secrets = [token, softwareStatement].filter((one) => one !== undefined)
     throw statusFault('registration', new ProviderResponse(text, status, {}, { secrets }))
   }
-  return clientIn(parsed(text), method, Math.floor(now() / 1000))
+  return clientIn(objectIn(text, 'the provider answered with no JSON object'), method, Math.floor(now() / 1000))
 }
 
 /** Where the provider registers clients, and how they may authenticate themselves. */
@@ -163,7 +162,7 @@ async function endpointOf(
     throw faultOf(error, 'metadata')
   })
   if (status !== 200) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
-  const document = parsed(text)
+  const document = objectIn(text, 'the provider answered with no JSON object')
   const { registration_endpoint: endpoint, token_endpoint_auth_methods_supported: methods = [METHODS[0]] } = document
   const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
   const isPlain = url?.protocol === 'http:' && (mayBePlain || isLoopback(url)) && discoveryUrl.startsWith('http:')
@@ -190,15 +189,4 @@ function clientIn(answer: Readonly<Record<string, unknown>>, asked: AuthMethod, 
     ...(method !== 'none' && { secret: secret as string }),
     ...(ends !== 0 && { endsAt: ends }),
   }
-}
-
-function parsed(text: string): Readonly<Record<string, unknown>> {
-  let document: unknown
-  try {
-    document = JSON.parse(text)
-  } catch {
-    // Told below, as of any other text that is no object.
-  }
-  if (!isObject(document)) throw new UnusableAnswer('the provider answered with no JSON object')
-  return document
 }

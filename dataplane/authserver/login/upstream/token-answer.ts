@@ -1,3 +1,4 @@
+import type * as client from 'openid-client'
 import { isObject } from '../../../../crds/shared/json.ts'
 import type { OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
 import { valueAt } from './identity.ts'
@@ -69,14 +70,24 @@ export function secondsOf(value: unknown): number | undefined {
 /** What can stand in a header after `Bearer `, and is no longer than what servers take. */
 const TOKEN = /^[\x21-\x7e]{1,32768}$/
 
-/** Throws an UnusableAnswer where tokens can't be sent to anybody. */
-export function checkTokens(accessToken: string, refreshToken: string | undefined): void {
+const LONGEST_REFRESH = 16_384
+
+/** What the library has read of an answer. Throws an UnusableAnswer where its tokens can't be sent to anybody. */
+export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationCodeGrant>>) {
+  const { access_token: accessToken, refresh_token: refreshToken, scope } = answer
   if (!TOKEN.test(accessToken)) throw new UnusableAnswer('the provider’s access token can’t stand in a header')
   if (refreshToken !== undefined && refreshToken.length > LONGEST_REFRESH)
     throw new UnusableAnswer('the provider’s refresh token is too long')
+  const expiresIn = secondsOf(answer.expires_in)
+  const now = Date.now()
+  return {
+    accessToken,
+    obtainedAt: now,
+    ...(refreshToken !== undefined && { refreshToken }),
+    ...(scope !== undefined && { scopes: scope.split(' ') }),
+    ...(expiresIn !== undefined && { expiresAt: now + expiresIn * 1000 }),
+  }
 }
-
-const LONGEST_REFRESH = 16_384
 
 /** Scopes with blanks between them; some providers write commas, or a list. */
 function scopeOf(value: unknown): string | undefined {

@@ -1,8 +1,7 @@
-import { isObject } from '../../../../crds/shared/json.ts'
 import type { UserInfoConfig } from '../../../config/authserver/upstream.ts'
 import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './identity.ts'
 import { faultOf, statusFault } from './provider-fault.ts'
-import { ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
+import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
 
 /** Asks a provider who the user of an access token is. */
 export interface UserInfo {
@@ -37,7 +36,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
     const { status, text } = await fetch(endpointUrl, own, httpMethod.toUpperCase() === 'POST' ? '' : undefined)
     if (status !== 200)
       throw statusFault('user_info', new ProviderResponse(text, status, {}, { secrets: [accessToken] }))
-    return parse(text)
+    return objectIn(text, 'asked who the user is, the provider answered with no JSON object')
   }
 
   /** What is read of an answer; what is wrong with that is a fault at this endpoint. */
@@ -60,15 +59,4 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
       }),
     close: () => fetch.close(),
   }
-}
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  let document: unknown
-  try {
-    document = JSON.parse(text)
-  } catch {
-    // Told below, as of any other text that is no object.
-  }
-  if (!isObject(document)) throw new UnusableAnswer('asked who the user is, the provider answered with no JSON object')
-  return document
 }

@@ -1,12 +1,13 @@
-/** What an authorization server may keep in memory follows from how much there is. */
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { noAudit } from '../../../../dataplane/audit/event.ts'
 import { createAuthServer } from '../../../../dataplane/authserver/index.ts'
-import { memoryParts } from '../../../../dataplane/authserver/store/memory-parts.ts'
+import { memoryParts } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
+
+/** What an authorization server may keep in memory follows from how much there is. */
 
 const MIB = 1024 * 1024
 

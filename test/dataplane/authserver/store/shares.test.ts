@@ -1,4 +1,3 @@
-/** What one network or one user has the memory keep takes nothing from others. */
 import { randomBytes } from 'node:crypto'
 import pino from 'pino'
 import { test } from 'uvu'
@@ -12,10 +11,11 @@ import { createConsents } from '../../../../dataplane/authserver/login/consents.
 import { createGrants } from '../../../../dataplane/authserver/provider/grants.ts'
 import { refreshTokens } from '../../../../dataplane/authserver/provider/refresh-tokens.ts'
 import { Revocations } from '../../../../dataplane/authserver/provider/revocations.ts'
-import { memoryParts } from '../../../../dataplane/authserver/store/memory-parts.ts'
-import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+import { createMemoryStore, memoryParts } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { PublicError } from '../../../../dataplane/server/errors.ts'
 import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
+
+/** What one network or one user has the memory keep takes nothing from others. */
 
 const MIB = 1024 * 1024
 const TTL_S = 30 * 24 * 60 * 60
