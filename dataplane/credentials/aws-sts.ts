@@ -2,11 +2,10 @@ import { decodeJwt } from 'jose'
 import { ROLE_CLAIM } from '../../crds/shared/gateway/defaults.ts'
 import { isObject } from '../../crds/shared/json.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../config/check/claim-matcher.ts'
-import { isLoopback } from '../config/check/url.ts'
 import type { AwsStsConfig } from '../config/credential.ts'
-import { createGuardedFetch } from '../net/guarded-fetch.ts'
 import { authorityOf } from './authority.ts'
 import { CredentialError, type SignRequest, type Strategy, type Subject } from './credential.ts'
+import { tokenFetch } from './token-endpoint.ts'
 import { dependingOn, type UpstreamTokens } from './upstream-tokens.ts'
 
 const DURATION_S = 3600
@@ -112,10 +111,6 @@ interface AwsCredentials {
   readonly expiresAt: number
 }
 
-/** An answer is four values and a few words about them. */
-const MAX_BYTES = 64 * 1024
-const TIMEOUT_MS = 10_000
-const CONNECTIONS = 32
 const API_VERSION = '2011-06-15'
 /** Error codes of AssumeRoleWithWebIdentity: words that are ours to repeat in a log. */
 const ERRORS: ReadonlySet<unknown> = new Set([
@@ -140,12 +135,7 @@ interface AssumeRole {
 }
 
 function createAssumeRole(stsUrl: string, durationSeconds: number): AssumeRole {
-  const fetch = createGuardedFetch({
-    allowLoopback: isLoopback(new URL(stsUrl)),
-    maxBytes: MAX_BYTES,
-    timeoutMs: TIMEOUT_MS,
-    connections: CONNECTIONS,
-  })
+  const fetch = tokenFetch(stsUrl)
 
   async function assumeRole({ roleArn, sessionName }: AssumedRole, webIdentityToken: string): Promise<AwsCredentials> {
     const body = new URLSearchParams({

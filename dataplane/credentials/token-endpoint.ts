@@ -39,6 +39,19 @@ const ERRORS: ReadonlySet<unknown> = new Set([
   ...['unauthorized_client', 'unsupported_grant_type', 'server_error', 'temporarily_unavailable'],
 ])
 
+/** A fetch from a service that gives tokens. */
+export const tokenFetch = (
+  url: string,
+  reach: Pick<TokenEndpointSettings, 'caBundleFile' | 'allowPrivateIP'> = {},
+): GuardedFetch =>
+  createGuardedFetch({
+    ...reach,
+    allowLoopback: isLoopback(new URL(url)),
+    maxBytes: MAX_BYTES,
+    timeoutMs: TIMEOUT_MS,
+    connections: CONNECTIONS,
+  })
+
 /** One token endpoint (RFC 6749 section 3.2), with HTTP Basic authentication where there is a client secret. */
 export class TokenEndpoint {
   readonly name: string
@@ -53,14 +66,7 @@ export class TokenEndpoint {
     this.#url = tokenUrl
     this.#clientId = clientId
     this.#readSecret = clientSecretFile === undefined ? undefined : secretFile(clientSecretFile)
-    this.#fetch = createGuardedFetch({
-      caBundleFile,
-      allowPrivateIP,
-      allowLoopback: isLoopback(new URL(tokenUrl)),
-      maxBytes: MAX_BYTES,
-      timeoutMs: TIMEOUT_MS,
-      connections: CONNECTIONS,
-    })
+    this.#fetch = tokenFetch(tokenUrl, { caBundleFile, allowPrivateIP })
   }
 
   /** Whether the gateway can authenticate itself there. */

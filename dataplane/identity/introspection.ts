@@ -1,11 +1,10 @@
 import type { Logger } from 'pino'
-import { isLoopback } from '../config/check/url.ts'
 import { secretFile } from '../config/secret-file.ts'
-import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
+import type { GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
 import { type Authenticated, isBoundToKey, isFor, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
-import type { Issuer } from './issuer-keys.ts'
+import { fetchFrom, type Issuer } from './issuer-keys.ts'
 
 /** How opaque tokens of an issuer are checked. The file path is absolute. */
 export interface IntrospectionClient {
@@ -44,12 +43,7 @@ export class Introspection {
     const { issuer, client } = options
     this.#options = options
     this.#credentials = credentialsOf(client)
-    this.#fetch = createGuardedFetch({
-      caBundleFile: issuer.cluster === undefined ? issuer.caBundleFile : issuer.cluster.caFile,
-      allowPrivateIP: issuer.cluster !== undefined || issuer.allowPrivateIP,
-      allowLoopback: isLoopback(new URL(issuer.cluster?.apiServer ?? issuer.issuer ?? '')),
-      maxBytes: MAX_BYTES,
-    })
+    this.#fetch = fetchFrom(issuer, MAX_BYTES)
   }
 
   close(): Promise<void> {

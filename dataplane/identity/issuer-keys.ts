@@ -25,6 +25,15 @@ export interface Issuer {
   readonly insecureAllowHTTP?: boolean | undefined
 }
 
+/** A fetch of what an issuer answers, in bytes at most. */
+export const fetchFrom = ({ issuer = '', cluster, ...reach }: Issuer, maxBytes?: number): GuardedFetch =>
+  createGuardedFetch({
+    caBundleFile: cluster === undefined ? reach.caBundleFile : cluster.caFile,
+    allowPrivateIP: cluster !== undefined || reach.allowPrivateIP,
+    allowLoopback: isLoopback(new URL(cluster?.apiServer ?? issuer)),
+    ...(maxBytes !== undefined && { maxBytes }),
+  })
+
 /** Keys older than this are refetched in the background. */
 const REFRESH_MS = 5 * 60_000
 /** Keys older than this are no longer trusted: their issuer has been unreachable for too long. */
@@ -63,12 +72,7 @@ export class IssuerKeys {
     this.#log = log
     this.#name = issuer.issuer
     this.#readToken = tokenOf(issuer)
-    const { cluster } = issuer
-    this.#fetch = createGuardedFetch({
-      caBundleFile: cluster === undefined ? issuer.caBundleFile : cluster.caFile,
-      allowPrivateIP: cluster !== undefined || issuer.allowPrivateIP,
-      allowLoopback: isLoopback(new URL(cluster?.apiServer ?? issuer.issuer ?? '')),
-    })
+    this.#fetch = fetchFrom(issuer)
   }
 
   /** The issuer whose tokens these keys sign; undefined until the API server has named it. */

@@ -136,7 +136,7 @@ class TokenVerifier {
   /** The caller of a token that is known. Throws a PublicError where the token has been revoked, or lacks a scope. */
   #callerOf({ caller, lacksScope }: VerifiedToken, request?: CallerRequest): Caller {
     this.#checkRevoked(caller, request)
-    if (lacksScope) throw this.#stepUp(request)
+    if (lacksScope) throw insufficientScope(this.#challengeOf(request))
     return caller
   }
 
@@ -154,9 +154,7 @@ class TokenVerifier {
     const observed = this.#options.observe({ kind: 'decision', name: 'authenticate' })
     try {
       const verify = isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request)
-      const { caller, lacksScope } = await verify
-      this.#checkRevoked(caller, request)
-      if (lacksScope) throw this.#stepUp(request)
+      const caller = this.#callerOf(await verify, request)
       observed.end({ result: 'ok' })
       return caller
     } catch (error) {
@@ -167,18 +165,12 @@ class TokenVerifier {
   }
 
   refusal(request?: CallerRequest, problem?: string, cause?: unknown): PublicError {
-    const { realm, scopes } = this.#options
-    const resourceMetadataUrl = this.#options.resourceMetadataUrl(request?.headers)
-    return unauthenticated({ realm, scopes, resourceMetadataUrl, ...(problem === undefined ? {} : { problem }) }, cause)
+    return unauthenticated({ ...this.#challengeOf(request), ...(problem === undefined ? {} : { problem }) }, cause)
   }
 
-  #stepUp(request?: CallerRequest): PublicError {
+  #challengeOf(request?: CallerRequest) {
     const { realm, scopes } = this.#options
-    return insufficientScope({
-      realm,
-      scopes,
-      resourceMetadataUrl: this.#options.resourceMetadataUrl(request?.headers),
-    })
+    return { realm, scopes, resourceMetadataUrl: this.#options.resourceMetadataUrl(request?.headers) }
   }
 
   issuers(): readonly string[] {
