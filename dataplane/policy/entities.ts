@@ -2,7 +2,7 @@ import type { EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/shared/json.ts'
 import type { Steps } from '../../crds/shared/stepwise.ts'
 import { engine } from './engine.ts'
-import { entityKey } from './expressions.ts'
+import { entityKey, keyOf, uidOf } from './expressions.ts'
 import { PolicyError } from './source.ts'
 
 const DEEPEST = 32
@@ -79,19 +79,6 @@ export class DeclaredEntities {
     }
     return reached
   }
-}
-
-/** The type and id of an entity as an object of texts, which is how documents of Cedar write it; undefined for anything else. */
-function uidOf(uid: unknown): { readonly type: string; readonly id: string } | undefined {
-  const named = isObject(uid) && '__entity' in uid ? uid['__entity'] : uid
-  if (!isObject(named)) return undefined
-  const { type, id } = named
-  return typeof type === 'string' && typeof id === 'string' ? { type, id } : undefined
-}
-
-const keyOf = (uid: unknown): string => {
-  const { type, id } = uidOf(uid) ?? {}
-  return entityKey(type, id)
 }
 
 /** Keys of all entities that a value names. */

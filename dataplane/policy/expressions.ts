@@ -26,6 +26,20 @@ export const DEEPEST = 200
 
 export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
 
+/** The type and id of an entity as an object of texts, which is how documents of Cedar write it; undefined for anything else. */
+export function uidOf(uid: unknown): { readonly type: string; readonly id: string } | undefined {
+  const named = isObject(uid) && '__entity' in uid ? uid['__entity'] : uid
+  if (!isObject(named)) return undefined
+  const { type, id } = named
+  return typeof type === 'string' && typeof id === 'string' ? { type, id } : undefined
+}
+
+/** The key of an entity that is written like that. */
+export const keyOf = (uid: unknown): string => {
+  const { type, id } = uidOf(uid) ?? {}
+  return entityKey(type, id)
+}
+
 const newMentions = (): Mentions => ({
   reads: { principal: new Set(), resource: new Set(), context: new Set() },
   entities: new Set(),

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Arguments, ReadArguments } from './arguments.ts'
 import { type Compiled, compiledOf } from './compile.ts'
 import { EngineFault } from './engine.ts'
-import { Situation } from './evaluate/situation.ts'
+import { type Asked, Situation } from './evaluate/situation.ts'
 import { firstLine } from './policy-text.ts'
 import { type Claims, type Principal, principals } from './principal.ts'
 import { attributesOf, authorizationRequest } from './request.ts'
@@ -121,15 +121,17 @@ export class Policies {
     subject: Subject,
     given: Given,
   ): Pick<Verdict, 'allowed' | 'unjudgeable'> {
-    const { groupEntityType } = this.#compiled
-    const asked = { principal, subject, given, server: this.#server, groupEntityType }
-    const allowed = slice.decide(new Situation(asked, attributesOf(subject)))
+    const allowed = slice.decide(new Situation(this.#asked(principal, subject, given), attributesOf(subject)))
     return allowed === undefined ? this.#judge(slice, principal, subject, given) : { allowed }
+  }
+
+  #asked(principal: Principal, subject: Subject, given: Given): Asked {
+    return { principal, subject, given, server: this.#server, groupEntityType: this.#compiled.groupEntityType }
   }
 
   #judge(slice: Slice, principal: Principal, subject: Subject, given: Given): Verdict {
     try {
-      const asked = { principal, subject, given, server: this.#server }
+      const asked = this.#asked(principal, subject, given)
       const answer = slice.authorize(authorizationRequest(asked, slice.reads, this.#compiled))
       if (answer.type === 'failure') return denied(answer.errors.map(({ message }) => message).join('; '))
       const { decision, diagnostics } = answer.response

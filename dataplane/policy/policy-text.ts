@@ -1,9 +1,8 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
-import { isObject } from '../../crds/shared/json.ts'
 import type { Steps } from '../../crds/shared/stepwise.ts'
 import { engine } from './engine.ts'
 import { type Evaluated, evaluated } from './evaluate/policy.ts'
-import { DEEPEST, entityKey, type Mentions, mentionsOf } from './expressions.ts'
+import { DEEPEST, keyOf, type Mentions, mentionsOf, uidOf } from './expressions.ts'
 
 /** One policy. */
 export interface PolicyText {
@@ -72,9 +71,7 @@ function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
 /** The entity of a scope that is `== entity`. */
 function onlyOne(scope: object): string | undefined {
   const { op, entity } = scope as Readonly<Record<string, unknown>>
-  if (op !== '==' || !isObject(entity)) return undefined
-  const { type, id } = isObject(entity['__entity']) ? entity['__entity'] : entity
-  return typeof type === 'string' && typeof id === 'string' ? entityKey(type, id) : undefined
+  return op === '==' && uidOf(entity) !== undefined ? keyOf(entity) : undefined
 }
 
 /** The parser's message at its place; its offsets are in bytes. */

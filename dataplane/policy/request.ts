@@ -1,28 +1,18 @@
 import type { EntityJson, StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Compiled } from './compile.ts'
-import { entityKey, type Reads } from './expressions.ts'
-import type { Principal } from './principal.ts'
+import type { Asked } from './evaluate/situation.ts'
+import { entityKey, keyOf, type Reads } from './expressions.ts'
 import type { Subject } from './source.ts'
 import type { CedarValue } from './values.ts'
 
 type Values = Readonly<Record<string, CedarValue>>
-
-/** Who asks for what, with which arguments. */
-interface Asked {
-  readonly principal: Principal
-  readonly subject: Subject
-  /** `arg_<name>`. */
-  readonly given: Values
-  /** The parent of all that is asked for. */
-  readonly server: string
-}
 
 /**
  * What the engine is asked. The time that it takes grows with all that it is told, so it is told what policies read
  * and no more: an attribute that none reads, and a parent that none names, change no decision.
  */
 export function authorizationRequest(
-  { principal: { id, groups, claims }, subject, given, server }: Asked,
+  { principal: { id, groups, claims }, subject, given, server, groupEntityType }: Asked,
   reads: Reads,
   compiled: Compiled,
 ): Omit<StatefulAuthorizationCall, 'preparsedPolicySetId'> {
@@ -33,7 +23,7 @@ export function authorizationRequest(
     {
       uid: principal,
       attrs: read(claims, reads.principal),
-      parents: groups.map((group) => ({ type: compiled.groupEntityType, id: group })),
+      parents: groups.map((group) => ({ type: groupEntityType, id: group })),
     },
     {
       uid: resource,
@@ -83,10 +73,6 @@ export const attributesOf = ({ action, type, id, backend, hints }: Subject) => (
 function withDeclared(own: readonly EntityJson[], action: string, compiled: Compiled): EntityJson[] {
   const { entities: declared, named } = compiled
   if (declared.mentioned.size === 0) return own.filter(isSaid)
-  const keyOf = (uid: EntityJson['uid']) => {
-    const { type, id } = '__entity' in uid ? uid.__entity : uid
-    return entityKey(type, id)
-  }
   const starts = own.flatMap(({ uid, parents }) => [keyOf(uid), ...parents.map(keyOf)])
   const reached = declared.reachedFrom([action, ...named, ...starts])
   const merged = own.map((entity) => {
