@@ -1,5 +1,5 @@
 import { html } from 'hono/html'
-import { setupList } from '../../pages/client-setup.ts'
+import { quoted, type Setup, setupList, setupsFor } from '../../pages/client-setup.ts'
 import type { Markup, Page } from '../../pages/page.ts'
 import type { HealthState } from '../backends/health/health.ts'
 import { MODERN } from '../mcp/revisions.ts'
