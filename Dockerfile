@@ -1,4 +1,4 @@
-# Portico's image: what image/portico.ts puts together, on nothing else. It says the same for machines without a container
+# Portico's image: what build/image/portico.ts puts together, on nothing else. It says the same for machines without a container
 # engine.
 ARG NODE=24.21.0
 # Digest of node:${NODE}-bookworm-slim, as @sha256:…; `docker buildx imagetools inspect node:24.21.0-bookworm-slim` tells
@@ -14,7 +14,7 @@ COPY package.json package-lock.json .npmrc ./
 # Without install scripts: they fetch another Node, which the build has no use for.
 RUN npm ci --ignore-scripts --no-progress
 COPY . .
-RUN node bundle.ts && node image/make.ts --folders /image
+RUN node build/bundle.ts && node build/image/make.ts --folders /image
 
 # A layer each, the one that changes least below.
 FROM scratch

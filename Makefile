@@ -34,10 +34,10 @@ pair: $(INSTALLED) ## Costs of this checkout beside another one and bench/refere
 	@node bench/pair/run.ts $(BEFORE) $(ARGS)
 
 bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
-	@node bundle.ts
+	@node build/bundle.ts
 
 image: bundle ## Container image, by docker, podman or buildah; without one of them as dist/image/portico.tar
-	@node image/make.ts $(ARGS)
+	@node build/image/make.ts $(ARGS)
 
 e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some, K8S=1.29 for the oldest, 1.37 for the newest)
 	@node test/e2e/run.ts $(ARGS)

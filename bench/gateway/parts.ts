@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { NODE_FLAGS } from '../../build/node-flags.ts'
 
 /** A process of the set-up that is no gateway: a backend, a bare proxy. */
 export interface Part {

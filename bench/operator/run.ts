@@ -11,8 +11,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { startCodes } from '../../image/start-code.ts'
+import { NODE_FLAGS } from '../../build/node-flags.ts'
+import { startCodes } from '../../build/start.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { type ControlPlane, startControlPlane } from '../../test/cluster/support/control-plane.ts'
@@ -81,7 +81,7 @@ async function phase(title: string, { plane, api, operator }: Measured, act: () 
 }
 
 async function measure(plane: ControlPlane): Promise<void> {
-  execFileSync(process.execPath, [join(root, 'bundle.ts'), join(root, 'dist')], { stdio: 'inherit' })
+  execFileSync(process.execPath, [join(root, 'build/bundle.ts'), join(root, 'dist')], { stdio: 'inherit' })
   for (const [name, code] of await startCodes(join(root, 'dist'))) writeFileSync(join(root, 'dist', name), code)
   await installOperator(plane)
   const config = loadKubeConfig(plane.kubeconfig)

@@ -20,7 +20,7 @@ const { values, positionals } = parseArgs({
   },
 })
 const [given, ...words] = positionals
-if (given === undefined || !existsSync(join(given, 'bundle.ts'))) {
+if (given === undefined || !existsSync(join(given, 'cli/main.ts'))) {
   console.error('usage: run.ts DIR [gateway|registry|render …], where DIR is another checkout of Portico')
   process.exit(2)
 }

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ImageOptions, imageArchive } from '../../image/archive.ts'
-import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { type TarEntry, tar } from '../../image/tar.ts'
+import { type ImageOptions, imageArchive } from '../../build/image/archive.ts'
+import { type TarEntry, tar } from '../../build/image/tar.ts'
+import { NODE_FLAGS } from '../../build/node-flags.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const file = (path: string, text: string, more: Partial<TarEntry> = {}): TarEntry => ({

@@ -4,7 +4,7 @@ import { cpSync, globSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { LAYERS, SETTINGS } from '../../image/portico.ts'
+import { LAYERS, SETTINGS } from '../../build/image/portico.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { temporaryFolder } from '../support/folder.ts'
 
@@ -39,7 +39,7 @@ test('what is sent to the engine is enough, and gives the layers of the archive'
   // Linked, or copied where that folder is on another file system: a symbolic link would show the bundler other paths.
   execFileSync('sh', ['-c', `cp -al node_modules ${source} || cp -a node_modules ${source}`])
   const built = join(folder.path, 'image')
-  const build = line(/^RUN (node bundle\.ts .*)$/m).replace(' /image', ` ${built}`)
+  const build = line(/^RUN (node build\/bundle\.ts .*)$/m).replace(' /image', ` ${built}`)
   assert.match(build, built)
   execFileSync('sh', ['-c', build], { cwd: source, stdio: ['ignore', 'ignore', 'inherit'] })
 

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { debianPackages } from '../../image/debian-packages.ts'
-import { nodeLayer } from '../../image/portico.ts'
-import { bomOf, withFiles, withPrograms } from '../../image/sbom.ts'
+import { debianPackages } from '../../build/image/debian-packages.ts'
+import { nodeLayer } from '../../build/image/portico.ts'
+import { bomOf, withFiles, withPrograms } from '../../build/sbom.ts'
 
 const own = { name: 'portico', version: '1.0.0', license: 'Apache-2.0' }
 const lock = {

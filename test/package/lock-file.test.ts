@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { checkVersions, PATCHED } from '../../build/patches/index.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 interface Locked {
   readonly resolved?: string
@@ -17,6 +19,17 @@ test('no package names the address of a registry', () => {
     packages.filter(({ resolved }) => resolved !== undefined).map(({ name }) => name),
     [],
   )
+})
+
+test('a bundle is made of the versions alone that its patches were made for', () => {
+  checkVersions()
+  const installed = { ...PATCHED, undici: '99.0.0' }
+  using modules = temporaryFolder(
+    Object.fromEntries(
+      Object.entries(installed).map(([name, version]) => [`${name}/package.json`, JSON.stringify({ version })]),
+    ),
+  )
+  assert.throws(() => checkVersions(modules.path), /^undici 99\.0\.0 is installed, and the bundle patches 8\./)
 })
 
 test.run()

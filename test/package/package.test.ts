@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { imageArchive } from '../../image/archive.ts'
-import { porticoImage } from '../../image/portico.ts'
+import { imageArchive } from '../../build/image/archive.ts'
+import { porticoImage } from '../../build/image/portico.ts'
 import { freePort } from '../support/network/free-port.ts'
 
 const root = new URL('../..', import.meta.url).pathname

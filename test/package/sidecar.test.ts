@@ -25,7 +25,7 @@ let folder: TemporaryFolder
 
 test.before(() => {
   folder = temporaryFolder()
-  execFileSync(process.execPath, ['bundle.ts', join(folder.path, 'dist')], { cwd: root, stdio: 'ignore' })
+  execFileSync(process.execPath, ['build/bundle.ts', join(folder.path, 'dist')], { cwd: root, stdio: 'ignore' })
   writeFileSync(join(folder.path, 'tells.mjs'), TELLS)
 })
 

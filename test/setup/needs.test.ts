@@ -21,7 +21,7 @@ const EVERYWHERE = new Set([
   'tar',
   'true',
 ])
-const files = [...globSync('{test,image}/**/*.ts', { cwd: root })].filter((file) => !file.startsWith('test/setup/'))
+const files = [...globSync('{test,build}/**/*.ts', { cwd: root })].filter((file) => !file.startsWith('test/setup/'))
 const names = (file: string) => needsOf([file]).map(({ name }) => name)
 
 test('each program that a test starts by its name is told as a need of that file', () => {

@@ -120,7 +120,10 @@ const containerNode: readonly Need[] = [
 
 /** A file that starts a program, or reads a file of the system, has its line here; needs.test.ts holds that. */
 export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
-  'image/portico.ts': [git, { name: AUTHORITIES, present: () => existsSync(AUTHORITIES), debian: ['ca-certificates'] }],
+  'build/image/portico.ts': [
+    git,
+    { name: AUTHORITIES, present: () => existsSync(AUTHORITIES), debian: ['ca-certificates'] },
+  ],
   'test/cluster/support/binary.ts': [kubernetes(CONTROL_PLANE)],
   'test/cluster/support/helm.ts': [goNeed('helm', 'Helm, built from its Go modules', 2)],
   'test/dataplane/registry/sources/source-git.test.ts': [git],

@@ -11,7 +11,7 @@ export interface ReadCall {
   readonly text: string
 }
 
-/** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
+/** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 const HEAP = { maxOldGenerationSizeMb: 256 }
 /** Milliseconds; the longest text that a ConfigMap holds takes one or two seconds. */

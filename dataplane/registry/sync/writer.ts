@@ -45,7 +45,7 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
   readonly checkMs?: number | undefined
 }
 
-/** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
+/** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /**

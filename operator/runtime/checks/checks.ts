@@ -19,7 +19,7 @@ interface Waiting {
   readonly done: () => void
 }
 
-/** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
+/** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 /** Our bounds on policies and texts keep a check within a second on a core that is free; a busy node is slower. */
 const DEADLINE_MS = 20_000

@@ -15,7 +15,7 @@ const root = join(import.meta.dirname, '../../..')
 
 test('a user logs in at a gateway that runs from the bundle', async () => {
   using folder = temporaryFolder({})
-  execFileSync(process.execPath, ['bundle.ts', join(folder.path, 'dist')], { cwd: root, stdio: 'ignore' })
+  execFileSync(process.execPath, ['build/bundle.ts', join(folder.path, 'dist')], { cwd: root, stdio: 'ignore' })
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}`
   const upstream = await startLoginProvider([`${issuer}/oauth/callback`])

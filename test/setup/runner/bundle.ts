@@ -17,6 +17,6 @@ export async function bundleFor(files: readonly string[]): Promise<void> {
   if (files.filter((file) => withImports([file]).has(STARTER)).length < LEAST_FILES) return
   const folder = mkdtempSync(join(tmpdir(), 'portico-bundle-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-  await promisify(execFile)(process.execPath, [join(ROOT, 'bundle.ts'), folder])
+  await promisify(execFile)(process.execPath, [join(ROOT, 'build/bundle.ts'), folder])
   process.env['PORTICO_TEST_BUNDLE'] = join(folder, 'portico.js')
 }

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { NODE_FLAGS } from '../../../image/node-flags.ts'
+import { NODE_FLAGS } from '../../../build/node-flags.ts'
 
 export interface AttackedGateway {
   readonly port: number

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type BuildOptions, build } from 'esbuild'
-import type { ImageOptions } from '../../../image/archive.ts'
-import { NODE_PATH, nodeLayer, porticoImage } from '../../../image/portico.ts'
-import type { TarEntry } from '../../../image/tar.ts'
+import type { ImageOptions } from '../../../build/image/archive.ts'
+import { NODE_PATH, nodeLayer, porticoImage } from '../../../build/image/portico.ts'
+import type { TarEntry } from '../../../build/image/tar.ts'
 
 const root = join(import.meta.dirname, '..', '..', '..')
 const everything = join(root, 'node_modules', '@modelcontextprotocol', 'server-everything', 'dist')

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import * as assert from 'uvu/assert'
-import { NODE_FLAGS } from '../../../image/node-flags.ts'
+import { NODE_FLAGS } from '../../../build/node-flags.ts'
 import { eventually } from '../eventually.ts'
 import { type RegistryFolder, registryFolder, type Status, server } from './registry.ts'
 

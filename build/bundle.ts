@@ -10,7 +10,7 @@
  * file of its own to `require`.
  *
  * What a gateway loads until it serves is in `gateway.start` once more, and what an operator loads in `operator.start`: for
- * the image (image/start.cjs).
+ * the image (start.cjs).
  *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
@@ -18,16 +18,14 @@
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
-import { slimClient } from './bundle-client.ts'
-import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './bundle-commonjs.ts'
-import { namedClasses } from './bundle-names.ts'
-import { STARTS, type Started, startFile, startText } from './bundle-start.ts'
-import { copyParsers, slimUndici, undiciDefines } from './bundle-undici.ts'
-import { compiledValidators } from './bundle-validators.ts'
-import { bomOf } from './image/sbom.ts'
-import packageJson from './package.json' with { type: 'json' }
+import packageJson from '../package.json' with { type: 'json' }
+import { CHUNK_OPTIONS, commonJs, importMetaDefines, loadedWith } from './commonjs.ts'
+import { checkVersions, patches } from './patches/index.ts'
+import { undiciDefines } from './patches/undici.ts'
+import { bomOf } from './sbom.ts'
+import { STARTS, type Started, startFile, startText } from './start.ts'
 
-const root = import.meta.dirname
+const root = join(import.meta.dirname, '..')
 const outdir = resolve(process.argv[2] ?? join(root, 'dist'))
 const WORKER = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url,?\s*\)/g
 
@@ -68,6 +66,7 @@ const pointToBundles: Plugin = {
   },
 }
 
+checkVersions()
 rmSync(outdir, { recursive: true, force: true })
 const result = await build({
   absWorkingDir: root,
@@ -76,13 +75,16 @@ const result = await build({
   bundle: true,
   splitting: true,
   format: 'esm',
+  // oidc-provider stores its models by the names of their classes, and others name their errors by them.
+  keepNames: true,
   ...CHUNK_OPTIONS,
   sourcemap: 'external',
   metafile: true,
   write: false,
   logLevel: 'warning',
   define: { ...undiciDefines, ...importMetaDefines },
-  plugins: [compiledValidators, pointToBundles, namedClasses, slimClient, slimUndici],
+  // The first one that loads a file keeps it.
+  plugins: [...patches, pointToBundles],
 })
 const chunks = await commonJs(result.outputFiles)
 mkdirSync(outdir, { recursive: true })
@@ -116,8 +118,7 @@ const required = await Promise.all(
   ),
 )
 const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
-copyParsers(outdir)
-copyFileSync(join(root, 'image/start.cjs'), join(outdir, 'start.cjs'))
+copyFileSync(join(import.meta.dirname, 'start.cjs'), join(outdir, 'start.cjs'))
 copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))
 copyFileSync(`${engine}_bg.wasm`, join(outdir, 'cedar_wasm_bg.wasm'))
 const shipped = [result, ...required].flatMap(({ metafile }) =>

@@ -1,7 +1,7 @@
 /** What is in what we ship, as CycloneDX 1.6 has it (https://cyclonedx.org/docs/1.6/json): the same bytes for the same input. */
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
-import type { DebianPackage } from './debian-packages.ts'
+import type { DebianPackage } from './image/debian-packages.ts'
 
 /** What a lock file (npm's, version 3) says of a package, by its folder. */
 export interface Locked {

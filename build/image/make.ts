@@ -11,7 +11,7 @@ import { imageArchive } from './archive.ts'
 import { IMAGE, LAYERS, porticoImage } from './portico.ts'
 import { tar } from './tar.ts'
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 const ENGINES = ['docker', 'podman', 'buildah']
 
 /** An engine whose command is there and whose service answers. */

@@ -2,16 +2,16 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import packageJson from '../package.json' with { type: 'json' }
+import packageJson from '../../package.json' with { type: 'json' }
+import { NODE_FLAGS } from '../node-flags.ts'
+import { type Bom, type SystemFile, withFiles, withPrograms } from '../sbom.ts'
+import { startCodes } from '../start.ts'
 import type { ImageOptions } from './archive.ts'
 import { debianPackages } from './debian-packages.ts'
-import { NODE_FLAGS } from './node-flags.ts'
 import { fileOf, programAt } from './programs.ts'
-import { type Bom, type SystemFile, withFiles, withPrograms } from './sbom.ts'
-import { startCodes } from './start-code.ts'
 import type { TarEntry } from './tar.ts'
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 
 /** Name and tag where nobody gives others. */
 export const IMAGE = `portico:${packageJson.version}`
@@ -95,7 +95,7 @@ async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
   const codes = await startCodes(join(root, 'dist'))
   return [
-    text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
+    text(PORTICO_PATH, readFileSync(join(import.meta.dirname, 'portico'), 'utf8'), 0o755),
     fileOf('app/package.json', join(root, 'package.json')),
     text('app/sbom.cdx.json', `${JSON.stringify(imageBom(below), null, 1)}\n`),
     ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
