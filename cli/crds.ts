@@ -1,6 +1,6 @@
 import { crdsYaml, DEFAULT_GROUP, writeCrds } from '../crds/index.ts'
 import type { Command } from './command.ts'
-import { apiGroup } from './options/api-group.ts'
+import { apiGroup } from './options/manifests.ts'
 
 export const command: Command = {
   name: 'crds',

@@ -6,8 +6,7 @@ import { type Explanation, isCaller, Policies, type Question, readQuestion } fro
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
-import { apiGroup } from './options/api-group.ts'
-import { groupOption, manifestPaths } from './options/manifest-paths.ts'
+import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
 
 /** A workload with policies, as its data plane would be configured. */

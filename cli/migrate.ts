@@ -8,7 +8,7 @@ import { liveObjects } from '../operator/cluster/migrate/live-objects.ts'
 import { type Groups, migrateText } from '../operator/cluster/migrate/migrate-text.ts'
 import { canonicalYaml } from '../operator/render/object/yaml.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
-import { apiGroup } from './options/api-group.ts'
+import { apiGroup } from './options/manifests.ts'
 
 /** A text to migrate. */
 interface Source {

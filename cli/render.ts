@@ -5,8 +5,7 @@ import { statusOf } from '../operator/reconcile/index.ts'
 import { canonicalYaml } from '../operator/render/object/yaml.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
-import { apiGroup } from './options/api-group.ts'
-import { groupOption, manifestPaths } from './options/manifest-paths.ts'
+import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import {
   adminFromOption,
   adminPeersOf,

@@ -2,8 +2,7 @@ import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { atOnce, type DrainTimes, drainTimes, PRE_STOP } from '../dataplane/server/listen/drain.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
-import { address } from './options/address.ts'
-import { givenLogLevel } from './options/log-level.ts'
+import { address, givenLogLevel } from './options/serving.ts'
 import { version } from './package-info.ts'
 
 interface Served {

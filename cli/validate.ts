@@ -1,11 +1,37 @@
-import { inspectManifests } from '../operator/cluster/files/index.ts'
+import { inspectManifests, type ManifestFinding } from '../operator/cluster/files/index.ts'
 import type { Command } from './command.ts'
 import { hasErrors, printFindings, summary } from './findings.ts'
-import { apiGroup } from './options/api-group.ts'
-import { groupOption, manifestPaths } from './options/manifest-paths.ts'
+import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { podTemplateOf, podTemplateOption } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
-import { toSarif } from './sarif.ts'
+
+/** Findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. */
+function toSarif(findings: readonly ManifestFinding[], version: string): object {
+  const rules = [...new Set(findings.map(({ reason }) => reason))].sort()
+  return {
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [
+      {
+        tool: { driver: { name: 'portico', version, rules: rules.map((id) => ({ id })) } },
+        results: findings.map(({ reason, severity, message, pointer, file, line }) => ({
+          ruleId: reason,
+          level: severity,
+          message: { text: pointer ? `${pointer}: ${message}` : message },
+          locations: [
+            {
+              physicalLocation: {
+                artifactLocation: { uri: encodeURI(file.replaceAll('\\', '/')) },
+                region: { startLine: line },
+              },
+              ...(pointer ? { logicalLocations: [{ fullyQualifiedName: pointer }] } : {}),
+            },
+          ],
+        })),
+      },
+    ],
+  }
+}
 
 export const command: Command = {
   name: 'validate',

@@ -1,6 +1,6 @@
 import { DEFAULT_GROUP } from '../crds/index.ts'
 import type { Command } from './command.ts'
-import { apiGroup } from './options/api-group.ts'
+import { apiGroup } from './options/manifests.ts'
 import { version } from './package-info.ts'
 
 export const command: Command = {

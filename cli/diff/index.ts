@@ -5,19 +5,22 @@ import {
   objectKey,
   readManifests,
 } from '../../operator/cluster/files/index.ts'
-import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { ApiError, ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
 import type { KubernetesObject, World } from '../../operator/model/index.ts'
 import { clusterAddress, type PlannedObject, planAll, type ReconcileContext } from '../../operator/reconcile/index.ts'
-import { canonicalJson } from '../../operator/render/object/canonical.ts'
+import { canonicalJson, sortedKeys } from '../../operator/render/object/canonical.ts'
+import { canonicalYaml } from '../../operator/render/object/yaml.ts'
+import { MANAGER } from '../../operator/runtime/children/managed-fields.ts'
 import { type Command, type Given, type Io, UsageError } from '../command.ts'
 import { hasErrors, printFindings } from '../findings.ts'
 import { settingsOf } from '../operator/settings.ts'
-import { apiGroup } from '../options/api-group.ts'
-import { groupOption, manifestPaths } from '../options/manifest-paths.ts'
+import { apiGroup, groupOption, manifestPaths } from '../options/manifests.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
-import { childDiff } from './compare.ts'
 import { applied, type Contents, liveChildren, liveObjects, revisionsIn, worldOf } from './live.ts'
+import { unified } from './unified.ts'
 
 const FAILED = 2
 /** Children tell no time. */
@@ -31,6 +34,50 @@ function plansOf({ view }: World, context: ReconcileContext): Map<string, Planne
 
 const isOf = (child: KubernetesObject, { metadata }: KubernetesObject) =>
   metadata.uid !== undefined && child.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid)
+
+/** What the API server and the operator keep for themselves. */
+const OF_SERVER = new Set(['managedFields', 'resourceVersion', 'uid', 'generation', 'creationTimestamp', 'selfLink'])
+
+function text(object: KubernetesObject | undefined, group: string): string {
+  if (!object) return ''
+  const { status: _, metadata, ...rest } = object
+  const { annotations = {}, ...others } = metadata as Record<string, unknown> & { annotations?: Record<string, string> }
+  const { [`${group}/applied-hash`]: __, ...shown } = annotations
+  const kept = Object.fromEntries(Object.entries(others).filter(([name]) => !OF_SERVER.has(name)))
+  return canonicalYaml(
+    sortedKeys({ ...rest, metadata: { ...kept, ...(Object.keys(shown).length > 0 && { annotations: shown }) } }),
+  )
+}
+
+/** What a server-side apply by the operator would make of a child; nothing is written. */
+async function dryRun(api: ApiServer, child: KubernetesObject): Promise<KubernetesObject> {
+  const { namespace, name } = child.metadata
+  try {
+    return await api.request<KubernetesObject>('PATCH', pathOf(childResource(child.kind), namespace, name), {
+      query: { fieldManager: MANAGER, force: true, dryRun: 'All' },
+      contentType: 'application/apply-patch+yaml',
+      body: child,
+    })
+  } catch (error) {
+    // The namespace isn't there yet; or a field can't be changed, and the operator makes the child anew.
+    if (isNotFound(error) || (error instanceof ApiError && error.status === 422)) return child
+    throw error
+  }
+}
+
+/** The differences of a live child and what it would become, as a text; empty where there are none. */
+async function childDiff(
+  api: ApiServer,
+  group: string,
+  live: KubernetesObject | undefined,
+  child: KubernetesObject | undefined,
+): Promise<string> {
+  const after = child && (await dryRun(api, child))
+  const changes = unified(text(live, group), text(after, group))
+  const name = idOf((child ?? live) as KubernetesObject)
+  const [old, next] = [live ? `live/${name}` : '/dev/null', child ? `new/${name}` : '/dev/null']
+  return changes === '' ? '' : `--- ${old}\n+++ ${next}\n${changes}`
+}
 
 /** Prints what becomes of the children of one workload; gives how many differ. */
 async function printDiff(

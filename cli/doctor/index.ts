@@ -1,6 +1,5 @@
 import { type Command, type Given, UsageError } from '../command.ts'
-import { apiGroup } from '../options/api-group.ts'
-import { groupOption } from '../options/manifest-paths.ts'
+import { apiGroup, groupOption } from '../options/manifests.ts'
 import { ISSUER_OPTION } from './audience.ts'
 import { checkProvider } from './check-provider.ts'
 import { reportText } from './report.ts'

@@ -2,7 +2,7 @@ import { DEFAULT_GROUP } from '../../crds/index.ts'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
-import { apiGroup } from '../options/api-group.ts'
+import { apiGroup } from '../options/manifests.ts'
 
 /** The options that say which cluster and namespace is meant, as kubectl has them. */
 export const clusterOptions = {

@@ -24,9 +24,7 @@ import { findHeld, type Released, releaseAll } from '../../operator/runtime/remo
 import { removalOf } from '../../operator/runtime/removal/removal.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { collect, giveBackAfterWork, giveBackStartUp } from '../memory.ts'
-import { address } from '../options/address.ts'
-import { apiGroup } from '../options/api-group.ts'
-import { logLevel } from '../options/log-level.ts'
+import { apiGroup } from '../options/manifests.ts'
 import {
   adminFromOption,
   adminPeersOf,
@@ -34,6 +32,7 @@ import {
   podTemplateOption,
   podUsersOption,
 } from '../options/pod-options.ts'
+import { address, logLevel } from '../options/serving.ts'
 import { defaultImage } from '../package-info.ts'
 import type { ServedAdmission } from './admission.ts'
 import { serve } from './listeners.ts'

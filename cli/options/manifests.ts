@@ -1,5 +1,12 @@
 import { isGroup } from '../../operator/cluster/files/group.ts'
-import { type Given, type Io, UsageError } from '../command.ts'
+import { type Given, type Io, type Option, UsageError } from '../command.ts'
+
+/** The option that every command over manifests has. */
+export const groupOption: Option = {
+  type: 'string',
+  value: 'GROUP',
+  description: 'API group of our kinds; also PORTICO_API_GROUP. Default: the one on which the manifests agree.',
+}
 
 /**
  * The API group that the caller chose: the option (`--api-group` unless named otherwise), else PORTICO_API_GROUP, else
@@ -13,4 +20,10 @@ export function apiGroup(given: Given, io: Io, option = 'api-group'): string | u
     throw new UsageError(`${origin} ${group}: a group is a DNS name with a dot, such as portico.dev`)
   }
   return group
+}
+
+/** The files and folders given. Throws a UsageError when there are none. */
+export function manifestPaths(given: Given): readonly string[] {
+  if (given.positionals.length === 0) throw new UsageError('files or folders of manifests are missing')
+  return given.positionals
 }
