@@ -1,21 +1,52 @@
+/** How Redis is reached, in manifests; parts of it stand in configuration files as well. */
+import { inFile } from './file-form.ts'
 import { limits } from './limits.ts'
+import { redisTimeouts } from './redis-timeouts.ts'
 import { secretKeyRef } from './references.ts'
 import { defaulted, duration, flag, integer, list, object, type Reader, Type, text } from './schema.ts'
 
 export const hostAndPort = (readBy: Reader, description: string) =>
   text(readBy, description, { min: 1, max: limits.url, pattern: '^[^\\s]+:[0-9]{1,5}$' })
 
+export const masterName = (readBy: Reader) => text(readBy, 'Name of the master set.', { min: 1, max: limits.name })
+
+export const databaseNumber = (readBy: Reader) => integer(readBy, 'Database number.', { minimum: 0, default: 0 })
+
 const tls = (readBy: Reader, description: string) =>
   object(description, {
-    caCertSecretRef: Type.Optional(secretKeyRef(readBy, 'CA certificates (PEM) to trust besides the system’s.')),
+    caCertSecretRef: Type.Optional(
+      inFile('caFile', secretKeyRef(readBy, 'CA certificates (PEM) to trust besides the system’s.')),
+    ),
     insecureSkipVerify: defaulted(flag(readBy, 'Accept any certificate. Not for production.', { default: false })),
   })
+
+const connection = (readBy: Reader) => ({
+  tls: Type.Optional(tls(readBy, 'TLS to Redis. Absent: no TLS.')),
+  sentinelTls: Type.Optional(tls(readBy, 'TLS to the Sentinels. Absent: no TLS.')),
+  dialTimeout: defaulted(duration(readBy, 'Longest wait for a connection.', { default: redisTimeouts.dialTimeout })),
+  readTimeout: defaulted(duration(readBy, 'Longest wait for an answer.', { default: redisTimeouts.readTimeout })),
+  writeTimeout: defaulted(duration(readBy, 'Longest wait for a write.', { default: redisTimeouts.writeTimeout })),
+})
+
+const user = (readBy: Reader) =>
+  object('Credentials of the Redis user.', {
+    usernameSecretRef: Type.Optional(
+      inFile('usernameFile', secretKeyRef(readBy, 'User name. Absent: the default user.')),
+    ),
+    passwordSecretRef: inFile('passwordFile', secretKeyRef(readBy, 'Password.')),
+  })
+
+/** How connections to Redis are opened: the part of `redis` that a configuration file has field for field. */
+export const redisConnection = object('How connections to Redis are opened.', connection('gateway'))
+
+/** The part of `redis` whose fields a configuration file has beside those of the connection. */
+export const redisUser = user('gateway')
 
 const sentinelConfig = (readBy: Reader) =>
   object(
     'Redis behind Sentinel.',
     {
-      masterName: text(readBy, 'Name of the master set.', { min: 1, max: limits.name }),
+      masterName: masterName(readBy),
       sentinelAddrs: Type.Optional(list('Sentinels.', hostAndPort(readBy, 'HOST:PORT of a Sentinel.'), { min: 1 })),
       sentinelService: Type.Optional(
         object('Service in front of the Sentinels.', {
@@ -26,7 +57,7 @@ const sentinelConfig = (readBy: Reader) =>
           port: defaulted(integer(readBy, 'Port.', { minimum: 1, maximum: 65535, default: 26379 })),
         }),
       ),
-      db: defaulted(integer(readBy, 'Database number.', { minimum: 0, default: 0 })),
+      db: defaulted(databaseNumber(readBy)),
     },
     {
       rules: [
@@ -46,17 +77,8 @@ export const redis = (readBy: Reader) =>
       addr: Type.Optional(hostAndPort(readBy, 'HOST:PORT of a single server or of one node of a cluster.')),
       sentinelConfig: Type.Optional(sentinelConfig(readBy)),
       clusterMode: defaulted(flag(readBy, '`addr` is a node of a Redis Cluster.', { default: false })),
-      aclUserConfig: Type.Optional(
-        object('Credentials of the Redis user.', {
-          usernameSecretRef: Type.Optional(secretKeyRef(readBy, 'User name. Absent: the default user.')),
-          passwordSecretRef: secretKeyRef(readBy, 'Password.'),
-        }),
-      ),
-      tls: Type.Optional(tls(readBy, 'TLS to Redis. Absent: no TLS.')),
-      sentinelTls: Type.Optional(tls(readBy, 'TLS to the Sentinels. Absent: no TLS.')),
-      dialTimeout: defaulted(duration(readBy, 'Longest wait for a connection.', { default: '5s' })),
-      readTimeout: defaulted(duration(readBy, 'Longest wait for an answer.', { default: '3s' })),
-      writeTimeout: defaulted(duration(readBy, 'Longest wait for a write.', { default: '3s' })),
+      aclUserConfig: Type.Optional(user(readBy)),
+      ...connection(readBy),
     },
     {
       rules: [

@@ -76,5 +76,5 @@ function storageOf(
   const { type, redis } = storage ?? {}
   if (type !== 'redis' || redis === undefined) return {}
   const keyPrefix = redisKeyPrefix({ kind, ...metadata })
-  return { storage: { type, keyPrefix, redis: redisSettings(redis, 0, resolver, mounts) } }
+  return { storage: { type, keyPrefix, redis: redisSettings(redis, 0, { at: '', resolver, mounts }) } }
 }

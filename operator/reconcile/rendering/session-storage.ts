@@ -32,7 +32,10 @@ export function sessionStorageOf(
   const { kind, metadata } = owner
   const keyPrefix = `${storage.keyPrefix ?? ''}${redisKeyPrefix({ kind, ...metadata })}`
   const { address, db, passwordRef, redis } = storage
-  if (redis !== undefined) return { sessionStorage: { keyPrefix, redis: redisSettings(redis, db, resolver, mounts) } }
+  if (redis !== undefined) {
+    const place = { at: '/spec/sessionStorage/redis', resolver, mounts }
+    return { sessionStorage: { keyPrefix, redis: redisSettings(redis, db, place) } }
+  }
   const password = secretFile(passwordRef, resolver, mounts)
   return {
     sessionStorage: {
