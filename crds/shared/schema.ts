@@ -57,6 +57,10 @@ export const objectName = (readBy: Reader, description: string, options: TextOpt
 export const label = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { min: 1, max: limits.label, pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$', ...options })
 
+/** A scope (RFC 6749, section 3.3): printable ASCII without spaces, quotes and backslashes. */
+export const scope = (readBy: Reader, max: number = limits.name) =>
+  text(readBy, 'A scope.', { min: 1, max, pattern: '^[!#-\\[\\]-~]+$' })
+
 /** One of a closed list of strings. */
 export const choice = <const V extends readonly string[]>(
   readBy: Reader,

@@ -1,4 +1,5 @@
 /** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, type `embeddedAuthServer` of a config. */
+import { inFile } from '../file-form.ts'
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
 import { redis } from '../redis.ts'
@@ -13,11 +14,13 @@ import {
   list,
   object,
   type Reader,
+  scope,
   Type,
   text,
   url,
 } from '../schema.ts'
 import { blockFor } from '../union.ts'
+import { lifespanBounds } from './auth-server-bounds.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
 
@@ -30,14 +33,15 @@ export const issuerUrl = (readBy: Reader, description: string) =>
     ],
   })
 
-const secretRefs = (readBy: Reader, description: string, max: number) =>
-  Type.Optional(list(description, secretKeyRef(readBy, 'A key of a Secret.'), { max }))
+const secretRefs = (readBy: Reader, description: string) =>
+  list(description, secretKeyRef(readBy, 'A key of a Secret.'), { max: 5 })
 
 const tokenLifespans = (readBy: Reader) => {
-  const lifespan = (description: string, from: string, to: string, value: string) =>
-    defaulted(
-      duration(readBy, `${description}, from ${from} to ${to}.`, {
-        default: value,
+  const lifespan = (name: keyof typeof lifespanBounds, description: string, more = '') => {
+    const { from, to, usual } = lifespanBounds[name]
+    return defaulted(
+      duration(readBy, `${description}, from ${from} to ${to}${more}.`, {
+        default: usual,
         rules: [
           {
             rule: `duration(self) >= duration('${from}') && duration(self) <= duration('${to}')`,
@@ -46,18 +50,22 @@ const tokenLifespans = (readBy: Reader) => {
         ],
       }),
     )
+  }
   return object('How long issued tokens live.', {
-    accessTokenLifespan: lifespan('Access tokens', '1m', '24h', '1h'),
-    refreshTokenLifespan: lifespan('Refresh tokens', '1h', '720h', '168h'),
-    authCodeLifespan: lifespan('Authorization codes', '30s', '10m', '10m'),
+    accessTokenLifespan: lifespan('accessTokenLifespan', 'Access tokens'),
+    refreshTokenLifespan: lifespan('refreshTokenLifespan', 'Refresh tokens', '; each rotation begins anew'),
+    authCodeLifespan: lifespan('authCodeLifespan', 'Authorization codes'),
   })
 }
+
+export const storageType = (readBy: Reader, options: { readonly default?: 'memory' } = {}) =>
+  choice(readBy, 'Kind of storage.', ['memory', 'redis'], options)
 
 const storage = (readBy: Reader) =>
   object(
     'Where sessions, registrations and upstream tokens are kept.',
     {
-      type: defaulted(choice(readBy, 'Kind of storage.', ['memory', 'redis'], { default: 'memory' })),
+      type: defaulted(storageType(readBy, { default: 'memory' })),
       redis: Type.Optional(redis(readBy)),
     },
     { rules: blockFor('type', { redis: 'redis' }) },
@@ -66,24 +74,26 @@ const storage = (readBy: Reader) =>
 const cimd = (readBy: Reader) =>
   object('Client identifier metadata documents.', {
     enabled: flag(readBy, 'Accept an https URL as client id.', { default: false }),
-    cacheMaxSize: Type.Optional(integer(readBy, 'Documents that are kept.', { minimum: 1 })),
-    cacheFallbackTtl: Type.Optional(duration(readBy, 'How long a document is kept that does not say it.')),
+    cacheMaxSize: Type.Optional(
+      integer(readBy, 'Documents that are kept, in 32 MiB at most; 256 when left out.', { minimum: 1 }),
+    ),
+    cacheFallbackTtl: Type.Optional(
+      duration(readBy, 'How long a document is kept that does not say it; `5m` when left out.'),
+    ),
   })
 
 const delegateClients = (readBy: Reader) =>
   list(
-    'Confidential clients that may exchange tokens.',
+    'Confidential clients that may exchange tokens (RFC 8693).',
     object('A client.', {
-      clientId: text(readBy, 'Client id.', { min: 1, max: 256 }),
+      clientId: text(readBy, 'Client id.', { min: 1, max: 256, pattern: '^[!-~]+$' }),
       clientSecretRef: secretKeyRef(readBy, 'Client secret.'),
-      audiences: list('Audiences that it may ask for.', text(readBy, 'An audience.', { min: 1, max: limits.url }), {
-        min: 1,
-        max: 10,
-      }),
-      scopes: list('Scopes that it may ask for.', text(readBy, 'A scope.', { min: 1, max: limits.name }), {
-        min: 1,
-        max: 10,
-      }),
+      audiences: list(
+        'Audiences that it may ask for; the URL of the gateway means the gateway’s audience.',
+        text(readBy, 'An audience.', { min: 1, max: limits.url }),
+        { min: 1, max: 10 },
+      ),
+      scopes: list('Scopes that it may ask for.', scope(readBy), { min: 1, max: 10 }),
     }),
     { type: { map: ['clientId'] }, max: 10 },
   )
@@ -112,57 +122,64 @@ const RULES = [
   },
 ]
 
+/** What a configuration file has field for field. */
+const settings = (readBy: Reader) => ({
+  issuer: issuerUrl(readBy, 'Issuer of the tokens; all endpoints derive from it.'),
+  authorizationEndpointBaseUrl: Type.Optional(
+    issuerUrl(readBy, 'Replaces the issuer in `authorization_endpoint` of the discovery document, and only there.'),
+  ),
+  signingKeySecretRefs: Type.Optional(
+    inFile(
+      'signingKeyFiles',
+      secretRefs(
+        readBy,
+        'Private keys (PEM); the first signs, the rest verify. Absent: a key that is lost at a restart.',
+      ),
+    ),
+  ),
+  hmacSecretRefs: Type.Optional(
+    secretRefs(
+      readBy,
+      'Secrets of at least 32 bytes for codes, refresh tokens and cookies; the first is in force. Absent: lost at a restart.',
+    ),
+  ),
+  tokenLifespans: Type.Optional(tokenLifespans(readBy)),
+  upstreamProviders: upstreamProviders(readBy),
+  primaryUpstreamProvider: Type.Optional(
+    label(readBy, 'Provider whose identity stands for the user. Absent: the first.'),
+  ),
+  baselineClientScopes: Type.Optional(list('Scopes that every registered client gets.', scope(readBy), { max: 10 })),
+  cimd: Type.Optional(cimd(readBy)),
+  allowConfidentialClientRegistration: defaulted(
+    flag(readBy, 'Clients may register with a secret.', { default: false }),
+  ),
+  forceConfidentialRedirectUris: Type.Optional(
+    list(
+      'Redirect URIs whose clients are made confidential.',
+      text(readBy, 'An https URI.', { max: limits.url, pattern: '^https://[^\\s#]+$' }),
+      { max: 10 },
+    ),
+  ),
+  insecureAllowConfidentialOverLoopbackHTTP: defaulted(
+    flag(readBy, 'Confidential clients also while the issuer is http on loopback.', { default: false }),
+  ),
+  insecureAllowHTTP: defaulted(flag(readBy, 'The issuer may be plain http beyond loopback.', { default: false })),
+  delegateClients: Type.Optional(delegateClients(readBy)),
+  trustedIssuers: Type.Optional(trustedIssuers(readBy)),
+})
+
 export const authServer = (readBy: Reader) =>
   object(
     'The embedded authorization server.',
     {
-      issuer: issuerUrl(readBy, 'Issuer of the tokens; all endpoints derive from it.'),
-      authorizationEndpointBaseUrl: Type.Optional(
-        issuerUrl(readBy, 'Replaces the issuer in `authorization_endpoint` of the discovery document, and only there.'),
-      ),
-      signingKeySecretRefs: secretRefs(
-        readBy,
-        'Private keys (PEM); the first signs, the rest verify. Absent: a key that is lost at a restart.',
-        5,
-      ),
-      hmacSecretRefs: secretRefs(
-        readBy,
-        'Secrets for codes, refresh tokens and cookies; the first is in force. Absent: lost at a restart.',
-        5,
-      ),
-      tokenLifespans: Type.Optional(tokenLifespans(readBy)),
-      upstreamProviders: upstreamProviders(readBy),
-      primaryUpstreamProvider: Type.Optional(
-        label(readBy, 'Provider whose identity stands for the user. Absent: the first.'),
-      ),
+      ...settings(readBy),
       storage: Type.Optional(storage(readBy)),
-      baselineClientScopes: Type.Optional(
-        list(
-          'Scopes that every registered client gets.',
-          text(readBy, 'A scope.', { min: 1, max: limits.name, pattern: '^[!#-\\[\\]-~]+$' }),
-          { max: 10 },
-        ),
-      ),
-      cimd: Type.Optional(cimd(readBy)),
-      allowConfidentialClientRegistration: defaulted(
-        flag(readBy, 'Clients may register with a secret.', { default: false }),
-      ),
-      forceConfidentialRedirectUris: Type.Optional(
-        list(
-          'Redirect URIs whose clients are made confidential.',
-          text(readBy, 'An https URI.', { max: limits.url, pattern: '^https://[^\\s#]+$' }),
-          { max: 10 },
-        ),
-      ),
-      insecureAllowConfidentialOverLoopbackHTTP: defaulted(
-        flag(readBy, 'Confidential clients also while the issuer is http on loopback.', { default: false }),
-      ),
-      insecureAllowHTTP: defaulted(flag(readBy, 'The issuer may be plain http beyond loopback.', { default: false })),
-      delegateClients: Type.Optional(delegateClients(readBy)),
-      trustedIssuers: Type.Optional(trustedIssuers(readBy)),
       disableUpstreamTokenInjection: defaulted(
         flag(readBy, 'Tokens that providers give at login are not sent to backends.', { default: false }),
       ),
     },
     { rules: RULES },
   )
+
+/** The part of it that a configuration file has as well: all but where things are kept, and what the operator acts on. */
+export const authServerSettings = object('The embedded authorization server. Absent: none.', settings('gateway'))

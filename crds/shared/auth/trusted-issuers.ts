@@ -1,8 +1,7 @@
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
-import { defaulted, duration, flag, list, object, type Reader, Type, text, url } from '../schema.ts'
-
-const RESERVED = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act']
+import { defaulted, duration, flag, list, object, type Reader, scope, Type, text, url } from '../schema.ts'
+import { registeredClaims } from './auth-server-bounds.ts'
 
 const names = (
   readBy: Reader,
@@ -22,8 +21,8 @@ const subjectBinding = (readBy: Reader) =>
   })
 
 const jwtBearerGrant = (readBy: Reader) =>
-  object('Assertions of this issuer as a grant (RFC 7523).', {
-    maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, up to 1h.', {
+  object('Assertions of this issuer as a grant (RFC 7523). Absent: none.', {
+    maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, by its `iat`; up to 1h.', {
       rules: [
         { rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' },
         { rule: "duration(self) <= duration('1h')", message: 'maxAssertionAge must be at most 1h' },
@@ -37,11 +36,10 @@ const jwtBearerGrant = (readBy: Reader) =>
       ),
     ),
     defaultScopes: Type.Optional(
-      list(
-        'Scopes of an ID-JAG that states none. Absent: all that clients may ask for.',
-        text(readBy, 'A scope.', { min: 1, max: limits.name, pattern: '^[!#-\\[\\]-~]+$' }),
-        { min: 1, max: 50 },
-      ),
+      list('Scopes of an ID-JAG that states none. Absent: all that clients may ask for.', scope(readBy), {
+        min: 1,
+        max: 50,
+      }),
     ),
     subjectBindings: list('Who may reach what.', subjectBinding(readBy), {
       type: { map: ['subject'] },
@@ -56,10 +54,13 @@ const trustedIssuer = (readBy: Reader) =>
     {
       issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
       expectedAudience: Type.Optional(
-        text(readBy, 'Required in `aud` of a subject token.', { min: 1, max: limits.url }),
+        text(readBy, 'Required in `aud` of a subject token. Absent: the issuer of this server.', {
+          min: 1,
+          max: limits.url,
+        }),
       ),
       jwksUrl: Type.Optional(url(readBy, 'Where its keys are. Absent: found by discovery.')),
-      allowPrivateIPs: defaulted(flag(readBy, 'It may resolve to a private address.', { default: false })),
+      allowPrivateIPs: defaulted(flag(readBy, 'Its keys may be at a private address.', { default: false })),
       insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
       actorClaim: Type.Optional(
         text(readBy, 'Claim that names the actor.', {
@@ -67,8 +68,8 @@ const trustedIssuer = (readBy: Reader) =>
           max: limits.name,
           rules: [
             {
-              rule: `!(self in [${RESERVED.map((name) => `'${name}'`).join(', ')}])`,
-              message: `actorClaim can not be one of ${RESERVED.join(', ')}`,
+              rule: `!(self in [${registeredClaims.map((name) => `'${name}'`).join(', ')}])`,
+              message: `actorClaim can not be one of ${registeredClaims.join(', ')}`,
             },
           ],
         }),
@@ -79,7 +80,7 @@ const trustedIssuer = (readBy: Reader) =>
       allowMayAct: defaulted(flag(readBy, 'The subject token’s `may_act` names who may act.', { default: false })),
       allowedActors: Type.Optional(names(readBy, 'Actors that may act.', 50)),
       allowedDelegateClients: Type.Optional(
-        names(readBy, 'Delegate clients that may exchange its tokens; `*` alone for all.', 50, {
+        names(readBy, 'Delegate clients that may exchange its tokens; `*` alone for all. Absent: none.', 50, {
           rules: [{ rule: "!('*' in self) || size(self) == 1", message: '"*" must stand alone' }],
         }),
       ),
@@ -104,7 +105,7 @@ const trustedIssuer = (readBy: Reader) =>
 
 /** Issuers outside, whose tokens may be exchanged or used as a grant. */
 export const trustedIssuers = (readBy: Reader) =>
-  list('Other issuers whose tokens may be exchanged.', trustedIssuer(readBy), {
+  list('Other issuers whose tokens may be exchanged or used as a grant.', trustedIssuer(readBy), {
     type: { map: ['issuerUrl'] },
     max: 20,
   })

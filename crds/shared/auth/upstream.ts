@@ -1,36 +1,26 @@
 /** Identity providers at which the embedded authorization server logs users in. */
 import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
-import { httpsUnlessAllowed } from '../https.ts'
+import { httpsOrLoopback, httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
-import { choice, defaulted, flag, label, list, map, object, type Reader, Type, text, url } from '../schema.ts'
+import { choice, defaulted, flag, label, list, map, object, type Reader, scope, Type, text, url } from '../schema.ts'
 import { blockFor } from '../union.ts'
-
-const RESERVED_PARAMS = [
-  'response_type',
-  'client_id',
-  'redirect_uri',
-  'scope',
-  'state',
-  'code_challenge',
-  'code_challenge_method',
-  'nonce',
-]
+import { ownParameters } from './auth-server-bounds.ts'
 
 /** GET or POST in any case; CRDs know no flags of patterns. */
-export const HTTP_METHOD = '^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$'
+const HTTP_METHOD = '^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$'
 
 const path = (readBy: Reader, description: string) => text(readBy, description, { min: 1, max: limits.name })
 
-const scopes = (readBy: Reader) =>
-  Type.Optional(list('Scopes that are asked for.', text(readBy, 'A scope.', { min: 1, max: limits.url })))
+const scopes = (readBy: Reader, description = 'Scopes that are asked for.') =>
+  Type.Optional(list(description, scope(readBy, limits.url)))
 
 const fieldNames = (readBy: Reader, description: string) =>
   Type.Optional(list(description, path(readBy, 'A field name.'), { max: 16 }))
 
 const userInfo = (readBy: Reader, description: string) =>
   object(description, {
-    endpointUrl: url(readBy, 'Where the user is asked about.'),
+    endpointUrl: url(readBy, 'Where the user is asked about, with the access token.'),
     httpMethod: Type.Optional(
       text(readBy, 'GET or POST, in any case; GET when left out.', { max: 4, pattern: HTTP_METHOD }),
     ),
@@ -52,8 +42,8 @@ const additionalAuthorizationParams = (readBy: Reader) =>
       max: 16,
       rules: [
         {
-          rule: `!self.exists(name, name in [${RESERVED_PARAMS.map((name) => `'${name}'`).join(', ')}])`,
-          message: `these parameters are set by the server itself: ${RESERVED_PARAMS.join(', ')}`,
+          rule: `!self.exists(name, name in [${ownParameters.map((name) => `'${name}'`).join(', ')}])`,
+          message: `these parameters are set by the server itself: ${ownParameters.join(', ')}`,
         },
       ],
     }),
@@ -63,18 +53,16 @@ const additionalAuthorizationParams = (readBy: Reader) =>
 const connection = (readBy: Reader) => ({
   allowPrivateIPs: defaulted(flag(readBy, 'The provider may resolve to a private address.', { default: false })),
   insecureAllowHTTP: defaulted(flag(readBy, 'The provider may be plain http beyond loopback.', { default: false })),
-  caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for the provider.')),
+  caBundleRef: Type.Optional(caBundleRef(readBy, 'CAs trusted for the provider besides the system’s.')),
 })
 
 const dcrConfig = (readBy: Reader) =>
   object(
-    'Registers a client at the provider (RFC 7591) instead of using a given one.',
+    'Registers a client at the provider (RFC 7591), one for all replicas, instead of using a given one.',
     {
-      discoveryUrl: Type.Optional(
-        url(readBy, 'Metadata document that names the registration endpoint.', { pattern: '^https://[^\\s]+$' }),
-      ),
-      registrationEndpoint: Type.Optional(url(readBy, 'The registration endpoint.', { pattern: '^https://[^\\s]+$' })),
-      initialAccessTokenRef: Type.Optional(secretKeyRef(readBy, 'Initial access token.')),
+      discoveryUrl: Type.Optional(url(readBy, 'Metadata document that names the registration endpoint.')),
+      registrationEndpoint: Type.Optional(url(readBy, 'The registration endpoint.')),
+      initialAccessTokenRef: Type.Optional(secretKeyRef(readBy, 'Initial access token (RFC 7591, section 3).')),
       softwareId: Type.Optional(text(readBy, '`software_id` of the registration.', { max: 256 })),
       softwareStatement: Type.Optional(
         text(readBy, '`software_statement` of the registration.', { max: limits.program }),
@@ -86,6 +74,7 @@ const dcrConfig = (readBy: Reader) =>
           rule: 'has(self.discoveryUrl) != has(self.registrationEndpoint)',
           message: 'set exactly one of discoveryUrl and registrationEndpoint',
         },
+        ...httpsOrLoopback({ name: 'discoveryUrl', optional: true }, { name: 'registrationEndpoint', optional: true }),
       ],
     },
   )
@@ -97,7 +86,7 @@ const oauth2Config = (readBy: Reader) =>
       authorizationEndpoint: url(readBy, 'Where users are sent.'),
       tokenEndpoint: url(readBy, 'Where codes become tokens.'),
       clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
-      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
+      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret. Absent: a public client.')),
       dcrConfig: Type.Optional(dcrConfig(readBy)),
       scopes: scopes(readBy),
       redirectUri: Type.Optional(
@@ -109,14 +98,14 @@ const oauth2Config = (readBy: Reader) =>
       userInfo: Type.Optional(userInfo(readBy, 'How the user is found out.')),
       tokenResponseMapping: Type.Optional(
         object('Where a nested token response holds what (dot notation).', {
-          accessTokenPath: Type.Optional(path(readBy, 'Path of the access token.')),
-          scopePath: Type.Optional(path(readBy, 'Path of the scope.')),
-          refreshTokenPath: Type.Optional(path(readBy, 'Path of the refresh token.')),
-          expiresInPath: Type.Optional(path(readBy, 'Path of the lifetime in seconds.')),
+          accessTokenPath: Type.Optional(path(readBy, 'Path of the access token; `access_token` when left out.')),
+          scopePath: Type.Optional(path(readBy, 'Path of the scope; `scope` when left out.')),
+          refreshTokenPath: Type.Optional(path(readBy, 'Path of the refresh token; `refresh_token` when left out.')),
+          expiresInPath: Type.Optional(path(readBy, 'Path of the lifetime in seconds; `expires_in` when left out.')),
         }),
       ),
       identityFromToken: Type.Optional(
-        object('The user from the token response (dot notation).', {
+        object('The user from the token response (dot notation); a path may lead on into the payload of a JWT.', {
           subjectPath: path(readBy, 'Path of the subject.'),
           namePath: Type.Optional(path(readBy, 'Path of the name.')),
           emailPath: Type.Optional(path(readBy, 'Path of the e-mail address.')),
@@ -143,8 +132,8 @@ const oidcConfig = (readBy: Reader) =>
     {
       issuerUrl: url(readBy, 'Issuer; its endpoints are found by discovery.'),
       clientId: text(readBy, 'Client id.', { min: 1 }),
-      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
-      scopes: scopes(readBy),
+      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret. Absent: a public client.')),
+      scopes: scopes(readBy, 'Scopes that are asked for; `openid` and `offline_access` when left out.'),
       redirectUri: Type.Optional(url(readBy, 'Callback; `{issuer}/oauth/callback` when left out.')),
       subjectClaim: Type.Optional(
         text(readBy, 'Claim used as subject; `sub` when left out.', { min: 1, max: limits.name }),

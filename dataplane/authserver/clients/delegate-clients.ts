@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
-import type { DelegateClientConfig } from '../../config/authserver/delegation.ts'
+import type { DelegateClientConfig } from '../../config/auth-server.ts'
 import { type ReadSecretFile, secretFile } from '../../config/secret-file.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type ClientRecord, secretDigest } from './registration.ts'

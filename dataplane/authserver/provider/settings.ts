@@ -1,8 +1,8 @@
+import { lifespanBounds } from '../../../crds/shared/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/shared/duration.ts'
-import type { AuthServerConfig } from '../../config/auth-server.ts'
+import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import { callbackNameOf, isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
-import type { UpstreamProviderConfig } from '../../config/authserver/upstream.ts'
-import { lifespanBounds } from '../../config/check/auth-server.ts'
+import { resourceSpelling } from './resource-names.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */
 const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']

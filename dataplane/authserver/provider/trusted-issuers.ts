@@ -1,6 +1,6 @@
 import type { JWTPayload } from 'jose'
 import type { Logger } from 'pino'
-import type { TrustedIssuerConfig } from '../../config/authserver/delegation.ts'
+import type { TrustedIssuerConfig } from '../../config/auth-server.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import { type Issuers, type OpenProvider, verifyJwt } from '../../identity/index.ts'
 

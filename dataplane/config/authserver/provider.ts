@@ -1,4 +1,4 @@
-import type { UpstreamProviderConfig } from './upstream.ts'
+import type { UpstreamProviderConfig } from '../auth-server.ts'
 
 /** The provider whose identity stands for the user. */
 export const primaryOf = <Provider extends { readonly name: string }>({

@@ -1,22 +1,15 @@
+import { lifespanBounds } from '../../../crds/shared/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
-import { isOnDemand } from '../authserver/provider.ts'
+import { isIdentified, isOnDemand, primaryOf } from '../authserver/provider.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
 import { delegationFindings } from './authserver/delegation.ts'
-import { loginPolicyFindings } from './authserver/login-policy.ts'
 import { upstreamFindings } from './authserver/upstream.ts'
 import { duplicates } from './duplicates.ts'
 import { redisFindings } from './redis.ts'
 import { isLoopback, urlFindings } from './url.ts'
-
-/** Bounds of lifespans, and what they are where nothing is configured. */
-export const lifespanBounds = {
-  accessTokenLifespan: { from: '1m', to: '24h', usual: '1h' },
-  refreshTokenLifespan: { from: '1h', to: '720h', usual: '168h' },
-  authCodeLifespan: { from: '30s', to: '10m', usual: '10m' },
-} as const
 
 /** Settings of an issuer that is elsewhere. The keys of the embedded one are in this process, and nothing is called. */
 const OF_OTHER_ISSUERS = ['cluster', 'serviceAccount', 'jwksUrl', 'introspection', 'bearerTokenFile'] as const
@@ -92,6 +85,20 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
     return value >= parseDuration(from) && value <= parseDuration(to)
       ? []
       : [{ pointer: `${at}/${name}`, message: `must be from ${from} to ${to}` }]
+  })
+}
+
+/** Who a user is must be known after each login, and who logs in at another provider later must be that user again. */
+function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Finding[] {
+  const primary = primaryOf(server)
+  const isKnownAgain = primary === undefined || isIdentified(primary)
+  return server.upstreamProviders.flatMap((provider, index) => {
+    const pointer = `${at}/upstreamProviders/${index}/loginPolicy`
+    if (!isOnDemand(provider)) return []
+    if (provider === primary) return [{ pointer, message: 'must be required: this provider says who users are' }]
+    return isKnownAgain
+      ? []
+      : [{ pointer, message: 'must be required: nothing says who users are, so that none would be known again' }]
   })
 }
 

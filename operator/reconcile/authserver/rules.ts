@@ -1,5 +1,5 @@
+import type { UpstreamProviderConfig } from '../../../dataplane/config/auth-server.ts'
 import { isIdentified, isOnDemand, primaryOf } from '../../../dataplane/config/authserver/provider.ts'
-import type { UpstreamProviderConfig } from '../../../dataplane/config/authserver/upstream.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import type { OAuth2UpstreamConfig, UpstreamProviderConfig } from '../../../dataplane/config/authserver/upstream.ts'
+import type { OAuth2UpstreamConfig, UpstreamProviderConfig } from '../../../dataplane/config/auth-server.ts'
 import { secret } from '../../secrets/watch.ts'
 import { orFail } from '../or-fail.ts'
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import * as client from 'openid-client'
 import { isObject } from '../../../../crds/shared/json.ts'
-import type { OidcUpstreamConfig } from '../../../config/authserver/upstream.ts'
+import type { OidcUpstreamConfig } from '../../../config/auth-server.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { isEmailVerified } from '../../../identity/index.ts'

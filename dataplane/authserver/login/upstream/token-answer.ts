@@ -1,6 +1,6 @@
 import type * as client from 'openid-client'
 import { isObject } from '../../../../crds/shared/json.ts'
-import type { OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
+import type { OAuth2UpstreamConfig } from '../../../config/auth-server.ts'
 import { valueAt } from './identity.ts'
 import { UnusableAnswer } from './provider-fetch.ts'
 

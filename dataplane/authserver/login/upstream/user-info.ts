@@ -1,4 +1,5 @@
-import type { UserInfoConfig } from '../../../config/authserver/upstream.ts'
+import { isObject } from '../../../../crds/shared/json.ts'
+import type { UserInfoConfig } from '../../../config/auth-server.ts'
 import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './identity.ts'
 import { faultOf, statusFault } from './provider-fault.ts'
 import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'

@@ -1,6 +1,6 @@
+import { registeredClaims } from '../../../../crds/shared/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../../crds/shared/duration.ts'
-import type { AuthServerConfig } from '../../auth-server.ts'
-import type { TrustedIssuerConfig } from '../../authserver/delegation.ts'
+import type { AuthServerConfig, TrustedIssuerConfig } from '../../auth-server.ts'
 import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'
 import { duplicates } from '../duplicates.ts'
@@ -87,14 +87,11 @@ function ageFindings(ageMs: number, pointer: string): readonly Finding[] {
   return ageMs > OLDEST_ASSERTION_MS ? [{ pointer, message: 'must be at most 1h' }] : []
 }
 
-/** Claims that mean something of their own (RFC 7519 section 4.1, RFC 8693 section 4). */
-const RESERVED = new Set(['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act'])
-
 function actorFindings(issuer: TrustedIssuerConfig, at: string, isAll: boolean): readonly Finding[] {
   const { actorClaim, actorMatcher, allowedActors, allowMayAct, expectedAudience, allowedDelegateClients } = issuer
   const isAboutActors = [actorClaim, actorMatcher, allowedActors].some((value) => value !== undefined) || allowMayAct
   return [
-    ...(actorClaim !== undefined && RESERVED.has(actorClaim)
+    ...(actorClaim !== undefined && registeredClaims.includes(actorClaim)
       ? [{ pointer: `${at}/actorClaim`, message: 'must not be a registered claim' }]
       : []),
     ...(isAboutActors && (expectedAudience === undefined || allowedDelegateClients === undefined)

@@ -1,22 +1,17 @@
+import { ownParameters } from '../../../../crds/shared/auth/auth-server-bounds.ts'
 import { escapeStep } from '../../../../crds/shared/json.ts'
-import type { AuthServerConfig } from '../../auth-server.ts'
-import { redirectUriOf } from '../../authserver/provider.ts'
 import type {
+  AuthServerConfig,
   OAuth2UpstreamConfig,
   OidcUpstreamConfig,
   UpstreamProviderConfig,
   UserInfoConfig,
-} from '../../authserver/upstream.ts'
+} from '../../auth-server.ts'
+import { redirectUriOf } from '../../authserver/provider.ts'
 import type { Finding } from '../../load.ts'
 import { tokenClientFindings } from '../credential.ts'
 import { issuerFindings } from '../issuer.ts'
 import { isLoopback, urlFindings } from '../url.ts'
-
-/** Parameters of an authorization request that the server sets itself. */
-const RESERVED_PARAMS: ReadonlySet<string> = new Set([
-  ...['response_type', 'response_mode', 'client_id', 'redirect_uri', 'scope', 'state', 'nonce'],
-  ...['code_challenge', 'code_challenge_method', 'request', 'request_uri'],
-])
 
 /** A token of RFC 9110 section 5.6.2. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
@@ -116,7 +111,7 @@ function loginPageFindings(text: string, pointer: string, { insecureAllowHTTP }:
       ? []
       : [{ pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' }]),
     ...[...url.searchParams.keys()]
-      .filter((name) => RESERVED_PARAMS.has(name))
+      .filter((name) => ownParameters.includes(name))
       .map((name) => ({ pointer, message: `its query must not hold ${name}, which is set by the server itself` })),
   ]
 }
@@ -196,7 +191,7 @@ function commonFindings(
     ...(callback === null ? [] : callbackFindings(callback, `${at}/redirectUri`, server)),
     ...(redirectUri === undefined ? [] : sharedFindings(redirectUri, `${at}/redirectUri`, provider, server)),
     ...Object.keys(additionalAuthorizationParams)
-      .filter((name) => RESERVED_PARAMS.has(name))
+      .filter((name) => ownParameters.includes(name))
       .map((name) => ({
         pointer: `${at}/additionalAuthorizationParams/${name}`,
         message: 'is set by the server itself',

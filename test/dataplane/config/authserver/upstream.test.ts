@@ -2,7 +2,7 @@
 import { Value } from 'typebox/value'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type UpstreamProviderConfig, upstreamProvider } from '../../../../dataplane/config/authserver/upstream.ts'
+import { authServer, type UpstreamProviderConfig } from '../../../../dataplane/config/auth-server.ts'
 import { upstreamFindings } from '../../../../dataplane/config/check/authserver/upstream.ts'
 
 const SERVER = { issuer: 'https://tools.example.com', upstreamProviders: [] as UpstreamProviderConfig[] }
@@ -118,7 +118,7 @@ const wrong: readonly [UpstreamProviderConfig, string, string][] = [
 
 test('what is right is told nothing', () => {
   for (const provider of good) {
-    assert.ok(Value.Check(upstreamProvider, provider), JSON.stringify(provider))
+    assert.ok(Value.Check(authServer.properties.upstreamProviders.items, provider), JSON.stringify(provider))
     assert.equal(upstreamFindings(provider, '', SERVER), [], JSON.stringify(provider))
   }
 })

@@ -1,0 +1,26 @@
+/** What the schemas of the embedded authorization server and its checks have in common, for those who load no schema. */
+
+/** Bounds of lifespans, and what they are where nothing is configured. */
+export const lifespanBounds = {
+  accessTokenLifespan: { from: '1m', to: '24h', usual: '1h' },
+  refreshTokenLifespan: { from: '1h', to: '720h', usual: '168h' },
+  authCodeLifespan: { from: '30s', to: '10m', usual: '10m' },
+} as const
+
+/** Parameters of an authorization request that the server sets itself. */
+export const ownParameters: readonly string[] = [
+  'response_type',
+  'response_mode',
+  'client_id',
+  'redirect_uri',
+  'scope',
+  'state',
+  'code_challenge',
+  'code_challenge_method',
+  'nonce',
+  'request',
+  'request_uri',
+]
+
+/** Claims that mean something of their own (RFC 7519 section 4.1, RFC 8693 section 4). */
+export const registeredClaims: readonly string[] = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act']

@@ -1,2 +1,0 @@
-/** A scope (RFC 6749 section 3.3), as a pattern. */
-export const SCOPE = '^[!#-\\[\\]-~]+$'
