@@ -11,7 +11,7 @@ export const limits = {
   text: 1024,
   /** A description or a text shown to people. */
   prose: 4096,
-  /** A policy or a template. */
+  /** A template or a variable. */
   program: 65536,
   /** A file that lives inside the object. */
   file: 524288,
@@ -24,7 +24,9 @@ export const limits = {
   tools: 512,
   /** Command-line arguments, environment variables. */
   process: 256,
-  policies: 256,
+  /** Cedar policies of a workload, and characters of a text that may hold several: what the engine takes. */
+  policies: 1000,
+  policyText: 262144,
   /** Settings for single members of a group. */
   members: 1024,
   /**

@@ -5,8 +5,15 @@ import { blockFor } from '../union.ts'
 
 /** Which claims make groups and roles of the Cedar principal. */
 export const authzClaims = (readBy: Reader) => ({
-  groupClaimName: Type.Optional(text(readBy, 'Claim that holds the caller’s groups.', { max: limits.name })),
-  roleClaimName: Type.Optional(text(readBy, 'Claim that holds the caller’s roles.', { max: limits.name })),
+  groupClaimName: Type.Optional(
+    text(readBy, 'Claim that holds the caller’s groups. Absent: `groups`, `roles` or `cognito:groups`.', {
+      min: 1,
+      max: limits.name,
+    }),
+  ),
+  roleClaimName: Type.Optional(
+    text(readBy, 'Claim that holds the caller’s roles, which count as groups.', { min: 1, max: limits.name }),
+  ),
   groupEntityType: Type.Optional(
     text(readBy, 'Cedar entity type of a group; `Group` when left out.', {
       max: limits.label,
@@ -18,15 +25,26 @@ export const authzClaims = (readBy: Reader) => ({
 export const cedarPolicies = (readBy: Reader) =>
   list(
     'Cedar policies. Without one that permits, nothing is permitted.',
-    text(readBy, 'A policy.', { min: 1, max: limits.program }),
-    {
-      min: 1,
-      max: limits.policies,
-    },
+    text(readBy, 'One policy, or several.', { min: 1, max: limits.policyText }),
+    { min: 1, max: limits.policies },
   )
 
 export const entitiesJson = (readBy: Reader) =>
   text(readBy, 'Cedar entities, a JSON array.', { max: limits.file, default: '[]' })
+
+const policies = (readBy: Reader) => ({
+  policies: cedarPolicies(readBy),
+  entitiesJson: defaulted(entitiesJson(readBy)),
+  primaryUpstreamProvider: Type.Optional(
+    label(readBy, 'Upstream provider whose ID token is judged, instead of the incoming token.'),
+  ),
+})
+
+/** What callers may do, as a configuration file has it, wherever the policies are from. */
+export const servedAuthz = object('What callers may do. Absent: everything.', {
+  ...policies('gateway'),
+  ...authzClaims('gateway'),
+})
 
 /** Authorization that belongs to one workload: Cedar policies inline or in a ConfigMap. */
 export const authzConfig = (readBy: Reader) =>
@@ -37,15 +55,7 @@ export const authzConfig = (readBy: Reader) =>
       configMap: Type.Optional(
         configMapKeyRef(readBy, 'The ConfigMap that holds the policies.', { key: 'authz.json' }),
       ),
-      inline: Type.Optional(
-        object('Policies written here.', {
-          policies: cedarPolicies(readBy),
-          entitiesJson: defaulted(entitiesJson(readBy)),
-          primaryUpstreamProvider: Type.Optional(
-            label(readBy, 'Upstream provider whose claims are judged, instead of those of the incoming token.'),
-          ),
-        }),
-      ),
+      inline: Type.Optional(object('Policies written here.', policies(readBy))),
       ...authzClaims(readBy),
     },
     { rules: blockFor('type', { configMap: 'configMap', inline: 'inline' }) },

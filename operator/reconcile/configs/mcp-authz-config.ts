@@ -1,4 +1,6 @@
 import { mcpAuthzConfig } from '../../../crds/index.ts'
+import type { authzConfig } from '../../../crds/shared/auth/authz.ts'
+import type { Static } from '../../../crds/shared/schema.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { judgedProviderProblem } from '../authserver/rules.ts'
 import type { Conditions } from '../outcome/conditions.ts'
@@ -18,27 +20,11 @@ const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems
 
 export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConfig)
 
-interface ClaimNames {
-  readonly groupClaimName?: string | undefined
-  readonly roleClaimName?: string | undefined
-  readonly groupEntityType?: string | undefined
-}
+type AuthzConfigSpec = Static<ReturnType<typeof authzConfig>>
 
 /** What a workload says of policies. */
 export interface AuthzFields {
-  readonly authzConfig?:
-    | (ClaimNames & {
-        readonly type: 'configMap' | 'inline'
-        readonly configMap?: KeyRef | undefined
-        readonly inline?:
-          | {
-              readonly policies: readonly string[]
-              readonly entitiesJson: string
-              readonly primaryUpstreamProvider?: string | undefined
-            }
-          | undefined
-      })
-    | undefined
+  readonly authzConfig?: AuthzConfigSpec | undefined
   readonly authzConfigRef?: { readonly name: string } | undefined
 }
 
@@ -73,7 +59,7 @@ function policiesOf(fields: AuthzFields, at: string, resolver: Resolver): Pick<G
   return authz === undefined ? {} : { authz }
 }
 
-const definedOf = (fields: ClaimNames): Readonly<Record<string, string>> =>
+const definedOf = (fields: object): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
 
 function sharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
