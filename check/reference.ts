@@ -5,7 +5,7 @@
 import { kinds } from '../crds/index.ts'
 import { type SchemaNode, schemaChildren, valuesOf } from '../crds/walk.ts'
 import { gatewayConfigSchema } from '../dataplane/config/gateway.ts'
-import { registryConfigSchema } from '../dataplane/config/registry/registry.ts'
+import { registryConfigSchema } from '../dataplane/config/registry.ts'
 
 /** A schema of a configuration file; unlike those of kinds it may have a union. */
 type FileNode = SchemaNode & {

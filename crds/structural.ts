@@ -48,6 +48,9 @@ function structuralValue(keyword: string, value: unknown, node: SchemaNode, isIn
       return typeof value === 'object' ? structural(value as SchemaNode, isInItem) : undefined
     case 'required':
       return requiredOf(value as readonly string[], isInItem ? node.properties : {})
+    case 'propertyNames':
+      // Not in structural schemas: a rule says the same.
+      return undefined
     case 'default':
       return isInItem ? undefined : value
     case 'x-kubernetes-validations':

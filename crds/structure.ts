@@ -120,6 +120,8 @@ function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorO
       return here(params['limit'] === 1 ? 'must not be empty' : `must have at least ${params['limit']} items`)
     case 'maxItems':
       return here(`must have at most ${params['limit']} items`)
+    case 'minProperties':
+      return here(params['limit'] === 1 ? 'must not be empty' : `must have at least ${params['limit']} keys`)
     case 'maxProperties':
       return here(`must have at most ${params['limit']} keys`)
     case 'format':
@@ -134,12 +136,13 @@ function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorO
   }
 }
 
-/** ajv has no notion of `x-kubernetes-int-or-string`: it means a union of types. */
+/** ajv has no notion of `x-kubernetes-int-or-string`: it means a union of types. A rule stands for `propertyNames`. */
 function ajvSchema(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(ajvSchema)
   if (!isObject(node)) return node
   if (node['x-kubernetes-int-or-string'] === true) return { type: ['integer', 'string'] }
-  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, ajvSchema(value)]))
+  const { propertyNames: _, ...rest } = node
+  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, ajvSchema(value)]))
 }
 
 interface StructuralFinding extends Finding {

@@ -3,7 +3,7 @@ import { authzFindings } from '../../dataplane/config/check/authz.ts'
 import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { ConfigError } from '../../dataplane/config/load.ts'
 import { configParser } from '../../dataplane/config/read/parse.ts'
-import { registryConfigSchema } from '../../dataplane/config/registry/registry.ts'
+import { registryConfigSchema } from '../../dataplane/config/registry.ts'
 import { parseDocuments } from '../../operator/cluster/files/document.ts'
 
 export interface Input {

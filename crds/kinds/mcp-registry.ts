@@ -4,7 +4,7 @@ import { limits } from '../shared/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../shared/pod/pod.ts'
 import { serviceRules } from '../shared/pod/service.ts'
 import { secretKeyRef } from '../shared/references.ts'
-import { registryConfigFields, registryConfigNames } from '../shared/registry/registry-config.ts'
+import { registryConfig, registryConfigNames } from '../shared/registry/registry-config.ts'
 import { list, object, objectName, raw, Type, text } from '../shared/schema.ts'
 import { count, oneOf, statusText, time, workloadStatus } from '../shared/status.ts'
 
@@ -40,7 +40,7 @@ export const mcpRegistry = defineKind({
           max: limits.file,
         }),
       ),
-      ...registryConfigFields,
+      ...registryConfig.properties,
       storage: Type.Optional(
         object('Where the store is kept. Absent: in the pod, where what was published is lost with it.', {
           claimName: objectName('operator', 'A PersistentVolumeClaim of this namespace.'),

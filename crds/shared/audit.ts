@@ -1,3 +1,4 @@
+import { AUDIT_DATA_BYTES, AUDIT_DELEGATION_DEPTH } from './gateway/defaults.ts'
 import { limits } from './limits.ts'
 import { defaulted, flag, integer, list, object, type Reader, Type, text } from './schema.ts'
 
@@ -14,12 +15,13 @@ export const audit = (readBy: Reader) =>
     includeRequestData: defaulted(flag(readBy, 'Write request bodies too.', { default: false })),
     includeResponseData: defaulted(flag(readBy, 'Write response bodies too.', { default: false })),
     maxDataSize: defaulted(
-      integer(readBy, 'Bytes of a body that are written.', { minimum: 0, maximum: 1048576, default: 1024 }),
+      integer(readBy, 'Bytes of a body that are written.', { minimum: 0, maximum: 1048576, default: AUDIT_DATA_BYTES }),
     ),
     trustedProxies: Type.Optional(
       list(
         'Addresses or networks (CIDR) whose X-Forwarded-For is believed.',
         text(readBy, 'An address or a network.', { min: 1, max: 64 }),
+        { max: 1024 },
       ),
     ),
   })
@@ -35,6 +37,9 @@ export const gatewayAudit = (readBy: Reader) =>
       flag(readBy, 'Record a tool’s error result as an application error.', { default: true }),
     ),
     maxDelegationDepth: defaulted(
-      integer(readBy, 'Links of a delegation chain that are recorded.', { minimum: 1, default: 10 }),
+      integer(readBy, 'Links of a delegation chain that are recorded.', {
+        minimum: 1,
+        default: AUDIT_DELEGATION_DEPTH,
+      }),
     ),
   })

@@ -4,7 +4,7 @@
  */
 import type { TArray, TObject, TOptional, TProperties, TSchema, TString } from 'typebox'
 import { limits } from './limits.ts'
-import { type Defaulted, type Mounted, OWN_KEYWORDS, type SchemaNode, Type } from './schema.ts'
+import { type Defaulted, type Mounted, OWN_KEYWORDS, type Reader, type SchemaNode, Type, text } from './schema.ts'
 
 /** A schema whose value stands in another object. */
 interface MountedSchema<As extends Mounted = Mounted> extends TSchema {
@@ -23,6 +23,10 @@ export const inFile = <const Name extends string, S extends TSchema>(name: Name,
 /** Marks a reference whose value becomes a file. */
 export const mountedAs = <const As extends Mounted, S extends TSchema>(kind: As, reference: S): S & MountedSchema<As> =>
   withKeywords(reference, { mountedAs: kind })
+
+/** The path of a file, in manifests and in configuration files alike. */
+export const filePath = (readBy: Reader, description: string) =>
+  withKeywords(text(readBy, description, { min: 1, max: limits.url }), { namesFile: true as const })
 
 /** A copy by descriptors: TypeBox keeps what it knows of a schema in properties that a spread would lose. */
 const withKeywords = <S extends TSchema, Keywords extends object>(schema: S, keywords: Keywords): S & Keywords =>
@@ -68,7 +72,13 @@ export function nameInFile(name: string, { inFile: own, mountedAs, items }: Sche
   return items?.mountedAs === undefined ? name : name.replace(/Refs$/, 'Files')
 }
 
-const OWN: ReadonlySet<string> = new Set(OWN_KEYWORDS)
+/** What a file's schema has none of; the other two are for `withoutFiles`. */
+const LEFT_OUT: ReadonlySet<string> = new Set(
+  OWN_KEYWORDS.filter((keyword) => keyword !== 'namesFile' && keyword !== 'exactlyOne'),
+)
+
+/** The bounds of formats that a file's schema does not check. */
+const LARGEST: Readonly<Record<string, number>> = { int32: 2 ** 31 - 1, int64: Number.MAX_SAFE_INTEGER }
 
 /**
  * The schema of a block in a configuration file.
@@ -83,13 +93,16 @@ export function asFile<S extends TSchema>(schema: S): FileForm<S> {
 
 function fileSchema(node: SchemaNode): TSchema {
   if (node.mountedAs !== undefined)
-    return Type.String({ description: fileDescription(node), minLength: 1, maxLength: limits.url })
+    return Type.String({ description: fileDescription(node), minLength: 1, maxLength: limits.url, namesFile: true })
   const kept = Object.fromEntries(
-    Object.entries(node).filter(([keyword]) => !OWN.has(keyword) && !keyword.startsWith('x-kubernetes-')),
+    Object.entries(node).filter(([keyword]) => !LEFT_OUT.has(keyword) && !keyword.startsWith('x-kubernetes-')),
   )
   if (node.properties !== undefined) {
     const { properties: _, required: __, ...options } = kept
-    return Type.Object(fileProperties(node.properties, new Set(node.required)), options)
+    return Type.Object(fileProperties(node.properties, new Set(node.required)), {
+      ...options,
+      ...alternatives(node, node.properties),
+    })
   }
   if (node.items !== undefined) {
     const isSet = node['x-kubernetes-list-type'] === 'set'
@@ -97,7 +110,16 @@ function fileSchema(node: SchemaNode): TSchema {
   }
   if (typeof node.additionalProperties === 'object')
     return { ...kept, additionalProperties: fileSchema(node.additionalProperties) } as TSchema
-  return kept as TSchema
+  const largest = LARGEST[node.format ?? '']
+  if (largest === undefined) return kept as TSchema
+  const { format: _, ...number } = kept
+  return { ...number, minimum: node.minimum ?? -largest, maximum: node.maximum ?? largest } as unknown as TSchema
+}
+
+/** `exactlyOne` by the names of a file, where two references may have become one path. */
+function alternatives({ exactlyOne }: SchemaNode, properties: Readonly<Record<string, SchemaNode>>) {
+  if (exactlyOne === undefined) return {}
+  return { exactlyOne: [...new Set(exactlyOne.map((name) => nameInFile(name, properties[name] ?? {})))] }
 }
 
 function fileProperties(properties: Readonly<Record<string, SchemaNode>>, required: ReadonlySet<string>): TProperties {
@@ -122,3 +144,30 @@ export const extended = <P extends TProperties, More extends TProperties>(
   more: More,
 ): TObject<Omit<P, keyof More> & More> =>
   Type.Object({ ...properties, ...more }, options) as unknown as TObject<Omit<P, keyof More> & More>
+
+/**
+ * A file's schema for whoever may not name a file of this machine, a caller of an API: fields that are paths are left out,
+ * and objects that can't do without one.
+ *
+ * @returns the schema under its type: what it accepts has that type
+ */
+export const withoutFiles = <S extends TSchema>(schema: S): S => (pathless(schema as SchemaNode) ?? schema) as S
+
+function pathless(node: SchemaNode): TSchema | undefined {
+  if (node.namesFile === true) return undefined
+  if (node.items !== undefined) {
+    const items = pathless(node.items)
+    return items && ({ ...node, items } as TSchema)
+  }
+  const { properties, required, exactlyOne, ...options } = node
+  if (properties === undefined) return node as TSchema
+  const kept: TProperties = {}
+  for (const [name, child] of Object.entries(properties)) {
+    const form = pathless(child)
+    const isRequired = required?.includes(name) === true
+    if (form === undefined && isRequired) return undefined
+    if (form !== undefined) kept[name] = isRequired ? form : Type.Optional(form)
+  }
+  const others = exactlyOne && { exactlyOne: exactlyOne.filter((name) => Object.hasOwn(kept, name)) }
+  return Type.Object(kept, { ...(options as Record<string, unknown>), ...others })
+}

@@ -83,7 +83,10 @@ export const integer = (
   options: { readonly minimum?: number; readonly maximum?: number; readonly default?: number } = {},
 ) => Type.Integer({ description, readBy, format: 'int32', ...options })
 
-/** A whole number, or a string such as `25%`. */
+/** A number of bytes, beyond 32 bits too. */
+export const bytes = (readBy: Reader, description: string, options: { readonly minimum: number }) =>
+  Type.Integer({ description, readBy, format: 'int64', ...options })
+
 /** A number of things or a percentage of them, as Kubernetes writes it: `2`, `50%`. */
 export const countOrPercentage = (readBy: Reader, description: string) =>
   Type.Unsafe<number | string>({
@@ -127,25 +130,43 @@ export const list = <T extends TSchema>(description: string, items: T, options: 
   })
 }
 
+interface MapOptions {
+  readonly max?: number
+  readonly min?: number
+  readonly rules?: readonly CelRule[]
+  /** Most characters of a key, which then has at least one. */
+  readonly longestKey?: number
+}
+
 /** A map from string to `value`, bounded by `limits.map` unless `max` says otherwise. */
 export const map = <V extends TSchema>(
   description: string,
   value: V,
-  options: { readonly max?: number; readonly rules?: readonly CelRule[] } = {},
+  { max = limits.map, min, rules = [], longestKey }: MapOptions = {},
 ): TUnsafe<Record<string, Static<V>>> =>
   Type.Unsafe<Record<string, Static<V>>>({
     type: 'object',
     description,
     additionalProperties: value,
-    maxProperties: options.max ?? limits.map,
-    ...rulesOf(options.rules),
+    maxProperties: max,
+    ...(min === undefined ? {} : { minProperties: min }),
+    ...(longestKey === undefined ? {} : { propertyNames: { minLength: 1, maxLength: longestKey } }),
+    ...rulesOf(longestKey === undefined ? rules : [...rules, keyLength(longestKey)]),
   })
+
+/** `propertyNames` as the API server has it, which knows no such keyword. */
+const keyLength = (longest: number): CelRule => ({
+  rule: `self.all(key, size(key) > 0 && size(key) <= ${longest})`,
+  message: `every key must have 1 to ${longest} characters`,
+})
 
 interface ObjectOptions {
   readonly rules?: readonly CelRule[]
   readonly default?: unknown
   /** Who acts on the object's presence, where that alone is a setting (`managed: {}`). */
   readonly readBy?: Reader
+  /** Properties of which exactly one is there, for the published schema of an API: rules say so elsewhere. */
+  readonly exactlyOne?: readonly string[]
 }
 
 /** An object with exactly these properties; wrap a property in `Type.Optional` where it may be left out. */
@@ -159,6 +180,7 @@ export const object = <P extends Record<string, TSchema>>(
     additionalProperties: false,
     ...(options.readBy === undefined ? {} : { readBy: options.readBy }),
     ...(options.default === undefined ? {} : { default: options.default }),
+    ...(options.exactlyOne === undefined ? {} : { exactlyOne: options.exactlyOne }),
     ...rulesOf(options.rules),
   })
 
@@ -194,7 +216,15 @@ export interface Defaulted {
 export type Mounted = 'secret' | 'caBundle' | 'configMap' | 'nothing'
 
 /** Keywords of our own, of which neither the API server nor a configuration file's schema has any. */
-export const OWN_KEYWORDS = ['readBy', 'refusedValues', 'refersTo', 'mountedAs', 'inFile'] as const
+export const OWN_KEYWORDS = [
+  'readBy',
+  'refusedValues',
+  'refersTo',
+  'mountedAs',
+  'inFile',
+  'namesFile',
+  'exactlyOne',
+] as const
 
 /** A schema as data: the keywords that our builders write. */
 export interface SchemaNode {
@@ -208,6 +238,9 @@ export interface SchemaNode {
   readonly default?: unknown
   readonly pattern?: string
   readonly maxLength?: number
+  readonly format?: string
+  readonly minimum?: number
+  readonly maximum?: number
   readonly maxItems?: number
   readonly maxProperties?: number
   readonly readBy?: Reader
@@ -215,6 +248,8 @@ export interface SchemaNode {
   readonly refersTo?: string | readonly string[]
   readonly mountedAs?: Mounted
   readonly inFile?: string
+  readonly namesFile?: true
+  readonly exactlyOne?: readonly string[]
   readonly 'x-kubernetes-validations'?: readonly CelRule[]
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
   readonly 'x-kubernetes-list-map-keys'?: readonly string[]

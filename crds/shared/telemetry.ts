@@ -1,3 +1,4 @@
+import { inFile } from './file-form.ts'
 import { apart, distinctHeaderKeys, distinctHeaders, headerKeys, headerName, headerValue } from './headers.ts'
 import { limits } from './limits.ts'
 import { caBundleRef, secretKeyRef } from './references.ts'
@@ -18,6 +19,7 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
       enabled: defaulted(flag(mounts, 'Turns OpenTelemetry on.', { default: false })),
       endpoint: Type.Optional(
         text(signals, 'OTLP endpoint for traces and metrics. Without a scheme: HTTPS, or HTTP when `insecure`.', {
+          min: 1,
           max: limits.url,
         }),
       ),
@@ -36,7 +38,7 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
           'Headers whose values come from Secrets.',
           object('A header.', {
             name: headerName(mounts, 'Name of the header.'),
-            secretKeyRef: secretKeyRef(mounts, 'Where the value is.'),
+            secretKeyRef: inFile('file', secretKeyRef(mounts, 'Where the value is.')),
           }),
           { type: { map: ['name'] }, rules: [distinctHeaders('name')] },
         ),
@@ -93,12 +95,20 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
     },
   )
 
-/** Traces, metrics and Prometheus: the spec of MCPTelemetryConfig and the `telemetry` block of a registry. */
+/** Traces, metrics and Prometheus: the spec of MCPTelemetryConfig, and most of the block `telemetry`. */
 export const telemetryParts = (readers: TelemetryReaders) => ({
   openTelemetry: Type.Optional(openTelemetry(readers)),
   prometheus: Type.Optional(
     object('Prometheus settings.', {
       enabled: defaulted(flag(readers.signals, 'Serve `/metrics` on the admin listener.', { default: false })),
     }),
+  ),
+})
+
+/** The block `telemetry` of a registry, and of every data plane's file. */
+export const ownTelemetry = object('Telemetry of a workload.', {
+  ...telemetryParts({ signals: 'registry', mounts: 'operator' }),
+  serviceName: Type.Optional(
+    text('registry', 'OpenTelemetry `service.name`. Absent: the object’s name.', { min: 1, max: limits.name }),
   ),
 })

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { type BlockList, isIP, isIPv4 } from 'node:net'
 import { LRUCache } from 'lru-cache'
-import { isObject } from '../../crds/shared/json.ts'
-import { type AuditSettings, DEFAULT_DATA_BYTES, DEFAULT_DELEGATION_DEPTH } from '../config/audit/audit.ts'
+import { AUDIT_DATA_BYTES, AUDIT_DELEGATION_DEPTH } from '../../crds/shared/gateway/defaults.ts'
+import type { AuditSettings } from '../config/audit/audit.ts'
 import type { AuditEventType } from '../config/audit/event-types.ts'
 import { trustedNetworks } from '../config/audit/trusted-proxies.ts'
 import { withoutUrlSecrets } from '../config/url-secrets.ts'
@@ -38,9 +38,9 @@ export class AuditLines implements AuditLog {
   readonly #take: (line: string) => void
 
   constructor(settings: AuditSettings, component: string, take: (line: string) => void) {
-    const { includeRequestData, includeResponseData, maxDataSize = DEFAULT_DATA_BYTES } = settings
+    const { includeRequestData, includeResponseData, maxDataSize = AUDIT_DATA_BYTES } = settings
     this.#component = `,"component":${JSON.stringify(settings.component || component)}`
-    this.#subjects = new Subjects(settings.maxDelegationDepth ?? DEFAULT_DELEGATION_DEPTH)
+    this.#subjects = new Subjects(settings.maxDelegationDepth ?? AUDIT_DELEGATION_DEPTH)
     this.#dataBytes = maxDataSize
     this.requestBytes = includeRequestData === true ? maxDataSize : 0
     this.responseBytes = includeResponseData === true && maxDataSize > 0 ? maxDataSize + LOOK_AHEAD : 0

@@ -15,7 +15,7 @@ import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
-import { telemetrySchema } from './telemetry/telemetry.ts'
+import { telemetrySchema } from './telemetry.ts'
 import { compositeTools } from './workflow/definition.ts'
 
 export type { AuthzConfig } from './gateway-authz.ts'

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import type { Logger } from 'pino'
-import type { TelemetrySettings } from '../config/telemetry/telemetry.ts'
+import type { TelemetrySettings } from '../config/telemetry.ts'
 import type { Measure } from './metrics/metrics.ts'
 
 /** What the block `telemetry` of a configuration is for. */

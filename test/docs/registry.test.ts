@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
 import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { configParser } from '../../dataplane/config/read/parse.ts'
-import { registryConfigSchema } from '../../dataplane/config/registry/registry.ts'
+import { registryConfigSchema } from '../../dataplane/config/registry.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/network/free-port.ts'
 

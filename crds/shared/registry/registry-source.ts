@@ -1,79 +1,94 @@
-/** A source of a registry as a field of MCPRegistry. */
+/** A source of a registry: of MCPRegistry, of the registry's file, and of the admin API. */
+import { filePath, inFile } from '../file-form.ts'
 import { headerName } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
-import { defaulted, duration, label, list, map, object, type Reader, Type, text, url } from '../schema.ts'
+import { defaulted, duration, label, list, map, object, Type, text, url } from '../schema.ts'
 
-/** Claims of a source or a registry. */
-export const claims = (readBy: Reader, description: string) =>
-  Type.Optional(map(description, text(readBy, 'The value.', { max: limits.text }), { max: 32 }))
+/** Between two polls of a source whose `syncPolicy` does not say. */
+export const DEFAULT_INTERVAL = '30s'
+/** The longest wait for another registry's answer. */
+export const API_TIMEOUT = '10s'
+/** The longest wait for a file that is fetched. */
+export const FILE_TIMEOUT = '30s'
+/** The file that is read in a git repository. */
+export const REGISTRY_FILE = 'registry.json'
 
-const patterns = (what: string) => {
-  const globs = (description: string) =>
-    Type.Optional(list(description, text('registry', 'A pattern.', { min: 1, max: limits.name })))
+/** Claims of a source, a registry or an entry: pairs of strings, as in the tokens that they are compared with. */
+export const claims = (description: string, options: { readonly min?: number } = {}) =>
+  map(description, text('registry', 'The value.', { max: limits.text }), {
+    max: 32,
+    longestKey: limits.name,
+    ...options,
+  })
+
+const patterns = (description: string) => {
+  const globs = (what: string) =>
+    Type.Optional(list(what, text('registry', 'A pattern.', { min: 1, max: limits.name }), { max: 256 }))
   return Type.Optional(
-    object(`By ${what}.`, {
+    object(description, {
       include: globs('Kept; absent: all.'),
       exclude: globs('Left out, even if `include` matches.'),
     }),
   )
 }
 
-const git = (readBy: Reader) =>
-  object(
-    'A file in a git repository.',
-    {
-      repository: text(readBy, 'URL of the repository.', { min: 1, max: limits.url }),
-      branch: Type.Optional(text(readBy, 'Branch.', { min: 1, max: limits.name })),
-      tag: Type.Optional(text(readBy, 'Tag.', { min: 1, max: limits.name })),
-      commit: Type.Optional(text(readBy, 'Commit.', { min: 1, max: limits.name })),
-      path: defaulted(text(readBy, 'File in the repository.', { min: 1, default: 'registry.json' })),
-      auth: Type.Optional(
-        object('Credentials.', {
-          username: text(readBy, 'User name.', { min: 1, max: limits.name }),
-          passwordSecretRef: secretKeyRef(readBy, 'Password or token.'),
-        }),
-      ),
-    },
-    {
-      rules: [
-        {
-          rule: '(has(self.branch) ? 1 : 0) + (has(self.tag) ? 1 : 0) + (has(self.commit) ? 1 : 0) <= 1',
-          message: 'set at most one of branch, tag and commit',
-        },
-      ],
-    },
-  )
-
-const api = (readBy: Reader) =>
-  object('Another registry.', {
-    endpoint: url(readBy, 'Base URL, without `/v0.1`.'),
-    timeout: defaulted(duration(readBy, 'Longest wait for an answer.', { default: '10s' })),
-    headers: Type.Optional(
-      list(
-        'Headers whose values are in Secrets.',
-        object('A header.', {
-          name: headerName(readBy, 'Name of the header.'),
-          valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
-        }),
-        // That names differ in more than case costs too much in CEL here: the configuration's own check tells.
-        { type: { map: ['name'] } },
-      ),
+const git = object(
+  'A file in a git repository.',
+  {
+    repository: text('registry', 'URL of the repository.', { min: 1, max: limits.url }),
+    branch: Type.Optional(text('registry', 'Branch; absent: the repository’s default.', { min: 1, max: limits.name })),
+    tag: Type.Optional(text('registry', 'Tag.', { min: 1, max: limits.name })),
+    commit: Type.Optional(
+      text('registry', 'Commit, in full.', { max: limits.name, pattern: '^[0-9a-f]{40}([0-9a-f]{24})?$' }),
     ),
-  })
+    path: defaulted(text('registry', 'File in the repository.', { min: 1, default: REGISTRY_FILE })),
+    auth: Type.Optional(
+      object('Credentials.', {
+        username: text('registry', 'User name.', { min: 1, max: limits.name }),
+        passwordSecretRef: inFile('passwordFile', secretKeyRef('registry', 'Password or token.')),
+      }),
+    ),
+  },
+  {
+    rules: [
+      {
+        rule: '(has(self.branch) ? 1 : 0) + (has(self.tag) ? 1 : 0) + (has(self.commit) ? 1 : 0) <= 1',
+        message: 'set at most one of branch, tag and commit',
+      },
+    ],
+  },
+)
+
+const api = object('Another registry (MCP registry API v0.1).', {
+  endpoint: url('registry', 'Base URL, without `/v0.1`.'),
+  timeout: defaulted(duration('registry', 'Longest wait for an answer.', { default: API_TIMEOUT })),
+  headers: Type.Optional(
+    list(
+      'Headers whose values are in Secrets.',
+      object('A header.', {
+        name: headerName('registry', 'Name of the header.'),
+        valueSecretRef: inFile('valueFile', secretKeyRef('registry', 'Where the value is.')),
+      }),
+      // That names differ in more than case costs too much in CEL here: the configuration's own check tells.
+      { type: { map: ['name'] } },
+    ),
+  ),
+})
 
 const file = object(
   'A registry file.',
   {
     configMapRef: Type.Optional(
-      configMapKeyRef('operator', 'A ConfigMap that holds the file.', { key: 'registry.json' }),
+      inFile('path', configMapKeyRef('operator', 'A ConfigMap that holds the file.', { key: REGISTRY_FILE })),
     ),
-    path: Type.Optional(text('registry', 'Path in the pod.', { min: 1 })),
+    path: Type.Optional(filePath('registry', 'Path in the pod.')),
     url: Type.Optional(url('registry', 'Where it is fetched.')),
     data: Type.Optional(text('registry', 'The file itself (JSON).', { min: 1, max: limits.file })),
-    timeout: Type.Optional(duration('registry', 'Longest wait for the URL; 30s when left out.')),
+    timeout: Type.Optional(duration('registry', `Longest wait for the URL; ${FILE_TIMEOUT} when left out.`)),
   },
   {
+    exactlyOne: ['configMapRef', 'path', 'url', 'data'],
     rules: [
       {
         rule: '(has(self.configMapRef) ? 1 : 0) + (has(self.path) ? 1 : 0) + (has(self.url) ? 1 : 0) + (has(self.data) ? 1 : 0) == 1',
@@ -84,24 +99,22 @@ const file = object(
   },
 )
 
-const kubernetes = (readBy: Reader) =>
-  object(
-    'MCP servers of the cluster.',
-    {
-      namespaces: Type.Optional(
-        list(
-          'Namespaces that are read. Absent: that of this object.',
-          text(readBy, 'A namespace.', { min: 1, max: limits.label }),
-          {
-            max: 256,
-          },
-        ),
-      ),
-    },
-    { readBy },
-  )
+/** Namespaces of a source that reads MCP servers of a cluster. */
+export const namespaces = list(
+  'Namespaces that are read. Absent: that of this object.',
+  label('registry', 'A namespace.'),
+  { type: 'set', min: 1, max: 256 },
+)
 
-const SOURCE_TYPES = ['git', 'api', 'file', 'managed', 'kubernetes']
+const kubernetes = object(
+  'MCP servers of the cluster.',
+  { namespaces: Type.Optional(namespaces) },
+  { readBy: 'registry' },
+)
+
+/** Exactly one of them says where a source's entries come from. */
+export const SOURCE_KINDS = ['git', 'api', 'file', 'managed', 'kubernetes'] as const
+
 const count = (fields: readonly string[]) => fields.map((field) => `(has(self.${field}) ? 1 : 0)`).join(' + ')
 
 /** Where a registry's entries come from. */
@@ -109,20 +122,34 @@ export const source = object(
   'A source of entries.',
   {
     name: label('registry', 'Unique name.'),
-    git: Type.Optional(git('registry')),
-    api: Type.Optional(api('registry')),
+    git: Type.Optional(git),
+    api: Type.Optional(api),
     file: Type.Optional(file),
     managed: Type.Optional(object('Entries are published through the admin API.', {}, { readBy: 'registry' })),
-    kubernetes: Type.Optional(kubernetes('registry')),
+    kubernetes: Type.Optional(kubernetes),
     syncPolicy: Type.Optional(
-      object('When the source is read.', { interval: duration('registry', 'Time between two looks at the source.') }),
+      object('When the source is read.', {
+        interval: defaulted(
+          duration('registry', 'Time between two looks at the source.', { default: DEFAULT_INTERVAL }),
+        ),
+      }),
     ),
-    filter: Type.Optional(object('Which entries are kept.', { names: patterns('name'), tags: patterns('tag') })),
-    claims: claims('registry', 'Claims of the source; entries of git, api and file sources inherit them.'),
+    filter: Type.Optional(
+      object('Which entries are kept. What is excluded is out, even where it is included too.', {
+        names: patterns('By name; globs in which `*` crosses `/`.'),
+        tags: patterns('By tag, as it is written.'),
+      }),
+    ),
+    claims: Type.Optional(
+      claims(
+        'Claims of the source: what a caller must hold to manage it. Entries of git, api and file sources inherit them.',
+      ),
+    ),
   },
   {
+    exactlyOne: SOURCE_KINDS,
     rules: [
-      { rule: `${count(SOURCE_TYPES)} == 1`, message: `set exactly one of ${SOURCE_TYPES.join(', ')}` },
+      { rule: `${count(SOURCE_KINDS)} == 1`, message: `set exactly one of ${SOURCE_KINDS.join(', ')}` },
       {
         rule: '!has(self.syncPolicy) || has(self.git) || has(self.api) || has(self.file)',
         message: 'syncPolicy is for git, api and file',

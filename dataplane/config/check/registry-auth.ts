@@ -1,5 +1,5 @@
 import type { Finding } from '../load.ts'
-import type { AuthConfig, ProviderConfig } from '../registry/auth.ts'
+import type { AuthConfig, ProviderConfig } from '../registry.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { isLoopback, urlFindings } from './url.ts'

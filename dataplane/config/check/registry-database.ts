@@ -1,5 +1,5 @@
 import type { Finding } from '../load.ts'
-import type { DatabaseConfig } from '../registry/database.ts'
+import type { DatabaseConfig } from '../registry.ts'
 
 const AT = '/database'
 const PARTS = ['host', 'user', 'database'] as const

@@ -1,7 +1,7 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
-import { SOURCE_KINDS, type SourceConfig } from '../registry/source.ts'
+import { DEFAULT_INTERVAL, SOURCE_KINDS, type SourceConfig } from '../registry.ts'
 import { duplicates } from './duplicates.ts'
 import { apiServerProblem } from './token-path.ts'
 import { urlFindings } from './url.ts'
@@ -18,7 +18,7 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
     ...(syncPolicy !== undefined && (kind === 'managed' || kind === 'kubernetes')
       ? [{ pointer: `${at}/syncPolicy`, message: 'is for git, api and file sources' }]
       : []),
-    ...(syncPolicy !== undefined && parseDuration(syncPolicy.interval) < SMALLEST_INTERVAL_MS
+    ...(syncPolicy !== undefined && parseDuration(syncPolicy.interval ?? DEFAULT_INTERVAL) < SMALLEST_INTERVAL_MS
       ? [{ pointer: `${at}/syncPolicy/interval`, message: 'must be at least 1s' }]
       : []),
     ...(git === undefined ? [] : gitFindings(git, `${at}/git`)),

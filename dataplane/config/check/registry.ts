@@ -1,6 +1,6 @@
 import { registryEvents } from '../audit/event-types.ts'
 import type { Finding } from '../load.ts'
-import type { RegistryConfig } from '../registry/registry.ts'
+import type { RegistryConfig } from '../registry.ts'
 import { auditFindings } from './audit.ts'
 import { duplicates } from './duplicates.ts'
 import { originFindings } from './origins.ts'

@@ -1,8 +1,7 @@
 import { HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { Finding } from '../load.ts'
-import { otlpEndpoint } from '../telemetry/otlp-endpoint.ts'
-import type { OpenTelemetrySettings, TelemetrySettings } from '../telemetry/telemetry.ts'
+import { otlpEndpoint } from '../otlp-endpoint.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
@@ -21,8 +20,21 @@ const RESERVED: ReadonlySet<string> = new Set([
   'user-agent',
 ])
 
+/** What is sent, in the form of a file or of a manifest. */
+interface Sending {
+  readonly endpoint?: string
+  readonly insecure?: boolean
+  readonly headers?: Readonly<Record<string, string>>
+  readonly sensitiveHeaders?: readonly { readonly name: string }[]
+  readonly resourceAttributes?: Readonly<Record<string, string>>
+  readonly caBundleFile?: string
+}
+
 /** What is wrong with a block `telemetry` at the pointer `at`. */
-export function telemetryFindings(telemetry: TelemetrySettings | undefined, at: string): readonly Finding[] {
+export function telemetryFindings(
+  telemetry: { readonly openTelemetry?: Sending } | undefined,
+  at: string,
+): readonly Finding[] {
   const settings = telemetry?.openTelemetry
   if (settings === undefined) return []
   const here = `${at}/openTelemetry`
@@ -38,7 +50,7 @@ export function telemetryFindings(telemetry: TelemetrySettings | undefined, at: 
   ]
 }
 
-function endpointFindings(settings: OpenTelemetrySettings, at: string): readonly Finding[] {
+function endpointFindings(settings: Sending, at: string): readonly Finding[] {
   const { endpoint, insecure } = settings
   if (endpoint === undefined) return []
   const pointer = `${at}/endpoint`
@@ -57,7 +69,7 @@ function endpointFindings(settings: OpenTelemetrySettings, at: string): readonly
   ]
 }
 
-function headerFindings({ headers = {}, sensitiveHeaders = [] }: OpenTelemetrySettings, at: string): Finding[] {
+function headerFindings({ headers = {}, sensitiveHeaders = [] }: Sending, at: string): Finding[] {
   const named = [
     ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
     ...sensitiveHeaders.map(({ name }, index) => ({ name, pointer: `${at}/sensitiveHeaders/${index}/name` })),

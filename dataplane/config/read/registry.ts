@@ -1,5 +1,5 @@
 import { checkRegistry } from '../check/registry.ts'
-import { type RegistryConfig, registryConfigSchema } from '../registry/registry.ts'
+import { type RegistryConfig, registryConfigSchema } from '../registry.ts'
 import { configParser } from './parse.ts'
 
 /** Parses a registry's configuration, with everything that is wrong in it. */

@@ -1,4 +1,4 @@
-import { type AuthConfig, ROLES, type Role } from '../../config/registry/auth.ts'
+import type { AuthConfig } from '../../config/registry.ts'
 import type { Caller } from '../../identity/index.ts'
 import { type ClaimsMap, isEmpty, satisfies, type TokenClaims } from './claims.ts'
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
-import type { AuthConfig, ProviderConfig } from '../../config/registry/auth.ts'
+import { type AuthConfig, DEFAULT_REALM, type ProviderConfig } from '../../config/registry.ts'
 import { anonymous } from '../../identity/caller.ts'
 import { unauthenticated } from '../../identity/challenge.ts'
 import {
@@ -51,8 +51,6 @@ interface InForce {
   readonly actorOf: ReturnType<typeof createActors>
   readonly authenticate: Verifier
 }
-
-const DEFAULT_REALM = 'mcp-registry'
 
 const admitAll: Verifier = Object.assign(() => anonymous, {
   close: async () => {

@@ -1,15 +1,14 @@
 import { resolve } from 'node:path'
 import type { AuditSettings } from '../../config/audit/audit.ts'
 import type { Loaded } from '../../config/load.ts'
-import type { AuthConfig } from '../../config/registry/auth.ts'
-import type { DatabaseConfig } from '../../config/registry/database.ts'
+import type { AuthConfig, DatabaseConfig } from '../../config/registry.ts'
 import {
   DEFAULT_BODY_BYTES,
   DEFAULT_MANAGED_BYTES,
   DEFAULT_SOURCE_BYTES,
   type RegistryConfig,
-} from '../../config/registry/registry.ts'
-import type { TelemetrySettings } from '../../config/telemetry/telemetry.ts'
+} from '../../config/registry.ts'
+import type { TelemetrySettings } from '../../config/telemetry.ts'
 import { hostNames } from '../../server/hosts.ts'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import type { StoreSettings } from '../store/apply/apply-settings.ts'

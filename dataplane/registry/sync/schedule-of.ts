@@ -1,13 +1,9 @@
 import { resolve } from 'node:path'
 import { parseDuration, parseTimer } from '../../../crds/shared/duration.ts'
-import { API_SERVER, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
-import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry/registry.ts'
+import { API_TIMEOUT, DEFAULT_INTERVAL, FILE_TIMEOUT, REGISTRY_FILE, type SourceConfig } from '../../config/registry.ts'
 import type { SourceLocation } from '../sources/format/source.ts'
 import type { ScheduledSource } from './schedule.ts'
 
-const FILE_TIMEOUT = '30s'
-const API_TIMEOUT = '10s'
-const REGISTRY_FILE = 'registry.json'
 const API_GROUP = 'portico.dev'
 /** Where a pod finds its API server, its token and the cluster's CA. */
 const IN_CLUSTER = {

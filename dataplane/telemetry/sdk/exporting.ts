@@ -2,9 +2,9 @@ import { Agent as PlainAgent } from 'node:http'
 import { Agent, type AgentOptions } from 'node:https'
 import { resolve } from 'node:path'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
+import { otlpEndpoint } from '../../config/otlp-endpoint.ts'
 import { secretFile } from '../../config/secret-file.ts'
-import { otlpEndpoint } from '../../config/telemetry/otlp-endpoint.ts'
-import type { OpenTelemetrySettings } from '../../config/telemetry/telemetry.ts'
+import type { OpenTelemetrySettings } from '../../config/telemetry.ts'
 
 /** Longest time for one export with its retries. */
 const EXPORT_MS = 10_000

@@ -6,14 +6,14 @@ import {
   mcpServerEntry,
   virtualMcpServer,
 } from '../../../crds/index.ts'
-import { registryConfigNames } from '../../../crds/shared/registry/registry-config.ts'
+import { registryConfig, registryConfigNames } from '../../../crds/shared/registry/registry-config.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/listeners.ts'
-import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
+import { hashOf } from '../../render/object/canonical.ts'
 import { configMapName, renderConfig } from '../../render/object/config-map.ts'
 import { dataPlaneContainerName } from '../../render/object/names.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
@@ -27,18 +27,16 @@ import {
 } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
+import { STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/mounts.ts'
 import { registryRights } from '../../render/rights.ts'
-import { headerSecrets, telemetrySettings } from '../configs/telemetry-settings.ts'
+import { telemetrySettings } from '../configs/telemetry-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { findingsOf, type Places } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
+import { mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { authOf } from '../registry/auth.ts'
-import { databaseOf } from '../registry/database.ts'
-import { apiServerOf, sourceOf } from '../registry/source.ts'
-import { setSourcesSynced, sourceStates } from '../registry/source-states.ts'
 import { addressesOf } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
@@ -50,6 +48,7 @@ import {
   renderChildren,
 } from '../rendering/rendering.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
+import { setSourcesSynced, sourceStates } from './source-states.ts'
 
 /** Kinds that a Kubernetes source reads. */
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
@@ -63,63 +62,60 @@ interface RegistryAssembly {
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 const parseText = longParser('configurations of registries', parseConfig)
 
-function fromFields(
-  { spec, metadata }: MCPRegistry,
-  resolver: Resolver,
-  mounts: Mounts,
-  group: string,
-): RegistryConfig {
-  const { sources = [], registries = [], auth = { mode: 'anonymous' }, database, cors, allowedHosts, limits } = spec
-  const { telemetry, audit } = spec
-  const config: RegistryConfig = {
-    sources: sources.map((source) => sourceOf(source, resolver, mounts, group)),
-    registries: registries.map(({ name, sources: names, claims }) => ({
-      name,
-      sources: [...names],
-      ...(claims && { claims: sortedKeys(claims) }),
-    })),
-    auth: authOf(auth, resolver, mounts),
-    ...(database && { database: databaseOf(database, resolver, mounts) }),
-    ...(cors && { cors: { origins: [...cors.origins] } }),
-    ...(allowedHosts && { allowedHosts: [...allowedHosts] }),
-    ...(limits && { limits: sortedKeys(limits) }),
+/** The part of a configuration that the fields of the object give: with files in place of references. */
+function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts: Mounts): RegistryConfig {
+  const { telemetry, audit, ...others } = spec
+  const place = { at: '/spec', resolver, mounts }
+  const { sources = [], registries = [], auth, database, ...blocks } = mounted(registryConfig, others, place)
+  const { port, ...byUrl } = database ?? {}
+  return {
+    ...blocks,
+    sources: sources.map(({ kubernetes, ...source }) =>
+      kubernetes === undefined
+        ? source
+        : { ...source, kubernetes: { namespaces: [resolver.namespace], ...kubernetes } },
+    ),
+    registries,
+    auth: auth ?? { mode: 'anonymous' },
+    // The schema gives `port` a default, which says nothing beside a URL.
+    ...(database && { database: database.urlFile === undefined ? database : byUrl }),
     ...auditOf(audit),
-    ...(telemetry && { telemetry: telemetryOf(telemetry, metadata.name, resolver, mounts) }),
+    ...(telemetry && {
+      telemetry: telemetrySettings(telemetry, telemetry.serviceName ?? metadata.name, {
+        ...place,
+        at: '/spec/telemetry',
+      }),
+    }),
   }
-  return config
-}
-
-/** Its own block `telemetry`; under which name it reports, it need not say. */
-function telemetryOf(
-  { serviceName = '', ...spec }: NonNullable<MCPRegistry['spec']['telemetry']>,
-  name: string,
-  resolver: Resolver,
-  mounts: Mounts,
-): RegistryConfig['telemetry'] {
-  for (const secret of headerSecrets(spec)) resolver.secretKey(secret)
-  return telemetrySettings(spec, { serviceName: serviceName || name, at: '/spec/telemetry' }, resolver, mounts)
 }
 
 const nothing: RegistryConfig = { sources: [], registries: [], auth: { mode: 'anonymous' } }
 
-function fromText(text: string, problems: Problems, mounts: Mounts, group: string): RegistryConfig {
+function fromText(text: string, problems: Problems): RegistryConfig {
   const parsed = parseText(text)
-  if ('value' in parsed) {
-    const config = parsed.value
-    // A pod of ours has its token elsewhere than others, and only where a source needs it.
-    const sources = config.sources.map(({ kubernetes, ...source }) =>
-      kubernetes === undefined
-        ? source
-        : { ...source, kubernetes: { apiServer: apiServerOf(mounts), group, ...kubernetes } },
-    )
-    return { ...config, sources }
-  }
+  if ('value' in parsed) return parsed.value
   for (const { pointer, message, line } of parsed.findings) {
     const place = [...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean).join(', ')
     const inText = { pointer: '/spec/configYAML', joint: ', ', message: `${place}: ${message}` } as const
     problems.add('Valid', 'ConfigInvalid', place === '' ? { pointer: '/spec/configYAML', message } : inText)
   }
   return nothing
+}
+
+/** Where a pod finds its API server. */
+const API_SERVER = 'https://kubernetes.default.svc'
+
+/** A pod of ours has its token elsewhere than others, and only where a source needs it. */
+function withCluster(config: RegistryConfig, mounts: Mounts, group: string): RegistryConfig {
+  const server = () => ({
+    url: API_SERVER,
+    tokenFile: mounts.clusterFile('token'),
+    caFile: mounts.clusterFile('ca.crt'),
+  })
+  const sources = config.sources.map(({ kubernetes, ...source }) =>
+    kubernetes === undefined ? source : { ...source, kubernetes: { apiServer: server(), group, ...kubernetes } },
+  )
+  return { ...config, sources }
 }
 
 /** The password in a pgpass file, for either way of writing the configuration. */
@@ -168,17 +164,15 @@ const placesOf = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
 
 function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileContext): RegistryAssembly {
   const { spec } = object
-  const { group } = context
   const { problems } = resolver
   checkSupported(mcpRegistry, object, problems)
   checkName(object, 'recreate', problems)
   checkPullSecrets(spec, resolver)
   const mounts = startMounts(configMapName(object))
   const written =
-    spec.configYAML === undefined
-      ? fromFields(object, resolver, mounts, group)
-      : fromText(spec.configYAML, problems, mounts, group)
-  const config = withServiceHosts(object, withName(object, withPgpass(object, written, resolver, mounts)), context)
+    spec.configYAML === undefined ? fromFields(object, resolver, mounts) : fromText(spec.configYAML, problems)
+  const complete = withPgpass(object, withCluster(written, mounts, context.group), resolver, mounts)
+  const config = withServiceHosts(object, withName(object, complete), context)
   if (problems.none) noteFindings(findingsOf(parseConfig, config), problems, ...placesOf(spec))
   const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import type { RegistryConfig } from '../../../dataplane/config/registry/registry.ts'
+import type { RegistryConfig } from '../../../dataplane/config/registry.ts'
 
 const good: RegistryConfig = {
   sources: [{ name: 'files', file: { path: 'a.json' } }],

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
-import type { OpenTelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
+import type { OpenTelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import type { Operation } from '../../../dataplane/telemetry/observe.ts'
 import { Telemetry } from '../../../dataplane/telemetry/telemetry.ts'
 import { keptLog } from '../../support/kept-log.ts'

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
+import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { eventually } from '../../support/eventually.ts'
 import { EventReader } from '../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'

@@ -8,7 +8,7 @@ import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { type GatewayConfig, gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'
-import { registryConfigSchema } from '../../../dataplane/config/registry/registry.ts'
+import { registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import { canonicalYaml } from '../../../operator/render/object/yaml.ts'
 import { childOf, condition, configText, plansOfText } from '../../support/operator/plans.ts'
 

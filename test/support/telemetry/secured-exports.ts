@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert'
-import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
+import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { eventually } from '../eventually.ts'
 import { createAuthority } from '../network/certificates.ts'
 import { type OtlpReceiver, startOtlpReceiver } from './otlp-receiver.ts'

@@ -1,8 +1,7 @@
 import Type, { type TSchema } from 'typebox'
-import { ROLES } from '../../../config/registry/auth.ts'
-import { claims } from '../../../config/registry/claims.ts'
-import { registryFields, registrySchema } from '../../../config/registry/registry.ts'
-import { apiSourceFields, label, SOURCE_KINDS, sourceFields } from '../../../config/registry/source.ts'
+import { asFile, extended } from '../../../../crds/shared/file-form.ts'
+import { label as labelOf } from '../../../../crds/shared/schema.ts'
+import { apiSourceSchema, claims, ROLES, registrySchema } from '../../../config/registry.ts'
 import { orEmpty, pageSize } from './catalog.ts'
 import { serverJson } from './server-json.ts'
 import { skillJson } from './skill.ts'
@@ -15,7 +14,8 @@ const timeOrNull = Type.Union([time, Type.Null()])
 const text = Type.String()
 const count = Type.Integer({ minimum: 0 })
 
-const claimsMap = claims('Claims.')
+const label = (description: string) => asFile(labelOf('registry', description))
+const claimsMap = asFile(claims('Claims.'))
 export const entryType = Type.Enum(['server', 'skill'], { type: 'string' })
 export const entryName = Type.String({
   description: '`namespace/name`, its slash as `%2F`.',
@@ -61,10 +61,10 @@ export const syncState = Type.Object({
 const shown = (fields: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(
     Object.keys(fields)
-      .filter((name) => name !== 'claims')
+      .filter((name) => name !== 'name' && name !== 'claims')
       .map((name) => [name, Type.Optional(Type.Unsafe<object>({ type: 'object' }))]),
   )
-const sourceParts = { name: text, ...shown(sourceFields), ...managed, sync: Type.Optional(syncState) }
+const sourceParts = { name: text, ...shown(apiSourceSchema.properties), ...managed, sync: Type.Optional(syncState) }
 const sourceAnswer = Type.Object(sourceParts)
 export const sourceDetailAnswer = Type.Object({
   ...sourceParts,
@@ -82,18 +82,9 @@ export const registryAnswer = Type.Object({ name: text, sources: Type.Array(text
 export const registriesAnswer = Type.Object({ registries: Type.Array(registryAnswer) })
 
 /** The name stands in the path; where the body has one too, it must be the same. */
-export const sourceBody = Type.Object(
-  { name: Type.Optional(label('Name of the source.')), ...apiSourceFields },
-  { ...strict, exactlyOne: SOURCE_KINDS },
-)
-export const newSourceBody = Type.Object(
-  { name: label('Unique name.'), ...apiSourceFields },
-  { ...strict, exactlyOne: SOURCE_KINDS },
-)
-export const registryBody = Type.Object(
-  { name: Type.Optional(label('Name of the registry.')), ...registryFields },
-  strict,
-)
+export const sourceBody = extended(apiSourceSchema, { name: Type.Optional(label('Name of the source.')) })
+export const newSourceBody = apiSourceSchema
+export const registryBody = extended(registrySchema, { name: Type.Optional(label('Name of the registry.')) })
 export const newRegistryBody = registrySchema
 
 const versionSummary = Type.Object({

@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { compileGlob } from '../../../config/glob.ts'
-import type { SourceConfig } from '../../../config/registry/registry.ts'
+import type { SourceConfig } from '../../../config/registry.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 
 type Filter = NonNullable<SourceConfig['filter']>

@@ -1,4 +1,4 @@
-import type { SourceConfig } from '../../../config/registry/registry.ts'
+import type { SourceConfig } from '../../../config/registry.ts'
 import type { Catalog } from './catalog-reader.ts'
 import type { KeptClones } from './kept-clones.ts'
 import type { Problem } from './read-entry.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { kindOf } from '../../../config/registry/source.ts'
+import { kindOf } from '../../../config/registry.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import { internOne } from '../database/claims-sets.ts'

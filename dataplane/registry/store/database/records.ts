@@ -1,4 +1,4 @@
-import type { SourceConfig } from '../../../config/registry/registry.ts'
+import type { SourceConfig } from '../../../config/registry.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { EntryType, IncomingVersion } from '../../catalog/entry.ts'
 import type { Status } from '../../catalog/official-meta.ts'

@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { MOST_NAMED } from '../../../config/registry/registry.ts'
-import { kindOf, type SourceKind } from '../../../config/registry/source.ts'
+import { kindOf, MOST_NAMED, type SourceKind } from '../../../config/registry.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import { dropSource, writeRegistry, writeSource } from '../apply/apply-settings.ts'

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { AuthConfig } from '../../../../dataplane/config/registry/auth.ts'
+import type { AuthConfig } from '../../../../dataplane/config/registry.ts'
 import type { Caller } from '../../../../dataplane/identity/index.ts'
 import { mayManage, mayReach, maySee, publishFault } from '../../../../dataplane/registry/authz/access.ts'
 import {

@@ -1,0 +1,121 @@
+import { allowedHostsInFile } from '../../crds/shared/allowed-hosts.ts'
+import { asFile, extended, filePath, withoutFiles } from '../../crds/shared/file-form.ts'
+import { limits } from '../../crds/shared/limits.ts'
+import { auth, registry, registryConfig } from '../../crds/shared/registry/registry-config.ts'
+import { namespaces, SOURCE_KINDS, source } from '../../crds/shared/registry/registry-source.ts'
+import { choice, integer, label, list, object, type Static, Type, text, url } from '../../crds/shared/schema.ts'
+import { auditSchema } from './audit/audit.ts'
+
+/**
+ * The registry's configuration file (YAML), and what the admin API takes of it: the fields of MCPRegistry, and those that
+ * only a file has. File paths in it are relative to the file's own folder.
+ */
+
+export {
+  DEFAULT_BODY_BYTES,
+  DEFAULT_MANAGED_BYTES,
+  DEFAULT_REALM,
+  DEFAULT_SOURCE_BYTES,
+  ROLES,
+  type Role,
+} from '../../crds/shared/registry/registry-config.ts'
+export {
+  API_TIMEOUT,
+  claims,
+  DEFAULT_INTERVAL,
+  FILE_TIMEOUT,
+  REGISTRY_FILE,
+  SOURCE_KINDS,
+} from '../../crds/shared/registry/registry-source.ts'
+
+/** Sources, and registries, that there may be by one file; the admin API may make as many beside them. */
+export const MOST_NAMED = 1_000
+
+const { api, kubernetes } = asFile(source).properties
+
+const apiServer = object('The API server; absent: that of the pod this runs in.', {
+  url: url('registry', 'Base URL.'),
+  tokenFile: filePath('registry', 'File of the bearer token; read anew each time.'),
+  caFile: filePath('registry', 'PEM file of the CA.'),
+})
+
+export const sourceSchema = extended(asFile(source), {
+  api: Type.Optional(
+    extended(api, {
+      headersFile: Type.Optional(
+        filePath('registry', 'File of headers that are sent along, one `Name: value` a line.'),
+      ),
+    }),
+  ),
+  kubernetes: Type.Optional(
+    extended(kubernetes, {
+      namespaces: asFile(namespaces),
+      group: Type.Optional(
+        text('registry', 'API group of the kinds, and prefix of the annotations; absent: portico.dev.', {
+          max: limits.name,
+          pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+        }),
+      ),
+      apiServer: Type.Optional(apiServer),
+    }),
+  ),
+})
+
+/**
+ * The same for whoever makes a source through the admin API: without what names a file of this machine. They may not make
+ * the server read its own files or send them elsewhere.
+ */
+export const apiSourceSchema = withoutFiles(sourceSchema)
+
+/** A registry; for the admin API, too. */
+export const registrySchema = extended(asFile(registry), {
+  // No set: the rules say which one is there twice.
+  sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { min: 1, max: MOST_NAMED }),
+})
+
+const { database, audit: _, ...blocks } = asFile(registryConfig).properties
+
+export const registryConfigSchema = object('The configuration of a registry.', {
+  ...blocks,
+  sources: list('Sources of entries.', sourceSchema, { max: MOST_NAMED }),
+  registries: list('What consumers read.', registrySchema, { max: MOST_NAMED }),
+  auth: asFile(auth),
+  allowedHosts: Type.Optional(asFile(allowedHostsInFile)),
+  database: Type.Optional(
+    extended(database, {
+      url: Type.Optional(
+        text('registry', 'Connection URL; a password is better in a file.', {
+          max: limits.url,
+          pattern: '^postgres(ql)?://',
+        }),
+      ),
+      // Without its default: beside a URL there is none.
+      port: Type.Optional(integer('registry', 'Port; 5432 when left out.', { minimum: 1, maximum: 65535 })),
+      pgpassFile: Type.Optional(
+        filePath(
+          'registry',
+          'pgpass file with the password, instead of `passwordFile`; read anew for each connection.',
+        ),
+      ),
+      caFile: Type.Optional(
+        filePath('registry', 'PEM file of the CAs trusted for the server; absent: those of the system.'),
+      ),
+    }),
+  ),
+  audit: Type.Optional(auditSchema),
+  logLevel: Type.Optional(
+    choice('registry', 'What is logged.', ['debug', 'info', 'warn', 'error'], { default: 'info' }),
+  ),
+})
+
+export type RegistryConfig = Static<typeof registryConfigSchema>
+export type SourceConfig = RegistryConfig['sources'][number]
+export type AuthConfig = RegistryConfig['auth']
+export type ProviderConfig = NonNullable<AuthConfig['oauth']>['providers'][number]
+export type DatabaseConfig = NonNullable<RegistryConfig['database']>
+export type SourceKind = (typeof SOURCE_KINDS)[number]
+
+/** The kind of a source that has passed the check: it has exactly one. */
+export function kindOf(source: Omit<SourceConfig, 'name'>): SourceKind {
+  return SOURCE_KINDS.find((kind) => source[kind] !== undefined) ?? 'managed'
+}
