@@ -5,6 +5,7 @@ import { type ConnectionOptions, getCACertificates } from 'node:tls'
 import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import type { Logger } from 'pino'
 import { parseTimer } from '../../crds/shared/duration.ts'
+import { redisTimeouts } from '../../crds/shared/redis-timeouts.ts'
 import type { RedisSettings } from '../config/redis.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { backoffDelay, whole } from '../retry/backoff.ts'
@@ -295,7 +296,8 @@ export class PromptRedis {
 
 /** What a configuration says of Redis, for `connectRedis`. File paths are relative to the configuration's folder. */
 export function redisConfigOf(settings: RedisSettings, directory: string): RedisConfig {
-  const { usernameFile, passwordFile, tls, sentinelTls, dialTimeout, readTimeout, writeTimeout } = settings
+  const { usernameFile, passwordFile, tls, sentinelTls } = settings
+  const { dialTimeout, readTimeout, writeTimeout } = { ...redisTimeouts, ...settings }
   const tlsOf = ({ caFile, insecureSkipVerify = false }: NonNullable<RedisSettings['tls']>): RedisTls => ({
     insecureSkipVerify,
     ...(caFile === undefined ? {} : { caFile: resolve(directory, caFile) }),
@@ -309,8 +311,8 @@ export function redisConfigOf(settings: RedisSettings, directory: string): Redis
     ...(passwordFile === undefined ? {} : { passwordFile: resolve(directory, passwordFile) }),
     ...(tls === undefined ? {} : { tls: tlsOf(tls) }),
     ...(sentinelTls === undefined ? {} : { sentinelTls: tlsOf(sentinelTls) }),
-    dialTimeoutMs: parseTimer(dialTimeout ?? '5s'),
+    dialTimeoutMs: parseTimer(dialTimeout),
     // One timeout for writing a command and reading its answer.
-    commandTimeoutMs: Math.min(parseTimer(readTimeout ?? '3s') + parseTimer(writeTimeout ?? '3s'), parseTimer('596h')),
+    commandTimeoutMs: Math.min(parseTimer(readTimeout) + parseTimer(writeTimeout), parseTimer('596h')),
   }
 }

@@ -2,7 +2,6 @@ import { lifespanBounds } from '../../../crds/shared/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import { callbackNameOf, isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
-import { resourceSpelling } from './resource-names.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */
 const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']

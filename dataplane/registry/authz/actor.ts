@@ -1,4 +1,5 @@
 import type { AuthConfig } from '../../config/registry.ts'
+import { ROLES, type Role } from '../../config/registry.ts'
 import type { Caller } from '../../identity/index.ts'
 import { type ClaimsMap, isEmpty, satisfies, type TokenClaims } from './claims.ts'
 

@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
-import type { Markup, Page } from '../../pages/page.ts'
 import { setupList } from '../../pages/client-setup.ts'
+import type { Markup, Page } from '../../pages/page.ts'
 import { LONGEST_SEARCH } from '../api/schemas/catalog.ts'
 import type { VersionRow } from '../store/database/version-columns.ts'
 import { clientSetups, documentOf } from './document.ts'

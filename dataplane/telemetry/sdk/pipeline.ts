@@ -13,6 +13,7 @@ import {
   type PushMetricExporter,
 } from '@opentelemetry/sdk-metrics'
 import type { OpenTelemetrySettings } from '../../config/telemetry.ts'
+import type { Family } from '../metrics/family.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { resourceAttributesOf, type TelemetryConfig, type TelemetryOptions } from '../options.ts'
 import { CountedSpans, Outcomes, type SpanCounts } from './counted-spans.ts'

@@ -1,5 +1,7 @@
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../../config/auth-server.ts'
 import { redirectUriOf } from '../../../config/authserver/provider.ts'
+import type { AuthServerStatus } from '../../../config/status.ts'
+import type { Observation, Operation } from '../../../telemetry/observe.ts'
 import { oauth2Upstream } from './oauth2-upstream.ts'
 import { oidcUpstream } from './oidc-upstream.ts'
 import { ProviderFault } from './provider-fault.ts'

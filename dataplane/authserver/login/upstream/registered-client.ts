@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { isObject } from '../../../../crds/shared/json.ts'
 import type { DcrConfig, OAuth2UpstreamConfig } from '../../../config/auth-server.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'

@@ -1,4 +1,3 @@
-import { isObject } from '../../../../crds/shared/json.ts'
 import type { UserInfoConfig } from '../../../config/auth-server.ts'
 import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './identity.ts'
 import { faultOf, statusFault } from './provider-fault.ts'
