@@ -110,7 +110,6 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'configs',
     'rendering',
     'backends',
-    'registry',
     'workloads',
   ],
   'operator/render': ['object', 'network', 'pod'],
