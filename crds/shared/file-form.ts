@@ -32,19 +32,24 @@ export const filePath = (readBy: Reader, description: string) =>
 const withKeywords = <S extends TSchema, Keywords extends object>(schema: S, keywords: Keywords): S & Keywords =>
   Object.assign(Object.create(Object.getPrototypeOf(schema), Object.getOwnPropertyDescriptors(schema)), keywords)
 
-/** The name of a field in a file: its own, `xFile` for a reference `xRef`, `xFiles` for a list of references `xRefs`. */
+/**
+ * The name of a field in a file: its own, `xFile` for a reference `xRef`, `xFiles` for a list of references `xRefs`. What
+ * the operator reads has none.
+ */
 type FileName<Name, S> =
-  S extends Renamed<infer Own>
-    ? Own
-    : S extends MountedSchema
-      ? Name extends `${infer Stem}Ref`
-        ? `${Stem}File`
-        : Name
-      : S extends TArray<MountedSchema>
-        ? Name extends `${infer Stem}Refs`
-          ? `${Stem}Files`
+  S extends MountedSchema<'nothing'>
+    ? never
+    : S extends Renamed<infer Own>
+      ? Own
+      : S extends MountedSchema
+        ? Name extends `${infer Stem}Ref`
+          ? `${Stem}File`
           : Name
-        : Name
+        : S extends TArray<MountedSchema>
+          ? Name extends `${infer Stem}Refs`
+            ? `${Stem}Files`
+            : Name
+          : Name
 
 type FileProperties<P extends TProperties> = {
   [Name in keyof P as FileName<Name, P[Name]>]: P[Name] extends TOptional | Defaulted
