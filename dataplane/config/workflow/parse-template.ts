@@ -1,4 +1,3 @@
-import { templateFunctions } from './functions.ts'
 import {
   type Choice,
   type Expression,
@@ -15,6 +14,27 @@ const DEEPEST = 100
 const ROOTS: ReadonlySet<string> = new Set(['params', 'steps', 'forEach'])
 /** Words of Go templates that begin something which isn't served. */
 const UNSERVED: ReadonlySet<string> = new Set(['range', 'with', 'define', 'template', 'block', 'break', 'continue'])
+
+/** The functions of templates, with the fewest and the most arguments. What they do is in gateway/workflows. */
+export const templateFunctions: ReadonlyMap<string, readonly [least: number, most: number]> = new Map([
+  ['and', [1, 16]],
+  ['or', [1, 16]],
+  ['not', [1, 1]],
+  ['eq', [2, 16]],
+  ['ne', [2, 2]],
+  ['lt', [2, 2]],
+  ['le', [2, 2]],
+  ['gt', [2, 2]],
+  ['ge', [2, 2]],
+  ['len', [1, 1]],
+  ['index', [2, 16]],
+  ['json', [1, 1]],
+  ['fromJson', [1, 1]],
+  ['quote', [1, 1]],
+  ['string', [1, 1]],
+  ['default', [2, 2]],
+  ['printf', [1, 16]],
+])
 
 /** Parses a template in time linear in its text. Throws a TemplateError. */
 export function parseTemplate(text: string): Template {

@@ -1,3 +1,4 @@
+import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/admin-peers.ts'
 import type { Problem } from './problems.ts'
@@ -94,3 +95,9 @@ export interface ReconcileContext {
   /** Who pods run as; absent: users and groups of ours. `platform` names none, for clusters that allot them (OpenShift). */
   readonly podUsers?: 'fixed' | 'platform'
 }
+
+/** Longest note that the API takes (events.k8s.io/v1). */
+const NOTE_LIMIT = 1024
+
+/** What an Event tells, without what keys stand in. */
+export const eventNote = ({ message }: PlannedEvent): string => withoutUrlSecrets(message).slice(0, NOTE_LIMIT)

@@ -4,8 +4,7 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { redisSettings } from '../references/redis-settings.ts'
-import type { Resolver } from '../references/resolver.ts'
-import { secretFile } from '../references/secret-file.ts'
+import type { KeyRef, Resolver } from '../references/resolver.ts'
 
 type SessionStorage = NonNullable<ObjectOf<typeof mcpServer>['spec']['sessionStorage']>
 
@@ -48,3 +47,7 @@ export function sessionStorageOf(
     },
   }
 }
+
+/** Path of a Secret's key for a configuration, mounted; undefined where none is named or, noted, it isn't there. */
+const secretFile = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
+  ref !== undefined && resolver.secretKey(ref) ? mounts.secretFile(ref.name, ref.key) : undefined

@@ -1,6 +1,6 @@
 import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
 import { isObject } from '../../../crds/shared/json.ts'
-import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { sidecarListeners } from '../../render/network/listeners.ts'
 import type { Outbound } from '../../render/network/network-policy.ts'
@@ -11,7 +11,7 @@ import { dataPlaneContainer, isPinned } from '../../render/pod/containers.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
-import { serverContainer } from '../../render/pod/server-container.ts'
+import { listening, serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights.ts'
 import { eraOf, httpTransport } from '../backends/http-backend.ts'
 import {
@@ -22,6 +22,7 @@ import {
 } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
+import type { Conditions } from '../outcome/conditions.ts'
 import { gatewayFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
@@ -29,7 +30,6 @@ import { checkSupported } from '../outcome/supported.ts'
 import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
-import { warnOfEnvFrom } from '../rendering/env-from.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
@@ -43,10 +43,18 @@ import {
 } from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
-import { checkOutbound, warnOfOutbound } from './server-outbound.ts'
 
 /** Where a server listens when the spec doesn't say. */
 const MCP_PORT = 8080
+
+interface ServerSettings {
+  readonly transport: string
+  readonly env?: readonly { readonly name: string }[]
+  readonly secrets?: readonly { readonly key: string; readonly targetEnvName?: string | undefined }[]
+  readonly podTemplateSpec?: Readonly<Record<string, unknown>>
+}
+
+type Fields = Readonly<Record<string, unknown>>
 
 /** A stdio server is attached to by the name of its one pod, so that it is a StatefulSet. */
 const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
@@ -234,4 +242,64 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     },
     status: { imagePinned: isPinned(imageOf(object.spec)) },
   })
+}
+
+/** What the proxy in the server's pod must reach itself, besides the server. */
+function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backends }: GatewayConfig): readonly string[] {
+  const { stdio, credential } = backends[0] ?? {}
+  return [
+    ...(stdio?.attach ? ['the API server, by which it attaches to a stdio server'] : []),
+    ...(incomingAuth.oidc ? ['the issuer of tokens'] : []),
+    ...(authServer ? ['login providers'] : []),
+    ...(sessionStorage?.redis ? ['Redis'] : []),
+    ...(telemetry?.openTelemetry?.enabled ? ['the endpoint of telemetry'] : []),
+    ...(credential && credential.type !== 'forwarded' ? ['the token endpoint of the server’s credential'] : []),
+  ]
+}
+
+/** A NetworkPolicy is about the whole pod: what shuts the server in shuts in the proxy beside it. */
+function checkOutbound(outbound: Outbound | undefined, config: GatewayConfig, problems: Problems): void {
+  const needs = outbound === 'nothing' ? ownNeeds(config) : []
+  if (needs.length === 0) return
+  const message = `lets nothing out of the pod, and the proxy in it must reach ${needs.join(', ')}; list their addresses in a profile of type configmap`
+  problems.add('Valid', 'ProxyShutIn', { pointer: '/spec/permissionProfile', joint: ' ', message })
+}
+
+/** On somebody's own machine there are no NetworkPolicies. */
+function warnOfOutbound(
+  outbound: Outbound | undefined,
+  { isOwnMachine }: ReconcileContext,
+  conditions: Conditions,
+): void {
+  if (!isOwnMachine || outbound === undefined || outbound === 'anything') return
+  const message = 'nothing keeps a server on this machine from the network; in a cluster a NetworkPolicy does'
+  conditions.set('PermissionProfileWarning', 'True', 'NotEnforced', message)
+}
+
+const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
+
+/**
+ * Kubernetes puts `env` before `envFrom`: variables that tell the server where to listen stand before those of a ConfigMap or
+ * Secret that holds the same names. Which keys these hold is known to the kubelet alone, so that it is told where it may be.
+ */
+function warnOfEnvFrom(spec: ServerSettings, port: number, conditions: Conditions): void {
+  const { transport, env = [], secrets = [], podTemplateSpec = {} } = spec
+  if (transport === 'stdio') return
+  const pod = podTemplateSpec['spec']
+  const containers = isObject(pod) ? itemsOf(pod['containers']) : []
+  const at = containers.findIndex(({ name }) => name === 'mcp')
+  const own = containers[at] ?? {}
+  const prefixes = itemsOf(own['envFrom']).map(({ prefix }) => (typeof prefix === 'string' ? prefix : ''))
+  const set = new Set<unknown>([
+    ...[...env, ...itemsOf(own['env'])].map(({ name }) => name),
+    ...secrets.map(({ key, targetEnvName }) => targetEnvName ?? key),
+  ])
+  const hidden = listening(port)
+    .map(({ name }) => name)
+    .filter((name) => !set.has(name) && prefixes.some((prefix) => name.startsWith(prefix) && name !== prefix))
+  if (hidden.length === 0) return
+  const message =
+    `/spec/podTemplateSpec/spec/containers/${at}/envFrom: ${hidden.join(', ')}, if there, would have no effect: the ` +
+    'operator sets them in env, which Kubernetes puts before envFrom; name them in env, by valueFrom'
+  conditions.set('EnvironmentWarning', 'True', 'EnvFromHidden', message)
 }

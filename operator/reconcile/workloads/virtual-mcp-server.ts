@@ -1,9 +1,11 @@
 import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
 import { SERVICE_TIMEOUT, TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
 import { failureHandling } from '../../../crds/shared/gateway/failure-handling.ts'
-import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { optimizer as optimizerSchema } from '../../../crds/shared/gateway/optimizer.ts'
+import type { Static } from '../../../crds/shared/schema.ts'
+import type { GatewayConfig, OptimizerConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
-import type { ClusterView } from '../../model/view.ts'
+import type { BackendObservation, ClusterView } from '../../model/view.ts'
 import { gatewayListeners } from '../../render/network/listeners.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
@@ -20,7 +22,7 @@ import { warnOfNoEffect } from '../outcome/no-effect.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
-import { mounted } from '../references/mounted.ts'
+import { type MountPlace, mounted } from '../references/mounted.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressesOf, endpointOf, spelledBy } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
@@ -34,10 +36,8 @@ import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { aggregationOf } from './aggregation.ts'
-import { observedBackends, reportHealth } from './backend-health.ts'
 import { type CompositeTools, compositeToolsOf, reportCompositeTools } from './composite-tools.ts'
 import { type Members, membersOf } from './group-members.ts'
-import { optimizerOf } from './optimizer.ts'
 
 type Spec = VirtualMCPServer['spec']
 type Operational = NonNullable<NonNullable<Spec['config']>['operational']>
@@ -367,4 +367,69 @@ export function reconcileVirtualMcpServer(
     },
     observed: (served, seen) => observedBackends(served, seen?.backends),
   })
+}
+
+/** Tool search as the gateway reads it; the key of its embedding service becomes a file. What can't be had is noted. */
+function optimizerOf(
+  optimizer: Static<typeof optimizerSchema> | undefined,
+  place: MountPlace,
+): { readonly optimizer?: OptimizerConfig } {
+  if (optimizer === undefined) return {}
+  const { embeddingProvider, embeddingServiceTimeout, ...settings } = mounted(optimizerSchema, optimizer, place)
+  const { embeddingService: service } = settings
+  return {
+    optimizer: {
+      ...settings,
+      // Both have defaults, and are there where nobody has asked for a service.
+      ...(service === undefined && embeddingProvider === 'tei' ? {} : { embeddingProvider }),
+      ...(service === undefined ? {} : { embeddingServiceTimeout }),
+      ...(isOfCluster(service) ? { embeddingAllowPrivateIP: true } : {}),
+    },
+  }
+}
+
+/** Names of Services as pods of their namespace, and of others, write them. */
+const OF_CLUSTER = /^[a-z0-9-]+$|\.svc(\.cluster\.local)?\.?$/
+
+/** Whether a URL leads to a Service of the cluster by its name. */
+const isOfCluster = (service: string | undefined): boolean =>
+  service !== undefined && OF_CLUSTER.test(URL.parse(service)?.hostname ?? '.')
+
+/**
+ * `BackendsHealthy`: whether the pods of a gateway reach its backends; absent until they have told. It begins no event: what
+ * is started together is there one after the other.
+ */
+function reportHealth(observed: readonly BackendObservation[] | undefined, conditions: Conditions): void {
+  if (observed === undefined) return
+  const texts = observed.flatMap(({ name, status, message }) =>
+    status === 'unavailable' ? [`${JSON.stringify(name)}${message === undefined ? '' : `: ${message}`}`] : [],
+  )
+  if (texts.length === 0) conditions.set('BackendsHealthy', 'True', 'NoneUnavailable', '')
+  else conditions.set('BackendsHealthy', 'False', 'BackendsUnavailable', `unavailable are ${texts.join('; ')}`)
+}
+
+interface Served {
+  readonly discoveredBackends?: readonly { readonly name: string }[]
+}
+
+/** Backends as a status has them, each with what the pods say of it; nothing until they have told. */
+function observedBackends(
+  { discoveredBackends = [] }: Served,
+  observed: readonly BackendObservation[] | undefined,
+): object | undefined {
+  if (observed === undefined) return undefined
+  const byName = new Map(observed.map((backend) => [backend.name, backend]))
+  const backends = discoveredBackends.map(({ name, ...backend }) => ({
+    ...withoutHealth(backend),
+    name,
+    ...byName.get(name),
+  }))
+  const away = backends.filter(({ name }) => byName.get(name)?.status === 'unavailable')
+  return { backendCount: backends.length - away.length, discoveredBackends: backends }
+}
+
+/** What was said of its health before, in the status of a set that is held, says nothing any more. */
+function withoutHealth(backend: object): object {
+  const { status, mcpRevision, circuitBreakerState, message, ...rest } = backend as Partial<BackendObservation>
+  return rest
 }

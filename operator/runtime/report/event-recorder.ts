@@ -2,8 +2,7 @@ import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { eventNote } from '../../reconcile/outcome/event-note.ts'
-import type { PlannedEvent } from '../../reconcile/outcome/plan.ts'
+import { eventNote, type PlannedEvent } from '../../reconcile/outcome/plan.ts'
 import { saysNamespaceGoes } from '../watch/namespaces.ts'
 
 const EVENTS: Resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', kind: 'Event' }
