@@ -9,7 +9,7 @@ import type { AuditEvent, Auditing, AuditLog } from './event.ts'
 const LAST_LINES_MS = 2_000
 
 /** What the block `audit` of a configuration is for. */
-export interface AuditConfig {
+interface AuditConfig {
   readonly audit: AuditSettings | undefined
   /** Folder that `logFile` is relative to. */
   readonly directory: string

@@ -13,7 +13,7 @@ const LAST_STRUCTURE = /^[\s,:{}[\]]*(?:(?:true|false|null|-?\d[\d.eE+-]*)[\s,:{
 /** An escape whose end is missing, at the end of a string that has been cut. */
 const CUT_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i
 
-export interface Masked {
+interface Masked {
   readonly text: string
   /** Whether something was cut off. */
   readonly isCut: boolean

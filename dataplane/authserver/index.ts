@@ -231,7 +231,7 @@ const openLinks = (parts: Parts, { grants, clients, login }: Pick<Front, 'grants
     forgetConsents: (...ofWhom) => login.forget(...ofWhom),
   })
 
-interface LoginParts extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderWay'> {
+interface PartsOfLogins extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderWay'> {
   readonly upstreams: readonly WatchedUpstream[]
   readonly keyed: () => KeyedHash
   readonly grants: Grants
@@ -239,7 +239,7 @@ interface LoginParts extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderWay'
 }
 
 /** Both ways to the providers: for a client, and for what a client needs later. */
-function openLogins({ config, settings, ...parts }: LoginParts): Pick<Front, 'login' | 'loginLinks'> {
+function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 'login' | 'loginLinks'> {
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
   const primary = primaryOf(config)?.name ?? ''

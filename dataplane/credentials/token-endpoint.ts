@@ -6,7 +6,7 @@ import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { type Credential, CredentialError } from './credential.ts'
 
 /** Where tokens are obtained, and as which client. File paths are absolute. */
-export interface TokenEndpointSettings {
+interface TokenEndpointSettings {
   readonly tokenUrl: string
   readonly clientId?: string | undefined
   readonly clientSecretFile?: string | undefined

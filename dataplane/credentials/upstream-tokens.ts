@@ -39,7 +39,7 @@ export interface UpstreamTokens {
   stored(caller: TokenHolder, provider: string, kind: StoredKind): Promise<string | undefined>
 }
 
-export type StoredKind = 'accessToken' | 'idToken'
+type StoredKind = 'accessToken' | 'idToken'
 
 export const noUpstreamToken = (provider: string): CredentialError =>
   new CredentialError(`the caller has no token of the provider ${JSON.stringify(provider)}`, {

@@ -11,7 +11,7 @@ import type { PolicySource, Subject } from './source.ts'
 import { type CedarValue, Unjudgeable } from './values.ts'
 
 /** A policy that an explanation names. */
-export interface NamedPolicy {
+interface NamedPolicy {
   /** `policies/3`, or `policies/3.1` for the first of several in that text. */
   readonly policy: string
   /** Its `@id`. */

@@ -22,7 +22,7 @@ const KEY_BYTES = 32
 const ID_BYTES = 8
 const SHORTEST_SECRET = 32
 /** Characters of a nonce, and so of a version. */
-export const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
+const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
 
 /**
  * Makes a sealer of what is sealed as NONCE.KEY-ID.CIPHERTEXT, where the nonce, which is random, names the version.

@@ -1,12 +1,9 @@
 import { hash } from 'node:crypto'
-import type { Logger } from 'pino'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
-import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import { isEqual, type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
-import { firstRecord, type RecordStore } from '../store/record-store.ts'
-import type { CarriedTokens } from './carried-tokens.ts'
+import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
+import { firstRecord } from '../store/record-store.ts'
 import type {
   Browser,
   Course,
@@ -16,6 +13,7 @@ import type {
   Login,
   LoginError,
   LoginFault,
+  LoginParts,
   PendingAuthorization,
   Refused,
   Respond,
@@ -25,7 +23,7 @@ import type { LoginsUnderWay } from './logins-under-way.ts'
 import { ProviderFault, toldOf } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
-interface ChainLoginOptions {
+interface ChainLoginOptions extends LoginParts {
   readonly issuer: string
   /** At least one, in the order in which users log in. */
   readonly upstreams: readonly Upstream[]
@@ -35,18 +33,8 @@ interface ChainLoginOptions {
   readonly callbackNames?: ReadonlyMap<string, string | undefined>
   /** Names of those that a login does not visit; absent: none. */
   readonly onDemand?: ReadonlySet<string>
-  readonly store: RecordStore
-  readonly keyed: () => KeyedHash
-  readonly tokens: UpstreamTokenStore
-  readonly carried: CarriedTokens
   /** Bounds how many logins are under way; absent: they take no memory here. */
   readonly loginsUnderWay?: LoginsUnderWay | undefined
-  /** How long a user may take at one provider, and how long what it gives is kept; in seconds. */
-  readonly loginS: number
-  /** How long what providers have given is kept at the end, until the grant is renewed. */
-  readonly keepS: number
-  /** Log of the request that this is done for. */
-  log(): Logger
 }
 
 /** Who the user is, as one provider says it. */

@@ -1,7 +1,6 @@
 import type { Sealer } from '../../upstream-tokens/index.ts'
 import { isWebSite } from '../clients/redirect-uris.ts'
-import type { KeyedHash } from '../keys/keyed-hash.ts'
-import { firstRecord, type RecordStore } from '../store/record-store.ts'
+import { firstRecord } from '../store/record-store.ts'
 import { type Asked, createConsents } from './consents.ts'
 import type {
   Ask,
@@ -9,6 +8,7 @@ import type {
   Done,
   Failed,
   Login,
+  LoginParts,
   LoginStep,
   PendingAuthorization,
   Refused,
@@ -32,16 +32,12 @@ export interface ConsentedLogin extends Pick<Login, 'pass' | 'close'> {
   forget(subject: string, clientId?: string): Promise<void>
 }
 
-interface ConsentedLoginOptions {
+interface ConsentedLoginOptions extends Pick<LoginParts, 'store' | 'keyed' | 'loginS'> {
   /** What comes after the consent. */
   readonly login: Login
   readonly requests: () => AuthorizationRequests
-  readonly store: RecordStore
-  readonly keyed: () => KeyedHash
   /** Seals what a page holds that waits for its answer. */
   readonly pageSealer: Sealer
-  /** How long a user may take, in seconds. */
-  readonly loginS: number
   /** Forgets what providers have given at a login. */
   forgetTokens(login: string): Promise<unknown>
 }

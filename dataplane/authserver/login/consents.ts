@@ -25,7 +25,7 @@ interface Consent {
 export const CONSENT_S = 30 * 24 * 60 * 60
 
 /** What users have allowed clients, by the browser they did it in: who the user is is not known when it is asked for. */
-export interface Consents {
+interface Consents {
   /** Who has allowed all of this in this browser; undefined where nobody has. */
   find(browser: Browser, asked: Asked): Promise<string | undefined>
   /** Keeps it, together with what the same user has allowed the same client before. */

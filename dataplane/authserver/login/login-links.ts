@@ -1,16 +1,11 @@
-import type { LinkOffer, Place, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import { isEqual, type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
+import type { LinkOffer, Place } from '../../upstream-tokens/index.ts'
+import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Revocations } from '../provider/revocations.ts'
-import { firstRecord, type RecordStore } from '../store/record-store.ts'
-import type { CarriedTokens } from './carried-tokens.ts'
-import type { Browser, Done, Failed, Login, Refused, Respond } from './login.ts'
+import { firstRecord } from '../store/record-store.ts'
+import type { Browser, Done, Failed, Login, LoginParts, Refused, Respond } from './login.ts'
 
-interface LoginLinksOptions {
-  readonly store: RecordStore
-  readonly keyed: () => KeyedHash
-  readonly tokens: UpstreamTokenStore
-  readonly carried: CarriedTokens
+interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
   readonly grants: Pick<Grants, 'find'>
   readonly revocations: Pick<Revocations, 'has'>
   readonly login: Pick<Login, 'pass'>
@@ -20,9 +15,6 @@ interface LoginLinksOptions {
   readonly onDemand: ReadonlySet<string>
   /** Where the page is. */
   readonly url: string
-  /** How long a user may take at the providers, and how long what they give is kept; in seconds. */
-  readonly loginS: number
-  readonly keepS: number
   /** Milliseconds since 1970. */
   readonly now?: () => number
 }

@@ -1,3 +1,23 @@
+import type { Logger } from 'pino'
+import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type { KeyedHash } from '../keys/keyed-hash.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { CarriedTokens } from './carried-tokens.ts'
+
+/** What logins work with. */
+export interface LoginParts {
+  readonly store: RecordStore
+  readonly keyed: () => KeyedHash
+  readonly tokens: UpstreamTokenStore
+  readonly carried: CarriedTokens
+  /** How long a user may take at one provider, and how long what it gives is kept meanwhile; in seconds. */
+  readonly loginS: number
+  /** How long what providers have given is kept at the end, in seconds. */
+  readonly keepS: number
+  /** Log of the request that this is done for. */
+  log(): Logger
+}
+
 /** An authorization request whose user has to be asked, or logs in. */
 export interface PendingAuthorization {
   /** Names it towards the authorization server while that keeps it; a secret. */

@@ -5,7 +5,7 @@ import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
 
 /** Who has logged in, as access tokens say it besides the subject. */
-export interface UserClaims {
+interface UserClaims {
   readonly name?: string
   readonly email?: string
 }

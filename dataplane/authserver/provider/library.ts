@@ -5,7 +5,7 @@ import OidcProvider, { errors as oidcErrors } from 'oidc-provider'
 /** What is used of the npm package `oidc-provider`, as its documentation describes it. */
 
 /** Metadata of a client (RFC 7591 section 2), as it is stored. */
-export type ClientMetadata = Readonly<Record<string, unknown>>
+type ClientMetadata = Readonly<Record<string, unknown>>
 
 export interface LibraryClient {
   readonly clientId: string
@@ -17,7 +17,7 @@ export interface LibraryClient {
   redirectUriAllowed(uri: string): boolean
 }
 
-export interface LibraryGrant {
+interface LibraryGrant {
   addOIDCScope(scope: string): void
   addResourceScope(resource: string, scope: string): void
   save(): Promise<string>

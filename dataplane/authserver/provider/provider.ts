@@ -55,7 +55,7 @@ export interface Provider {
   resume(uid: string): Promise<InnerResponse>
 }
 
-export interface GrantedLogin {
+interface GrantedLogin {
   readonly login: string
   readonly subject: string
   readonly clientId: string

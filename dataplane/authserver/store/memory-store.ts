@@ -30,7 +30,7 @@ interface MemoryStoreOptions {
   readonly purgeMs?: number
 }
 
-export interface MemoryStore extends RecordStore {
+interface MemoryStore extends RecordStore {
   /** How many records it holds, of whatever kind. */
   readonly size: number
 }

@@ -7,7 +7,7 @@ import { Entity, type Situation } from './situation.ts'
 type Value = CedarValue | Entity | readonly Value[]
 
 /** Gives the value of an expression. Throws UNSURE. */
-export type Evaluate = (situation: Situation) => Value
+type Evaluate = (situation: Situation) => Value
 
 /** Thrown where an expression has no value that is certain here: an error by Cedar's rules, or one of its rarer values. */
 export const UNSURE = Symbol('unsure')
@@ -25,7 +25,7 @@ type Compile = (operand: Operand) => Evaluate
  * sets, records and entities (Cedar, policy syntax: operators). What has an error by the rules, and what is not compared
  * here (decimals, sets with sets), is UNSURE. Throws Unsupported for all others.
  */
-export function compileExpression(expression: Expr | unknown): Evaluate {
+function compileExpression(expression: Expr | unknown): Evaluate {
   if (!isObject(expression)) throw new Unsupported('no expression')
   const [[operator, operand] = ['', undefined], ...more] = Object.entries(expression)
   if (more.length > 0) throw new Unsupported('several operators')

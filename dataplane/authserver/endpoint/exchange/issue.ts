@@ -45,7 +45,7 @@ const isName = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_NAME
 
 /** What a token says that was not issued at a login. */
-export interface GrantedToken {
+interface GrantedToken {
   readonly subject: string
   readonly audience: string
   readonly clientId: string

@@ -12,7 +12,7 @@ export interface Identity {
 }
 
 /** Where an answer may say it: of each list the first that is there counts. */
-export interface IdentityPaths {
+interface IdentityPaths {
   readonly subject: readonly string[]
   readonly name: readonly string[]
   readonly email: readonly string[]

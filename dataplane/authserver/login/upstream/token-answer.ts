@@ -7,7 +7,7 @@ import { UnusableAnswer } from './provider-fetch.ts'
 type Mapping = NonNullable<OAuth2UpstreamConfig['tokenResponseMapping']>
 
 /** An answer of a token endpoint that is no HTTP error, in the form of RFC 6749 section 5.1. */
-export interface StandardAnswer {
+interface StandardAnswer {
   readonly access_token: unknown
   readonly token_type: unknown
   readonly refresh_token?: string

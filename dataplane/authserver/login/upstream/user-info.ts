@@ -4,7 +4,7 @@ import { faultOf, statusFault } from './provider-fault.ts'
 import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
 
 /** Asks a provider who the user of an access token is. */
-export interface UserInfo {
+interface UserInfo {
   /** Rejects with an Error for the log that holds nothing of what was sent or said. */
   ask(accessToken: string): Promise<Identity>
   /**
