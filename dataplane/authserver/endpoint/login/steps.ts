@@ -36,9 +36,9 @@ type Answer<Step> = (front: Front, c: FrontContext, step: Step) => Response | Pr
 /** The steps of a login: what each follows on, what is kept until the next request, and which one that is. */
 const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { kind: K }>> } = {
   /**
-   * The page asks for consent. Follows on `GET /oauth/login` of a client that nobody has allowed in this browser, and on
-   * `GET /oauth/callback` where somebody else had allowed it. Nothing is kept: the page holds the request, sealed for its
-   * browser. Goes on with `POST /oauth/consent`.
+   * The page asks for consent. Follows on `GET /oauth/login` of a client that nobody has allowed in this browser, or that
+   * has to ask each time, and on `GET /oauth/callback` where somebody else had allowed it. Nothing is kept: the page holds
+   * the request, sealed for its browser. Goes on with `POST /oauth/consent`.
    */
   ask: askConsent,
   /**
@@ -61,8 +61,8 @@ const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { 
   failed: (front, c, step) =>
     step.fault === undefined ? ENDS[step.purpose].failed(front, c, step) : faultPage(front, c, step, step.fault),
   /**
-   * No login waits for this request. Follows on `POST /oauth/consent`, `POST /oauth/link` and `GET /oauth/callback`. Nothing
-   * is kept.
+   * No login waits for this request. Follows on `POST /oauth/consent` and `GET /oauth/callback`; `POST /oauth/link` says it
+   * in words of its own. Nothing is kept.
    */
   refused: (front, c) => problemPage(front, c, 'login'),
 }
