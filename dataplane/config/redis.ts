@@ -17,7 +17,7 @@ export const redisSettings = extended(asFile(redisConnection), {
     { min: 1 },
   ),
   masterName: Type.Optional(masterName('gateway')),
-  db: Type.Optional(databaseNumber('gateway')),
+  db: Type.Optional(asFile(databaseNumber('gateway'))),
   usernameFile: Type.Optional(usernameFile),
   passwordFile: Type.Optional(passwordFile),
 })

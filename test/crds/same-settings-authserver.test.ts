@@ -1,0 +1,194 @@
+/** What a kind's schema takes of the authorization server, of Redis and of policies, the configuration file takes, and nothing else. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { kinds } from '../../crds/index.ts'
+import { nameInFile } from '../../crds/shared/file-form.ts'
+import { compileStructure } from '../../crds/structure.ts'
+import { childSchema, type SchemaNode, valuesOf } from '../../crds/walk.ts'
+import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'
+import { compile } from '../../dataplane/config/schema-violations.ts'
+
+/** What stands at a path in a schema; `*` is an item of a list. */
+const nodeAt = (root: SchemaNode, path: string): SchemaNode =>
+  path
+    .split('/')
+    .filter((step) => step !== '')
+    .reduce<SchemaNode>((node, step) => {
+      const child = step === '*' ? node.items : childSchema(node, step)
+      if (child === undefined) throw new TypeError(`there is no ${step} of ${path}`)
+      return child
+    }, root)
+
+const kindAt = (kind: keyof typeof kinds, path: string) => nodeAt(kinds[kind].spec as SchemaNode, path)
+const fileAt = (path: string) => nodeAt(gatewayConfigSchema as SchemaNode, path)
+
+/** Texts of a length, in the forms that patterns ask for. */
+const ofLength = (length: number): readonly string[] =>
+  [
+    ['', ''],
+    ['https://a.example/', ''],
+    ['', ':1'],
+    ['1', 's'],
+  ].flatMap(([start = '', end = '']) =>
+    start.length + end.length > length ? [] : `${start.padEnd(length - end.length, start === '1' ? '1' : 'a')}${end}`,
+  )
+
+const TEXTS = [
+  ...['', ' ', 'a', 'A', 'a b', 'op en', 'a_b', '-a', 'a-', 'a.b', 'a:b', '1a', 'é', 'a"b', 'a\\b', 'a\nb', '\u0000'],
+  ...[
+    '*',
+    'a*',
+    'get',
+    'POST',
+    'put',
+    '1',
+    '1s',
+    '0s',
+    '1.5h',
+    '1h30m',
+    '-1s',
+    '1d',
+    '1s 5m',
+    'redis:6379',
+    ':1',
+    'a:',
+  ],
+  ...['http://a.example', 'https://a.example', 'https://a.example/b c', 'https://a.example/#b', 'HTTPS://a.example'],
+  ...['ftp://a.example', 'https://', 'http://127.0.0.1:8080/a', '[]'],
+]
+const OF_EACH_TYPE = ['x', 0, 1.5, true, false, [], ['x'], {}, { x: 'x' }]
+
+/** A node whose parts take anything: its own keywords alone. */
+const shell = (node: SchemaNode): SchemaNode => ({
+  ...node,
+  ...(node.items === undefined ? {} : { items: {} }),
+  ...(valuesOf(node) === undefined ? {} : { additionalProperties: {} }),
+})
+
+interface Bounds {
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly maxProperties?: number
+  readonly minimum?: number
+  readonly maximum?: number
+}
+
+const around = (...bounds: readonly (number | undefined)[]) =>
+  bounds.flatMap((bound) => (bound === undefined ? [] : [bound - 1, bound, bound + 1]))
+
+const keyOf = (node: SchemaNode) => node['x-kubernetes-list-map-keys']?.[0]
+
+/** An item unlike the others; where a key tells items apart, the file's rules say that none is there twice. */
+const itemOf = (list: SchemaNode, index: number) => {
+  const key = keyOf(list)
+  return key === undefined ? index : { [key]: `a${index}` }
+}
+
+/** At, below and above each limit that either of two schemas has, of wrong forms and of wrong types. */
+function valuesFor(one: SchemaNode, other: SchemaNode): readonly unknown[] {
+  const both: readonly Bounds[] = [one as Bounds, other as Bounds]
+  const counts = (bounds: readonly number[]) => bounds.filter((count) => count >= 0)
+  const lengths = counts(both.flatMap(({ minLength, maxLength }) => around(minLength, maxLength)))
+  const items = counts(both.flatMap(({ minItems, maxItems }) => around(minItems, maxItems)))
+  const keys = counts(both.flatMap(({ maxProperties }) => around(maxProperties)))
+  return [
+    ...OF_EACH_TYPE,
+    ...TEXTS,
+    ...(one.enum ?? []),
+    ...(other.enum ?? []),
+    ...lengths.flatMap(ofLength),
+    ...both.flatMap(({ minimum, maximum }) => around(minimum, maximum)),
+    ...items.map((length) => Array.from({ length }, (_, index) => itemOf(one, index))),
+    ...(keyOf(one) === undefined ? [['x', 'x']] : []),
+    ...keys.map((length) => Object.fromEntries(Array.from({ length }, (_, index) => [`a${index}`, 'a']))),
+  ]
+}
+
+/** Fields that somebody has to set: nothing is put in their place. */
+const neededOf = ({ required = [], properties = {} }: SchemaNode) =>
+  required.filter((name) => properties[name]?.default === undefined)
+
+const shown = (value: unknown) => JSON.stringify(value).replace(/^(.{40}).+$/s, '$1…')
+
+/** What of two objects is not the same, and what of each of their fields isn't. */
+function objectDifferences(field: string, kind: SchemaNode, file: SchemaNode, left: readonly string[]): string[] {
+  const fields = Object.entries(kind.properties ?? {}).filter(([name]) => !left.includes(name))
+  const needed = new Set(neededOf(kind))
+  const neededInFile = new Set(neededOf(file))
+  return [
+    ...(kind.additionalProperties === false && file.additionalProperties === false
+      ? []
+      : [`${field} takes unknown fields`]),
+    ...fields.flatMap(([name, child]) => {
+      const inFile = nameInFile(name, child)
+      const other = file.properties?.[inFile]
+      const place = `${field}/${name}`
+      if (other === undefined) return [`${place} is not in the file`]
+      const differs = needed.has(name) === neededInFile.has(inFile) ? [] : [`${place} must be set on one side alone`]
+      return [...differs, ...differences(place, child, other)]
+    }),
+  ]
+}
+
+/** Every value that a field of the kind takes and that of the file refuses, or the other way round. */
+function differences(field: string, kind: SchemaNode, file: SchemaNode, left: readonly string[] = []): string[] {
+  if (kind.properties !== undefined && kind.mountedAs === undefined) return objectDifferences(field, kind, file, left)
+  if (kind.mountedAs !== undefined) return file.type === 'string' ? [] : [`${field} is no path`]
+  const [inKind, inFile] = [compileStructure(shell(kind)), compile(shell(file) as object)]
+  const values = valuesFor(kind, file)
+  const [items, otherItems] = [kind.items, file.items]
+  const [inner, otherInner] = [valuesOf(kind), valuesOf(file)]
+  return [
+    ...values
+      .filter((value) => (inKind(value).length === 0) !== (inFile(value).length === 0))
+      .map(
+        (value) => `${field}: ${shown(value)} is taken by the ${inKind(value).length === 0 ? 'kind' : 'file'} alone`,
+      ),
+    ...(items && otherItems ? differences(`${field}/*`, items, otherItems) : []),
+    ...(inner && otherInner ? differences(`${field}/*`, inner, otherInner) : []),
+  ]
+}
+
+const redis = { spec: 'sessionStorage/redis', file: fileAt('sessionStorage/redis') }
+const gateway = (path: string) => kindAt('VirtualMCPServer', path)
+
+/** What of the kind is looked at, what of the file, and which fields of the kind have no counterpart there. */
+const rows: Readonly<Record<string, readonly [kind: SchemaNode, file: SchemaNode, left?: readonly string[]]>> = {
+  'a gateway’s authorization server': [
+    gateway('authServerConfig'),
+    fileAt('authServer'),
+    // The first is below; the other is the operator's.
+    ['storage', 'disableUpstreamTokenInjection'],
+  ],
+  'an authorization server of several proxies': [
+    kindAt('MCPExternalAuthConfig', 'embeddedAuthServer'),
+    fileAt('authServer'),
+    ['storage', 'disableUpstreamTokenInjection'],
+  ],
+  'its storage': [gateway('authServerConfig/storage/type'), fileAt('authServer/storage/type')],
+  'its Redis': [
+    gateway('authServerConfig/storage/redis'),
+    fileAt('authServer/storage/redis'),
+    ['addr', 'sentinelConfig', 'clusterMode', 'aclUserConfig'],
+  ],
+  'a Redis of sessions': [gateway(redis.spec), redis.file, ['addr', 'sentinelConfig', 'clusterMode', 'aclUserConfig']],
+  'a server of Redis': [gateway(`${redis.spec}/addr`), nodeAt(redis.file, 'addresses/*')],
+  'a server of sessions': [gateway('sessionStorage/address'), nodeAt(redis.file, 'addresses/*')],
+  'Sentinels of Redis': [gateway(`${redis.spec}/sentinelConfig/sentinelAddrs`), nodeAt(redis.file, 'addresses')],
+  'a master of Redis': [gateway(`${redis.spec}/sentinelConfig/masterName`), nodeAt(redis.file, 'masterName')],
+  'a database of Sentinel': [gateway(`${redis.spec}/sentinelConfig/db`), nodeAt(redis.file, 'db')],
+  'a database of sessions': [gateway('sessionStorage/db'), nodeAt(redis.file, 'db')],
+  'a gateway’s policies': [gateway('incomingAuth/authzConfig/inline'), fileAt('authz')],
+  'a gateway’s groups': [gateway('incomingAuth/authzConfig'), fileAt('authz'), ['type', 'configMap', 'inline']],
+  'a proxy’s policies': [kindAt('MCPServer', 'authzConfig/inline'), fileAt('authz')],
+  'a proxy’s groups': [kindAt('MCPServer', 'authzConfig'), fileAt('authz'), ['type', 'configMap', 'inline']],
+}
+
+for (const [what, [kind, file, left]] of Object.entries(rows))
+  test(what, () => {
+    assert.equal(differences('', kind, file, left), [])
+  })
+
+test.run()
