@@ -1,12 +1,14 @@
-import type { ResourceEvent } from '@dot-i/k8s-operator'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/index.ts'
 import { Reviewer } from '../admission/reviewer.ts'
+import { releaseAll } from '../removal/release.ts'
 import type { Removal } from '../removal/removal.ts'
+import { RightsKeeper } from '../removal/rights-keeper.ts'
 import { type OperatorMetrics, startMetrics } from '../report/metrics.ts'
 import { keptObject } from '../watch/kept-object.ts'
 import { kindStore } from '../watch/kind-store.ts'
-import { BaseOperator, eventOf } from './base-operator.ts'
+import { BaseOperator, type OnObject } from './base-operator.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { createParts, type Parts, type PartsSettings } from './parts.ts'
 import { work } from './work.ts'
@@ -30,13 +32,14 @@ export class PorticoOperator extends BaseOperator {
   readonly #options: ControllerOptions
   readonly #parts: Parts
   readonly #election: LeaderElection | undefined
+  readonly #rights: RightsKeeper | undefined
   readonly #workers: Promise<void>[] = []
   #synced = false
   #stopping: Promise<void> | undefined
 
   constructor(options: ControllerOptions) {
     const { kubeConfig, context, log, identity, removal, lease } = options
-    super({ kubeConfig, group: context.group, log, removal })
+    super({ kubeConfig, group: context.group, log })
     this.#options = options
     const leading = () => this.leading
     this.#parts = createParts(options, {
@@ -44,11 +47,16 @@ export class PorticoOperator extends BaseOperator {
       resources: this.resources,
       leading,
       assertLeading: () => this.assertLeading(),
-      finalize: (object, wanted) => this.finalize(object, wanted),
+      finalize: async (object, wanted) => {
+        // After it, not before: a process that ends in between leaves rights that go as ever.
+        if ((await this.finalize(object, wanted)) && wanted) await this.#rights?.keep()
+      },
     })
     const { queue, watches, rollouts } = this.#parts
     this.metrics = startMetrics({ queue, watches, rollouts, objects: () => this.#lookedAfter(), leading })
     this.api.onAnswer = this.metrics.asked
+    const isHolding = () => this.#lookedAfter().some(({ metadata }) => metadata.finalizers?.includes(this.finalizer))
+    this.#rights = removal && new RightsKeeper({ ...removal, leading, isHolding, log })
     const onStarted = () => this.#enqueueAll()
     this.#election = lease && new LeaderElection({ ...lease, api: this.api, identity, log, onStarted })
   }
@@ -118,7 +126,7 @@ export class PorticoOperator extends BaseOperator {
     for (const { kind, metadata } of objects) observers.observe(kind, metadata.namespace ?? '', metadata.name)
     this.#election?.start()
     observers.start()
-    this.keepRights()
+    this.#rights?.start()
     const leading = () => this.leading
     for (let count = 0; count < workers; count++) this.#workers.push(work({ queue, reconciler, leading, metrics, log }))
     this.#enqueueAll()
@@ -130,7 +138,6 @@ export class PorticoOperator extends BaseOperator {
     return this.#stopping
   }
 
-  /** Our kinds, whose changes go through the base class. */
   protected override async init(): Promise<void> {
     const { due } = this.#parts
     for (const { group, version, plural } of this.resources.values())
@@ -139,28 +146,12 @@ export class PorticoOperator extends BaseOperator {
       )
   }
 
-  /** Feeds a watch of one of our kinds into the world; `onEvent` gets every object that came, changed or went. */
-  protected override async watchResource(
-    group: string,
-    version: string,
-    plural: string,
-    onEvent: (event: ResourceEvent) => Promise<void>,
-  ): Promise<void> {
-    const resource = [...this.resources.values()].find((known) => known.plural === plural && known.group === group)
-    if (!resource) throw new TypeError(`not a kind of ours: ${plural}.${version}.${group}`)
+  protected override addWatch(resource: Resource, onObject: OnObject): void {
     const { log } = this.#options
     const { watches, world, due, reconciler } = this.#parts
-    const storeOf = () =>
-      kindStore({
-        world,
-        kind: resource.kind,
-        log,
-        onChange: (dependency) => due.wake(dependency),
-        isEcho: reconciler.isEcho,
-        onObject: (type, object) => {
-          onEvent(eventOf(plural, type, object)).catch((error) => log.error({ err: error }, 'an event is lost'))
-        },
-      })
+    const { isEcho } = reconciler
+    const onChange: typeof due.wake = (dependency) => due.wake(dependency)
+    const storeOf = () => kindStore({ world, kind: resource.kind, log, onChange, isEcho, onObject })
     watches.add({ resource, keep: keptObject, storeOf })
   }
 
@@ -173,22 +164,24 @@ export class PorticoOperator extends BaseOperator {
     if (this.#synced) this.#parts.due.all()
   }
 
-  protected override isAnyHeld(finalizer: string): boolean {
-    return this.#lookedAfter().some(({ metadata }) => metadata.finalizers?.includes(finalizer))
+  /** At the end: where nobody follows, takes our finalizer off those objects that are looked after. */
+  async #letGo(): Promise<void> {
+    const { finalizer, api, resources } = this
+    const held = { finalizer, isMeant: this.#parts.isLookedAfter }
+    await this.#rights?.letGo(() => releaseAll(api, resources.values(), this.#options.namespaces, held))
   }
 
   async #stop(): Promise<void> {
-    const { grace = 8_000, log, namespaces, kubeConfig } = this.#options
+    const { grace = 8_000, log, kubeConfig } = this.#options
     const { queue, lull, checks, observers, watches } = this.#parts
     const { leading } = this // Later it may not be: in a removal the lease goes with the rest.
-    super.stop()
     lull.close()
     queue.close()
     checks.close()
     this.metrics.close()
     const late = () => new Promise((resolve) => setTimeout(resolve, grace).unref())
-    await Promise.race([Promise.all([...this.#workers, this.stopKeepingRights()]), late()])
-    if (leading) await Promise.race([this.letGo(namespaces, this.#parts.isLookedAfter), late()])
+    await Promise.race([Promise.all([...this.#workers, this.#rights?.stop()]), late()])
+    if (leading) await Promise.race([this.#letGo(), late()])
     await observers.stop()
     await this.#election?.stop()
     await watches.stop()

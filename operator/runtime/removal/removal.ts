@@ -1,4 +1,3 @@
-import type { Logger } from 'pino'
 import { type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
@@ -44,25 +43,5 @@ export function removalOf(api: ApiServer, ownPod: KubernetesObject): () => Promi
       if (isNotFound(error)) return true
       throw error
     }
-  }
-}
-
-interface LettingGo {
-  readonly isRemoved: () => Promise<boolean>
-  /** Takes our finalizer off everything; gives how many objects had it. */
-  readonly release: () => Promise<number>
-  /** Lets go of what gives us the right to do so. */
-  readonly releaseRights: () => Promise<void>
-  readonly log: Logger
-}
-
-/** A finalizer must not outlive the operator, or nobody can delete what it holds. Never throws: the stop goes on. */
-export async function letGo({ isRemoved, release, releaseRights, log }: LettingGo): Promise<void> {
-  try {
-    if (!(await isRemoved())) return
-    log.info({ objects: await release() }, 'removed: what was held is let go')
-    await releaseRights()
-  } catch (error) {
-    log.warn({ err: error }, 'what is held may stay held; once removed, `portico operator --release` lets go of it')
   }
 }

@@ -1,18 +1,16 @@
 import type { Logger } from 'pino'
 import { ApiError } from '../../cluster/kubernetes/api-server.ts'
 import { pause } from '../queue/pause.ts'
-import type { OwnRights } from './own-rights.ts'
+import type { Released } from './release.ts'
+import type { Removal } from './removal.ts'
 
 /** Milliseconds between two checks while something is held. */
 const CHECK_INTERVAL_MS = 2_000
 
-interface RightsKeeperOptions {
-  readonly rights: OwnRights
+interface RightsKeeperOptions extends Removal {
   readonly leading: () => boolean
   /** Whether our finalizer is on any config. */
   readonly isHolding: () => boolean
-  /** The rights are being taken away: it is time to let go of everything, and to end. */
-  readonly onGoing: () => void
   readonly log: Logger
 }
 
@@ -41,12 +39,6 @@ export class RightsKeeper {
     await this.#running
   }
 
-  /** Whether rights that are kept are being taken away. */
-  async isGoing(): Promise<boolean> {
-    const { going, held } = await this.#options.rights.read()
-    return going && held.length > 0
-  }
-
   /** To be called once a config is held. Never throws. */
   async keep(): Promise<void> {
     if (this.#kept === true || this.#givenUp) return
@@ -57,9 +49,27 @@ export class RightsKeeper {
     }
   }
 
-  /** They may go. */
-  release(): Promise<void> {
-    return this.#options.rights.release()
+  /**
+   * Has `release` let go of what our finalizer is on, and lets the rights go, where nobody follows this process: a finalizer
+   * must not outlive the operator, or nobody can delete what it holds. Never throws: the stop goes on.
+   */
+  async letGo(release: () => Promise<readonly Released[]>): Promise<void> {
+    const { rights, isRemoved, log } = this.#options
+    try {
+      // In this order: what else says so may not be readable any more.
+      if (!(await this.#isGoing()) && !(await isRemoved())) return
+      const { length } = await release()
+      log.info({ objects: length }, 'removed: what was held is let go')
+      await rights.release()
+    } catch (error) {
+      log.warn({ err: error }, 'what is held may stay held; once removed, `portico operator --release` lets go of it')
+    }
+  }
+
+  /** Whether rights that are kept are being taken away. */
+  async #isGoing(): Promise<boolean> {
+    const { going, held } = await this.#options.rights.read()
+    return going && held.length > 0
   }
 
   async #run(): Promise<void> {
