@@ -55,7 +55,8 @@ interface Ended {
 
 /**
  * Makes the handler that answers the consumer API on Node's own objects, before the app is asked: its router, middlewares
- * and web objects cost more than the answer itself. False where the request is for something else.
+ * and web objects cost more than the answer itself (docs/architecture.md has the figures). False where the request is for
+ * something else.
  */
 export function catalogReads(options: CatalogReadsOptions) {
   const { api, memory, away, origins, hosts, log, observe, audit } = options
