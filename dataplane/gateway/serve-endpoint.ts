@@ -55,8 +55,8 @@ function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): bo
 }
 
 /**
- * Serves the MCP endpoint, on Node's own objects. As a route of the app a list costs 1.4 times as much, each request
- * 6 µs or more, and the process holds 5 MiB more; docs/architecture.md lists what is served, and how it was measured.
+ * Serves the MCP endpoint, on Node's own objects. As a route of the app a list costs 1.4 times as much, and
+ * the process holds 5 MiB more; docs/architecture.md lists what is served, and how it was measured.
  */
 function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const handler = methods[incoming.method ?? ''] ?? refuseMethod
