@@ -10,6 +10,12 @@ import { fitName, otherName } from './names.ts'
 import type { Route } from './route.ts'
 import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shape.ts'
 
+/** A catalog, and what it was built from. */
+export interface BuiltCatalog {
+  readonly catalog: Catalog
+  readonly backends: readonly Backend[]
+}
+
 export type { Route }
 
 /** Everything that is shown at one time. What isn't in it can't be called. */
@@ -238,4 +244,16 @@ export function shownToolsOf({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<s
   const shown = new Map<string, number>()
   for (const { backend } of routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return shown
+}
+
+/**
+ * What to show in place of `next`. Where names clash that the configuration has to resolve, what was shown `before` stays,
+ * where it has no clashes and all of its backends are still there. `backends`: those that there are; none as long as
+ * some have not been asked, since what comes first at the start is a matter of chance, and no set to go back to.
+ */
+export function goodCatalog(next: BuiltCatalog, before: BuiltCatalog, backends: readonly Backend[]): BuiltCatalog {
+  if (next.catalog.conflicts.length === 0 || before.catalog.conflicts.length > 0 || backends.length === 0) return next
+  const present = new Set(backends)
+  const gone = new Set(before.backends.filter((backend) => !present.has(backend)).map(({ name }) => name))
+  return [...before.catalog.routes.values()].every(({ backend }) => !gone.has(backend)) ? before : next
 }

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
-import type { Catalog } from '../aggregation/catalog.ts'
-import { type BuiltCatalog, goodCatalog } from '../aggregation/good-catalog.ts'
+import { type BuiltCatalog, type Catalog, goodCatalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Backends } from '../backends/backends.ts'

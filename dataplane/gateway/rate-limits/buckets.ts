@@ -1,4 +1,5 @@
-import type { Limit } from './limits.ts'
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
 
 /** A limit whose bucket is empty, and how long it takes until a call may be made. */
 export interface Empty {
@@ -30,6 +31,23 @@ export interface Level {
 /** Periods are divided by tokens: what is missing to a whole token by no more than this is rounding. */
 export const ROUNDING = 1e-6
 
+/** One limit of the configuration: a bucket for all callers, or one for each of them. */
+export interface Limit {
+  /** In the names of its buckets: of no two limits the same. */
+  readonly id: string
+  readonly bucket: 'shared' | 'perUser'
+  /** The tool whose calls it counts, by the name that clients call; undefined where it counts all. */
+  readonly tool: string | undefined
+  /** Calls that the full bucket holds. */
+  readonly maxTokens: number
+  /** Time in which an empty bucket fills up, as it is written and in milliseconds. */
+  readonly refillPeriod: string
+  readonly periodMs: number
+}
+
+type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
+type BucketSettings = Pick<RateLimiting, 'shared' | 'perUser'>
+
 /** Name of a bucket among all of a gateway. A digest holds no colon, so that it ends the name of a tool. */
 export const bucketName = ({ id, bucket }: Limit, user: string): string => (bucket === 'perUser' ? `${id}:${user}` : id)
 
@@ -44,3 +62,38 @@ export function tokensAt(level: Level | undefined, { maxTokens, periodMs }: Limi
 /** How long it takes, in milliseconds, until a bucket of so many tokens holds a whole one; 0 where it does. */
 export const waitFor = (tokens: number, { maxTokens, periodMs }: Limit): number =>
   tokens >= 1 - ROUNDING ? 0 : ((1 - tokens) * periodMs) / maxTokens
+
+/** The limits of a configuration, and which of them count the calls of a tool. */
+export class Limits {
+  readonly all: readonly Limit[]
+  readonly #ofAnyTool: readonly Limit[]
+  readonly #byTool: ReadonlyMap<string, readonly Limit[]>
+
+  constructor(config: RateLimiting | undefined) {
+    this.#ofAnyTool = limitsOf(config ?? {}, undefined)
+    const ofTools = (config?.tools ?? []).map((tool) => [tool.name, limitsOf(tool, tool.name)] as const)
+    this.#byTool = new Map(ofTools.map(([name, limits]) => [name, [...this.#ofAnyTool, ...limits]]))
+    this.all = [...this.#ofAnyTool, ...ofTools.flatMap(([, limits]) => limits)]
+  }
+
+  forTool(name: string): readonly Limit[] {
+    return this.#byTool.get(name) ?? this.#ofAnyTool
+  }
+}
+
+function limitsOf({ shared, perUser }: BucketSettings, tool: string | undefined): readonly Limit[] {
+  const of = tool === undefined ? '' : `:${tool}`
+  return [
+    ...(shared === undefined ? [] : [limitOf(`shared${of}`, 'shared', tool, shared)]),
+    ...(perUser === undefined ? [] : [limitOf(`user${of}`, 'perUser', tool, perUser)]),
+  ]
+}
+
+function limitOf(
+  id: string,
+  bucket: Limit['bucket'],
+  tool: string | undefined,
+  { maxTokens, refillPeriod }: NonNullable<BucketSettings['shared']>,
+): Limit {
+  return { id, bucket, tool, maxTokens, refillPeriod, periodMs: parseDuration(refillPeriod) }
+}

@@ -4,12 +4,12 @@ import {
   bucketName,
   type Empty,
   type Level,
+  type Limit,
   ROUNDING,
   type Taken,
   tokensAt,
   waitFor,
 } from './buckets.ts'
-import type { Limit } from './limits.ts'
 
 interface Kept extends Level {
   /** The newest form of the limit that it was taken from under. */

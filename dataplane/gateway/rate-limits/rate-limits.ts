@@ -4,8 +4,7 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { RateLimitStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { Observation, Observe, Operation } from '../../telemetry/observe.ts'
-import type { Buckets, Taken } from './buckets.ts'
-import { type Limit, Limits } from './limits.ts'
+import { type Buckets, type Limit, Limits, type Taken } from './buckets.ts'
 import { MemoryBuckets } from './memory-buckets.ts'
 
 /** A call may not be made now. */

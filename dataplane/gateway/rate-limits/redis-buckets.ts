@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
-import { ALL_TAKEN, type Buckets, bucketName, type Empty, ROUNDING, type Taken } from './buckets.ts'
-import type { Limit } from './limits.ts'
+import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, type Taken } from './buckets.ts'
 
 /**
  * Takes from the buckets KEYS, all or none. ARGV: for each the tokens that it holds when it is full, and its period in

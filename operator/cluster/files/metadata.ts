@@ -1,14 +1,9 @@
 import { at, isObject } from '../../../crds/shared/json.ts'
 import type { ManifestDocument } from './document.ts'
-import type { Severity } from './finding.ts'
+import type { ManifestFinding } from './finding.ts'
 
 /** A finding before it has a file: pointers are relative to the object. */
-export interface ObjectFinding {
-  readonly severity: Severity
-  readonly reason: string
-  readonly message: string
-  readonly pointer: string
-}
+export type ObjectFinding = Required<Pick<ManifestFinding, 'severity' | 'reason' | 'message' | 'pointer'>>
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 /** RFC 1123 as the API server asks for it in `metadata.name` of custom resources, and in `metadata.namespace`. */

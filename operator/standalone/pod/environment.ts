@@ -1,5 +1,4 @@
-import type { Container, EnvSource, EnvVar } from './pod.ts'
-import type { Sources } from './sources.ts'
+import type { Container, EnvSource, EnvVar, Sources } from './pod.ts'
 
 /** A pod that asks for what can't be had here; the text says what. */
 export class PodProblem extends Error {

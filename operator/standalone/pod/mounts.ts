@@ -3,8 +3,7 @@ import { dirname, join, relative, resolve, sep } from 'node:path'
 import { MOUNT_ROOT } from '../../render/pod/mounts.ts'
 import { replaceFile } from '../ports/state.ts'
 import { PodProblem } from './environment.ts'
-import type { Container, Volume } from './pod.ts'
-import type { Sources } from './sources.ts'
+import type { Container, Sources, Volume } from './pod.ts'
 
 /** A mounted volume: a folder below the workload's root, and its files by name; without files, a folder to write in. */
 export interface MountedFolder {

@@ -8,8 +8,7 @@ import type { WorkloadPorts } from '../ports/local-ports.ts'
 import type { ProcessSpec } from '../process/child.ts'
 import { environmentOf, PodProblem } from './environment.ts'
 import { type MountedFolder, mountsOf } from './mounts.ts'
-import { type Container, podOf, splitContainers } from './pod.ts'
-import type { Sources } from './sources.ts'
+import { type Container, podOf, type Sources, splitContainers } from './pod.ts'
 
 /** What the owner of a workload says of running it here. */
 export interface LocalCommand {

@@ -5,9 +5,9 @@ import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.
 import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { resultOf, streamHeaders } from '../connection/request.ts'
-import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
 import { isKnownBy, type SessionState } from '../connection/session-check.ts'
 import { BackendSessionStream } from './backend-session-stream.ts'
+import { capabilitiesIn, instructionsIn } from './era.ts'
 import { type Opened, parseSharedSession, SESSION_ID, sharedSessionText } from './opened-session.ts'
 import type { SessionPeer } from './session-peer.ts'
 

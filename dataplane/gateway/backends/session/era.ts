@@ -8,7 +8,6 @@ import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks.ts'
 import { BackendFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
-import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
 
 /** Which era a backend speaks, and how it described itself in its answer to the probe. */
 export type Era =
@@ -21,6 +20,15 @@ export type Era =
 
 /** Statuses that say something of the credentials, the load or the path between, and nothing of the era. */
 export const NO_EVIDENCE: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
+
+/** JSON text of a server's capabilities, which are kept with each session that is open with it. */
+const MOST_CAPABILITIES = 64 * 1024
+/** The same where a session is given others than the gateway's own. */
+const MOST_OF_SESSION = 4 * 1024
+/** Characters of what a server says of how it is to be used. */
+const LONGEST_INSTRUCTIONS = 64 * 1024
+
+type Capabilities = Readonly<Record<string, unknown>>
 
 /**
  * `_meta` of our own requests, which declares all capabilities: lists are read for clients of any kind, since whatever
@@ -78,3 +86,28 @@ function eraOfModernError(error: Record<string, unknown>): Era {
 /** Whether the backend has said that it has no session to give. */
 export const isRefusal = ({ status }: BackendFailure): boolean =>
   status === 200 || (status !== undefined && status >= 400 && status < 500 && !NO_EVIDENCE.has(status))
+
+/**
+ * The capabilities in the answer to `initialize` or `server/discover`; `known` are those of another session, which are
+ * given where they are the same. Throws a BackendFailure where they are too large to be kept.
+ */
+export function capabilitiesIn(
+  result: Readonly<Record<string, unknown>> | undefined,
+  known?: Capabilities,
+): Capabilities {
+  const capabilities = result?.['capabilities']
+  if (!isObject(capabilities)) return {}
+  const text = JSON.stringify(capabilities)
+  if (known !== undefined && text === JSON.stringify(known)) return known
+  const most = known === undefined ? MOST_CAPABILITIES : MOST_OF_SESSION
+  if (text.length <= most) return capabilities
+  throw new BackendFailure('backend_failed', `its capabilities are larger than ${most / 1024} KiB`)
+}
+
+/** What a server says of how it is to be used, at most the first 64 Ki characters. */
+export function instructionsIn(result: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  const instructions = result?.['instructions']
+  return typeof instructions === 'string' && instructions !== ''
+    ? instructions.slice(0, LONGEST_INSTRUCTIONS)
+    : undefined
+}

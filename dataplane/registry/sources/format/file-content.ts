@@ -1,5 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
-import type { FileHandle } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { createBudget } from './budget.ts'
 import { readCatalog } from './parse.ts'
 import type { Pass, ReadChange } from './source.ts'
@@ -8,6 +9,8 @@ import { SourceError } from './source-error.ts'
 const PIECE = 256 * 1024
 
 type Bytes = AsyncIterable<Buffer> | Iterable<Buffer>
+
+const LARGEST_SECRET = 64 * 1024
 
 /**
  * Polls the bytes of a registry file: undefined where their hash is the cursor. `bytes` begins
@@ -53,5 +56,23 @@ export async function* bytesOf(file: FileHandle): AsyncGenerator<Buffer> {
     if (bytesRead === 0) return
     at += bytesRead
     yield buffer.subarray(0, bytesRead)
+  }
+}
+
+/**
+ * The text of a file of this machine that holds a secret or some headers. Throws a SourceError that says `what` it is,
+ * never its content; of a pipe or a device too, which would hold up whoever reads it.
+ */
+export async function readSmallFile(path: string, what: string): Promise<string> {
+  try {
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stats = await file.stat()
+    if (!stats.isFile()) throw new SourceError('file_unreadable', `${what} is no file`)
+    if (stats.size > LARGEST_SECRET)
+      throw new SourceError('file_unreadable', `${what} has more than ${LARGEST_SECRET} bytes`)
+    return await file.readFile('utf8')
+  } catch (error) {
+    if (error instanceof SourceError) throw error
+    throw new SourceError('file_unreadable', `${what} can’t be read (${(error as NodeJS.ErrnoException).code})`)
   }
 }

@@ -5,7 +5,7 @@ import { allocateIds } from '../database/allocate-ids.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
-import { incomingColumns } from '../database/version-row.ts'
+import { incomingColumns } from '../database/version-columns.ts'
 import type { NumberSet } from './number-set.ts'
 
 type Database = Kysely<RegistryTables>

@@ -5,6 +5,29 @@ import { isPostgres } from '../../../storage/sql.ts'
 /** Rows written by one statement: enough to make the statement's own cost small, within the limits on parameters. */
 const CHUNK = 200
 
+/** A list of numbers as one parameter, so that the statement's text does not depend on how many there are. */
+interface NumberLists {
+  /** What a statement is given for the list. */
+  value(numbers: readonly number[]): unknown
+  /** A query of the numbers. */
+  select(list: RawBuilder<unknown>): RawBuilder<unknown>
+  /** A table `(key, value)` of the numbers with their places from 0, in that order. */
+  table(list: RawBuilder<unknown>): RawBuilder<unknown>
+}
+
+const sqliteLists: NumberLists = {
+  value: (numbers) => `[${numbers.join()}]`,
+  select: (list) => sql`select value from json_each(${list})`,
+  table: (list) => sql`(select key, value from json_each(${list}))`,
+}
+
+const postgresLists: NumberLists = {
+  value: (numbers) => numbers,
+  select: (list) => sql`select unnest(${list}::int[])`,
+  table: (list) =>
+    sql`(select ordinality - 1 as key, value from unnest(${list}::int[]) with ordinality as u(value, ordinality))`,
+}
+
 /** Stands in a compiled query for a value that comes with each run. */
 class Parameter {
   readonly name: string
@@ -72,4 +95,8 @@ export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Pro
  */
 export function limitOf(rows: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`limit ${rows} + 0`
+}
+
+export function numberLists(database: Pick<Kysely<unknown>, 'getExecutor'>): NumberLists {
+  return isPostgres(database) ? postgresLists : sqliteLists
 }

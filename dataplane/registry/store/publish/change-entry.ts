@@ -4,7 +4,7 @@ import { refreshLatest, refreshListing, renewRevisions } from '../apply/refresh.
 import { canonicalClaims, internOne } from '../database/claims-sets.ts'
 import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { bytesOf } from '../database/version-row.ts'
+import { bytesOf } from '../database/version-columns.ts'
 
 type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]

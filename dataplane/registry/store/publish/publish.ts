@@ -10,7 +10,7 @@ import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { Publication, PublishOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareForTransactions } from '../database/statement.ts'
-import { incomingColumns } from '../database/version-row.ts'
+import { incomingColumns } from '../database/version-columns.ts'
 import { insertFresh, insertFreshAtOnce } from './insert-fresh.ts'
 import {
   entryKey,

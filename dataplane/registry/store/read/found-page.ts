@@ -1,9 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
-import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { byShape, limitOf, prepareStatement } from '../database/statement.ts'
+import { byShape, limitOf, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FilterValues,
   type FoundRow,

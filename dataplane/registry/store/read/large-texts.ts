@@ -1,9 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
-import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { prepareStatement } from '../database/statement.ts'
+import { numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FoundRow,
   LARGE_BYTES,

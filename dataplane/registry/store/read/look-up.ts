@@ -2,10 +2,9 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../../storage/sql.ts'
 import type { Visible } from '../../authz/visibility.ts'
 import type { EntryType } from '../../catalog/entry.ts'
-import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { byShape, prepareStatement } from '../database/statement.ts'
+import { byShape, numberLists, prepareStatement } from '../database/statement.ts'
 import { type FoundRow, versionColumns } from '../database/version-columns.ts'
 
 export interface LookUpQuery {

@@ -2,9 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import type { Visible } from '../../authz/visibility.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
-import { numberLists } from '../database/number-list.ts'
 import type { RegistryTables } from '../database/schema.ts'
-import { byShape, limitOf, prepareStatement } from '../database/statement.ts'
+import { byShape, limitOf, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   type FilterValues,
   type FoundRow,

@@ -1,8 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
-import { byShape, prepareStatement } from '../database/statement.ts'
+import { byShape, numberLists, prepareStatement } from '../database/statement.ts'
 import {
   columnsOfRow,
   documentColumn,

@@ -2,7 +2,7 @@ import { request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { acceptsGzip } from '../../../../dataplane/registry/api/catalog/compressed.ts'
+import { acceptsGzip } from '../../../../dataplane/registry/api/catalog/bodies.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
 
 let registry: TestRegistry

@@ -4,8 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { environmentOf } from '../../../../operator/standalone/pod/environment.ts'
 import { mountsOf, removeSecrets, writeMounts } from '../../../../operator/standalone/pod/mounts.ts'
-import type { Container, Volume } from '../../../../operator/standalone/pod/pod.ts'
-import type { Sources } from '../../../../operator/standalone/pod/sources.ts'
+import type { Container, Sources, Volume } from '../../../../operator/standalone/pod/pod.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 
 const values = (entries: Record<string, string>) =>
