@@ -63,7 +63,8 @@ export function relayCall(
   destination: Destination,
   message: Message = context.message,
 ): void {
-  const call = new Call(services, context, destination, withoutLinkResponse(message))
+  const isRetry = message.params?.['inputResponses'] !== undefined
+  const call = new Call(services, context, destination, isRetry ? withoutLinkResponse(message) : message)
   if (isResumed(call)) call.observed.end(OK)
   else {
     admit(call)
