@@ -189,15 +189,6 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return this.context.message.id as string
   }
 
-  get #isOver(): boolean {
-    return this.#state === 'over'
-  }
-
-  /** Whether a client waits for the answer at the moment. */
-  get #isAwaited(): boolean {
-    return this.#state !== 'suspended'
-  }
-
   // --- To the backend
 
   /** The call is in flight from now on: its deadline runs. Every tool call passes here once, whoever makes it. */
@@ -211,7 +202,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       refusal.then(
         (late) => {
           if (late !== undefined) this.#limited(late)
-          else if (!this.#isOver) this.#send()
+          else if (this.#state !== 'over') this.#send()
         },
         (error) => this.faulted(error),
       )
@@ -244,7 +235,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   #after(needed: Promise<unknown>): void {
     needed.then(
-      () => this.#isOver || this.#send(),
+      () => this.#state === 'over' || this.#send(),
       (error) => {
         const failure = connectionFailure(error)
         if (failure.status !== REFUSED || !this.#renews()) this.#fail(this.#upstream.named(failure))
@@ -254,7 +245,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** Whether it is sent again with another credential, since the backend has refused the one that the caller had: once. */
   #renews(): boolean {
-    const renewal = this.#isOver ? undefined : this.#upstream.renewal()
+    const renewal = this.#state === 'over' ? undefined : this.#upstream.renewal()
     if (renewal !== undefined) this.#after(renewal)
     return renewal !== undefined
   }
@@ -310,7 +301,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if ((reply.begun && !reply.streaming) || !(isUnread(failure) || this.#upstream.isRepeatable)) return false
     checked.then(
       (state) => {
-        if (this.#isOver) return
+        if (this.#state === 'over') return
         if (state !== 'renewed') otherwise(state)
         else {
           this.#upstream.startInNewSession()
@@ -323,7 +314,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   goOnAfter(eventId: string, retryMs: number | undefined): boolean {
-    if (this.#upstream.backendSession === undefined || this.#isOver) return false
+    if (this.#upstream.backendSession === undefined || this.#state === 'over') return false
     // The call is a long one: its client gets an event id to resume by.
     if (this.session !== undefined) this.context.reply.stream()
     const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
@@ -332,7 +323,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   #requestRest(eventId: string): void {
-    if (this.#isOver) return
+    if (this.#state === 'over') return
     try {
       this.#upstream.requestRest(eventId)
     } catch (error) {
@@ -342,7 +333,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** The HTTP exchange has ended: after the end of the call nothing more is to be watched. */
   ended(reader: AnswerReader): void {
-    if (this.#upstream.ended(reader) && this.#isOver) this.services.inFlight.delete(this)
+    if (this.#upstream.ended(reader) && this.#state === 'over') this.services.inFlight.delete(this)
   }
 
   // --- The answer
@@ -398,7 +389,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#isWaitingForDrain = true
     this.context.reply.onDrain(() => {
       this.#isWaitingForDrain = false
-      if (this.#isAwaited) this.#upstream.resume()
+      if (this.#state !== 'suspended') this.#upstream.resume()
     })
   }
 
@@ -417,7 +408,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #take(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
     if (!sameId(scanner.id, this.#upstream.sentId))
       this.#fail(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
-    else if (!this.#isAwaited) this.#early = [scanner, body]
+    else if (this.#state === 'suspended') this.#early = [scanner, body]
     else if (flowed || !this.#requiresInput(body)) this.#give(scanner, body, flowed)
   }
 
@@ -488,7 +479,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const { services } = this
     await relayServerRequest({ services, session, backendSession, ...this.#opened(id) }, id, request)
     this.#open?.delete(id)
-    if (this.#open?.size === 0 && !this.#isOver) this.#allow(this.backend.timeoutMs)
+    if (this.#open?.size === 0 && this.#state !== 'over') this.#allow(this.backend.timeoutMs)
   }
 
   /** Whether an answer of a modern backend is `input_required`; its requests then go to the legacy client. */
@@ -506,7 +497,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const { sessions } = this.services
     try {
       const message = await withInputs(this.message, required, { sessions, session, ...this.#opened(INPUTS) })
-      if (!this.#isOver) this.#again(message)
+      if (this.#state !== 'over') this.#again(message)
     } catch (error) {
       this.#refuse(error)
     } finally {
@@ -545,9 +536,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const isOpen = this.#questions.take({ id, text }, backendSession, {
       capabilities: this.message.meta?.[CAPABILITIES_KEY],
       // While nobody waits the last answer was the request before: this one goes with the next.
-      isTooLate: this.#isAwaited && reply.begun && !reply.streaming,
+      isTooLate: this.#state !== 'suspended' && reply.begun && !reply.streaming,
     })
-    if (!this.#isAwaited) return
+    if (this.#state === 'suspended') return
     if (this.#questions.missing !== undefined) this.#abortFor(this.#questions)
     else if (isOpen) this.#suspend(this.#questions)
   }
@@ -609,8 +600,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** The backend has failed; `flowed`: after the client had a part of the answer. */
   #fail(failure: BackendFailure, flowed = false): void {
-    if (this.#isOver) return
-    if (!this.#isAwaited) {
+    if (this.#state === 'over') return
+    if (this.#state === 'suspended') {
       this.#close({ result: 'error', code: failure.code })
       return
     }
@@ -632,7 +623,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** An error that is no fault of the backend. */
   #refuse(error: unknown): void {
-    if (this.#isOver) return
+    if (this.#state === 'over') return
     const { health } = this.backend
     if (this.#upstream.attempts === 0) health.abandoned()
     else health.answered()
@@ -642,7 +633,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** The backend has not been asked: the call may not be made now. */
   #limited(refusal: Refusal): void {
-    if (this.#isOver) return
+    if (this.#state === 'over') return
     this.backend.health.abandoned()
     this.#close({ result: 'error', code: 'rate_limited' })
     answerLimited(this.context, refusal)
@@ -652,7 +643,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #offer(link: MakeLink): void {
     link().then(
       (offer) => {
-        if (this.#isOver) return
+        if (this.#state === 'over') return
         this.backend.health.abandoned()
         this.#close({ result: 'error', code: 'login_needed' })
         answerWithLink(this.context, offer)
@@ -662,7 +653,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   timeOut(): void {
-    if (!this.#isOver) {
+    if (this.#state !== 'over') {
       this.#upstream.cancel('timeout')
       const failure = new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`)
       this.#upstream.checkSession(failure)?.catch((error) => this.faulted(error))
@@ -673,19 +664,19 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   heartbeat(): void {
     this.heartbeatAt += HEARTBEAT_MS
-    if (!this.#isOver) this.context.reply.heartbeat()
+    if (this.#state !== 'over') this.context.reply.heartbeat()
   }
 
   /** The client has cancelled the request; it expects no answer. */
   cancel(): void {
-    if (this.#isOver) return
+    if (this.#state === 'over') return
     this.#abandon('cancelled by the client')
     this.context.reply.endUnanswered()
   }
 
   /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */
   gone(): void {
-    if (!this.#isOver && this.context.era === 'modern') this.#abandon('the client went away')
+    if (this.#state !== 'over' && this.context.era === 'modern') this.#abandon('the client went away')
   }
 
   #abandon(reason: string): void {
@@ -698,7 +689,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** The client is to resume with another token, where it can; else it gets an error in place of the answer. */
   tokenEnded(): void {
-    if (this.#isOver || !this.#isAwaited || this.context.reply.disconnect()) return
+    if (this.#state === 'over' || this.#state === 'suspended' || this.context.reply.disconnect()) return
     this.#abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
@@ -712,7 +703,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   /** A fault of our own in handling a message of the backend ends this call alone. */
   faulted(error: unknown): void {
     try {
-      if (this.#isOver) this.services.faulted(error, 'a message after the answer to a call')
+      if (this.#state === 'over') this.services.faulted(error, 'a message after the answer to a call')
       else this.#abort('a fault of the gateway', error)
     } catch (fault) {
       this.services.faulted(fault, 'ending a call that failed')

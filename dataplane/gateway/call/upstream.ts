@@ -82,7 +82,7 @@ export class Upstream {
     }
     this.#sentWith = caller?.credential
     if (era === undefined) return backend.detect()
-    if (era.era === 'modern' && !this.#isForSession) {
+    if (era.era === 'modern' && !this.#isForSession()) {
       this.release()
       this.#opened = undefined
       return undefined
@@ -95,7 +95,7 @@ export class Upstream {
   }
 
   /** Whether a backend that has both eras is to be spoken to in the legacy era, since the client speaks that. */
-  get #isForSession(): boolean {
+  #isForSession(): boolean {
     const { session, backend, rounds } = this.#call
     // What has begun in the modern era goes on in it.
     if (session === undefined || rounds > 0) return false

@@ -34,7 +34,7 @@ export class HttpReply implements Reply {
     this.#res = res
   }
 
-  get #requestId(): string {
+  #requestId(): string {
     return this.request?.requestId ?? ''
   }
 
@@ -57,7 +57,7 @@ export class HttpReply implements Reply {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
     const head: (string | number)[] = ['content-type', 'application/json', 'content-length', length]
     if (extra !== undefined) head.push(...extra)
-    head.push(REQUEST_ID, this.#requestId, NOSNIFF[0], NOSNIFF[1])
+    head.push(REQUEST_ID, this.#requestId(), NOSNIFF[0], NOSNIFF[1])
     res.writeHead(status, head as string[])
     // Node sends head and body in one write where the body is a string: Latin-1 is the bytes as they are.
     if (typeof body === 'string' || body.length > ONE_WRITE) res.end(body)
@@ -74,7 +74,7 @@ export class HttpReply implements Reply {
     const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
     res.writeHead(200, [
       ...['content-type', 'application/json', 'content-length', String(length)],
-      ...[REQUEST_ID, this.#requestId, ...NOSNIFF],
+      ...[REQUEST_ID, this.#requestId(), ...NOSNIFF],
     ])
     if (length <= ONE_WRITE) {
       res.end(latin1Of(pieces), 'latin1')
@@ -92,7 +92,7 @@ export class HttpReply implements Reply {
 
   empty(status: number, extra: readonly string[] = []): void {
     if (this.#res.destroyed || this.#res.writableEnded) return
-    this.#res.writeHead(status, ['content-length', '0', REQUEST_ID, this.#requestId, ...extra])
+    this.#res.writeHead(status, ['content-length', '0', REQUEST_ID, this.#requestId(), ...extra])
     this.#res.end()
   }
 
@@ -107,7 +107,7 @@ export class HttpReply implements Reply {
 
   #beginStream(log: EventLog | undefined): void {
     const res = this.#res
-    const writer = new EventWriter(res, this.request?.share, [REQUEST_ID, this.#requestId])
+    const writer = new EventWriter(res, this.request?.share, [REQUEST_ID, this.#requestId()])
     this.#events = log ?? writer
     if (log === undefined) return
     log.begin(writer)
@@ -128,7 +128,7 @@ export class HttpReply implements Reply {
     if (this.#events !== undefined) return this.#events.part(bytes)
     const res = this.#res
     if (res.destroyed || res.writableEnded) return true
-    if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json', REQUEST_ID, this.#requestId])
+    if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json', REQUEST_ID, this.#requestId()])
     const hasRoom = res.write(bytes)
     if (!hasRoom) this.#checkUnread()
     return hasRoom
