@@ -1,3 +1,4 @@
+import { limits } from '../../crds/shared/limits.ts'
 import { atOnce, type Steps, stepwise } from '../../crds/shared/stepwise.ts'
 import { EngineFault, engine } from './engine.ts'
 import { type DeclaredEntities, readingEntities } from './entities.ts'
@@ -20,9 +21,8 @@ export interface Compiled {
 
 /** What the name of an attribute begins with that holds a claim of the caller. */
 export const CLAIM = 'claim_'
-const MOST_POLICIES = 1000
-/** Characters of all policies together. */
-const MOST_TEXT = 256 * 1024
+/** The most policies, and the most characters of all together. */
+const { policies: MOST_POLICIES, policyText: MOST_TEXT } = limits
 /** Characters of a pattern: matching takes pattern times text. */
 const LONGEST_PATTERN = 512
 const GROUP_TYPE = /^[A-Za-z_][A-Za-z0-9_]*$/
