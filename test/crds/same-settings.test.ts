@@ -1,0 +1,110 @@
+/** What a kind's schema takes of a setting, the configuration file and the admin API take, and nothing else. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import type { MCPRegistry } from '../../crds/index.ts'
+import { registryConfig } from '../../crds/shared/registry/registry-config.ts'
+import { list, object } from '../../crds/shared/schema.ts'
+import type { SchemaNode } from '../../crds/walk.ts'
+import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import { checkRegistry } from '../../dataplane/config/check/registry.ts'
+import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'
+import { configParser } from '../../dataplane/config/read/parse.ts'
+import { apiSourceSchema, registryConfigSchema } from '../../dataplane/config/registry.ts'
+import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
+import { fieldCorpus } from '../support/operator/field-corpus.ts'
+import { configText, plansOf, worldContent } from '../support/operator/plans.ts'
+import { type Block, differences } from '../support/operator/same-settings.ts'
+
+const content = worldContent(fieldCorpus)
+const plans = plansOf(fillWorld(content))
+
+const gatewayFile = {
+  parse: configParser(gatewayConfigSchema),
+  parseWithRules: configParser(gatewayConfigSchema, checkGateway),
+}
+const registryFile = {
+  parse: configParser(registryConfigSchema),
+  parseWithRules: configParser(registryConfigSchema, checkRegistry),
+}
+
+function objectOf(kind: string, name: string): KubernetesObject {
+  const found = [...content.objects].find((one) => one.kind === kind && one.metadata.name === name)
+  if (found === undefined) throw new TypeError(`${kind} ${name} is not in the corpus`)
+  return found
+}
+
+/** A block of an object in the corpus, and of the configuration of a workload that has it. */
+const blockOf = (
+  [kind, name, from]: readonly [kind: string, name: string, from: string],
+  [workload, to]: readonly [workload: string, to: string],
+): Block => ({
+  object: objectOf(kind, name),
+  from,
+  file: parse(configText(plans.get(workload))),
+  to,
+  ...(workload.startsWith('MCPRegistry/') ? registryFile : gatewayFile),
+})
+
+/** Sources as a caller of the admin API may make them: none of them names a file. */
+function apiSources(): Block {
+  const registry = objectOf('MCPRegistry', 'fields') as KubernetesObject & MCPRegistry
+  const sources = (registry.spec.sources ?? [])
+    .filter(({ file }) => file?.path === undefined)
+    .map(({ git, api, ...source }) => {
+      const { auth: _, ...repository } = git ?? {}
+      const { headers: __, ...endpoint } = api ?? {}
+      return { ...source, ...(git && { git: repository }), ...(api && { api: endpoint }) }
+    })
+  return {
+    object: { ...registry, spec: { ...registry.spec, sources } } as KubernetesObject,
+    from: '/spec/sources',
+    file: { sources },
+    to: '/sources',
+    parse: configParser(object('Sources.', { sources: list('Sources.', apiSourceSchema) })),
+  }
+}
+
+const FEWER_BY_RULES = 'the rules of an object cost the API server too much for as many as a file may have'
+const WITH_SERVICE = 'the operator writes the hosts of the Service into it, too'
+const OPTIONAL = 'a file says itself what an object leaves to the operator'
+
+const rows: readonly (readonly [what: string, block: Block, left: Readonly<Record<string, string>>])[] = [
+  [
+    'a registry',
+    {
+      ...blockOf(['MCPRegistry', 'fields', '/spec'], ['MCPRegistry/fields', '']),
+      schema: registryConfig as SchemaNode,
+    },
+    {
+      '/auth': OPTIONAL,
+      '/sources/*/kubernetes': OPTIONAL,
+      '/sources/*/kubernetes/namespaces': OPTIONAL,
+      '/sources': FEWER_BY_RULES,
+      '/registries': FEWER_BY_RULES,
+      '/registries/*/sources': FEWER_BY_RULES,
+      '/allowedHosts': WITH_SERVICE,
+      '/allowedHosts/*': WITH_SERVICE,
+    },
+  ],
+  [
+    'a registry’s database',
+    blockOf(['MCPRegistry', 'shared', '/spec/database'], ['MCPRegistry/shared', '/database']),
+    {},
+  ],
+  ['a source by the admin API', apiSources(), { '/*/kubernetes': OPTIONAL, '/*/kubernetes/namespaces': OPTIONAL }],
+  ['telemetry', blockOf(['MCPTelemetryConfig', 'otel', '/spec'], ['MCPServer/server', '/telemetry']), {}],
+  ['a proxy’s audit log', blockOf(['MCPServer', 'server', '/spec/audit'], ['MCPServer/server', '/audit']), {}],
+  [
+    'a gateway’s audit log',
+    blockOf(['VirtualMCPServer', 'gateway', '/spec/config/audit'], ['VirtualMCPServer/gateway', '/audit']),
+    {},
+  ],
+]
+
+for (const [what, block, left] of rows)
+  test(what, () => {
+    assert.equal(differences(block, left), [])
+  })
+
+test.run()
