@@ -1,6 +1,5 @@
 import { type FileForm, isInFiles, nameInFile } from '../../../crds/shared/file-form.ts'
 import type { SchemaNode, Static, TSchema } from '../../../crds/shared/schema.ts'
-import { childSchema } from '../../../crds/walk.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { caBundleFile } from './ca-bundle.ts'
@@ -39,9 +38,10 @@ function fileValue(node: SchemaNode, value: unknown, place: MountPlace, isRequir
 
 function fileObject(node: SchemaNode, value: Record<string, unknown>, place: MountPlace): Record<string, unknown> {
   const file: Record<string, unknown> = {}
-  for (const [name, field] of Object.entries(value)) {
-    const child = childSchema(node, name)
-    if (child === undefined || field === undefined || !isInFiles(child) || isOff(child, field)) continue
+  // In the schema's order: which problem comes first is not the manifest's business.
+  for (const [name, child] of Object.entries(node.properties ?? {})) {
+    const field = value[name]
+    if (field === undefined || !isInFiles(child) || isOff(child, field)) continue
     const isRequired = node.required?.includes(name) === true
     const inFile = fileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
     if (inFile !== undefined && !isEmptyList(child, inFile)) file[nameInFile(name, child)] = inFile

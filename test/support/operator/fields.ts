@@ -58,6 +58,8 @@ export function another({ schema, value }: Leaf): unknown {
   if (/^\d+m$/.test(text)) return '2m'
   if (/^\d+h$/.test(text)) return '3h'
   if (/^\d+(Gi)?$/.test(text)) return text.replace(/\d+/, '7')
+  // A commit.
+  if (/^a{40}$/.test(text)) return 'b'.repeat(40)
   if (text.includes('a.json')) return text.replace('a.json', 'b.json')
   return `${text}z`
 }
