@@ -1,13 +1,13 @@
 import { registryEvents } from '../audit/event-types.ts'
 import type { Finding } from '../load.ts'
-import type { RegistryConfig } from '../registry.ts'
+import type { AuthConfig, DatabaseConfig, ProviderConfig, RegistryConfig } from '../registry.ts'
 import { auditFindings } from './audit.ts'
 import { duplicates } from './duplicates.ts'
+import { issuerFindings } from './issuer.ts'
 import { originFindings } from './origins.ts'
-import { authFindings } from './registry-auth.ts'
-import { databaseFindings } from './registry-database.ts'
 import { sourceFindings } from './registry-source.ts'
 import { telemetryFindings } from './telemetry.ts'
+import { isLoopback, urlFindings } from './url.ts'
 
 /** Cross-field rules of the registry's configuration; sees only what its schema has accepted. */
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
@@ -36,4 +36,83 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
     ...auditFindings(config.audit, registryEvents),
     ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
   ]
+}
+
+const OF_OAUTH = ['oauth', 'authz', 'publicPaths'] as const
+
+/** What is wrong with the `auth` block that its schema can't say. */
+function authFindings(auth: AuthConfig): readonly Finding[] {
+  const { mode, oauth, publicPaths = [] } = auth
+  return [
+    ...(mode === 'oauth' ? [] : OF_OAUTH)
+      .filter((field) => auth[field] !== undefined)
+      .map((field) => ({
+        pointer: `/auth/${field}`,
+        message: 'is for mode oauth: everything is open in mode anonymous',
+      })),
+    ...(mode === 'oauth' && oauth === undefined
+      ? [{ pointer: '/auth/oauth', message: 'is required in mode oauth' }]
+      : []),
+    ...(oauth?.resourceUrl === undefined ? [] : urlFindings(oauth.resourceUrl, '/auth/oauth/resourceUrl')),
+    ...duplicates(oauth?.providers ?? [], ({ name }) => name, '/auth/oauth/providers', '/name'),
+    ...(oauth?.providers ?? []).flatMap((provider, index) =>
+      providerFindings(provider, `/auth/oauth/providers/${index}`),
+    ),
+    ...publicPaths.flatMap((path, index) =>
+      isPlainPath(path)
+        ? []
+        : [
+            {
+              pointer: `/auth/publicPaths/${index}`,
+              message: 'must be a plain path below the root, such as /registry/public',
+            },
+          ],
+    ),
+  ]
+}
+
+function providerFindings(provider: ProviderConfig, at: string): readonly Finding[] {
+  const { issuerUrl, jwksUrl, introspectionUrl, clientId, clientSecretFile } = provider
+  const { insecureAllowHTTP = false, allowPrivateIP = false } = provider
+  const url = URL.parse(issuerUrl)
+  const settings = { insecureAllowHTTP, allowPrivateIP, allowLoopback: url !== null && isLoopback(url) }
+  return [
+    ...issuerFindings({ issuer: issuerUrl, ...(jwksUrl !== undefined && { jwksUrl }), ...settings }, at, 'issuerUrl'),
+    ...(introspectionUrl === undefined
+      ? []
+      : issuerFindings({ issuer: introspectionUrl, ...settings }, at, 'introspectionUrl')),
+    ...((introspectionUrl ?? clientSecretFile) !== undefined && clientId === undefined
+      ? [{ pointer: `${at}/clientId`, message: 'is required for introspection' }]
+      : []),
+    ...((introspectionUrl ?? clientId) !== undefined && clientSecretFile === undefined
+      ? [{ pointer: `${at}/clientSecretFile`, message: 'is required for introspection' }]
+      : []),
+  ]
+}
+
+/** One without escapes, empty or dot segments: it is compared with what requests name. The root would open everything. */
+function isPlainPath(path: string): boolean {
+  const segments = path.slice(1).replace(/\/$/, '').split('/')
+  return segments.every((segment) => /^[\w.~!$&'()*+,;=:@-]+$/.test(segment) && segment !== '.' && segment !== '..')
+}
+
+const PARTS = ['host', 'user', 'database'] as const
+
+/** A database is named once: by a URL, by a file of one, or by its parts. */
+function databaseFindings(config: DatabaseConfig | undefined): readonly Finding[] {
+  if (config === undefined) return []
+  const given = [config.url, config.urlFile, config.host].filter((place) => place !== undefined).length
+  if (given !== 1) return [{ pointer: '/database', message: 'must have exactly one of url, urlFile and host' }]
+  if (config.host !== undefined)
+    return [
+      ...PARTS.flatMap((part) =>
+        config[part] === undefined ? [{ pointer: `/database/${part}`, message: 'is required beside host' }] : [],
+      ),
+      ...(config.passwordFile !== undefined && config.pgpassFile !== undefined
+        ? [{ pointer: `/database/pgpassFile`, message: 'is set instead of passwordFile' }]
+        : []),
+    ]
+  return (['port', 'user', 'passwordFile', 'pgpassFile', 'database'] as const).flatMap((part) =>
+    config[part] === undefined ? [] : [{ pointer: `/database/${part}`, message: 'is part of the URL' }],
+  )
 }

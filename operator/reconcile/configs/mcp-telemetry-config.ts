@@ -1,13 +1,34 @@
-import { mcpTelemetryConfig } from '../../../crds/index.ts'
+import { type MCPTelemetryConfig, mcpTelemetryConfig } from '../../../crds/index.ts'
+import { ownTelemetry } from '../../../crds/shared/telemetry.ts'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { noteInvalid, partFindings } from '../outcome/file-findings.ts'
 import { checkSupported } from '../outcome/supported.ts'
+import { type MountPlace, mounted } from '../references/mounted.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { referencedConfig } from './referenced-config.ts'
-import { telemetrySettings } from './telemetry-settings.ts'
+
+/** The fields that MCPTelemetryConfig and the block of a registry have in common. */
+export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
+
+/**
+ * The block `telemetry` of a data plane, which reports as `serviceName`; the values of secret headers and the CA bundle
+ * are mounted.
+ */
+export function telemetrySettings(
+  { openTelemetry, prometheus }: TelemetrySpec,
+  serviceName: string,
+  place: MountPlace,
+): TelemetrySettings {
+  const settings = { serviceName, ...(prometheus && { prometheus }) }
+  if (openTelemetry === undefined) return settings
+  const { sensitiveHeaders, ...others } = openTelemetry
+  // A credential that nobody uses isn't mounted.
+  const sent = openTelemetry.enabled ? openTelemetry : others
+  return mounted(ownTelemetry, { ...settings, openTelemetry: sent }, place)
+}
 
 const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, resolver) => {
   checkSupported(mcpTelemetryConfig, object, resolver.problems)
