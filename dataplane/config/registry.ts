@@ -31,7 +31,7 @@ export {
 /** Sources, and registries, that there may be by one file; the admin API may make as many beside them. */
 export const MOST_NAMED = 1_000
 
-const { api, kubernetes } = asFile(source).properties
+const { api, file, kubernetes } = asFile(source).properties
 
 const apiServer = object('The API server; absent: that of the pod this runs in.', {
   url: url('registry', 'Base URL.'),
@@ -46,6 +46,10 @@ export const sourceSchema = extended(asFile(source), {
         filePath('registry', 'File of headers that are sent along, one `Name: value` a line.'),
       ),
     }),
+  ),
+  // Of any length: unlike an object's, the file has no other bound than that of a body (`limits.bodyBytes`).
+  file: Type.Optional(
+    extended(file, { data: Type.Optional(Type.String({ description: 'The file itself (JSON).', minLength: 1 })) }),
   ),
   kubernetes: Type.Optional(
     extended(kubernetes, {

@@ -66,6 +66,7 @@ function apiSources(): Block {
 }
 
 const FEWER_BY_RULES = 'the rules of an object cost the API server too much for as many as a file may have'
+const LARGER = 'what an object holds has to fit into it, and into a ConfigMap'
 const WITH_SERVICE = 'the operator writes the hosts of the Service into it, too'
 const OPTIONAL = 'a file says itself what an object leaves to the operator'
 
@@ -78,6 +79,7 @@ const rows: readonly (readonly [what: string, block: Block, left: Readonly<Recor
     },
     {
       '/auth': OPTIONAL,
+      '/sources/*/file/data': LARGER,
       '/sources/*/kubernetes': OPTIONAL,
       '/sources/*/kubernetes/namespaces': OPTIONAL,
       '/sources': FEWER_BY_RULES,
@@ -92,7 +94,11 @@ const rows: readonly (readonly [what: string, block: Block, left: Readonly<Recor
     blockOf(['MCPRegistry', 'shared', '/spec/database'], ['MCPRegistry/shared', '/database']),
     {},
   ],
-  ['a source by the admin API', apiSources(), { '/*/kubernetes': OPTIONAL, '/*/kubernetes/namespaces': OPTIONAL }],
+  [
+    'a source by the admin API',
+    apiSources(),
+    { '/*/file/data': LARGER, '/*/kubernetes': OPTIONAL, '/*/kubernetes/namespaces': OPTIONAL },
+  ],
   ['telemetry', blockOf(['MCPTelemetryConfig', 'otel', '/spec'], ['MCPServer/server', '/telemetry']), {}],
   ['a proxy’s audit log', blockOf(['MCPServer', 'server', '/spec/audit'], ['MCPServer/server', '/audit']), {}],
   [
