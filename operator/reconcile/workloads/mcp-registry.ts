@@ -27,7 +27,6 @@ import {
 } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
-import { STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/mounts.ts'
 import { registryRights } from '../../render/rights.ts'
 import { telemetrySettings } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
