@@ -13,8 +13,8 @@ export interface Room {
 
 export const rooms: readonly Room[] = [
   { path: 'cli', mayImport: ['crds', 'operator', 'dataplane'] },
-  { path: 'crds/shared', mayImport: [] },
-  { path: 'crds', mayImport: ['crds/shared'] },
+  { path: 'crds/settings', mayImport: [] },
+  { path: 'crds', mayImport: ['crds/settings'] },
   { path: 'operator/model', mayImport: ['crds', 'dataplane/config'] },
   { path: 'operator/render', mayImport: ['crds', 'operator/model'] },
   { path: 'operator/reconcile', mayImport: ['crds', 'operator/model', 'operator/render', 'dataplane/config'] },
@@ -34,21 +34,21 @@ export const rooms: readonly Room[] = [
   },
   { path: 'operator/deploy', mayImport: ['crds', 'operator/render', 'operator/cluster'] },
   { path: 'operator/standalone', mayImport: ['operator', 'dataplane/config'] },
-  { path: 'dataplane/policy', mayImport: ['crds/shared'] },
-  { path: 'dataplane/config', mayImport: ['crds/shared', 'dataplane/policy'] },
+  { path: 'dataplane/policy', mayImport: ['crds/settings'] },
+  { path: 'dataplane/config', mayImport: ['crds/settings', 'dataplane/policy'] },
   { path: 'dataplane/retry', mayImport: [] },
   { path: 'dataplane/telemetry', mayImport: ['dataplane/config', 'dataplane/server'] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/audit',
-    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/server', 'dataplane/identity'],
+    mayImport: ['crds/settings', 'dataplane/config', 'dataplane/server', 'dataplane/identity'],
   },
   { path: 'dataplane/net', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/storage',
-    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/telemetry'],
+    mayImport: ['crds/settings', 'dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/telemetry'],
   },
-  { path: 'dataplane/upstream-tokens', mayImport: ['crds/shared', 'dataplane/storage'] },
+  { path: 'dataplane/upstream-tokens', mayImport: ['crds/settings', 'dataplane/storage'] },
   {
     path: 'dataplane/identity',
     mayImport: ['dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
@@ -56,7 +56,7 @@ export const rooms: readonly Room[] = [
   {
     path: 'dataplane/credentials',
     mayImport: [
-      'crds/shared',
+      'crds/settings',
       'dataplane/config',
       'dataplane/net',
       'dataplane/server',
@@ -68,7 +68,7 @@ export const rooms: readonly Room[] = [
   {
     path: 'dataplane/authserver',
     mayImport: [
-      'crds/shared',
+      'crds/settings',
       'dataplane/config',
       'dataplane/audit',
       'dataplane/server',
@@ -83,7 +83,7 @@ export const rooms: readonly Room[] = [
   ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
     path,
     mayImport: [
-      'crds/shared',
+      'crds/settings',
       'dataplane/config',
       'dataplane/audit',
       ...(path === 'dataplane/gateway' ? ['dataplane/policy'] : []),

@@ -1,4 +1,4 @@
-import { closest } from '../crds/shared/closest.ts'
+import { closest } from '../crds/settings/closest.ts'
 import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
 import { staySmall } from './memory.ts'
 

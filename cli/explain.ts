@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
-import { isObject } from '../crds/shared/json.ts'
+import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'

@@ -1,7 +1,7 @@
 /** Runs `x-kubernetes-validations` as the API server does: on values with defaults, typed by their schema. */
 import { Environment } from '@marcbachmann/cel-js'
-import { at, isObject } from './shared/json.ts'
-import type { CelRule } from './shared/schema.ts'
+import { at, isObject } from './settings/json.ts'
+import type { CelRule } from './settings/schema.ts'
 import { childSchema, type SchemaNode } from './walk.ts'
 
 const environment = new Environment().registerVariable('self', 'dyn')

@@ -1,6 +1,6 @@
 import type { KindDeclaration } from './define.ts'
 import { specMayBeLeftOut } from './root.ts'
-import { inKeyOrder, isObject } from './shared/json.ts'
+import { inKeyOrder, isObject } from './settings/json.ts'
 import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**

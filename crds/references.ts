@@ -1,6 +1,6 @@
 /** Finds where a schema names other objects (`refersTo`) and which names an object holds there. */
 import type { TSchema } from 'typebox'
-import { at } from './shared/json.ts'
+import { at } from './settings/json.ts'
 import { partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** Where an object names another one of the same namespace. */

@@ -1,7 +1,7 @@
 /** Rules over a whole object that follow from its kind's role. */
 import type { KindDeclaration } from './define.ts'
-import { limits } from './shared/limits.ts'
-import type { CelRule } from './shared/schema.ts'
+import { limits } from './settings/limits.ts'
+import type { CelRule } from './settings/schema.ts'
 
 export const VERSION = 'v1beta1'
 

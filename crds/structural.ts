@@ -2,7 +2,7 @@
 
 import type { KindDeclaration } from './define.ts'
 import { rootRules, specMayBeLeftOut, VERSION } from './root.ts'
-import { type CelRule, OWN_KEYWORDS } from './shared/schema.ts'
+import { type CelRule, OWN_KEYWORDS } from './settings/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
 const OWN: ReadonlySet<string> = new Set(OWN_KEYWORDS)

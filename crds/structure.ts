@@ -1,8 +1,8 @@
 /** The structural checks of a schema: ajv with the list types of Kubernetes, and messages for people. */
 import { Ajv, type ErrorObject, type SchemaObject, type SchemaValidateFunction } from 'ajv'
-import { closest } from './shared/closest.ts'
-import { at, isObject } from './shared/json.ts'
-import { OWN_KEYWORDS } from './shared/schema.ts'
+import { closest } from './settings/closest.ts'
+import { at, isObject } from './settings/json.ts'
+import { OWN_KEYWORDS } from './settings/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
 /** One thing that is wrong, at a JSON pointer (RFC 6901). */

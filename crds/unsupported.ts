@@ -1,6 +1,6 @@
 import { applyDefaults } from './defaults.ts'
 import type { KindDeclaration } from './define.ts'
-import { at, isObject } from './shared/json.ts'
+import { at, isObject } from './settings/json.ts'
 import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** A field that is set and refused. */

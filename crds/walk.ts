@@ -1,5 +1,5 @@
-import { isObject } from './shared/json.ts'
-import type { SchemaNode } from './shared/schema.ts'
+import { isObject } from './settings/json.ts'
+import type { SchemaNode } from './settings/schema.ts'
 
 export type { SchemaNode }
 

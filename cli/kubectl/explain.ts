@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
 import { type Command, UsageError } from '../command.ts'
 import { printExplanation, questionOf, questionOptions } from '../explain.ts'

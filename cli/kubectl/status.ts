@@ -1,5 +1,5 @@
 import { type KindName, kinds, VERSION } from '../../crds/index.ts'
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
 import { createWorld, type KubernetesObject, type ObjectIndex } from '../../operator/model/index.ts'
 import type { Condition } from '../../operator/reconcile/index.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import { type Command, UsageError } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'

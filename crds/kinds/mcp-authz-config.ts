@@ -1,7 +1,7 @@
 import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { choice, object, raw } from '../shared/schema.ts'
-import { configStatus, workloadKinds } from '../shared/status.ts'
+import { choice, object, raw } from '../settings/schema.ts'
+import { configStatus, workloadKinds } from '../settings/status.ts'
 
 export const mcpAuthzConfig = defineKind({
   kind: 'MCPAuthzConfig',

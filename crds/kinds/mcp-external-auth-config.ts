@@ -1,6 +1,6 @@
 import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { authServer } from '../shared/auth/auth-server.ts'
+import { authServer } from '../settings/auth/auth-server.ts'
 import {
   awsSts,
   bearerToken,
@@ -9,10 +9,10 @@ import {
   onBehalfOf,
   tokenExchange,
   upstreamInject,
-} from '../shared/auth/external-auth.ts'
-import { choice, object, Type } from '../shared/schema.ts'
-import { configStatus, workloadKinds } from '../shared/status.ts'
-import { blockFor } from '../shared/union.ts'
+} from '../settings/auth/external-auth.ts'
+import { choice, object, Type } from '../settings/schema.ts'
+import { configStatus, workloadKinds } from '../settings/status.ts'
+import { blockFor } from '../settings/union.ts'
 
 const OBO = 'on-behalf-of is not supported; use tokenExchange or xaa'
 

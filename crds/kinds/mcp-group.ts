@@ -1,8 +1,8 @@
 import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { limits } from '../shared/limits.ts'
-import { list, object, Type, text } from '../shared/schema.ts'
-import { count, oneOf, status, statusText } from '../shared/status.ts'
+import { limits } from '../settings/limits.ts'
+import { list, object, Type, text } from '../settings/schema.ts'
+import { count, oneOf, status, statusText } from '../settings/status.ts'
 
 const names = (description: string) =>
   Type.Optional(list(description, statusText('A name.', { max: limits.name }), { max: limits.statusNames }))

@@ -1,12 +1,12 @@
 import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { limits } from '../shared/limits.ts'
-import { podSettings, resourceOverrides, resources } from '../shared/pod/pod.ts'
-import { serviceRules } from '../shared/pod/service.ts'
-import { secretKeyRef } from '../shared/references.ts'
-import { registryConfig, registryConfigNames } from '../shared/registry/registry-config.ts'
-import { list, object, objectName, raw, Type, text } from '../shared/schema.ts'
-import { count, oneOf, statusText, time, workloadStatus } from '../shared/status.ts'
+import { limits } from '../settings/limits.ts'
+import { podSettings, resourceOverrides, resources } from '../settings/pod/pod.ts'
+import { serviceRules } from '../settings/pod/service.ts'
+import { secretKeyRef } from '../settings/references.ts'
+import { registryConfig, registryConfigNames } from '../settings/registry/registry-config.ts'
+import { list, object, objectName, raw, Type, text } from '../settings/schema.ts'
+import { count, oneOf, statusText, time, workloadStatus } from '../settings/status.ts'
 
 const anyField = registryConfigNames.map((name) => `has(self.${name})`).join(' || ')
 

@@ -1,12 +1,12 @@
 import { age, phase, ready, reason, url as urlColumn } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { headerForward } from '../shared/headers.ts'
-import { resources } from '../shared/pod/pod.ts'
-import { proxyRules, proxySettings } from '../shared/pod/workload.ts'
-import { protocolEra } from '../shared/protocol-era.ts'
-import { caBundleRef } from '../shared/references.ts'
-import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
-import { statusText, workloadStatus } from '../shared/status.ts'
+import { headerForward } from '../settings/headers.ts'
+import { resources } from '../settings/pod/pod.ts'
+import { proxyRules, proxySettings } from '../settings/pod/workload.ts'
+import { protocolEra } from '../settings/protocol-era.ts'
+import { caBundleRef } from '../settings/references.ts'
+import { choice, defaulted, flag, object, Type, url } from '../settings/schema.ts'
+import { statusText, workloadStatus } from '../settings/status.ts'
 
 export const mcpRemoteProxy = defineKind({
   kind: 'MCPRemoteProxy',

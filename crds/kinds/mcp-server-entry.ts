@@ -1,10 +1,10 @@
 import { age, phase, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { headerForward } from '../shared/headers.ts'
-import { protocolEra } from '../shared/protocol-era.ts'
-import { caBundleRef, objectRef } from '../shared/references.ts'
-import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
-import { oneOf, status } from '../shared/status.ts'
+import { headerForward } from '../settings/headers.ts'
+import { protocolEra } from '../settings/protocol-era.ts'
+import { caBundleRef, objectRef } from '../settings/references.ts'
+import { choice, defaulted, flag, object, Type, url } from '../settings/schema.ts'
+import { oneOf, status } from '../settings/status.ts'
 
 export const mcpServerEntry = defineKind({
   kind: 'MCPServerEntry',

@@ -1,12 +1,12 @@
 import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { limits } from '../shared/limits.ts'
-import { args, backendReplicas, env, port, resources } from '../shared/pod/pod.ts'
-import { proxyRules, proxySettings } from '../shared/pod/workload.ts'
-import { protocolEra } from '../shared/protocol-era.ts'
-import { objectRef } from '../shared/references.ts'
-import { choice, defaulted, flag, list, object, objectName, Type, text } from '../shared/schema.ts'
-import { workloadStatus } from '../shared/status.ts'
+import { limits } from '../settings/limits.ts'
+import { args, backendReplicas, env, port, resources } from '../settings/pod/pod.ts'
+import { proxyRules, proxySettings } from '../settings/pod/workload.ts'
+import { protocolEra } from '../settings/protocol-era.ts'
+import { objectRef } from '../settings/references.ts'
+import { choice, defaulted, flag, list, object, objectName, Type, text } from '../settings/schema.ts'
+import { workloadStatus } from '../settings/status.ts'
 
 const HOST_PATH = {
   refused: 'hostPath volumes are not supported; use podTemplateSpec with another kind of volume',

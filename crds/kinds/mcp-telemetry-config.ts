@@ -1,8 +1,8 @@
 import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { object } from '../shared/schema.ts'
-import { configStatus, workloadKinds } from '../shared/status.ts'
-import { telemetryParts } from '../shared/telemetry.ts'
+import { object } from '../settings/schema.ts'
+import { configStatus, workloadKinds } from '../settings/status.ts'
+import { telemetryParts } from '../settings/telemetry.ts'
 
 export const mcpTelemetryConfig = defineKind({
   kind: 'MCPTelemetryConfig',

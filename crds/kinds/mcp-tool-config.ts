@@ -1,9 +1,9 @@
 import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { toolOverrides } from '../shared/gateway/aggregation.ts'
-import { limits } from '../shared/limits.ts'
-import { list, object, Type, text } from '../shared/schema.ts'
-import { configStatus, workloadKinds } from '../shared/status.ts'
+import { toolOverrides } from '../settings/gateway/aggregation.ts'
+import { limits } from '../settings/limits.ts'
+import { list, object, Type, text } from '../settings/schema.ts'
+import { configStatus, workloadKinds } from '../settings/status.ts'
 
 export const mcpToolConfig = defineKind({
   kind: 'MCPToolConfig',

@@ -1,8 +1,8 @@
 import { age, ready, reason, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { workflow } from '../shared/gateway/workflow.ts'
-import { list, Type } from '../shared/schema.ts'
-import { configStatus, oneOf, statusText } from '../shared/status.ts'
+import { workflow } from '../settings/gateway/workflow.ts'
+import { list, Type } from '../settings/schema.ts'
+import { configStatus, oneOf, statusText } from '../settings/status.ts'
 
 export const virtualMcpCompositeToolDefinition = defineKind({
   kind: 'VirtualMCPCompositeToolDefinition',

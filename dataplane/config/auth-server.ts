@@ -1,6 +1,6 @@
-import { authServerSettings, storageType } from '../../crds/shared/auth/auth-server.ts'
-import { asFile, extended } from '../../crds/shared/file-form.ts'
-import { list, object, type Static, scope, Type, text, url } from '../../crds/shared/schema.ts'
+import { authServerSettings, storageType } from '../../crds/settings/auth/auth-server.ts'
+import { asFile, extended } from '../../crds/settings/file-form.ts'
+import { list, object, type Static, scope, Type, text, url } from '../../crds/settings/schema.ts'
 import { redisSettings } from './redis.ts'
 
 /** The embedded authorization server of a gateway. */

@@ -1,6 +1,6 @@
-import { awsSts, crossAppAccess, tokenExchange, upstreamInject } from '../../crds/shared/auth/external-auth.ts'
-import { asFile, extended } from '../../crds/shared/file-form.ts'
-import { choice, list, object, type Static, Type, text, url } from '../../crds/shared/schema.ts'
+import { awsSts, crossAppAccess, tokenExchange, upstreamInject } from '../../crds/settings/auth/external-auth.ts'
+import { asFile, extended } from '../../crds/settings/file-form.ts'
+import { choice, list, object, type Static, Type, text, url } from '../../crds/settings/schema.ts'
 
 const forwarded = object(
   'What the caller itself brings for the server: a proxy that authenticates nobody hands it on. A request without it is served as if this were not configured.',

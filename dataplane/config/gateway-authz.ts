@@ -1,6 +1,6 @@
-import { servedAuthz } from '../../crds/shared/auth/authz.ts'
-import { asFile } from '../../crds/shared/file-form.ts'
-import type { Static } from '../../crds/shared/schema.ts'
+import { servedAuthz } from '../../crds/settings/auth/authz.ts'
+import { asFile } from '../../crds/settings/file-form.ts'
+import type { Static } from '../../crds/settings/schema.ts'
 
 /** What callers may do: Cedar policies. */
 export const authz = asFile(servedAuthz)

@@ -1,8 +1,8 @@
-import { oidcIssuer } from '../../crds/shared/auth/oidc.ts'
-import { asFile } from '../../crds/shared/file-form.ts'
-import { limits } from '../../crds/shared/limits.ts'
-import { oidcConfigRef } from '../../crds/shared/references.ts'
-import { object, type Static, Type, text, url } from '../../crds/shared/schema.ts'
+import { oidcIssuer } from '../../crds/settings/auth/oidc.ts'
+import { asFile } from '../../crds/settings/file-form.ts'
+import { limits } from '../../crds/settings/limits.ts'
+import { oidcConfigRef } from '../../crds/settings/references.ts'
+import { object, type Static, Type, text, url } from '../../crds/settings/schema.ts'
 
 const strict = { additionalProperties: false }
 const file = (description: string) => Type.String({ description, minLength: 1 })

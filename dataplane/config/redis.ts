@@ -1,6 +1,6 @@
-import { asFile, extended } from '../../crds/shared/file-form.ts'
-import { databaseNumber, hostAndPort, masterName, redisConnection, redisUser } from '../../crds/shared/redis.ts'
-import { choice, list, type Static, Type } from '../../crds/shared/schema.ts'
+import { asFile, extended } from '../../crds/settings/file-form.ts'
+import { databaseNumber, hostAndPort, masterName, redisConnection, redisUser } from '../../crds/settings/redis.ts'
+import { choice, list, type Static, Type } from '../../crds/settings/schema.ts'
 
 const { usernameFile, passwordFile } = asFile(redisUser).properties
 

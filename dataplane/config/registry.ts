@@ -1,9 +1,9 @@
-import { allowedHostsInFile } from '../../crds/shared/allowed-hosts.ts'
-import { asFile, extended, filePath, withoutFiles } from '../../crds/shared/file-form.ts'
-import { limits } from '../../crds/shared/limits.ts'
-import { auth, registry, registryConfig } from '../../crds/shared/registry/registry-config.ts'
-import { namespaces, SOURCE_KINDS, source } from '../../crds/shared/registry/registry-source.ts'
-import { choice, integer, label, list, object, type Static, Type, text, url } from '../../crds/shared/schema.ts'
+import { allowedHostsInFile } from '../../crds/settings/allowed-hosts.ts'
+import { asFile, extended, filePath, withoutFiles } from '../../crds/settings/file-form.ts'
+import { limits } from '../../crds/settings/limits.ts'
+import { auth, registry, registryConfig } from '../../crds/settings/registry/registry-config.ts'
+import { namespaces, SOURCE_KINDS, source } from '../../crds/settings/registry/registry-source.ts'
+import { choice, integer, label, list, object, type Static, Type, text, url } from '../../crds/settings/schema.ts'
 import { auditSchema } from './audit/audit.ts'
 
 /**
@@ -18,7 +18,7 @@ export {
   DEFAULT_SOURCE_BYTES,
   ROLES,
   type Role,
-} from '../../crds/shared/registry/registry-config.ts'
+} from '../../crds/settings/registry/registry-config.ts'
 export {
   API_TIMEOUT,
   claims,
@@ -26,7 +26,7 @@ export {
   FILE_TIMEOUT,
   REGISTRY_FILE,
   SOURCE_KINDS,
-} from '../../crds/shared/registry/registry-source.ts'
+} from '../../crds/settings/registry/registry-source.ts'
 
 /** Sources, and registries, that there may be by one file; the admin API may make as many beside them. */
 export const MOST_NAMED = 1_000

@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
-import { at } from '../../crds/shared/json.ts'
+import { at } from '../../crds/settings/json.ts'
 
 /** One place where a value departs from its schema. `pointer` is a JSON pointer (RFC 6901). */
 export interface Violation {

@@ -1,6 +1,6 @@
-import { asFile } from '../../crds/shared/file-form.ts'
-import type { Static } from '../../crds/shared/schema.ts'
-import { ownTelemetry } from '../../crds/shared/telemetry.ts'
+import { asFile } from '../../crds/settings/file-form.ts'
+import type { Static } from '../../crds/settings/schema.ts'
+import { ownTelemetry } from '../../crds/settings/telemetry.ts'
 
 /**
  * The block `telemetry` of a gateway and of a registry: the spec of MCPTelemetryConfig, with files in the place of

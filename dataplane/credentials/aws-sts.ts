@@ -1,6 +1,6 @@
 import { decodeJwt } from 'jose'
-import { ROLE_CLAIM } from '../../crds/shared/gateway/defaults.ts'
-import { isObject } from '../../crds/shared/json.ts'
+import { ROLE_CLAIM } from '../../crds/settings/gateway/defaults.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../config/check/claim-matcher.ts'
 import type { AwsStsConfig } from '../config/credential.ts'
 import { authorityOf } from './authority.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import { isLoopback } from '../config/check/url.ts'
 import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
 import { basicAuthorization } from '../identity/introspection.ts'

@@ -1,5 +1,5 @@
-import { limits } from '../../crds/shared/limits.ts'
-import { atOnce, type Steps, stepwise } from '../../crds/shared/stepwise.ts'
+import { limits } from '../../crds/settings/limits.ts'
+import { atOnce, type Steps, stepwise } from '../../crds/settings/stepwise.ts'
 import { EngineFault, engine } from './engine.ts'
 import { type DeclaredEntities, readingEntities } from './entities.ts'
 import { DEEPEST, entityKey, readsOf } from './expressions.ts'

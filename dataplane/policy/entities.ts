@@ -1,6 +1,6 @@
 import type { EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
-import { isObject } from '../../crds/shared/json.ts'
-import type { Steps } from '../../crds/shared/stepwise.ts'
+import { isObject } from '../../crds/settings/json.ts'
+import type { Steps } from '../../crds/settings/stepwise.ts'
 import { engine } from './engine.ts'
 import { entityKey, keyOf, uidOf } from './expressions.ts'
 import { PolicyError } from './source.ts'

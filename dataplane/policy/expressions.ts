@@ -1,5 +1,5 @@
 import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 
 /** What has attributes that a policy can read. */
 const variables = ['principal', 'resource', 'context'] as const

@@ -1,5 +1,5 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
-import type { Steps } from '../../crds/shared/stepwise.ts'
+import type { Steps } from '../../crds/settings/stepwise.ts'
 import { engine } from './engine.ts'
 import { type Evaluated, evaluated } from './evaluate/policy.ts'
 import { DEEPEST, keyOf, type Mentions, mentionsOf, uidOf } from './expressions.ts'

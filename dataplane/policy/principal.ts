@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import { CLAIM, type Compiled } from './compile.ts'
 import { entityKey } from './expressions.ts'
 import type { PolicySource } from './source.ts'

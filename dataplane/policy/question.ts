@@ -1,4 +1,4 @@
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import type { Claims } from './principal.ts'
 import type { Subject } from './source.ts'
 

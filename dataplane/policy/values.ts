@@ -1,4 +1,4 @@
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 
 /** A value in the form that the engine takes. */
 export type CedarValue = boolean | number | string | readonly CedarValue[] | { readonly [name: string]: CedarValue }

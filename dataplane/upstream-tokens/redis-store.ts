@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
-import { isObject } from '../../crds/shared/json.ts'
+import { isObject } from '../../crds/settings/json.ts'
 import { PromptRedis, type RedisClient } from '../storage/redis.ts'
 import { createSealer, versionOf } from './seal.ts'
 import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseDuration, parseTimer } from '../../crds/shared/duration.ts'
-import { duration } from '../../crds/shared/schema.ts'
+import { parseDuration, parseTimer } from '../../crds/settings/duration.ts'
+import { duration } from '../../crds/settings/schema.ts'
 
 const pattern = new RegExp((duration('operator', '') as { pattern?: string }).pattern as string, 'u')
 

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { kubectlScalar } from '../../crds/shared/kubectl-scalar.ts'
+import { kubectlScalar } from '../../crds/settings/kubectl-scalar.ts'
 import { parseDocuments } from '../../operator/cluster/files/document.ts'
 import { canonicalYaml } from '../../operator/render/object/yaml.ts'
 

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kinds } from '../../crds/index.ts'
-import { nameInFile } from '../../crds/shared/file-form.ts'
+import { nameInFile } from '../../crds/settings/file-form.ts'
 import { compileStructure } from '../../crds/structure.ts'
 import { childSchema, type SchemaNode, valuesOf } from '../../crds/walk.ts'
 import { gatewayConfigSchema } from '../../dataplane/config/gateway.ts'

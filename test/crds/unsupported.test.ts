@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kindNamed, mcpGroup, unsupportedFields } from '../../crds/index.ts'
-import { map, object, text } from '../../crds/shared/schema.ts'
+import { map, object, text } from '../../crds/settings/schema.ts'
 import { declarations, isLeaf, specPlaces } from '../support/operator/crd-schemas.ts'
 
 const of = (kind: string, spec: object) => {

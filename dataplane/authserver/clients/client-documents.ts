@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { CimdConfig } from '../../config/auth-server.ts'
 import { PublicError } from '../../server/errors.ts'
 import { networkHolder } from '../../server/network-of.ts'

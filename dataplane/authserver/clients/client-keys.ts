@@ -1,7 +1,7 @@
 import { createLocalJWKSet, type JWTVerifyGetKey } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { ClientRecord, PublicJwk } from './registration.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { isKeyAddress, keysIn } from './client-keys.ts'
 import {
   type ClientRecord,

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { redirectProblem } from './redirect-uris.ts'
 
 /** What a client is known by: what it registered, in the words of RFC 7591 section 2. */

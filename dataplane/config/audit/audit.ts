@@ -1,6 +1,6 @@
-import { audit, gatewayAudit } from '../../../crds/shared/audit.ts'
-import { asFile, extended } from '../../../crds/shared/file-form.ts'
-import type { Static } from '../../../crds/shared/schema.ts'
+import { audit, gatewayAudit } from '../../../crds/settings/audit.ts'
+import { asFile, extended } from '../../../crds/settings/file-form.ts'
+import type { Static } from '../../../crds/settings/schema.ts'
 
 /** The block `audit` of a gateway and a proxy. */
 export const gatewayAuditSchema = asFile(gatewayAudit('gateway'))

@@ -1,5 +1,5 @@
-import { lifespanBounds } from '../../../crds/shared/auth/auth-server-bounds.ts'
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
 import { isIdentified, isOnDemand, primaryOf } from '../authserver/provider.ts'
 import type { GatewayConfig } from '../gateway.ts'

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import type * as cel from '@marcbachmann/cel-js'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 
 /** Whether verified claims fulfil a condition. */
 export type ClaimMatcher = (claims: Readonly<Record<string, unknown>>) => boolean

@@ -1,4 +1,4 @@
-import { ROLE_CLAIM } from '../../../crds/shared/gateway/defaults.ts'
+import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
 import type { CredentialConfig } from '../credential.ts'
 import type { Finding } from '../load.ts'
 import { compileClaimMatcher } from './claim-matcher.ts'

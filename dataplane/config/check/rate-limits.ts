@@ -1,4 +1,4 @@
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { duplicates } from './duplicates.ts'

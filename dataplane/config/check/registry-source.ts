@@ -1,4 +1,4 @@
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import { DEFAULT_INTERVAL, SOURCE_KINDS, type SourceConfig } from '../registry.ts'

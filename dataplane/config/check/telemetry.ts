@@ -1,5 +1,5 @@
-import { HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/header-rules.ts'
-import { escapeStep } from '../../../crds/shared/json.ts'
+import { HEADER_NAME, HEADER_VALUE } from '../../../crds/settings/header-rules.ts'
+import { escapeStep } from '../../../crds/settings/json.ts'
 import type { Finding } from '../load.ts'
 import { otlpEndpoint } from '../otlp-endpoint.ts'
 

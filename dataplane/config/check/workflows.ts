@@ -1,4 +1,4 @@
-import { TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
+import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { compileWorkflow } from '../workflow/compile.ts'

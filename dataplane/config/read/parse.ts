@@ -1,6 +1,6 @@
 import type { Static, TSchema } from 'typebox'
 import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml'
-import { stepsOf } from '../../../crds/shared/json.ts'
+import { stepsOf } from '../../../crds/settings/json.ts'
 import { type Check, ConfigError, type Finding, findingLine, jsonOf } from '../load.ts'
 import { compile, type Violation } from '../schema-violations.ts'
 import { readYaml, valueOfYaml, type YamlText } from './yaml.ts'

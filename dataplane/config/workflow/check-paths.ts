@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { JsonSchema } from './json-schema.ts'
 import type { Path } from './template.ts'
 import type { Reading, Use } from './values.ts'

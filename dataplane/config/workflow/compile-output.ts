@@ -1,4 +1,4 @@
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import { stepsRead } from './check-paths.ts'
 import type { Output, OutputProperty } from './compiled.ts'
 import type { Definition } from './definition.ts'

@@ -1,5 +1,5 @@
-import { parseTimer } from '../../../crds/shared/duration.ts'
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { parseTimer } from '../../../crds/settings/duration.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import { stepsRead } from './check-paths.ts'
 import type { ForEachStep, OnError, SimpleStep, Step } from './compiled.ts'
 import type { SimpleDefinition, StepDefinition } from './definition.ts'

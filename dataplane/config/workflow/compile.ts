@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { parseDuration } from '../../../crds/shared/duration.ts'
-import { atOnce, type Steps, stepwise } from '../../../crds/shared/stepwise.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
+import { atOnce, type Steps, stepwise } from '../../../crds/settings/stepwise.ts'
 import { duplicates } from '../check/duplicates.ts'
 import type { Finding } from '../load.ts'
 import { checkPaths } from './check-paths.ts'

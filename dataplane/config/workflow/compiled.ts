@@ -1,4 +1,4 @@
-import type { ToolOverride } from '../../../crds/shared/gateway/aggregation.ts'
+import type { ToolOverride } from '../../../crds/settings/gateway/aggregation.ts'
 import type { JsonSchema } from './json-schema.ts'
 import type { Template } from './template.ts'
 import type { Values } from './values.ts'

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { workflows } from '../../../crds/shared/gateway/workflow.ts'
+import { workflows } from '../../../crds/settings/gateway/workflow.ts'
 
 /** Composite tools as they are configured: the schema is that of the custom resources. */
 export const compositeTools = workflows('gateway')

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { Subject } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
 import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'

@@ -1,5 +1,5 @@
-import type { ToolOverride } from '../../../crds/shared/gateway/aggregation.ts'
-import { TOOL_PREFIX } from '../../../crds/shared/gateway/defaults.ts'
+import type { ToolOverride } from '../../../crds/settings/gateway/aggregation.ts'
+import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import { isListChanged, TOOLS_CHANGED } from '../backends/lists/list-kind.ts'
 import { updatedUri } from '../backends/session/resource-updates.ts'

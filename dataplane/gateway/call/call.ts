@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { Lease, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type Details, type Observation, type Origin, type Outcome, TOOL_ERROR } from '../../telemetry/observe.ts'

@@ -1,5 +1,5 @@
 /** Answers of the gateway’s own, in the place of those of a backend that is not asked. */
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { LinkOffer } from '../../upstream-tokens/index.ts'
 import type { Backend } from '../backends/backend/backend.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type AnswerHead, detailOf, publicTextOf, redirectIn, SAME_METHOD } from '../backends/connection/answer-head.ts'

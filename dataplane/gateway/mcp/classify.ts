@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import { decodeHeaderValue, mismatch } from './headers.ts'
 import type { Message } from './message.ts'

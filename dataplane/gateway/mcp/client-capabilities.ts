@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { APPS_EXTENSION, WITH_APPS } from './apps.ts'
 
 /** What is relayed of a client's capabilities; all else it may declare concerns nobody behind the gateway. */

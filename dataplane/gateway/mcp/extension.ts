@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 
 /** Whether these capabilities have this extension. */
 export const hasExtension = (capabilities: unknown, name: string): boolean =>

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 
 /** Header values of the modern era: plain visible ASCII, or `=?base64?…?=` of UTF-8 (2026-07-28, transports). */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import { Elements, foldName, Members, skipSpace } from './json.ts'
 import { parseJson, structureBytes } from './parse.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { skipString } from './json.ts'
 
 /** Deeper values overflow the stack of whoever walks them: V8 writes objects as JSON down to some thousand levels. */

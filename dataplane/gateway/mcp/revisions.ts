@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { parseObject } from './parse.ts'
 
 /** Protocol revisions. The legacy era opens with `initialize`; in the modern one each request describes itself. */

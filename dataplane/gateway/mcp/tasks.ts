@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { CAPABILITIES_KEY } from './classify.ts'
 import { hasExtension } from './extension.ts'
 import { editObject, foldName, Members, memberText, skipSpace } from './json.ts'

@@ -1,4 +1,4 @@
-import { parseDuration } from '../../../crds/shared/duration.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 
 /** A limit whose bucket is empty, and how long it takes until a call may be made. */

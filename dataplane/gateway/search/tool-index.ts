@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { textsIn } from '../access/subjects.ts'
 import type { Hit } from './hits.ts'
 

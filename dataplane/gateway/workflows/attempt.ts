@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflow/compiled.ts'
 import { violationOf } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'

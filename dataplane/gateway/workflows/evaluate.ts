@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import type { Expression, Part, Template } from '../../config/workflow/template.ts'
 import type { Values } from '../../config/workflow/values.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { digitsOf, parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'

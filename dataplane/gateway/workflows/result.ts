@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { Output, OutputProperty, Workflow } from '../../config/workflow/compiled.ts'
 import { memberText } from '../mcp/json.ts'
 import { evaluate, type Scope } from './evaluate.ts'

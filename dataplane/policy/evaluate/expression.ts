@@ -1,5 +1,5 @@
 import type { Expr } from '@cedar-policy/cedar-wasm/nodejs'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { CedarValue } from '../values.ts'
 import { Entity, type Situation } from './situation.ts'
 

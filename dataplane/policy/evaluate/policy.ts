@@ -1,5 +1,5 @@
 import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { compileCondition, entityOf, UNSURE, Unsupported } from './expression.ts'
 import type { Entity, Situation } from './situation.ts'
 

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { type Connection, type Setup, setupsFor } from '../../pages/client-setup.ts'
 
 /** The parts of a server document that say how it is reached. Documents of synced sources may have anything in them. */

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { parseDuration, parseTimer } from '../../../crds/shared/duration.ts'
+import { parseDuration, parseTimer } from '../../../crds/settings/duration.ts'
 import { API_SERVER, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
 import { API_TIMEOUT, DEFAULT_INTERVAL, FILE_TIMEOUT, REGISTRY_FILE, type SourceConfig } from '../../config/registry.ts'
 import type { SourceLocation } from '../sources/format/source.ts'

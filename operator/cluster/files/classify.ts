@@ -1,5 +1,5 @@
 import { apiVersionOf, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
-import { closest } from '../../../crds/shared/closest.ts'
+import { closest } from '../../../crds/settings/closest.ts'
 import { isCoreKind } from './core.ts'
 import { groupOf, isGroup, type OwnGroup, versionOf } from './group.ts'
 import type { ObjectFinding } from './metadata.ts'

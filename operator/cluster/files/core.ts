@@ -1,4 +1,4 @@
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import type { ObjectFinding } from './metadata.ts'
 
 /** A Secret or ConfigMap with its values as bytes. Values of Secrets must not reach any output. */

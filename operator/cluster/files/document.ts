@@ -13,8 +13,8 @@ import {
   type Tags,
   type YAMLMap,
 } from 'yaml'
-import { at, stepsOf } from '../../../crds/shared/json.ts'
-import { kubectlScalar } from '../../../crds/shared/kubectl-scalar.ts'
+import { at, stepsOf } from '../../../crds/settings/json.ts'
+import { kubectlScalar } from '../../../crds/settings/kubectl-scalar.ts'
 import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
 import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
 import { withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'

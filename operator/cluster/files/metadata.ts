@@ -1,4 +1,4 @@
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import type { ManifestDocument } from './document.ts'
 import type { ManifestFinding } from './finding.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { kindNamed } from '../../../crds/index.ts'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { classify } from './classify.ts'
 import { type CoreObject, readCoreObject } from './core.ts'

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 
 /** The plugin that gives a user its credentials (client-go credential plugins, `client.authentication.k8s.io`). */
 export interface ExecSettings {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import type { Cluster, Context, User } from '@kubernetes/client-node'
 import { parse } from 'yaml'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { ExecSettings } from './exec-credential.ts'
 
 /** A cluster with what a plugin for credentials is told of it. */

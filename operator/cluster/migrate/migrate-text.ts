@@ -12,7 +12,7 @@ import {
   visit,
 } from 'yaml'
 import { kindNamed, unsupportedFields, VERSION, validateObject } from '../../../crds/index.ts'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { type ManifestDocument, parseDocuments } from '../files/document.ts'
 import { groupOf } from '../files/group.ts'
 

@@ -1,5 +1,5 @@
-import * as block from '../../../crds/shared/auth/auth-server.ts'
-import type { Static } from '../../../crds/shared/schema.ts'
+import * as block from '../../../crds/settings/auth/auth-server.ts'
+import type { Static } from '../../../crds/settings/schema.ts'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
 import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 import type { AuthzConfig } from '../../../dataplane/config/gateway.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'

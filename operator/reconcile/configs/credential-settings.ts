@@ -1,5 +1,5 @@
 import type { MCPExternalAuthConfig } from '../../../crds/index.ts'
-import * as blocks from '../../../crds/shared/auth/external-auth.ts'
+import * as blocks from '../../../crds/settings/auth/external-auth.ts'
 import { choosesByClaim } from '../../../dataplane/config/check/credential.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'

@@ -1,6 +1,6 @@
 import { mcpAuthzConfig } from '../../../crds/index.ts'
-import type { authzConfig } from '../../../crds/shared/auth/authz.ts'
-import type { Static } from '../../../crds/shared/schema.ts'
+import type { authzConfig } from '../../../crds/settings/auth/authz.ts'
+import type { Static } from '../../../crds/settings/schema.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { judgedProviderProblem } from '../authserver/rules.ts'
 import type { Conditions } from '../outcome/conditions.ts'

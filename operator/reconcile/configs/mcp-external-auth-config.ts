@@ -1,5 +1,5 @@
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
-import { ROLE_CLAIM } from '../../../crds/shared/gateway/defaults.ts'
+import { ROLE_CLAIM } from '../../../crds/settings/gateway/defaults.ts'
 import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
 import {
   awsStsFindings,

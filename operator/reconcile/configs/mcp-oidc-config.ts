@@ -7,7 +7,7 @@ import {
   mcpServer,
   virtualMcpServer,
 } from '../../../crds/index.ts'
-import { oidcIssuer } from '../../../crds/shared/auth/oidc.ts'
+import { oidcIssuer } from '../../../crds/settings/auth/oidc.ts'
 import { classOf } from '../../../dataplane/config/check/address.ts'
 import { issuerFindings } from '../../../dataplane/config/check/issuer.ts'
 import {

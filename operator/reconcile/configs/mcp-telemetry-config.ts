@@ -1,5 +1,5 @@
 import { type MCPTelemetryConfig, mcpTelemetryConfig } from '../../../crds/index.ts'
-import { ownTelemetry } from '../../../crds/shared/telemetry.ts'
+import { ownTelemetry } from '../../../crds/settings/telemetry.ts'
 import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'

@@ -1,4 +1,4 @@
-import { at } from '../../../crds/shared/json.ts'
+import { at } from '../../../crds/settings/json.ts'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

@@ -1,5 +1,5 @@
 import { type VirtualMCPCompositeToolDefinition, virtualMcpCompositeToolDefinition } from '../../../crds/index.ts'
-import { limits } from '../../../crds/shared/limits.ts'
+import { limits } from '../../../crds/settings/limits.ts'
 import { workflowFindings } from '../../../dataplane/config/check/workflows.ts'
 import type { ClusterView } from '../../model/view.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'

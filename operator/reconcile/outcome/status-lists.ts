@@ -1,4 +1,4 @@
-import { limits } from '../../../crds/shared/limits.ts'
+import { limits } from '../../../crds/settings/limits.ts'
 import { startConditions } from './conditions.ts'
 import type { Plan, PlannedStatus } from './plan.ts'
 

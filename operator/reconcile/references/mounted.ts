@@ -1,5 +1,5 @@
-import { type FileForm, isInFiles, nameInFile } from '../../../crds/shared/file-form.ts'
-import type { SchemaNode, Static, TSchema } from '../../../crds/shared/schema.ts'
+import { type FileForm, isInFiles, nameInFile } from '../../../crds/settings/file-form.ts'
+import type { SchemaNode, Static, TSchema } from '../../../crds/settings/schema.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { caBundleFile } from './ca-bundle.ts'

@@ -1,5 +1,5 @@
-import { type redis, redisConnection, redisUser } from '../../../crds/shared/redis.ts'
-import type { Static } from '../../../crds/shared/schema.ts'
+import { type redis, redisConnection, redisUser } from '../../../crds/settings/redis.ts'
+import type { Static } from '../../../crds/settings/schema.ts'
 import type { RedisSettings } from '../../../dataplane/config/redis.ts'
 import { type MountPlace, mounted } from './mounted.ts'
 

@@ -1,5 +1,5 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import type { KeyRef, Resolver } from './resolver.ts'
 

@@ -1,4 +1,4 @@
-import type { CorsSpec } from '../../../crds/shared/gateway/cors.ts'
+import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 
 /** The block `cors` of a data plane; nothing where no page of another host may call. */

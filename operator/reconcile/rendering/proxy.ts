@@ -1,4 +1,4 @@
-import type { CorsSpec } from '../../../crds/shared/gateway/cors.ts'
+import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'

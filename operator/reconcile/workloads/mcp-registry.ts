@@ -6,7 +6,7 @@ import {
   mcpServerEntry,
   virtualMcpServer,
 } from '../../../crds/index.ts'
-import { registryConfig, registryConfigNames } from '../../../crds/shared/registry/registry-config.ts'
+import { registryConfig, registryConfigNames } from '../../../crds/settings/registry/registry-config.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
 import { longParser } from '../../../dataplane/config/read/long-parser.ts'
 import { configParser } from '../../../dataplane/config/read/parse.ts'

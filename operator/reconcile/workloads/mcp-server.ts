@@ -1,5 +1,5 @@
 import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { sidecarListeners } from '../../render/network/listeners.ts'

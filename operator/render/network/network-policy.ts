@@ -1,6 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
-import type { networkPeers } from '../../../crds/shared/pod/network-peer.ts'
-import type { Static } from '../../../crds/shared/schema.ts'
+import type { networkPeers } from '../../../crds/settings/pod/network-peer.ts'
+import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { childName, selectorOf, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'

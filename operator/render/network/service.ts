@@ -1,5 +1,5 @@
-import type { service, serviceType } from '../../../crds/shared/pod/service.ts'
-import type { Static } from '../../../crds/shared/schema.ts'
+import type { service, serviceType } from '../../../crds/settings/pod/service.ts'
+import type { Static } from '../../../crds/settings/schema.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'

@@ -1,5 +1,5 @@
 import { type ScalarTag, stringify, type Tags } from 'yaml'
-import { kubectlScalar } from '../../../crds/shared/kubectl-scalar.ts'
+import { kubectlScalar } from '../../../crds/settings/kubectl-scalar.ts'
 
 /** Has text quoted that kubectl takes for something else (`0X1F`) and the library for text. */
 const misread: ScalarTag = {

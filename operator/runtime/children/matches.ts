@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 /**
  * Whether a live object still holds everything that we rendered. The API server adds defaults, other managers add
  * fields, labels and list items; none of that is a difference. A changed or missing value of ours is.

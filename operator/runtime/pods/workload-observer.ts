@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { World } from '../../model/index.ts'
 import type { KubernetesObject, RouteObservation } from '../../model/view.ts'
 import type { ChildCache } from '../children/child-cache.ts'

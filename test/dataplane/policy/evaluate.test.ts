@@ -4,7 +4,7 @@
  */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { atOnce } from '../../../crds/shared/stepwise.ts'
+import { atOnce } from '../../../crds/settings/stepwise.ts'
 import { decide } from '../../../dataplane/policy/evaluate/policy.ts'
 import { Situation } from '../../../dataplane/policy/evaluate/situation.ts'
 import { Policies, type Subject } from '../../../dataplane/policy/index.ts'

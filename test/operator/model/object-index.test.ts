@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { defineKind } from '../../../crds/define.ts'
-import { list, object, objectName, Type } from '../../../crds/shared/schema.ts'
+import { list, object, objectName, Type } from '../../../crds/settings/schema.ts'
 import { createObjectIndex } from '../../../operator/model/object-index.ts'
 import type { KubernetesObject } from '../../../operator/model/view.ts'
 

@@ -7,7 +7,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { fieldCorpus } from '../../support/operator/field-corpus.ts'

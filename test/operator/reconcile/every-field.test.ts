@@ -5,7 +5,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type KindName, kinds, unsupportedFields } from '../../../crds/index.ts'
-import { isObject } from '../../../crds/shared/json.ts'
+import { isObject } from '../../../crds/settings/json.ts'
 import type { SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'

@@ -1,5 +1,5 @@
 /** The fields that an object sets, and other values for them: for tests that change one field after the other. */
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import type { ClusterView, KubernetesObject } from '../../../operator/model/index.ts'
 import { reconcile } from '../../../operator/reconcile/index.ts'

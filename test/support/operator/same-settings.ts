@@ -1,7 +1,7 @@
 /** Compares what a kind's schema takes at each of its places with what the configuration file takes there. */
 import { type KindName, kinds, validateObject } from '../../../crds/index.ts'
-import { isInFiles, nameInFile } from '../../../crds/shared/file-form.ts'
-import { at, isObject } from '../../../crds/shared/json.ts'
+import { isInFiles, nameInFile } from '../../../crds/settings/file-form.ts'
+import { at, isObject } from '../../../crds/settings/json.ts'
 import { compileStructure } from '../../../crds/structure.ts'
 import { childSchema, type SchemaNode, valuesOf } from '../../../crds/walk.ts'
 import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'

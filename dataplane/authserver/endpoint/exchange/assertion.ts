@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { parseDuration } from '../../../../crds/shared/duration.ts'
+import { parseDuration } from '../../../../crds/settings/duration.ts'
 import { issuerOf, SKEW_S } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import * as client from 'openid-client'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { OidcUpstreamConfig } from '../../../config/auth-server.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { secretFile } from '../../../config/secret-file.ts'

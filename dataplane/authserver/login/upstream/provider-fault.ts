@@ -1,5 +1,5 @@
 import * as client from 'openid-client'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { withoutUrlSecrets } from '../../../config/url-secrets.ts'
 import { withoutCredentials } from '../../../server/credential-text.ts'
 import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type * as client from 'openid-client'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 

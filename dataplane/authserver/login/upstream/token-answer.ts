@@ -1,5 +1,5 @@
 import type * as client from 'openid-client'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { OAuth2UpstreamConfig } from '../../../config/auth-server.ts'
 import { valueAt } from './identity.ts'
 import { UnusableAnswer } from './provider-fetch.ts'

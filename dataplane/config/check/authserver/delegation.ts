@@ -1,5 +1,5 @@
-import { registeredClaims } from '../../../../crds/shared/auth/auth-server-bounds.ts'
-import { parseDuration } from '../../../../crds/shared/duration.ts'
+import { registeredClaims } from '../../../../crds/settings/auth/auth-server-bounds.ts'
+import { parseDuration } from '../../../../crds/settings/duration.ts'
 import type { AuthServerConfig, TrustedIssuerConfig } from '../../auth-server.ts'
 import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'

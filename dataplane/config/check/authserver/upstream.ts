@@ -1,5 +1,5 @@
-import { ownParameters } from '../../../../crds/shared/auth/auth-server-bounds.ts'
-import { escapeStep } from '../../../../crds/shared/json.ts'
+import { ownParameters } from '../../../../crds/settings/auth/auth-server-bounds.ts'
+import { escapeStep } from '../../../../crds/settings/json.ts'
 import type {
   AuthServerConfig,
   OAuth2UpstreamConfig,

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { parseTimer } from '../../../../crds/shared/duration.ts'
+import { parseTimer } from '../../../../crds/settings/duration.ts'
 import type { BackendConfig } from '../../../config/gateway.ts'
 import { AddressRefused } from '../../../net/connect.ts'
 import type { Share } from '../../../server/budget.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { isModernRefusal, MODERN } from '../../mcp/revisions.ts'

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { parseJson } from '../../mcp/parse.ts'

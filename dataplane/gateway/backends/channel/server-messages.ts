@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { addressee, type ChannelClient, type Participants, wantsLogLevel } from './channel-client.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import {

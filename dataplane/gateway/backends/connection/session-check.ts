@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { parseObject } from '../../mcp/parse.ts'
 import { isSuccess } from './answer-head.ts'
 import type { BackendFailure } from './failure.ts'

@@ -1,5 +1,5 @@
-import { parseTimer } from '../../../../crds/shared/duration.ts'
-import { failureDefaults } from '../../../../crds/shared/gateway/failure-defaults.ts'
+import { parseTimer } from '../../../../crds/settings/duration.ts'
+import { failureDefaults } from '../../../../crds/settings/gateway/failure-defaults.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 
 /** How a backend's failures are handled. All times in milliseconds. */

@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { type EntryKind, type ReadEntry, readEntry } from '../../mcp/entry-rules.ts'
 import { detached, Elements, memberText } from '../../mcp/json.ts'
 import type { ListForm, ListKind } from './list-kind.ts'

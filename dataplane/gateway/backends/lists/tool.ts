@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { appOf, type ToolApp } from '../../mcp/apps.ts'
 import { InvalidParamHeader, type ParamHeader, paramHeadersOf } from '../../mcp/headers.ts'
 import { type ListPage, type NewEntry, type ReadPage, readPage } from './list-page.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { parseBytes } from '../../mcp/parse.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/request.ts'

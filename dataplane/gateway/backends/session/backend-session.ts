@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { LEVELS } from '../../mcp/log-levels.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../../mcp/revisions.ts'
 import { FIRST_OWN_ID, notificationText, requestText } from '../../mcp/rpc-text.ts'

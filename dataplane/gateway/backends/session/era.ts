@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { CAPABILITIES_KEY, VERSION_KEY } from '../../mcp/classify.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { hasExtension } from '../../mcp/extension.ts'

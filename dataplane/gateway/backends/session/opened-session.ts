@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 
 /** Visible ASCII (2025-11-25, session management); anything else could not be sent back. */
 export const SESSION_ID = /^[\x21-\x7e]{1,1024}$/

@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 
 /** A watch of resources, until it is stopped. */
 export interface ResourceWatch {

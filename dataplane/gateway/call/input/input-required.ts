@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { editObject, Members, memberText, paramsText, skipSpace } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'

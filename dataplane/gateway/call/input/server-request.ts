@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { errorTable, PublicError } from '../../../server/errors.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { editObject, paramsText } from '../../mcp/json.ts'

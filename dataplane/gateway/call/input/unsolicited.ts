@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 import { isListChanged, TOOLS_CHANGED } from '../../backends/lists/list-kind.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { Lease } from '../../../server/budget.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { editObject, memberText, paramsText } from '../../mcp/json.ts'

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { canonicalJson } from '../../mcp/canonical-json.ts'
 import { editObject } from '../../mcp/json.ts'
 import type { RequestContext } from '../../request/exchange.ts'

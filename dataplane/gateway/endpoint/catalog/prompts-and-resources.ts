@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import type { ItemKind } from '../../backends/lists/list-kind.ts'

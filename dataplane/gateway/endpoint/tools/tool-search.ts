@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { answerLimited } from '../../call/own-answers.ts'
 import { memberText } from '../../mcp/json.ts'

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
-import { parseTimer } from '../../../../crds/shared/duration.ts'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { parseTimer } from '../../../../crds/settings/duration.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'

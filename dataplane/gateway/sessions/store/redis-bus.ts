@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { isCluster, type RedisClient } from '../../../storage/redis.ts'
 import type { BusKind, BusMessage, Relayed, SessionBus } from './bus.ts'
 

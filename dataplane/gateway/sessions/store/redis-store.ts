@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { PromptRedis, type RedisClient } from '../../../storage/redis.ts'
 import { isLegacyRevision } from '../../mcp/revisions.ts'
 import type { SessionBus } from './bus.ts'

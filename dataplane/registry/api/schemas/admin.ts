@@ -1,6 +1,6 @@
 import Type, { type TSchema } from 'typebox'
-import { asFile, extended } from '../../../../crds/shared/file-form.ts'
-import { label as labelOf } from '../../../../crds/shared/schema.ts'
+import { asFile, extended } from '../../../../crds/settings/file-form.ts'
+import { label as labelOf } from '../../../../crds/settings/schema.ts'
 import { apiSourceSchema, claims, ROLES, registrySchema } from '../../../config/registry.ts'
 import { orEmpty, pageSize } from './catalog.ts'
 import { serverJson } from './server-json.ts'

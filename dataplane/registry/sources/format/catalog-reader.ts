@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/json.ts'
 import { upstreamTime } from '../../catalog/official-meta.ts'

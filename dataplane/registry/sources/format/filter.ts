@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { compileGlob } from '../../../config/glob.ts'
 import type { SourceConfig } from '../../../config/registry.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'

@@ -1,4 +1,4 @@
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { Budget } from './budget.ts'
 import { type Catalog, CatalogReader } from './catalog-reader.ts'
 import type { Problem } from './read-entry.ts'

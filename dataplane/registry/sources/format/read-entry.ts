@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import Type from 'typebox'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { nestsDeeperThan } from '../../catalog/json.ts'
 import { isServerName, isVersion, printable } from '../../catalog/names.ts'

@@ -1,4 +1,4 @@
-import { at as pointerTo } from '../../../../crds/shared/json.ts'
+import { at as pointerTo } from '../../../../crds/settings/json.ts'
 import { isSpace, JsonSkipper } from '../../../server/json-lexer.ts'
 
 /** Which containers are taken apart: an object member by member, a list (`elements`) element by element. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isObject } from '../../../../crds/shared/json.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import type { Catalog } from '../format/catalog-reader.ts'

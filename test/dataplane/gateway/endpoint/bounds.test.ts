@@ -1,7 +1,7 @@
 import { Agent, request } from 'undici'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseTimer } from '../../../../crds/shared/duration.ts'
+import { parseTimer } from '../../../../crds/settings/duration.ts'
 import { pauseBeforeRest } from '../../../../dataplane/gateway/backends/connection/request.ts'
 import { normalCapabilities } from '../../../../dataplane/gateway/mcp/client-capabilities.ts'
 import { type Connection, head, open, post as postAndWait } from '../../../soak/hostile/connection.ts'

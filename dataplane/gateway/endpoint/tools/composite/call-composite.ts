@@ -1,4 +1,4 @@
-import { isObject } from '../../../../../crds/shared/json.ts'
+import { isObject } from '../../../../../crds/settings/json.ts'
 import type { Workflow } from '../../../../config/workflow/compiled.ts'
 import { violationOf, withDefaults } from '../../../../config/workflow/json-schema.ts'
 import { Lease } from '../../../../server/budget.ts'
