@@ -75,8 +75,6 @@ const result = await build({
   bundle: true,
   splitting: true,
   format: 'esm',
-  // oidc-provider stores its models by the names of their classes, and others name their errors by them.
-  keepNames: true,
   ...CHUNK_OPTIONS,
   sourcemap: 'external',
   metafile: true,

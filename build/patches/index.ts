@@ -1,11 +1,12 @@
 /**
  * What the bundle changes of packages, so that a start and an idle process cost less. Each patch is here because an idle
- * proxy or operator costs more than 20 ms or 3 MiB without it; docs/performance.md has the table.
+ * proxy or operator costs more than 20 ms or 3 MiB without it, or a request a tenth more; docs/performance.md has the table.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Plugin } from 'esbuild'
 import { slimClient } from './kubernetes-client.ts'
+import { namedClasses } from './names.ts'
 import { slimUndici } from './undici.ts'
 import { compiledValidators } from './validators.ts'
 
@@ -21,7 +22,7 @@ export const PATCHED: Readonly<Record<string, string>> = {
   undici: '8.12.4',
 }
 
-export const patches: readonly Plugin[] = [compiledValidators, slimClient, slimUndici]
+export const patches: readonly Plugin[] = [compiledValidators, slimClient, slimUndici, namedClasses]
 
 /** Throws an Error where a package below `modules` has another version than the one that is patched here. */
 export function checkVersions(modules = join(import.meta.dirname, '../../node_modules')): void {
