@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 LOCKED := $(if $(shell command -v flock),flock package.json)
 
-.PHONY: help run test check generate bench bundle image e2e gitops cluster chaos upgrade soak isolation pair clean
+.PHONY: help run test check watch generate bench bundle image e2e gitops cluster chaos upgrade soak isolation pair clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -21,8 +21,11 @@ run: $(INSTALLED) ## Serve samples/quickstart on this machine, no cluster needed
 test: $(INSTALLED) ## All tests, bringing what they need and the machine lacks beside them (ARGS="gateway registry" for some)
 	@node test/run.ts $(ARGS)
 
-check: $(INSTALLED) ## Types, lint, import arrows, generated files fresh
-	@node check/run.ts
+check: $(INSTALLED) ## Types, lint, import arrows, generated files fresh (ALL=1 for floating promises and nesting, too)
+	@ALL=$(ALL) node check/run.ts
+
+watch: $(INSTALLED) ## Tests that run again when a file changes (ARGS="gateway/call")
+	@node test/watch.ts $(ARGS)
 
 generate: $(INSTALLED) ## Rewrite generated files (CRDs)
 	@node check/generate.ts

@@ -1,6 +1,9 @@
 /** A test file ends, or is ended soon after its summary. */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { utimesSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 
@@ -52,5 +55,36 @@ if (process.platform === 'linux')
     const [, cpu] = /^ +([\d.]+) s +[\d.]+ s {2}test\/setup\/runner\/ending\.ts$/m.exec(stdout) ?? []
     assert.ok(Number(cpu) >= 1.4 && Number(cpu) < 3, stdout)
   })
+
+test('a watch runs the files, and runs them again when a source changes', async () => {
+  const env = { ...process.env, TEST_FILES: 'test/setup/runner/ending.ts', PORTICO_ENDING: 'soon' }
+  const child = spawn(process.execPath, ['test/watch.ts', 'ending'], {
+    cwd: root,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
+  const until = async (part: string) => {
+    for (let next = await lines.next(); !next.done; next = await lines.next()) if (next.value.includes(part)) return
+    assert.unreachable(`ended without: ${part}`)
+  }
+  try {
+    await until('1 passed, 0 failed')
+    await until('waiting for a change')
+    const now = new Date()
+    utimesSync(join(root, 'test/setup/runner/ending.ts'), now, now)
+    await until('has changed')
+    await until('1 passed, 0 failed')
+  } finally {
+    child.kill()
+    await once(child, 'close')
+  }
+})
+
+test('a watch without a word asks for one', () => {
+  const { status, stderr } = spawnSync(process.execPath, ['test/watch.ts'], { cwd: root, encoding: 'utf8' })
+  assert.is(status, 2)
+  assert.match(stderr, /^Which tests\? make watch ARGS=/)
+})
 
 test.run()
