@@ -152,7 +152,7 @@ test('every status has conditions as the spec has them', () => {
   }
 })
 
-test('what is refused is what interfaces.md names', () => {
+test('exactly the fields and values of this list are refused', () => {
   const refused = spec
     .filter(({ node }) => typeof node.readBy === 'object')
     .map(({ path }) =>

@@ -91,7 +91,7 @@ run.after(async () => {
 const toolNames = async (client: Awaited<ReturnType<typeof connect>>['client']) =>
   (await client.listTools()).tools.map(({ name }) => name)
 
-run('reports exactly what interfaces.md promises, with nothing wrong', () => {
+run('reports every object as ready, with nothing wrong', () => {
   assert.equal(Object.keys(first), ['ready', 'endpoints', 'problems'])
   assert.equal(first.problems, [])
   assert.equal(

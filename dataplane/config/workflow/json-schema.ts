@@ -127,7 +127,7 @@ function combined(schema: JsonSchema, value: unknown, pointer: string): Finding 
   const { anyOf, oneOf, allOf, not } = schema
   const holding = (list: unknown): number =>
     (list as unknown[]).filter((one) => violationOf(one, value, pointer) === undefined).length
-  if (anyOf !== undefined && holding(anyOf) === 0) return { pointer, message: 'is none of what anyOf allows' }
+  if (anyOf !== undefined && holding(anyOf) === 0) return { pointer, message: 'must match one of the schemas in anyOf' }
   if (oneOf !== undefined && holding(oneOf) !== 1)
     return { pointer, message: 'must be exactly one of what oneOf allows' }
   if (not !== undefined && violationOf(not, value, pointer) === undefined)

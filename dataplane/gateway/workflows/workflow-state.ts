@@ -45,4 +45,4 @@ export function openProgress(keys: SharedKeys, context: RequestContext): Omit<Se
 }
 
 const other = (message: string): PublicError =>
-  new PublicError('invalid_params', { message: `params.requestState ${message}; or call anew.` })
+  new PublicError('invalid_params', { message: `params.requestState ${message}, or call the tool again.` })

@@ -15,7 +15,7 @@ interface Checked {
   readonly oidc: OidcConfig | undefined
 }
 
-/** Its tokens get in by the MCPOIDCConfig of the same workload: that one has to be about them (spec part B). */
+/** The MCPOIDCConfig of the same workload validates the tokens of its authorization server: the issuers must be the same. */
 export function checkIssuer(
   { issuer }: AuthServerSpec,
   { pointer, oidcConfig, oidc }: Checked,

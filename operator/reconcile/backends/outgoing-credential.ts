@@ -54,8 +54,8 @@ function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConf
 }
 
 /**
- * Which credential a backend gets (spec part B, outgoing rules 1 and 2): what is listed for it by name; else under
- * `discovered` what it names itself; else the default, and without one none.
+ * Chooses the credential of a backend: the one that `outgoingAuth.backends` lists under its name; else, with source
+ * `discovered`, the one that the backend's own object names; else the default. Without any of these it gets none.
  */
 export function credentialInForce(
   { outgoingAuth }: VirtualMCPServer['spec'],

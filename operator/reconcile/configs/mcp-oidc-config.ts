@@ -62,9 +62,8 @@ const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPO
     : { allowPrivateIP: cluster?.useClusterAuth, allowedBy: 'useClusterAuth' }
 
 /**
- * Whether one of the workloads that name the config is this issuer itself: its keys are in its own process, so that
- * nothing is called there (spec part B, embedded authorization server, 2). For other workloads the data plane's rules see to
- * the address.
+ * Tells whether a workload that names the config is itself this issuer. Such a workload has the keys in its own process
+ * and calls nobody for them, so that the address may be private. For other workloads the data plane checks the address.
  */
 function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Resolver): boolean {
   const issuersOf = (kind: string, name: string): (string | undefined)[] => {
@@ -130,7 +129,7 @@ const unusedOf = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[]
 
 export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig, unusedOf)
 
-/** Audience of ServiceAccount tokens where none is named (spec, MCPOIDCConfig). */
+/** The audience of ServiceAccount tokens if nothing names one: that of the widely used operator. */
 const CLUSTER_AUDIENCE = 'toolhive'
 
 export interface OidcReference {
@@ -250,7 +249,7 @@ function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omi
     ...(isClusters ? clusterSettings(inline.jwksUrl ?? inline.issuer, caBundleFile, mounts) : {}),
     ...(isClusters || caBundleFile === undefined ? {} : { caBundleFile }),
     ...(isClusters || bearerTokenFile === undefined ? {} : { bearerTokenFile }),
-    // A client secret turns it on; without one, a client id says nothing (spec, MCPOIDCConfig).
+    // Introspection needs a client secret. A client id alone has no effect.
     ...(clientId === undefined || clientSecretFile === undefined
       ? {}
       : { introspection: { clientId, clientSecretFile, ...(url === undefined ? {} : { url }) } }),

@@ -151,7 +151,7 @@ export class Reviewer {
     const fault = `${kind} ${error instanceof Error ? error.message : String(error)}`.slice(0, 500)
     if (this.#faults.has(fault) || this.#faults.size >= MOST_FAULTS) return
     this.#faults.add(fault)
-    this.#options.log.warn({ kind, err: error }, 'an object could not be reviewed, and is let in without a word')
+    this.#options.log.warn({ kind, err: error }, 'an object could not be reviewed: it is admitted without warnings')
   }
 }
 

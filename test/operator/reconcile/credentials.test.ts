@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { childOf, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
 
-/** Servers and credentials for the outgoing rules 1 and 2 (spec part B); `own` is what the server `named` says of itself. */
+/** Servers and credentials for the order in which a backend's credential is chosen; `own` is the one that `named` names itself. */
 const plansFor = (outgoingAuth: string): Plans =>
   plansOfText(`
 kind: MCPGroup

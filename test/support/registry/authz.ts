@@ -11,7 +11,7 @@ import {
   type TestRegistry,
 } from './registry.ts'
 
-/** Catalogs, claims and callers of two organizations, as in research/registry.md section 6. */
+/** Catalogs, claims and callers of two organizations. */
 
 const AUDIENCE = 'https://registry.example'
 export const acme = { org: 'acme' }

@@ -91,7 +91,7 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
   /** The call is over, or its replica is, which is the same. */
   unknown(): void {
     this.#options.inFlight.delete(this)
-    const message = 'The call that waited for this is over: its replica no longer has it. Call anew.'
+    const message = 'The call that waited for this answer has ended: its replica no longer has it. Call the tool again.'
     this.context.fail(new PublicError('invalid_params', { message }))
   }
 

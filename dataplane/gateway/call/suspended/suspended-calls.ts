@@ -164,8 +164,9 @@ type Sealed = readonly [replica: string, name: string, until: number, digest: st
 
 const isAnother = (): PublicError =>
   new PublicError('invalid_params', {
-    message: 'params.requestState belongs to a call with other arguments: repeat them as they were, or call anew.',
+    message:
+      'params.requestState belongs to a call with other arguments: repeat them as they were, or call the tool again.',
   })
 
 const isOver = (): PublicError =>
-  new PublicError('invalid_params', { message: 'params.requestState belongs to no call that waits: call anew.' })
+  new PublicError('invalid_params', { message: 'params.requestState belongs to no waiting call: call the tool again.' })

@@ -69,7 +69,7 @@ export function readServer(server: unknown, meta: unknown, pointer: string): Inc
   if (isObject(server) && server['version'] === undefined && 'version_detail' in server)
     return {
       pointer,
-      message: 'is of the form of before 2025-09 (version_detail); write it anew as a server.json of today',
+      message: 'is of the form of before 2025-09 (version_detail); write it as a current server.json',
     }
   if (!checkServer(server)) return violation(checkServer, pointer)
   if (!isServerName(server.name))

@@ -195,7 +195,7 @@ test('when the replica that has the call is killed, its client is told soon, bef
   for (const told of [await waiting, await call(two.url, retry(before))]) {
     const { error } = given(messagesOf(told).at(-1))
     assert.is(error.code, -32602)
-    assert.match(error.message, /Call anew/)
+    assert.match(error.message, /Call the tool again/)
   }
 })
 

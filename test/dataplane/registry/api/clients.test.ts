@@ -10,7 +10,7 @@ import {
   type TestRegistry,
 } from '../../../support/registry/registry.ts'
 
-/** What the clients in use send, and what they need to find (research/registry.md, section 5). */
+/** Requests that registry clients in use send, and what each of them needs in the answer. */
 
 let registry: TestRegistry
 /** What people enter in their client's settings. */

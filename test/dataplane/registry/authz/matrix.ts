@@ -16,7 +16,7 @@ import {
 import { registryFile, server } from '../../../support/registry/registry.ts'
 
 /**
- * Who may see and do what (research/registry.md, section 6; the tables of the specification and of its decisions),
+ * Who may see and do what (the tables of the specification and of its decisions),
  * against a real server. `config` is what its configuration has besides.
  */
 export function authorizationMatrix(on: string, config: () => Promise<object>, close?: () => Promise<void>): void {

@@ -41,7 +41,7 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
     const workflow = digest === current.digest ? current : gateway.workflows.definition(digest)
     if (workflow === undefined)
       throw new PublicError('invalid_params', {
-        message: 'This tool has changed since it asked: what it has done so far is not gone on with. Call anew.',
+        message: 'This tool changed after it asked, so that this call cannot continue. Call the tool again.',
       })
     const params = paramsOf(request, workflow)
     return new WorkflowCall(request, { workflow, params, progress, answers: answersOf(request) }, callStepTool).run()
