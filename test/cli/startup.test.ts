@@ -59,7 +59,7 @@ auth: {mode: anonymous}
 `
 
 const isForeign = (module: string) =>
-  /^operator\/|^crds\/(?!shared\/|define)|client-node|dot-i|cel-js|opentelemetry|telemetry\/sdk/.test(module) ||
+  /^operator\/|^crds\/(?!settings\/|define)|client-node|dot-i|cel-js|opentelemetry|telemetry\/sdk/.test(module) ||
   module.includes('/k8s-')
 
 test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes client or of the registry', async () => {
