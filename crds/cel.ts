@@ -1,4 +1,4 @@
-/** Runs `x-kubernetes-validations` as the API server does: on values with defaults, typed by their schema. */
+/** Runs `x-kubernetes-validations` like the API server: on values with defaults, typed by their schema. */
 import { Environment } from '@marcbachmann/cel-js'
 import { at, isObject } from './settings/json.ts'
 import type { CelRule } from './settings/schema.ts'
@@ -20,8 +20,8 @@ function programOf({ rule }: CelRule): Program {
 }
 
 /**
- * A value as CEL sees it: integers as BigInt where the schema has integers, because JavaScript can't tell them from
- * floating point numbers, and objects as Map, so that a key such as `constructor` is a key like any other.
+ * Converts a value to what CEL sees. Integers become BigInt if the schema has integers, because JavaScript can't tell
+ * them from floating-point numbers. Objects become Map, so that a key such as `constructor` is an ordinary key.
  */
 export function celValue(node: SchemaNode | undefined, value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) && node?.type !== 'number' ? BigInt(value) : value
@@ -34,24 +34,23 @@ function holds(rule: CelRule, self: unknown): boolean {
   try {
     return programOf(rule)({ self }) === true
   } catch {
-    // The API server refuses what it can't evaluate, too: a duration that isn't one.
+    // The API server also refuses what it can't evaluate, such as an invalid duration.
     return false
   }
 }
 
-/** The rules that do not hold for a value, among these. */
+/** Returns the rules that do not hold for a value. */
 export const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] =>
   rules.filter((rule) => !holds(rule, self))
 
 interface RuleVisitor {
-  /** Whether a pointer's value is not fit for its rules, because its structure is wrong already. */
+  /** Tells whether the rules of the value at this pointer are skipped, because its structure is already wrong. */
   skip(pointer: string): boolean
   broken(pointer: string, rule: CelRule): void
 }
 
 /**
  * Evaluates every rule of a schema on a value and calls back for each that does not hold.
- *
  * @param value made by `celValue`
  */
 export function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visitor: RuleVisitor): void {

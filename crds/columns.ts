@@ -1,6 +1,6 @@
 import type { Column } from './define.ts'
 
-/** Printer columns that several kinds have. */
+/** Printer columns that several kinds share. */
 export const ready: Column = {
   name: 'Ready',
   type: 'string',

@@ -4,8 +4,8 @@ import { inKeyOrder, isObject } from './settings/json.ts'
 import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
 /**
- * Defaults as the API server applies them: an absent or null property with a default gets it, a null without one is
- * dropped, and defaults inside an object count only where the object is there.
+ * Applies defaults like the API server. An absent or null property with a default gets the default. A null without a
+ * default is dropped. Defaults inside an object count only if the object is present.
  */
 function withDefaults(node: SchemaNode, value: unknown): unknown {
   if (Array.isArray(value)) {
@@ -25,13 +25,13 @@ function withDefaults(node: SchemaNode, value: unknown): unknown {
       entries.push([key, withDefaults(child, structuredClone(child.default))])
     }
   }
-  // Not by assignment, to which a key such as __proto__ means something else.
+  // No assignment here, because assigning a key such as __proto__ has a special meaning.
   return Object.fromEntries(entries)
 }
 
 /**
- * A copy of an object of this kind with the defaults of its schema in `spec`. Whatever the schema doesn't know stays as
- * it is. Does not throw, be the object valid or not.
+ * Copies an object of this kind and applies the defaults of its schema to `spec`. Fields that the schema doesn't know
+ * stay unchanged. Does not throw, whether or not the object is valid.
  */
 export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {
   const { spec } = object as { spec?: unknown }
@@ -43,7 +43,7 @@ export function applyDefaults<O extends object>(declaration: KindDeclaration, ob
 
 const withItemDefaults = new WeakMap<SchemaNode, boolean>()
 
-/** Whether a schema has defaults; with `isInItem` false, inside items of its lists alone. */
+/** Tells whether a schema has defaults. With `isInItem` false, only defaults inside items of its lists count. */
 function hasItemDefaults(node: SchemaNode, isInItem: boolean): boolean {
   if (isInItem) return node.default !== undefined || schemaChildren(node).some((child) => hasItemDefaults(child, true))
   const known = withItemDefaults.get(node)
@@ -53,7 +53,7 @@ function hasItemDefaults(node: SchemaNode, isInItem: boolean): boolean {
   return found
 }
 
-/** A value with the defaults inside items of its lists; the same value where its schema has none there. */
+/** Applies the defaults inside items of a value's lists. Returns the same value if its schema has no such defaults. */
 function itemsWithDefaults(node: SchemaNode, value: unknown): unknown {
   if (!hasItemDefaults(node, false)) return value
   if (Array.isArray(value)) return withDefaults(node, value)
@@ -66,13 +66,13 @@ function itemsWithDefaults(node: SchemaNode, value: unknown): unknown {
   )
 }
 
-/** Objects that are as `completed` gives them. */
+/** Objects that `completed` has returned. */
 const complete = new WeakSet<object>()
 
 /**
- * An object as everything is planned of: as the API server stores it, with the defaults inside items of lists, which it does
- * not fill in, and with the keys of its spec in order, whatever the order in which somebody has written them. The same
- * object where nothing is to be done.
+ * Returns an object in the form that plans are made from: as the API server stores it, plus the defaults inside list
+ * items, which the API server does not fill in, and with the keys of its spec sorted. Returns the same object if
+ * nothing changes.
  */
 export function completed<O extends object>(declaration: KindDeclaration, object: O): O {
   if (complete.has(object)) return object

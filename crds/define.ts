@@ -12,7 +12,7 @@ export interface Column {
   readonly type: 'string' | 'integer' | 'boolean' | 'date'
   readonly jsonPath: string
   readonly description?: string
-  /** 0 is shown always, 1 with `-o wide`. */
+  /** Columns with 0 are always shown, columns with 1 only with `-o wide`. */
   readonly priority?: number
 }
 
@@ -21,7 +21,7 @@ interface Declared<Spec extends TSchema, Status extends TSchema, Kind extends st
   readonly plural: string
   readonly shortNames: readonly string[]
   readonly description: string
-  /** A config is referenced by others; a workload has pods; a group and an entry have neither. */
+  /** Other objects reference a config. A workload has pods. A group and an entry have neither. */
   readonly role: 'workload' | 'config' | 'group' | 'entry'
   readonly columns: readonly Column[]
   readonly spec: Spec
@@ -33,15 +33,15 @@ export interface KindDeclaration<
   Status extends TSchema = TSchema,
   Kind extends string = string,
 > extends Declared<Spec, Status, Kind> {
-  /** Where the spec names objects of our kinds; derived from the schema. */
+  /** The fields of the spec that name objects of our kinds, derived from the schema. */
   readonly references: readonly ReferenceDeclaration[]
-  /** Where the spec names Secrets and ConfigMaps; derived from the schema. */
+  /** The fields of the spec that name Secrets and ConfigMaps, derived from the schema. */
   readonly coreReferences: readonly ReferenceDeclaration[]
 }
 
 const CORE = new Set(['Secret', 'ConfigMap'])
 
-/** Declares a kind: the value is what it is given, with the references that its schema marks (`refersTo`). */
+/** Declares a kind and adds the references that its schema marks (`refersTo`). */
 export const defineKind = <Spec extends TObject, Status extends TObject, const Kind extends string>(
   declared: Declared<Spec, Status, Kind>,
 ): KindDeclaration<Spec, Status, Kind> => {

@@ -6,14 +6,14 @@ import type { KindDeclaration } from './define.ts'
 import { kinds } from './kinds/index.ts'
 import { crdFor } from './structural.ts'
 
-/** API group of the committed files. */
+/** The API group of the committed files. */
 export const DEFAULT_GROUP = 'portico.dev'
 
 const yaml = (value: object) => stringify(value, { aliasDuplicateObjects: false, lineWidth: 0 })
 
 const fileName = ({ plural }: KindDeclaration) => `${plural}.yaml`
 
-/** Every file of `crds/` that is generated, by name. */
+/** Builds every generated file of `crds/`, by name. */
 export function crdFiles(group: string): ReadonlyMap<string, string> {
   const declarations: readonly KindDeclaration[] = Object.values(kinds)
   const files = new Map(declarations.map((declaration) => [fileName(declaration), yaml(crdFor(declaration, group))]))
@@ -25,7 +25,7 @@ export function crdFiles(group: string): ReadonlyMap<string, string> {
   return files.set('kustomization.yaml', yaml(kustomization))
 }
 
-/** All definitions as one YAML stream, in the order of their names. */
+/** Returns all definitions as one YAML stream, sorted by name. */
 export const crdsYaml = (group: string): string =>
   Object.values<KindDeclaration>(kinds)
     .toSorted((one, other) => (one.plural < other.plural ? -1 : 1))
@@ -33,8 +33,7 @@ export const crdsYaml = (group: string): string =>
     .join('---\n')
 
 /**
- * Writes one file a kind and a kustomization.yaml into a folder, which is made if need be.
- *
+ * Writes one file per kind and a kustomization.yaml into a folder. Creates the folder if necessary.
  * @returns the names of the files written
  */
 export async function writeCrds(directory: string, group: string): Promise<readonly string[]> {

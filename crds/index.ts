@@ -1,4 +1,4 @@
-/** What others import of the custom resources. */
+/** The public interface of the custom resources. */
 export { applyDefaults, completed } from './defaults.ts'
 export type { KindDeclaration, ObjectMeta, ObjectOf, ReferenceDeclaration } from './define.ts'
 export { crdsYaml, DEFAULT_GROUP, writeCrds } from './generate.ts'

@@ -3,17 +3,20 @@ import type { TSchema } from 'typebox'
 import { at } from './settings/json.ts'
 import { partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
-/** Where an object names another one of the same namespace. */
+/** A field in which an object names another object of the same namespace. */
 export interface ReferenceDeclaration {
-  /** Kinds that may be meant. More than one only where the name is looked up in each (members of a group). */
+  /** The kinds that the name may refer to. Several only if the name is looked up in each (members of a group). */
   readonly kind: string | readonly string[]
-  /** Names found in one object's spec, sorted, each once; does not throw on what the schema lets through. */
+  /**
+   * Returns the names in one object's spec, sorted and without duplicates. Does not throw on a spec that the schema
+   * accepts.
+   */
   readonly names: (spec: never) => readonly string[]
-  /** JSON pointers (RFC 6901) into the spec at which it has this name. */
+  /** Returns the JSON pointers (RFC 6901) into the spec at which this name stands. */
   readonly places: (spec: never, name: string) => readonly string[]
 }
 
-/** All references that a spec's schema marks, one declaration for each kind (or set of kinds). */
+/** Returns all references that a spec's schema marks, one declaration for each kind (or set of kinds). */
 export function referencesOf(schema: TSchema): ReferenceDeclaration[] {
   const kinds = new Map<string, string | readonly string[]>()
   const gather = (node: SchemaNode): void => {

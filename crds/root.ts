@@ -5,12 +5,12 @@ import type { CelRule } from './settings/schema.ts'
 
 export const VERSION = 'v1beta1'
 
-/** `apiVersion` of our objects in a group. */
+/** Returns the `apiVersion` of our objects in a group. */
 export const apiVersionOf = (group: string): string => `${group}/${VERSION}`
 
 /**
- * A workload's name is part of the names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63) and of a
- * StatefulSet's revision label (`<name>-<10 letters>`), so it is shorter and simpler than other names.
+ * A workload's name is part of the names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63 characters) and of
+ * a StatefulSet's revision label (`<name>-<10 letters>`). It is therefore shorter and simpler than other names.
  */
 const workloadName: CelRule = {
   rule: `self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,${limits.workloadName - 2}}[a-z0-9])?$')`,
@@ -20,8 +20,8 @@ const workloadName: CelRule = {
 export const rootRules = ({ role }: KindDeclaration): readonly CelRule[] => (role === 'workload' ? [workloadName] : [])
 
 /**
- * Whether an object of this kind may leave `spec` out: it is no workload, and nothing in it is required. The API server then fills in an empty
- * one (a group may be nothing but a name).
+ * Tells whether an object of this kind may omit `spec`: it is no workload, and nothing in the spec is required. The API
+ * server then fills in an empty spec (a group may be nothing but a name).
  */
 export const specMayBeLeftOut = ({ role, spec }: KindDeclaration): boolean =>
   role !== 'workload' && ((spec as { readonly required?: readonly string[] }).required ?? []).length === 0

@@ -1,4 +1,4 @@
-/** From our schemas to the structural OpenAPI schemas of a CustomResourceDefinition. */
+/** Converts our schemas to the structural OpenAPI schemas of a CustomResourceDefinition. */
 
 import type { KindDeclaration } from './define.ts'
 import { rootRules, specMayBeLeftOut, VERSION } from './root.ts'
@@ -7,10 +7,10 @@ import type { SchemaNode } from './walk.ts'
 
 const OWN: ReadonlySet<string> = new Set(OWN_KEYWORDS)
 
-/** A default as CEL has it. */
+/** Writes a default as a CEL literal. */
 const literal = (value: unknown): string => (typeof value === 'string' ? `'${value}'` : String(value))
 
-/** A rule of a list's item: it reads a property by its default where that is absent, because nobody fills it in. */
+/** Rewrites a rule of a list's item: it reads the default of an absent property, because nobody fills it in. */
 function withoutDefaults(rule: CelRule, properties: Properties = {}): CelRule {
   const defaultOf = (name: string) => (Object.hasOwn(properties, name) ? properties[name]?.default : undefined)
   const text = rule.rule.replaceAll(
@@ -30,13 +30,13 @@ const structuralProperties = (properties: Properties, isInItem: boolean) =>
       .map((name) => [name, structural(properties[name] as SchemaNode, isInItem)]),
   )
 
-/** Properties that have to be there, but those that get a default where an object is read. */
+/** Returns the required properties, without those that get a default when an object is read. */
 function requiredOf(names: readonly string[], properties: Properties = {}): string[] | undefined {
   const kept = names.filter((name) => properties[name]?.default === undefined).sort()
   return kept.length === 0 ? undefined : kept
 }
 
-/** The value of one keyword; undefined where the API server is not to have it. */
+/** Returns the value of one keyword, or undefined if the API server must not get it. */
 function structuralValue(keyword: string, value: unknown, node: SchemaNode, isInItem: boolean): unknown {
   switch (keyword) {
     case 'properties':
@@ -44,12 +44,12 @@ function structuralValue(keyword: string, value: unknown, node: SchemaNode, isIn
     case 'items':
       return structural(value as SchemaNode, true)
     case 'additionalProperties':
-      // `false` beside `properties` is forbidden in a structural schema; unknown fields are dropped or refused anyway.
+      // A structural schema forbids `false` beside `properties`. Unknown fields are dropped or refused anyway.
       return typeof value === 'object' ? structural(value as SchemaNode, isInItem) : undefined
     case 'required':
       return requiredOf(value as readonly string[], isInItem ? node.properties : {})
     case 'propertyNames':
-      // Not in structural schemas: a rule says the same.
+      // Structural schemas lack this keyword. A CEL rule replaces it.
       return undefined
     case 'default':
       return isInItem ? undefined : value
@@ -61,9 +61,9 @@ function structuralValue(keyword: string, value: unknown, node: SchemaNode, isIn
 }
 
 /**
- * The structural form of one schema: our keywords dropped, the rest as it is. Inside items of lists there are no defaults: a
- * list is one value to a client-side apply and to a three-way comparison, so that one with defaults never equals the one
- * that was applied. Whoever reads an object fills them in (`completed`).
+ * Returns the structural form of one schema, without our own keywords. Items of lists have no defaults: to a
+ * client-side apply and to a three-way comparison a list is one value, so a list with defaults would never equal the
+ * applied one. `completed` fills them in for readers.
  */
 export function structural(node: SchemaNode, isInItem = false): Record<string, unknown> {
   const result: Record<string, unknown> = {}
@@ -96,7 +96,7 @@ const rootSchema = (declaration: KindDeclaration) => {
   }
 }
 
-/** The CustomResourceDefinition of a kind in an API group. */
+/** Builds the CustomResourceDefinition of a kind in an API group. */
 export const crdFor = (declaration: KindDeclaration, group: string) => ({
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

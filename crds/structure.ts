@@ -1,15 +1,15 @@
-/** The structural checks of a schema: ajv with the list types of Kubernetes, and messages for people. */
+/** Checks the structure of values by a schema: ajv with the list types of Kubernetes, and messages for people. */
 import { Ajv, type ErrorObject, type SchemaObject, type SchemaValidateFunction } from 'ajv'
 import { closest } from './settings/closest.ts'
 import { at, isObject } from './settings/json.ts'
 import { OWN_KEYWORDS } from './settings/schema.ts'
 import type { SchemaNode } from './walk.ts'
 
-/** One thing that is wrong, at a JSON pointer (RFC 6901). */
+/** One problem at a JSON pointer (RFC 6901). */
 export interface Finding {
   readonly pointer: string
   readonly message: string
-  /** The value is of another type than the field's. */
+  /** The value has another type than the field. */
   readonly isMistyped?: true
 }
 
@@ -26,7 +26,7 @@ const int32 = (value: number) => value >= -(2 ** 31) && value < 2 ** 31
 /** RFC 3339, section 5.6. */
 const dateTime = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/
 
-/** Indexes of the items of a list-type set or map that repeat an earlier one. */
+/** Returns the indexes of the items of a list-type set or map that repeat an earlier item. */
 function repeats(kind: string, keys: readonly string[], items: readonly unknown[]): number[] {
   const identity = (item: unknown) =>
     JSON.stringify(kind === 'set' ? item : keys.map((key) => (isObject(item) ? item[key] : undefined)))
@@ -39,7 +39,7 @@ function repeats(kind: string, keys: readonly string[], items: readonly unknown[
   })
 }
 
-/** ajv hands the errors of a keyword of one's own over in a property of its function. */
+/** ajv expects the errors of a custom keyword in a property of its function. */
 const uniqueItems: SchemaValidateFunction = (kind: string, items: unknown[], parent) => {
   const keys = (parent as SchemaNode | undefined)?.['x-kubernetes-list-map-keys'] ?? []
   const twice = kind === 'atomic' ? [] : repeats(kind, keys, items)
@@ -88,7 +88,7 @@ function unknownField(field: string, known: readonly string[]): string {
   return known.length <= 12 ? `unknown field; known here: ${[...known].sort().join(', ')}` : 'unknown field'
 }
 
-/** The finding for one of ajv's errors. Never repeats a value: it may be a secret in the wrong place. */
+/** Builds the finding for one of ajv's errors. It never repeats a value, which may be a secret in the wrong place. */
 function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorObject): Finding {
   const node = parentSchema as SchemaNode
   const here = (message: string): Finding => ({ pointer: instancePath, message })
@@ -136,7 +136,10 @@ function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorO
   }
 }
 
-/** ajv has no notion of `x-kubernetes-int-or-string`: it means a union of types. A rule stands for `propertyNames`. */
+/**
+ * Translates what ajv doesn't know: `x-kubernetes-int-or-string` becomes a union of types. A rule replaces
+ * `propertyNames`.
+ */
 function ajvSchema(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(ajvSchema)
   if (!isObject(node)) return node
@@ -150,7 +153,7 @@ interface StructuralFinding extends Finding {
   readonly unknownField: boolean
 }
 
-/** Compiles a schema into a function that lists everything that is wrong with a value's structure. */
+/** Compiles a schema into a function that lists all problems of a value's structure. */
 export function compileStructure(schema: SchemaNode): (value: unknown) => StructuralFinding[] {
   const validate = createAjv().compile(ajvSchema(schema) as SchemaObject)
   return (value) => {

@@ -7,11 +7,10 @@ import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts
 export interface Unsupported {
   /** JSON pointer into the object. */
   readonly pointer: string
-  /** Why it is not supported. */
   readonly reason: string
 }
 
-/** Why any part of this schema is refused; undefined where somebody acts on a part. */
+/** Returns why every part of this schema is refused, or undefined if somebody acts on a part. */
 function refusalOf(node: SchemaNode): string | undefined {
   const { readBy } = node
   if (readBy !== undefined) return typeof readBy === 'object' ? readBy.refused : undefined
@@ -19,7 +18,10 @@ function refusalOf(node: SchemaNode): string | undefined {
   return others.every((reason) => reason === first) ? first : undefined
 }
 
-/** Whether something in a schema is refused, by node: schemas are fixed, and most parts of most kinds are supported. */
+/**
+ * Cache by schema node: whether anything in the schema is refused. Schemas are fixed, and most parts of most kinds are
+ * supported.
+ */
 const refusing = new WeakMap<SchemaNode, boolean>()
 
 function refusesAnything(node: SchemaNode): boolean {
@@ -34,7 +36,7 @@ function refusesAnything(node: SchemaNode): boolean {
   return refuses
 }
 
-/** Whether anything in a value differs from its default. */
+/** Tells whether anything in a value differs from its default. */
 function isSet(node: SchemaNode, value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0
   if (isObject(value) && schemaChildren(node).length > 0) {
@@ -44,7 +46,7 @@ function isSet(node: SchemaNode, value: unknown): boolean {
   return node.default === undefined || JSON.stringify(value) !== JSON.stringify(node.default)
 }
 
-/** Why this value of a choice is refused; undefined where it isn't, and for what is no choice. */
+/** Returns why this value of a choice is refused, or undefined if it isn't or the node is no choice. */
 const valueRefusal = (node: SchemaNode, value: unknown): string | undefined =>
   typeof value === 'string' ? node.refusedValues?.[value] : undefined
 
@@ -60,8 +62,8 @@ function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupp
 }
 
 /**
- * Everything in an object's spec that is refused and set to something other than its default; and every refused value of a
- * choice, even if it is the default. A part that is refused as a whole is one finding.
+ * Returns every field of an object's spec that is refused and differs from its default, and every refused value of a
+ * choice, even the default. A part that is refused as a whole is one finding.
  */
 export function unsupportedFields(declaration: KindDeclaration, object: { readonly spec?: unknown }): Unsupported[] {
   const found: Unsupported[] = []

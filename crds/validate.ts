@@ -11,7 +11,7 @@ import type { SchemaNode } from './walk.ts'
 
 type Check = ReturnType<typeof compileStructure>
 
-/** Compiled validators, made at the first use of a schema: a command that validates nothing pays for none. */
+/** Compiled validators, created at the first use of a schema. A command that validates nothing compiles none. */
 const compiled = new WeakMap<object, Check>()
 
 function structureCheck(schema: SchemaNode): Check {
@@ -24,7 +24,7 @@ function structureCheck(schema: SchemaNode): Check {
 
 const within = (pointer: string, parent: string) => pointer === parent || pointer.startsWith(`${parent}/`)
 
-/** Structure first, then the rules of every part whose structure is right. */
+/** Checks the structure first, then the rules of every part with a valid structure. */
 function checkPart(schema: SchemaNode, value: unknown, pointer: string): Finding[] {
   const structural = structureCheck(schema)(value).map((finding) => ({
     ...finding,
@@ -58,12 +58,11 @@ function unknownKind(kind: unknown): Finding {
 }
 
 /**
- * Everything that is wrong with an object by its schema and its CEL rules, sorted by pointer, with defaults applied
- * before as the API server does. `metadata` is not looked at but for the name, nor is `status`.
- *
+ * Validates an object against its schema and its CEL rules, after applying defaults like the API server. Of `metadata`
+ * only the name is checked. `status` is ignored.
  * @param object as read from YAML; of any shape
  * @param group API group that our kinds belong to
- * @returns findings with JSON pointers into the object; none for a valid one
+ * @returns findings with JSON pointers into the object, sorted by pointer; none for a valid one
  */
 export function validateObject(object: unknown, group: string): Finding[] {
   if (!isObject(object)) return [{ pointer: '', message: 'must be an object' }]
@@ -84,6 +83,6 @@ export function validateObject(object: unknown, group: string): Finding[] {
   return findings.sort(byPointer)
 }
 
-/** Everything that is wrong with a status of this kind by its schema. */
+/** Validates a status of this kind against its schema. */
 export const validateStatus = (declaration: KindDeclaration, status: unknown): Finding[] =>
   checkPart(declaration.status as SchemaNode, status, '/status').sort(byPointer)

@@ -3,30 +3,30 @@ import type { SchemaNode } from './settings/schema.ts'
 
 export type { SchemaNode }
 
-/** The schema of a map's values, where the node is a map. */
+/** Returns the schema of a map's values if the node is a map. */
 export const valuesOf = (node: SchemaNode): SchemaNode | undefined =>
   typeof node.additionalProperties === 'object' ? node.additionalProperties : undefined
 
-/** The schemas one level below. */
+/** Returns the schemas one level below. */
 export function schemaChildren(node: SchemaNode): SchemaNode[] {
   const values = valuesOf(node)
   return [...Object.values(node.properties ?? {}), ...(values ? [values] : []), ...(node.items ? [node.items] : [])]
 }
 
-/** The schema of one property or map value, if it has one. */
+/** Returns the schema of one property or map value, if it has one. */
 export const childSchema = (node: SchemaNode, key: string): SchemaNode | undefined =>
   (Object.hasOwn(node.properties ?? {}, key) ? node.properties?.[key] : undefined) ?? valuesOf(node)
 
 /** One item of a list, or one property or map value of an object. */
 interface ValuePart {
-  /** Its index or its key. */
+  /** The index or the key. */
   readonly step: string | number
   readonly value: unknown
-  /** Undefined where the schema says nothing of it. */
+  /** Undefined if the schema doesn't cover it. */
   readonly schema: SchemaNode | undefined
 }
 
-/** The parts of a value one level below, each with its schema; none of a scalar. */
+/** Returns the parts of a value one level below, each with its schema. A scalar has none. */
 export function partsOf(node: SchemaNode, value: unknown): readonly ValuePart[] {
   if (Array.isArray(value)) return value.map((item, step) => ({ step, value: item, schema: node.items }))
   if (!isObject(value)) return []

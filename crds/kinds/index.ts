@@ -30,7 +30,7 @@ export const kinds = {
 
 export type KindName = keyof typeof kinds
 
-/** The declaration of a kind by name; undefined where the kind isn't ours. */
+/** Returns the declaration of a kind by name, or undefined if the kind isn't ours. */
 export const kindNamed = (name: string): KindDeclaration | undefined =>
   Object.hasOwn(kinds, name) ? kinds[name as KindName] : undefined
 

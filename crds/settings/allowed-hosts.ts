@@ -2,8 +2,8 @@ import { limits } from './limits.ts'
 import { list, type Reader, text } from './schema.ts'
 
 /**
- * Host names that requests may carry besides those of the Service and of the public URL: that of an Ingress, say. Others
- * are refused, so that no web page reaches the endpoint by a name of its own (DNS rebinding).
+ * Host names that requests may carry in addition to those of the Service and of the public URL, for example that of an
+ * Ingress. Other hosts are refused, so that no web page reaches the endpoint by DNS rebinding.
  */
 export const allowedHosts = (readBy: Reader) =>
   list(
@@ -16,7 +16,9 @@ export const allowedHosts = (readBy: Reader) =>
     { max: 64 },
   )
 
-/** The same in a file, in which the operator writes the hosts of the Service and of the public URL, too. */
+/**
+ * The same list in a configuration file. There the operator also writes the hosts of the Service and of the public URL.
+ */
 export const allowedHostsInFile = list(
   'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
   text('gateway', 'A host name without a port, or an address.', { min: 1, max: limits.name }),

@@ -5,7 +5,7 @@ import { defaulted, flag, integer, list, object, type Reader, Type, text } from 
 const eventTypes = (readBy: Reader, description: string) =>
   Type.Optional(list(description, text(readBy, 'An event type.', { min: 1, max: limits.name })))
 
-/** The audit log: one JSON line an event. */
+/** The audit log: one JSON line per event. */
 export const audit = (readBy: Reader) =>
   object('The audit log.', {
     enabled: defaulted(flag(readBy, 'Write an audit log.', { default: false })),
@@ -26,7 +26,7 @@ export const audit = (readBy: Reader) =>
     ),
   })
 
-/** What `config.audit` of a VirtualMCPServer has besides. */
+/** The fields of `config.audit` of a VirtualMCPServer: the audit log and what only a gateway has. */
 export const gatewayAudit = (readBy: Reader) =>
   object('The audit log.', {
     ...audit(readBy).properties,

@@ -1,4 +1,4 @@
-/** Edit distance (Levenshtein) of two short words. */
+/** Computes the edit distance (Levenshtein) of two short words. */
 function distance(left: string, right: string): number {
   let previous = Array.from({ length: right.length + 1 }, (_, column) => column)
   for (let row = 1; row <= left.length; row++) {
@@ -12,7 +12,7 @@ function distance(left: string, right: string): number {
   return previous[right.length] ?? 0
 }
 
-/** The candidate that a mistyped word most likely meant, if one is near: at most a third of its letters differ. */
+/** Returns the candidate that a mistyped word most likely meant, if at most a third of its letters differ. */
 export function closest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined
   let least = Number.POSITIVE_INFINITY

@@ -1,8 +1,8 @@
 const UNITS: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
 /**
- * Milliseconds of a Go duration such as `1h30m` or `1.5s` (Go's time.ParseDuration, without a sign).
- * Throws a TypeError that names the text where it is not one.
+ * Parses a Go duration such as `1h30m` or `1.5s` (Go's time.ParseDuration, without a sign) into milliseconds. Throws a
+ * TypeError that names the text if it is not a duration.
  */
 export function parseDuration(text: string): number {
   let total = 0
@@ -16,8 +16,8 @@ export function parseDuration(text: string): number {
   return total
 }
 
-/** Node takes a delay that is longer, 24 days, for one of 1 ms. */
+/** Node replaces a longer delay (over 24 days) by 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** The same for a timer, in whole milliseconds: what is longer than any timer is the longest one. */
+/** Parses a duration for a timer, in whole milliseconds, capped at the longest delay that a timer takes. */
 export const parseTimer = (text: string): number => Math.min(Math.ceil(parseDuration(text)), LONGEST_TIMER_MS)

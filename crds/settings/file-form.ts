@@ -1,12 +1,12 @@
 /**
- * The form that a block of settings has in a configuration file, derived from the one that it has in a manifest: what a
- * manifest names by reference is the path of a file there, and nothing of Kubernetes is left.
+ * Derives the form of a settings block in a configuration file from its form in a manifest. A reference in a manifest
+ * becomes the path of a file, and nothing specific to Kubernetes is left.
  */
 import type { TArray, TObject, TOptional, TProperties, TSchema, TString } from 'typebox'
 import { limits } from './limits.ts'
 import { type Defaulted, type Mounted, OWN_KEYWORDS, type Reader, type SchemaNode, Type, text } from './schema.ts'
 
-/** A schema whose value stands in another object. */
+/** A schema whose value is in another object. */
 interface MountedSchema<As extends Mounted = Mounted> extends TSchema {
   readonly mountedAs: As
 }
@@ -24,17 +24,20 @@ export const inFile = <const Name extends string, S extends TSchema>(name: Name,
 export const mountedAs = <const As extends Mounted, S extends TSchema>(kind: As, reference: S): S & MountedSchema<As> =>
   withKeywords(reference, { mountedAs: kind })
 
-/** The path of a file, in manifests and in configuration files alike. */
+/** Builds the schema of a file path, for manifests and configuration files alike. */
 export const filePath = (readBy: Reader, description: string) =>
   withKeywords(text(readBy, description, { min: 1, max: limits.url }), { namesFile: true as const })
 
-/** A copy by descriptors: TypeBox keeps what it knows of a schema in properties that a spread would lose. */
+/**
+ * Copies a schema by its property descriptors: TypeBox keeps information about a schema in properties that a spread
+ * would lose.
+ */
 const withKeywords = <S extends TSchema, Keywords extends object>(schema: S, keywords: Keywords): S & Keywords =>
   Object.assign(Object.create(Object.getPrototypeOf(schema), Object.getOwnPropertyDescriptors(schema)), keywords)
 
 /**
- * The name of a field in a file: its own, `xFile` for a reference `xRef`, `xFiles` for a list of references `xRefs`. What
- * the operator reads has none.
+ * The name of a field in a file: the same name, `xFile` for a reference `xRef`, `xFiles` for a list of references
+ * `xRefs`. A field that the operator reads has none.
  */
 type FileName<Name, S> =
   S extends MountedSchema<'nothing'>
@@ -57,7 +60,7 @@ type FileProperties<P extends TProperties> = {
     : FileForm<P[Name]>
 }
 
-/** The schema of a value in a configuration file, by the schema that it has in a manifest. */
+/** The schema of a value in a configuration file, derived from its schema in a manifest. */
 export type FileForm<S extends TSchema> = S extends MountedSchema
   ? TString
   : S extends TObject<infer P>
@@ -66,18 +69,21 @@ export type FileForm<S extends TSchema> = S extends MountedSchema
       ? TArray<FileForm<Item>>
       : S
 
-/** Whether files have a field: one that is refused with its reason wherever it is set, or read by the operator, they have not. */
+/**
+ * Tells whether configuration files have a field. They omit fields that are always refused and fields that the operator
+ * reads.
+ */
 export const isInFiles = ({ readBy, mountedAs }: Pick<SchemaNode, 'readBy' | 'mountedAs'>): boolean =>
   typeof readBy !== 'object' && mountedAs !== 'nothing'
 
-/** The name that a field of a manifest has in a configuration file. */
+/** Returns the name of a manifest's field in a configuration file. */
 export function nameInFile(name: string, { inFile: own, mountedAs, items }: SchemaNode): string {
   if (own !== undefined) return own
   if (mountedAs !== undefined) return name.replace(/Ref$/, 'File')
   return items?.mountedAs === undefined ? name : name.replace(/Refs$/, 'Files')
 }
 
-/** What a file's schema has none of; the other two are for `withoutFiles`. */
+/** The keywords that a file's schema does not have. The other two are for `withoutFiles`. */
 const LEFT_OUT: ReadonlySet<string> = new Set(
   OWN_KEYWORDS.filter((keyword) => keyword !== 'namesFile' && keyword !== 'exactlyOne'),
 )
@@ -86,11 +92,10 @@ const LEFT_OUT: ReadonlySet<string> = new Set(
 const LARGEST: Readonly<Record<string, number>> = { int32: 2 ** 31 - 1, int64: Number.MAX_SAFE_INTEGER }
 
 /**
- * The schema of a block in a configuration file.
- *
+ * Builds the schema of a block in a configuration file.
  * @param schema the block as it stands in manifests
- * @returns the same fields but for those that are refused, with the same limits and defaults; also inside lists, where a
- *   CRD has no defaults. Rules across fields are not in it: the file's own checks hold these.
+ * @returns the same fields except those that are refused, with the same limits and defaults, also inside lists, where a
+ *   CRD has no defaults. It has no rules across fields: the file's own checks enforce these.
  */
 export function asFile<S extends TSchema>(schema: S): FileForm<S> {
   return fileSchema(schema as SchemaNode) as FileForm<S>
@@ -121,7 +126,7 @@ function fileSchema(node: SchemaNode): TSchema {
   return { ...number, minimum: node.minimum ?? -largest, maximum: node.maximum ?? largest } as unknown as TSchema
 }
 
-/** `exactlyOne` by the names of a file, where two references may have become one path. */
+/** Translates `exactlyOne` to the names in a file, where two references may have become one path. */
 function alternatives({ exactlyOne }: SchemaNode, properties: Readonly<Record<string, SchemaNode>>) {
   if (exactlyOne === undefined) return {}
   return { exactlyOne: [...new Set(exactlyOne.map((name) => nameInFile(name, properties[name] ?? {})))] }
@@ -143,7 +148,7 @@ function fileDescription({ description = '', mountedAs }: SchemaNode): string {
   return `${description} The path of a file, which is read anew when it changes.`
 }
 
-/** A block with fields that only a configuration file has, or that replace its own. */
+/** Extends a block with fields that only a configuration file has, or that replace fields of the block. */
 export const extended = <P extends TProperties, More extends TProperties>(
   { properties, required: _, ...options }: TObject<P>,
   more: More,
@@ -151,10 +156,9 @@ export const extended = <P extends TProperties, More extends TProperties>(
   Type.Object({ ...properties, ...more }, options) as unknown as TObject<Omit<P, keyof More> & More>
 
 /**
- * A file's schema for whoever may not name a file of this machine, a caller of an API: fields that are paths are left out,
- * and objects that can't do without one.
- *
- * @returns the schema under its type: what it accepts has that type
+ * Removes file paths from a schema, for callers of an API, who must not name files of this machine. Omits fields that
+ * are paths, and objects that require one.
+ * @returns the schema under its original type: every value that it accepts has that type
  */
 export const withoutFiles = <S extends TSchema>(schema: S): S => (pathless(schema as SchemaNode) ?? schema) as S
 

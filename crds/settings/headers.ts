@@ -6,7 +6,7 @@ import { list, map, object, type Reader, Type, text } from './schema.ts'
 export const headerName = (readBy: Reader, description: string) =>
   text(readBy, description, { min: 1, max: limits.headerName, pattern: HEADER_NAME })
 
-/** Name of a header that carries a credential: none of those that the gateway itself sets. */
+/** The name of a header that carries a credential. Headers that the gateway itself sets are excluded. */
 export const credentialHeaderName = (readBy: Reader, description: string) =>
   text(readBy, description, {
     min: 1,
@@ -23,25 +23,25 @@ export const credentialHeaderName = (readBy: Reader, description: string) =>
 export const headerValue = (readBy: Reader, description: string) =>
   text(readBy, description, { max: limits.headerValue, pattern: HEADER_VALUE })
 
-/** A rule that every key of the map `self` is a header's name. */
+/** A CEL rule: every key of the map `self` is a header name. */
 export const headerKeys = {
   rule: `self.all(name, name.matches(r"${HEADER_NAME}"))`,
   message: "every key must be a header name (letters, digits and !#$%&'*+.^_`|~-)",
 } as const
 
-/** A rule that no two keys of the map `self` are the same header: names are compared without case (RFC 9110, 5.1). */
+/** A CEL rule: no two keys of the map `self` are the same header. Names are compared without case (RFC 9110, 5.1). */
 export const distinctHeaderKeys = {
   rule: 'self.all(one, self.exists_one(other, other.lowerAscii() == one.lowerAscii()))',
   message: 'a header is there twice: names are compared without case',
 } as const
 
-/** The same of the items of the list `self`, whose names are in `field`. */
+/** The same rule for the items of the list `self`, whose names are in `field`. */
 export const distinctHeaders = (field: string) => ({
   rule: `self.all(one, self.exists_one(other, other.${field}.lowerAscii() == one.${field}.lowerAscii()))`,
   message: 'a header is there twice: names are compared without case',
 })
 
-/** CEL: whether no item of a list, whose names are in `field`, is a header that the map has. */
+/** Returns a CEL expression: no item of a list, whose names are in `field`, is a header of the map. */
 export const apart = (list: string, field: string, headers: string): string =>
   `!has(${headers}) || !has(${list}) || ${list}.all(item, !${headers}.exists(name, name.lowerAscii() == item.${field}.lowerAscii()))`
 
@@ -60,7 +60,7 @@ const restricted = [
   'content-encoding',
   'accept',
   'last-event-id',
-  // Credentials of the client are for us: what a backend may have is decided by its own configuration.
+  // A client's credentials are for the gateway. A backend's own configuration decides which credentials it gets.
   'authorization',
   'cookie',
   'forwarded',
@@ -68,7 +68,7 @@ const restricted = [
 
 const restrictedList = restricted.map((name) => `'${name}'`).join(', ')
 
-/** A rule that header names in the list `self` are end-to-end ones that a gateway may hand on. */
+/** A CEL rule: the header names in the list `self` are end-to-end headers that a gateway may forward. */
 const passableHeaders = {
   rule: `self.all(name, !(name.lowerAscii() in [${restrictedList}]) && !name.lowerAscii().startsWith('x-forwarded-') && !name.lowerAscii().startsWith('mcp-'))`,
   message: 'Host, credentials, X-Forwarded-* and headers of the connection or the protocol can not be passed through',

@@ -1,12 +1,12 @@
 import type { CelRule } from './schema.ts'
 
-/** A URL on a loopback host, where plain http harms nobody. */
+/** A URL on a loopback host, where plain http is harmless. */
 const LOOPBACK = '^http://(([^/?@\\s:]+\\.)?localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?].*)?$'
 
 const isSafe = (field: string) =>
   `self.${field}.startsWith('https://') || self.${field}.lowerAscii().matches(r'${LOOPBACK}')`
 
-/** Rules that URLs are https or on loopback, where nobody can choose otherwise. */
+/** Builds rules that URLs use https or loopback, without an option to allow plain http. */
 export const httpsOrLoopback = (...fields: readonly { readonly name: string; readonly optional?: true }[]): CelRule[] =>
   fields.map(({ name, optional }) => ({
     rule: optional ? `!has(self.${name}) || ${isSafe(name)}` : isSafe(name),
@@ -16,7 +16,7 @@ export const httpsOrLoopback = (...fields: readonly { readonly name: string; rea
 const secure = (field: string) =>
   `self.${field}.startsWith('https://') || self.insecureAllowHTTP || self.${field}.lowerAscii().matches(r'${LOOPBACK}')`
 
-/** Rules that URLs beside `insecureAllowHTTP` are https, on loopback, or plain http by that choice. */
+/** Builds rules that URLs beside `insecureAllowHTTP` use https or loopback, or plain http if that field allows it. */
 export const httpsUnlessAllowed = (
   ...fields: readonly { readonly name: string; readonly optional?: true }[]
 ): CelRule[] =>

@@ -1,16 +1,16 @@
-/** JSON values and pointers into them, for every room. */
+/** JSON values and JSON pointers. */
 
-/** Whether a JSON value is an object: neither a list nor null. */
+/** Tells whether a JSON value is an object: neither a list nor null. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A step of a JSON pointer as it is written (RFC 6901 section 3). */
+/** Escapes a step of a JSON pointer (RFC 6901 section 3). */
 export const escapeStep = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /** Appends one step, a member's name or an index, to a JSON pointer (RFC 6901). */
 export const at = (pointer: string, step: string | number): string => `${pointer}/${escapeStep(String(step))}`
 
-/** The steps of a JSON pointer, as they are named in the value (RFC 6901 section 4); none for the whole value. */
+/** Splits a JSON pointer into its unescaped steps (RFC 6901 section 4). The whole value has none. */
 export const stepsOf = (pointer: string): readonly string[] =>
   pointer
     .split('/')
@@ -21,8 +21,8 @@ const isOrdered = (keys: readonly string[]): boolean =>
   keys.every((key, at) => at === 0 || (keys[at - 1] as string) <= key)
 
 /**
- * A value with the keys of every object in order of their code units, lists as they are: as the API server gives its objects.
- * The same value where they are so already.
+ * Sorts the keys of every object in a value by code units, like the API server does. Lists keep their order. Returns
+ * the same value if it is already sorted.
  */
 export function inKeyOrder(value: unknown): unknown {
   if (Array.isArray(value)) {

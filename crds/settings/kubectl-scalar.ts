@@ -6,14 +6,14 @@ const NOT_A_NUMBER = /^\.(?:nan|NaN|NAN)$/
 const FRACTION = /^\.\d+(?:_\d+)*(?:[eE][-+]?\d+(?:_\d+)*)?$/
 const FLOAT = /^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/
 const PREFIXED = /^([-+]?)0([xX][\da-fA-F]+|[bB][01]+|[oO]?[0-7]+)$/
-/** The largest integer that Go takes for one; what is larger is a float where it is decimal, else text. */
+/** The largest integer that Go parses as an integer. A larger decimal becomes a float, any other larger number text. */
 const LARGEST = 2n ** 64n - 1n
 const SMALLEST = -(2n ** 63n)
 
 /**
- * What an unquoted scalar is to kubectl and the API server. They read manifests by sigs.k8s.io/yaml, that is go-yaml 2
- * (`resolve.go`): YAML 1.1 with numbers as Go has them. `no` is false and `010` is 8, but a bare exponent (`e2`), base 60
- * (`12:30`) and timestamps are text.
+ * Interprets an unquoted scalar like kubectl and the API server do. They read manifests with sigs.k8s.io/yaml, which is
+ * go-yaml 2 (`resolve.go`): YAML 1.1 with Go's numbers. `no` is false and `010` is 8, but a bare exponent (`e2`), base
+ * 60 (`12:30`) and timestamps are text.
  */
 export function kubectlScalar(text: string): null | boolean | number | string {
   if (NULL.test(text)) return null
@@ -31,14 +31,14 @@ function number(text: string): number | string {
   if (digits !== undefined) {
     const value = BigInt(/^\d/.test(digits) ? `0o${digits}` : `0${digits.toLowerCase()}`)
     const signed = sign === '-' ? -value : value
-    // Go has no sign before what is larger than its signed integers.
+    // Go accepts no sign before a number beyond its signed integers.
     const largest = sign === '' ? LARGEST : -SMALLEST - 1n
     if (signed >= SMALLEST && signed <= largest) return Number(signed)
   }
   return FLOAT.test(plain) ? float(plain, text) : text
 }
 
-/** Text where Go has no number so large. */
+/** Parses a float. Returns the text if the number is too large for Go. */
 function float(plain: string, text: string): number | string {
   const value = Number(plain)
   return Number.isFinite(value) ? value : text

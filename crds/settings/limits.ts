@@ -1,4 +1,6 @@
-/** Bounds of lists, maps and strings: generous, in one place, so that CEL cost and object size stay finite. */
+/**
+ * Bounds of lists, maps and strings. They are generous, and in one place, so that CEL cost and object size stay finite.
+ */
 export const limits = {
   /** A Kubernetes object name (DNS subdomain). */
   name: 253,
@@ -7,13 +9,13 @@ export const limits = {
   /** A DNS label. */
   label: 63,
   url: 2048,
-  /** A string that is nothing more special. */
+  /** A string without a more specific bound. */
   text: 1024,
   /** A description or a text shown to people. */
   prose: 4096,
   /** A template or a variable. */
   program: 65536,
-  /** A file that lives inside the object. */
+  /** A file inside the object. */
   file: 524288,
   /** An HTTP header's name and value. */
   headerName: 255,
@@ -24,14 +26,14 @@ export const limits = {
   tools: 512,
   /** Command-line arguments, environment variables. */
   process: 256,
-  /** Cedar policies of a workload, and characters of a text that may hold several: what the engine takes. */
+  /** Cedar policies of a workload, and characters of a text that may hold several: the limits of the engine. */
   policies: 1000,
   policyText: 262144,
   /** Settings for single members of a group. */
   members: 1024,
   /**
-   * Names in a list of a status: members of a group, backends of a gateway, who refers to a config. Such lists are
-   * atomic, since the API server would otherwise keep a record of each item beside it, larger than the item.
+   * Names in a list of a status: members of a group, backends of a gateway, users of a config. Such lists are atomic,
+   * because the API server would otherwise keep a record of each item that is larger than the item.
    */
   statusNames: 10_000,
   /** Conditions: some kinds have one for each backend. */

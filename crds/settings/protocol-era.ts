@@ -1,6 +1,6 @@
 import { choice, type Reader, Type } from './schema.ts'
 
-/** Which era of MCP a server speaks: sessions (until 2025-11-25), or none (from 2026-07-28 on). */
+/** The era of MCP that a server speaks: with sessions (until 2025-11-25) or without (from 2026-07-28 on). */
 export const protocolEra = (reader: Reader) =>
   Type.Optional(
     choice(

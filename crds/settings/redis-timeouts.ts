@@ -1,2 +1,2 @@
-/** How long Redis is waited for where nothing is said of it. */
+/** The default timeouts of Redis. */
 export const redisTimeouts = { dialTimeout: '5s', readTimeout: '3s', writeTimeout: '3s' } as const

@@ -1,4 +1,4 @@
-/** How Redis is reached, in manifests; parts of it stand in configuration files as well. */
+/** The Redis settings of manifests. Configuration files share parts of them. */
 import { inFile } from './file-form.ts'
 import { limits } from './limits.ts'
 import { redisTimeouts } from './redis-timeouts.ts'
@@ -36,10 +36,10 @@ const user = (readBy: Reader) =>
     passwordSecretRef: inFile('passwordFile', secretKeyRef(readBy, 'Password.')),
   })
 
-/** How connections to Redis are opened: the part of `redis` that a configuration file has field for field. */
+/** The connection settings of Redis that a configuration file has in the same form. */
 export const redisConnection = object('How connections to Redis are opened.', connection('gateway'))
 
-/** The part of `redis` whose fields a configuration file has beside those of the connection. */
+/** The other fields of `redis` that a configuration file has. */
 export const redisUser = user('gateway')
 
 const sentinelConfig = (readBy: Reader) =>
@@ -69,7 +69,7 @@ const sentinelConfig = (readBy: Reader) =>
     },
   )
 
-/** How Redis is reached: a single server, a cluster, or Sentinel. */
+/** The Redis settings: a single server, a cluster, or Sentinel. */
 export const redis = (readBy: Reader) =>
   object(
     'How Redis is reached.',

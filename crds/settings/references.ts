@@ -27,8 +27,8 @@ export const configMapKeyRef = (readBy: Reader, description: string, options: { 
 }
 
 /**
- * A CA bundle in a ConfigMap. As the spec has it, `key` is required and has a default (leaving it out works), and
- * `name` may be empty (which the operator reports).
+ * A CA bundle in a ConfigMap. As in the spec, `key` is required and has a default (omitting it works), and `name` may
+ * be empty (the operator reports that).
  */
 export const caBundleRef = (readBy: Reader, description: string) =>
   mountedAs(
@@ -46,17 +46,19 @@ export const caBundleRef = (readBy: Reader, description: string) =>
     }),
   )
 
-/** An object of one of our kinds, by name. The operator reads that object, so that no file has the reference. */
+/**
+ * An object of one of our kinds, by name. The operator reads that object, so configuration files omit the reference.
+ */
 export const objectRef = (readBy: Reader, kind: string, description: string) =>
   mountedAs(
     'nothing',
     object(description, {
-      // A reference that is refused is not looked up: its kind isn't ours.
+      // A refused reference is not looked up, because its kind isn't ours.
       name: objectName(readBy, `Name of the ${kind}.`, typeof readBy === 'string' ? { refersTo: kind } : {}),
     }),
   )
 
-/** Which OIDC configuration validates incoming tokens, and what is particular to this workload. */
+/** The OIDC configuration that validates incoming tokens, and the settings that are specific to this workload. */
 export const oidcConfigRef = (readBy: Reader) =>
   object('The MCPOIDCConfig that validates incoming tokens.', {
     name: objectName(readBy, 'Name of the MCPOIDCConfig.', { refersTo: 'MCPOIDCConfig' }),

@@ -1,17 +1,16 @@
 /**
- * Builders for schema parts of custom resources. Every builder gives a TypeBox schema that is at once the TypeScript
+ * Builders for schema parts of custom resources. Every builder returns a TypeBox schema that is at once the TypeScript
  * type, the ajv schema and, after `crds/structural.ts` has dropped our own keywords, a structural OpenAPI schema.
- *
- * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `refused` marks a field that is accepted
- * by the schema so that manifests of the widely used operator apply, and never honoured: it carries the reason that the
- * condition shows. Single values of a choice are marked the same way by `refusedValues`.
+ * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `refused` marks a field that the
+ * schema accepts, so that manifests of the widely used operator apply, but that is never honoured. It carries the
+ * reason that the condition shows. `refusedValues` marks single values of a choice the same way.
  */
 import Type, { type Static, type TObject, type TSchema, type TUnsafe } from 'typebox'
 import { limits } from './limits.ts'
 
 export type Reader = 'gateway' | 'proxy' | 'registry' | 'operator' | { readonly refused: string }
 
-/** A CEL rule as in `x-kubernetes-validations`; the same text runs in the API server and in `portico validate`. */
+/** A CEL rule as in `x-kubernetes-validations`. The same text runs in the API server and in `portico validate`. */
 export interface CelRule {
   readonly rule: string
   readonly message: string
@@ -22,7 +21,7 @@ export interface CelRule {
 interface TextOptions {
   readonly max?: number
   readonly min?: number
-  /** In the common subset of RE2 and JavaScript regular expressions. */
+  /** A pattern in the common subset of RE2 and JavaScript regular expressions. */
   readonly pattern?: string
   readonly default?: string
   readonly rules?: readonly CelRule[]
@@ -32,7 +31,7 @@ interface TextOptions {
 
 const rulesOf = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
 
-/** A string, bounded by `limits.text` unless `max` says otherwise. */
+/** A string, bounded by `limits.text` unless `max` is set. */
 export const text = (readBy: Reader, description: string, options: TextOptions = {}) =>
   Type.String({
     description,
@@ -68,7 +67,7 @@ export const choice = <const V extends readonly string[]>(
   values: V,
   options: {
     readonly default?: V[number]
-    /** Values that are never served, with the reason that the condition shows. */
+    /** Values that are always refused, with the reason that the condition shows. */
     readonly refusedValues?: { readonly [value in V[number]]?: string }
   } = {},
 ) => Type.Enum([...values], { type: 'string', description, readBy, ...options }) as unknown as TUnsafe<V[number]>
@@ -83,11 +82,11 @@ export const integer = (
   options: { readonly minimum?: number; readonly maximum?: number; readonly default?: number } = {},
 ) => Type.Integer({ description, readBy, format: 'int32', ...options })
 
-/** A number of bytes, beyond 32 bits too. */
+/** A number of bytes, possibly beyond 32 bits. */
 export const bytes = (readBy: Reader, description: string, options: { readonly minimum: number }) =>
   Type.Integer({ description, readBy, format: 'int64', ...options })
 
-/** A number of things or a percentage of them, as Kubernetes writes it: `2`, `50%`. */
+/** A count or a percentage, as Kubernetes writes it: `2`, `50%`. */
 export const countOrPercentage = (readBy: Reader, description: string) =>
   Type.Unsafe<number | string>({
     description,
@@ -102,7 +101,7 @@ export const countOrPercentage = (readBy: Reader, description: string) =>
 export const decimal = (readBy: Reader, description: string, options: { readonly default?: string } = {}) =>
   text(readBy, description, { max: 32, pattern: '^[0-9]+(\\.[0-9]+)?$', ...options })
 
-/** A Go duration such as `30s` or `1h30m`; see `duration.ts` for its value. */
+/** A Go duration such as `30s` or `1h30m`; `duration.ts` parses it. */
 export const duration = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { max: 32, pattern: '^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$', ...options })
 
@@ -115,7 +114,7 @@ interface ListOptions {
   readonly default?: readonly unknown[]
 }
 
-/** A list, bounded by `limits.list` unless `max` says otherwise. */
+/** A list, bounded by `limits.list` unless `max` is set. */
 export const list = <T extends TSchema>(description: string, items: T, options: ListOptions = {}) => {
   const kind = options.type ?? 'atomic'
   return Type.Array(items, {
@@ -134,11 +133,11 @@ interface MapOptions {
   readonly max?: number
   readonly min?: number
   readonly rules?: readonly CelRule[]
-  /** Most characters of a key, which then has at least one. */
+  /** The longest key in characters. If set, a key has at least one character. */
   readonly longestKey?: number
 }
 
-/** A map from string to `value`, bounded by `limits.map` unless `max` says otherwise. */
+/** A map from string to `value`, bounded by `limits.map` unless `max` is set. */
 export const map = <V extends TSchema>(
   description: string,
   value: V,
@@ -154,7 +153,7 @@ export const map = <V extends TSchema>(
     ...rulesOf(longestKey === undefined ? rules : [...rules, keyLength(longestKey)]),
   })
 
-/** `propertyNames` as the API server has it, which knows no such keyword. */
+/** Replaces `propertyNames`, a keyword that the API server lacks, by a CEL rule. */
 const keyLength = (longest: number): CelRule => ({
   rule: `self.all(key, size(key) > 0 && size(key) <= ${longest})`,
   message: `every key must have 1 to ${longest} characters`,
@@ -163,13 +162,13 @@ const keyLength = (longest: number): CelRule => ({
 interface ObjectOptions {
   readonly rules?: readonly CelRule[]
   readonly default?: unknown
-  /** Who acts on the object's presence, where that alone is a setting (`managed: {}`). */
+  /** The reader of the object's presence, if that alone is a setting (`managed: {}`). */
   readonly readBy?: Reader
-  /** Properties of which exactly one is there, for the published schema of an API: rules say so elsewhere. */
+  /** Properties of which exactly one is present, for the published schema of an API. Elsewhere CEL rules say so. */
   readonly exactlyOne?: readonly string[]
 }
 
-/** An object with exactly these properties; wrap a property in `Type.Optional` where it may be left out. */
+/** An object with exactly these properties. Wrap a property in `Type.Optional` if it may be omitted. */
 export const object = <P extends Record<string, TSchema>>(
   description: string,
   properties: P,
@@ -184,7 +183,7 @@ export const object = <P extends Record<string, TSchema>>(
     ...rulesOf(options.rules),
   })
 
-/** An object of any shape that is handed on as it is: a pod template, a JSON schema. */
+/** An object of any shape that is passed on unchanged: a pod template, a JSON schema. */
 export const raw = (readBy: Reader, description: string) =>
   Type.Unsafe<Record<string, unknown>>({
     type: 'object',
@@ -198,24 +197,24 @@ export const anything = (readBy: Reader, description: string) =>
   Type.Unsafe<unknown>({ description, readBy, 'x-kubernetes-preserve-unknown-fields': true })
 
 /**
- * A property that may be left out because its schema has a default. The TypeScript type is that of an object after
- * `applyDefaults`, as the API server hands it out: the property is there.
+ * A property that may be omitted because its schema has a default. Its TypeScript type is that after `applyDefaults`,
+ * as the API server returns the object: the property is present.
  */
 export const defaulted = <T extends TSchema>(schema: T): T & Defaulted =>
   Type.Optional(schema) as unknown as T & Defaulted
 
-/** Marks, for the type checker alone, a property that has a default. */
+/** Marks, for the type checker only, a property that has a default. */
 export interface Defaulted {
   readonly '~defaulted': true
 }
 
 /**
- * Which kind of object holds a value that a manifest names: it decides how the value becomes a file (`asFile`). What is
- * mounted as `nothing` is read by the operator.
+ * The kind of object that holds the value that a manifest names. It decides how the value becomes a file (`asFile`).
+ * The operator itself reads what is mounted as `nothing`.
  */
 export type Mounted = 'secret' | 'caBundle' | 'configMap' | 'nothing'
 
-/** Keywords of our own, of which neither the API server nor a configuration file's schema has any. */
+/** Keywords of our own. Neither the API server nor the schema of a configuration file gets them. */
 export const OWN_KEYWORDS = [
   'readBy',
   'refusedValues',

@@ -1,4 +1,4 @@
-/** Parts of status. The operator writes them; nobody reads them back as settings, so they carry no `readBy`. */
+/** Parts of status. The operator writes them. Nobody reads them back as settings, so they carry no `readBy`. */
 import { limits } from './limits.ts'
 import { list, object, type TSchema, Type } from './schema.ts'
 
@@ -48,11 +48,11 @@ const observedGeneration = Type.Optional(
   Type.Integer({ description: 'Latest generation that this status is about.', format: 'int64', minimum: 0 }),
 )
 
-/** What every status has, and whatever else the kind has. */
+/** Builds the schema of a kind's status from the common fields and those of the kind. */
 export const status = <P extends Record<string, TSchema>>(properties: P) =>
   object('What the operator observed.', { conditions, observedGeneration, ...properties })
 
-/** Status of a config kind: a hash for change detection and who refers to it. */
+/** The status of a config kind: a hash for change detection and the objects that refer to it. */
 export const configStatus = <const K extends readonly string[], P extends Record<string, TSchema>>(
   referrers: K,
   properties: P,
@@ -76,7 +76,7 @@ export const configStatus = <const K extends readonly string[], P extends Record
     ...properties,
   })
 
-/** The workloads that a config may be named by. */
+/** The workloads that may name a config. */
 export const workloadKinds = ['MCPServer', 'VirtualMCPServer', 'MCPRemoteProxy'] as const
 
 const workloadParts = {
@@ -93,7 +93,7 @@ const workloadParts = {
   ),
 }
 
-/** Status of a kind that has pods. */
+/** The status of a kind that has pods. */
 export const workloadStatus = <P extends Record<string, TSchema>>(properties: P) =>
   status({ ...workloadParts, ...properties })
 

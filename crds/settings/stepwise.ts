@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** Work in steps, each of a few milliseconds: it is run at once, or others are served in between. */
+/** Work in steps of a few milliseconds each. It runs either at once or with other work in between. */
 export type Steps<T> = Generator<undefined, T, undefined>
 
-/** Milliseconds of steps in one turn of the event loop. */
+/** The milliseconds of steps in one turn of the event loop. */
 const TURN_MS = 10
 
 /** Runs all steps at once. */
@@ -13,7 +13,7 @@ export function atOnce<T>(steps: Steps<T>): T {
   return step.value
 }
 
-/** Runs the steps, and lets the event loop serve others in between. */
+/** Runs the steps and yields to the event loop in between. */
 export async function stepwise<T>(steps: Steps<T>): Promise<T> {
   let begun = performance.now()
   for (let step = steps.next(); ; step = steps.next()) {

@@ -6,7 +6,7 @@ import { defaulted, flag, list, map, object, type Reader, Type, text } from './s
 
 export const SAMPLING_RATE = '^(0(\\.\\d+)?|1(\\.0+)?)$'
 
-/** Who acts on which part: the operator mounts what lives in other objects, the data plane does the rest. */
+/** The reader of each part: the operator mounts what other objects hold, the data plane does the rest. */
 interface TelemetryReaders {
   readonly signals: Reader
   readonly mounts: Reader
@@ -105,7 +105,7 @@ export const telemetryParts = (readers: TelemetryReaders) => ({
   ),
 })
 
-/** The block `telemetry` of a registry, and of every data plane's file. */
+/** The block `telemetry` of a registry and of every data plane's file. */
 export const ownTelemetry = object('Telemetry of a workload.', {
   ...telemetryParts({ signals: 'registry', mounts: 'operator' }),
   serviceName: Type.Optional(

@@ -1,8 +1,8 @@
 import type { CelRule } from './schema.ts'
 
 /**
- * Rules of a union told apart by a field: each block is set exactly when `field` has the value that belongs to it.
- * `blocks` maps a value to the name of its block.
+ * Builds the rules of a union that a field discriminates: each block is set exactly if `field` has its value. `blocks`
+ * maps a value to the name of its block.
  */
 export const blockFor = (field: string, blocks: Readonly<Record<string, string>>): CelRule[] =>
   Object.entries(blocks).map(([value, block]) => ({
@@ -10,7 +10,7 @@ export const blockFor = (field: string, blocks: Readonly<Record<string, string>>
     message: `${block} must be set when ${field} is ${value}, and only then`,
   }))
 
-/** A rule that at most one of two fields is set. */
+/** A CEL rule: at most one of two fields is set. */
 export const notBoth = (one: string, other: string): CelRule => ({
   rule: `!(has(self.${one}) && has(self.${other}))`,
   message: `${one} and ${other} exclude each other: set one of them`,

@@ -1,13 +1,13 @@
-/** What the schemas of the embedded authorization server and its checks have in common, for those who load no schema. */
+/** Constants that the schemas of the embedded authorization server share with its checks. This file loads no schema. */
 
-/** Bounds of lifespans, and what they are where nothing is configured. */
+/** The bounds and defaults of lifespans. */
 export const lifespanBounds = {
   accessTokenLifespan: { from: '1m', to: '24h', usual: '1h' },
   refreshTokenLifespan: { from: '1h', to: '720h', usual: '168h' },
   authCodeLifespan: { from: '30s', to: '10m', usual: '10m' },
 } as const
 
-/** Parameters of an authorization request that the server sets itself. */
+/** The parameters of an authorization request that the server sets itself. */
 export const ownParameters: readonly string[] = [
   'response_type',
   'response_mode',
@@ -22,5 +22,5 @@ export const ownParameters: readonly string[] = [
   'request_uri',
 ]
 
-/** Claims that mean something of their own (RFC 7519 section 4.1, RFC 8693 section 4). */
+/** Registered claims (RFC 7519 section 4.1, RFC 8693 section 4). */
 export const registeredClaims: readonly string[] = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act']

@@ -1,4 +1,6 @@
-/** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, type `embeddedAuthServer` of a config. */
+/**
+ * The embedded authorization server: `authServerConfig` of a VirtualMCPServer, type `embeddedAuthServer` of a config.
+ */
 import { inFile } from '../file-form.ts'
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
@@ -24,7 +26,10 @@ import { lifespanBounds } from './auth-server-bounds.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
 
-/** An issuer (RFC 8414): http or https, no query, no fragment. No slash at the end: endpoints are made by appending. */
+/**
+ * An issuer (RFC 8414): http or https, no query, no fragment. It has no slash at the end, because endpoints are
+ * appended.
+ */
 export const issuerUrl = (readBy: Reader, description: string) =>
   url(readBy, description, {
     rules: [
@@ -122,7 +127,7 @@ const RULES = [
   },
 ]
 
-/** What a configuration file has field for field. */
+/** The fields that a configuration file has in the same form. */
 const settings = (readBy: Reader) => ({
   issuer: issuerUrl(readBy, 'Issuer of the tokens; all endpoints derive from it.'),
   authorizationEndpointBaseUrl: Type.Optional(
@@ -181,5 +186,5 @@ export const authServer = (readBy: Reader) =>
     { rules: RULES },
   )
 
-/** The part of it that a configuration file has as well: all but where things are kept, and what the operator acts on. */
+/** The part that a configuration file has too: everything except the storage and what the operator acts on. */
 export const authServerSettings = object('The embedded authorization server. Absent: none.', settings('gateway'))

@@ -3,7 +3,7 @@ import { configMapKeyRef } from '../references.ts'
 import { choice, defaulted, label, list, object, type Reader, Type, text } from '../schema.ts'
 import { blockFor } from '../union.ts'
 
-/** Which claims make groups and roles of the Cedar principal. */
+/** The claims that become groups and roles of the Cedar principal. */
 export const authzClaims = (readBy: Reader) => ({
   groupClaimName: Type.Optional(
     text(readBy, 'Claim that holds the caller’s groups. Absent: `groups`, `roles` or `cognito:groups`.', {
@@ -40,13 +40,13 @@ const policies = (readBy: Reader) => ({
   ),
 })
 
-/** What callers may do, as a configuration file has it, wherever the policies are from. */
+/** The authorization block of a configuration file, regardless of where the policies come from. */
 export const servedAuthz = object('What callers may do. Absent: everything.', {
   ...policies('gateway'),
   ...authzClaims('gateway'),
 })
 
-/** Authorization that belongs to one workload: Cedar policies inline or in a ConfigMap. */
+/** The authorization of one workload: Cedar policies inline or in a ConfigMap. */
 export const authzConfig = (readBy: Reader) =>
   object(
     'Authorization policies (Cedar).',

@@ -3,7 +3,7 @@ import { httpsUnlessAllowed } from '../https.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import { defaulted, flag, object, Type, text, url } from '../schema.ts'
 
-/** An issuer of the tokens that let callers in: `inline` of MCPOIDCConfig, `incomingAuth.oidc` of a file. */
+/** An issuer of callers' tokens: `inline` of MCPOIDCConfig, `incomingAuth.oidc` of a file. */
 export const oidcIssuer = object(
   'An OpenID Connect issuer.',
   {

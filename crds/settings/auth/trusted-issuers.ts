@@ -103,7 +103,7 @@ const trustedIssuer = (readBy: Reader) =>
     },
   )
 
-/** Issuers outside, whose tokens may be exchanged or used as a grant. */
+/** External issuers whose tokens may be exchanged or used as a grant. */
 export const trustedIssuers = (readBy: Reader) =>
   list('Other issuers whose tokens may be exchanged or used as a grant.', trustedIssuer(readBy), {
     type: { map: ['issuerUrl'] },

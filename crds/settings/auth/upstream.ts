@@ -7,7 +7,7 @@ import { choice, defaulted, flag, label, list, map, object, type Reader, scope, 
 import { blockFor } from '../union.ts'
 import { ownParameters } from './auth-server-bounds.ts'
 
-/** GET or POST in any case; CRDs know no flags of patterns. */
+/** GET or POST, case-insensitive. Patterns in CRDs have no flags. */
 const HTTP_METHOD = '^([Gg][Ee][Tt]|[Pp][Oo][Ss][Tt])$'
 
 const path = (readBy: Reader, description: string) => text(readBy, description, { min: 1, max: limits.name })
@@ -49,7 +49,7 @@ const additionalAuthorizationParams = (readBy: Reader) =>
     }),
   )
 
-/** Fields of our own that both kinds of provider have. */
+/** Portico's own fields that both kinds of provider have. */
 const connection = (readBy: Reader) => ({
   allowPrivateIPs: defaulted(flag(readBy, 'The provider may resolve to a private address.', { default: false })),
   insecureAllowHTTP: defaulted(flag(readBy, 'The provider may be plain http beyond loopback.', { default: false })),

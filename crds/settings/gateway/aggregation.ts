@@ -15,7 +15,7 @@ import {
 } from '../schema.ts'
 import { TOOL_PREFIX } from './defaults.ts'
 
-/** Hints of a tool (MCP `ToolAnnotations`); they replace what the backend says. */
+/** Hints of a tool (MCP `ToolAnnotations`). They replace the backend's hints. */
 export const toolAnnotations = (readBy: Reader) =>
   object('Hints that replace those of the backend.', {
     title: Type.Optional(text(readBy, 'Title shown to people.', { max: limits.text })),
@@ -41,7 +41,7 @@ const toolNames = (readBy: Reader) =>
     type: 'set',
   })
 
-/** What a backend's tools look like from outside. */
+/** The settings that shape how clients see a backend's tools. */
 export const toolShaping = (readBy: Reader) => ({
   filter: Type.Optional(toolNames(readBy)),
   overrides: Type.Optional(toolOverrides(readBy)),
@@ -62,7 +62,10 @@ const conflictResolutionConfig = object('Settings of the conflict resolution.', 
   ),
 })
 
-/** How the tools of all backends become one set: `config.aggregation` of a VirtualMCPServer, `aggregation` of a file. */
+/**
+ * The settings that combine the tools of all backends into one set: `config.aggregation` of a VirtualMCPServer,
+ * `aggregation` of a file.
+ */
 export const aggregation = object(
   'How the tools of all backends become one set.',
   {

@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts'
 import { type Reader, text } from '../schema.ts'
 
-/** The path before the endpoint, as people write it: it may be empty, and may end in a slash. */
+/** The path before the endpoint, as people write it. It may be empty and may end in a slash. */
 export const endpointPrefix = (readBy: Reader) =>
   text(
     readBy,

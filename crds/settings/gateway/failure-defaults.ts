@@ -1,8 +1,8 @@
-/** What holds of backends that fail where nobody says otherwise: in the custom resources as in the configuration file. */
+/** The defaults for failing backends, in custom resources and in configuration files. */
 export const failureDefaults = {
   healthCheckInterval: '30s',
   healthCheckTimeout: '10s',
   unhealthyThreshold: 3,
-  /** Of a circuit breaker that is asked for. */
+  /** The defaults of an enabled circuit breaker. */
   circuitBreaker: { enabled: false, failureThreshold: 5, timeout: '60s' },
 } as const

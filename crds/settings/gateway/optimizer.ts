@@ -5,7 +5,6 @@ import { secretKeyRef } from '../references.ts'
 import { choice, decimal, defaulted, duration, flag, integer, map, object, Type, text, url } from '../schema.ts'
 import { SERVICE_TIMEOUT } from './defaults.ts'
 
-/** Tool search. */
 export const optimizer = object(
   'Tool search: clients see `find_tool` and `call_tool` in place of all tools.',
   {

@@ -15,7 +15,7 @@ const buckets = (readBy: Reader) => ({
   perUser: bucket(readBy, 'One bucket for each caller.'),
 })
 
-/** Limits of tool calls: token buckets, for all tools and for single ones. */
+/** Limits of tool calls: token buckets for all tools together and for single tools. */
 export const rateLimiting = (readBy: Reader) =>
   object(
     'Limits of tool calls.',
@@ -47,6 +47,6 @@ export const rateLimiting = (readBy: Reader) =>
     },
   )
 
-/** CEL: whether the rate limits at `path` count per user anywhere. */
+/** Returns a CEL expression that tells whether the rate limits at `path` count per user anywhere. */
 export const countsUsers = (path: string): string =>
   `(has(${path}.perUser) || (has(${path}.tools) && ${path}.tools.exists(tool, has(tool.perUser))))`

@@ -3,7 +3,7 @@ import { hostAndPort, redis } from '../redis.ts'
 import { secretKeyRef } from '../references.ts'
 import { choice, defaulted, integer, object, type Reader, Type, text } from '../schema.ts'
 
-/** Memory has no address, no databases and no names of keys. */
+/** Memory storage has no address, no databases and no key names. */
 const onlyOfRedis = {
   rule: "self.provider == 'redis' || !(has(self.address) || has(self.keyPrefix) || self.db != 0)",
   message: 'address, db and keyPrefix are for provider redis',
@@ -16,7 +16,7 @@ const fields = (readBy: Reader) => ({
   keyPrefix: Type.Optional(text(readBy, 'Put before the names of all keys.', { max: limits.name })),
 })
 
-/** Where sessions and rate-limit counters are kept. */
+/** The storage of sessions and rate-limit counters. */
 export const sessionStorage = (readBy: Reader) =>
   object(
     'Where sessions and counters are kept. Absent: in memory.',
@@ -48,7 +48,7 @@ export const sessionStorage = (readBy: Reader) =>
     },
   )
 
-/** The same in `config.sessionStorage` of a VirtualMCPServer: without a password. */
+/** The same storage in `config.sessionStorage` of a VirtualMCPServer, without a password. */
 export const plainSessionStorage = (readBy: Reader) =>
   object('Where sessions and counters are kept.', fields(readBy), {
     rules: [

@@ -1,4 +1,4 @@
-/** `spec.config` of a VirtualMCPServer, the settings of the gateway itself. */
+/** `spec.config` of a VirtualMCPServer: the settings of the gateway itself. */
 
 import { gatewayAudit } from '../audit.ts'
 import { passthroughHeaders } from '../headers.ts'
@@ -14,7 +14,7 @@ import { plainSessionStorage } from './session-storage.ts'
 import { incomingAuth, outgoingAuth, staticBackends, telemetry } from './virtual-mcp-native.ts'
 import { workflows } from './workflow.ts'
 
-/** Fields for which this resource has others: why they are refused, with what to set instead. */
+/** Fields that this resource replaces by others, each with the reason for its refusal and the field to set instead. */
 const REPLACED = {
   metadata: { refused: 'nothing reads it; use labels and annotations in metadata of this object' },
   backends: { refused: 'backends are members of the group; use an MCPServerEntry with groupRef for each' },

@@ -1,6 +1,7 @@
 /**
- * Parts of `spec.config` that say in the words of the widely used gateway's own file what VirtualMCPServer has better
- * places for. The schema takes them so that such manifests apply; they are refused with the field to use instead.
+ * The parts of `spec.config` that use the widely used gateway's own file format, for which VirtualMCPServer has better
+ * fields. The schema accepts them so that such manifests apply. They are refused with the name of the field to use
+ * instead.
  */
 import { authzClaims, cedarPolicies, entitiesJson } from '../auth/authz.ts'
 import { headerName, headerValue } from '../headers.ts'

@@ -1,4 +1,4 @@
-/** NetworkPolicyPeer of `networking.k8s.io/v1`, as strict as the API server is with it. */
+/** NetworkPolicyPeer of `networking.k8s.io/v1`, checked as strictly as by the API server. */
 import { limits } from '../limits.ts'
 import { choice, list, map, object, Type, text } from '../schema.ts'
 
@@ -69,7 +69,7 @@ const block = object('A network.', {
   ),
 })
 
-/** Who may reach the public port of pods. */
+/** The peers that may reach the public port of pods. */
 export const networkPeers = list(
   'Who may reach the public port, as in `ingress[].from` of a NetworkPolicy. Absent: everybody.',
   object(

@@ -173,7 +173,7 @@ const disruption = Type.Optional(
   ),
 )
 
-/** What every kind with pods has. */
+/** The settings of every kind with pods. */
 export const podSettings = {
   podTemplateSpec,
   imagePullSecrets,

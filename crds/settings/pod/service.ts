@@ -1,4 +1,4 @@
-/** Settings of the Service of a workload. */
+/** Settings of a workload's Service. */
 import { type CelRule, choice, defaulted, list, object, Type, text } from '../schema.ts'
 import { CIDR, KEY_LENGTH, LABEL_KEY } from './network-peer.ts'
 
@@ -50,7 +50,9 @@ const needs = (field: string, types: readonly string[]): CelRule => ({
   message: `service.${field} needs serviceType ${types.join(' or ')}`,
 })
 
-/** Rules over the fields above, which every kind with pods has in its spec: the API server refuses such a Service. */
+/**
+ * Rules over the fields above for the spec of every kind with pods. The API server refuses a Service that breaks them.
+ */
 export const serviceRules: readonly CelRule[] = [
   needs('externalTrafficPolicy', ['NodePort', 'LoadBalancer']),
   needs('loadBalancerSourceRanges', ['LoadBalancer']),

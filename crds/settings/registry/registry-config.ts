@@ -1,4 +1,6 @@
-/** The registry server's configuration as fields of MCPRegistry and of its file: sources, registries, auth and the rest. */
+/**
+ * The registry server's configuration as fields of MCPRegistry and of its file: sources, registries, auth and the rest.
+ */
 import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { inFile } from '../file-form.ts'
@@ -9,13 +11,13 @@ import { bytes, choice, defaulted, flag, integer, label, list, object, Type, tex
 import { ownTelemetry } from '../telemetry.ts'
 import { claims, source } from './registry-source.ts'
 
-/** Largest request body where `limits.bodyBytes` does not say. */
+/** The default of `limits.bodyBytes`. */
 export const DEFAULT_BODY_BYTES = 1024 * 1024
-/** Most bytes of one source where `limits.sourceBytes` does not say. */
+/** The default of `limits.sourceBytes`. */
 export const DEFAULT_SOURCE_BYTES = 512 * 1024 * 1024
-/** Most bytes of documents in one managed source where `limits.managedBytes` does not say. */
+/** The default of `limits.managedBytes`. */
 export const DEFAULT_MANAGED_BYTES = 1024 * 1024 * 1024
-/** Realm of the challenge where `auth.oauth.realm` does not say. */
+/** The default of `auth.oauth.realm`. */
 export const DEFAULT_REALM = 'mcp-registry'
 
 export const registry = object('A registry: what consumers read under one name.', {
@@ -56,7 +58,7 @@ const provider = object(
   },
 )
 
-// An empty map would match everybody: with "all of nothing" a slip of the pen makes every caller an administrator.
+// An empty map would match everybody, so that a slip would make every caller an administrator.
 const role = (description: string) =>
   Type.Optional(
     list(description, claims('Claims that must all match; an array in the token matches by any element.', { min: 1 }), {
@@ -64,7 +66,7 @@ const role = (description: string) =>
     }),
   )
 
-/** The roles, in the order in which `/v1/me` lists them. */
+/** The roles in the order in which `/v1/me` lists them. */
 const roles = {
   superAdmin: role('May do everything and sees everything.'),
   manageSources: role('Manages sources.'),

@@ -5,16 +5,16 @@ import { limits } from '../limits.ts'
 import { configMapKeyRef, secretKeyRef } from '../references.ts'
 import { defaulted, duration, label, list, map, object, Type, text, url } from '../schema.ts'
 
-/** Between two polls of a source whose `syncPolicy` does not say. */
+/** The default time between two polls of a source. */
 export const DEFAULT_INTERVAL = '30s'
 /** The longest wait for another registry's answer. */
 export const API_TIMEOUT = '10s'
-/** The longest wait for a file that is fetched. */
+/** The longest wait for the download of a file. */
 export const FILE_TIMEOUT = '30s'
-/** The file that is read in a git repository. */
+/** The default file in a git repository. */
 export const REGISTRY_FILE = 'registry.json'
 
-/** Claims of a source, a registry or an entry: pairs of strings, as in the tokens that they are compared with. */
+/** Claims of a source, a registry or an entry: pairs of strings that are compared with those of tokens. */
 export const claims = (description: string, options: { readonly min?: number } = {}) =>
   map(description, text('registry', 'The value.', { max: limits.text }), {
     max: 32,
@@ -70,7 +70,7 @@ const api = object('Another registry (MCP registry API v0.1).', {
         name: headerName('registry', 'Name of the header.'),
         valueSecretRef: inFile('valueFile', secretKeyRef('registry', 'Where the value is.')),
       }),
-      // That names differ in more than case costs too much in CEL here: the configuration's own check tells.
+      // A CEL rule that names differ in more than case costs too much here. The configuration's own check enforces it.
       { type: { map: ['name'] } },
     ),
   ),
@@ -99,7 +99,7 @@ const file = object(
   },
 )
 
-/** Namespaces of a source that reads MCP servers of a cluster. */
+/** The namespaces of a source that reads MCP servers of a cluster. */
 export const namespaces = list(
   'Namespaces that are read. Absent: that of this object.',
   label('registry', 'A namespace.'),
@@ -112,12 +112,12 @@ const kubernetes = object(
   { readBy: 'registry' },
 )
 
-/** Exactly one of them says where a source's entries come from. */
+/** The kinds of a source. A source has exactly one. */
 export const SOURCE_KINDS = ['git', 'api', 'file', 'managed', 'kubernetes'] as const
 
 const count = (fields: readonly string[]) => fields.map((field) => `(has(self.${field}) ? 1 : 0)`).join(' + ')
 
-/** Where a registry's entries come from. */
+/** A source of a registry's entries. */
 export const source = object(
   'A source of entries.',
   {
