@@ -18,7 +18,7 @@ import { reconcileVirtualMcpServer } from './workloads/virtual-mcp-server.ts'
 
 export type { Condition, Plan, PlannedEvent, ReconcileContext } from './outcome/plan.ts'
 
-/** One function a kind; each takes objects of its own kind alone. */
+/** One function per kind. Each takes objects of its own kind only. */
 const reconciles = {
   MCPServer: reconcileMcpServer,
   MCPRemoteProxy: reconcileMcpRemoteProxy,
@@ -37,9 +37,9 @@ const reconciles = {
 type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileContext) => ExplainedPlan
 
 /**
- * The plan of one object. Takes an object of a kind of ours that its schema lets through, with defaults applied, as the
- * API server and `applyDefaults` give it. Pure and synchronous: the same object, view and context always give the same plan.
- * Throws a TypeError on a foreign kind.
+ * Plans one object. It takes an object of one of our kinds that conforms to its schema, with defaults applied, as the
+ * API server and `applyDefaults` return it. Pure and synchronous: the same object, view and context always give the
+ * same plan. Throws a TypeError on a foreign kind.
  */
 export function reconcile(object: { readonly kind: string }, view: ClusterView, context: ReconcileContext): Plan {
   return explainedPlan(object, view, context).plan
@@ -47,13 +47,13 @@ export function reconcile(object: { readonly kind: string }, view: ClusterView, 
 
 export interface Explained {
   readonly plan: Plan
-  /** What the False conditions of the plan say, one by one. */
+  /** The problems behind the False conditions of the plan. */
   readonly problems: readonly Problem[]
-  /** The plan with what the view shows by now of the object's own children and pods, as ExplainedPlan says it. */
+  /** Updates the plan with what the view now shows of the object's own children and pods, as in ExplainedPlan. */
   readonly retold?: () => Plan
 }
 
-/** The plan of one object as `reconcile` gives it, and what was found wrong on the way. */
+/** Plans one object like `reconcile`, and returns the problems that were found. */
 export function explainedPlan(
   object: { readonly kind: string },
   view: ClusterView,
@@ -74,11 +74,11 @@ export interface PlannedObject {
   readonly plan: Plan
 }
 
-/** The plans of every object of a view, by namespace, kind and name. */
+/** Plans every object of a view, by namespace, kind and name. */
 export const planAll = (view: WholeView, context: ReconcileContext): readonly PlannedObject[] =>
   view.all().map((object) => ({ object, plan: reconcile(object, view, context) }))
 
-/** The object with the status that its plan gives it, and without what only a cluster knows: for `render --status`. */
+/** Returns the object with the status of its plan and without what only a cluster knows: for `render --status`. */
 export function statusOf({ object, plan }: PlannedObject): KubernetesObject {
   const { apiVersion, kind, metadata } = object
   const { name, namespace } = metadata
@@ -90,6 +90,6 @@ export function statusOf({ object, plan }: PlannedObject): KubernetesObject {
   }
 }
 
-/** Base URL of a Service as pods reach it in a cluster of the usual domain. */
+/** Returns the base URL of a Service as pods reach it in a cluster with the default domain. */
 export const clusterAddress: ReconcileContext['addressOf'] = ({ namespace, name, port }) =>
   `http://${name}.${namespace}.svc.cluster.local:${port}`

@@ -5,17 +5,20 @@ import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'
 import type { AuthServerSpec } from './settings.ts'
 
-/** Where an object says its issuer, and what checks its tokens. */
+/** The field in which an object states its issuer, and the configuration that validates its tokens. */
 interface Checked {
-  /** The field of the object that says it. */
+  /** The field of the object that states the issuer. */
   readonly pointer: string
-  /** Name of the MCPOIDCConfig of the same workload; undefined where none is named. */
+  /** Name of the MCPOIDCConfig of the same workload; undefined if none is named. */
   readonly oidcConfig: string | undefined
-  /** What it has become; undefined where it can't be had, which is noted already. */
+  /** The resolved MCPOIDCConfig; undefined if it failed to resolve, which is already recorded as a problem. */
   readonly oidc: OidcConfig | undefined
 }
 
-/** The MCPOIDCConfig of the same workload validates the tokens of its authorization server: the issuers must be the same. */
+/**
+ * Checks that the MCPOIDCConfig of the same workload, which validates the authorization server's tokens, has the same
+ * issuer.
+ */
 export function checkIssuer(
   { issuer }: AuthServerSpec,
   { pointer, oidcConfig, oidc }: Checked,
@@ -27,7 +30,7 @@ export function checkIssuer(
   problems.add('Valid', 'IssuerMismatch', { pointer, message })
 }
 
-/** What each pod has for itself and loses when it ends, by the fields that would change it. */
+/** Lists what each pod keeps to itself and loses when it ends, by the fields that would change that. */
 function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServerSpec): readonly string[] {
   return [
     ...(!signingKeySecretRefs?.length ? ['signingKeySecretRefs is not set'] : []),
@@ -36,7 +39,7 @@ function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServer
   ]
 }
 
-/** Several pods are one authorization server only where they have keys and storage in common. */
+/** Checks that an authorization server with several pods shares keys and storage among them. */
 export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined, problems: Problems): void {
   const own = notShared(spec)
   if (own.length === 0 || (replicas ?? 1) <= 1) return
@@ -47,7 +50,7 @@ export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined
   })
 }
 
-/** Says that nobody is known again: a provider that has no identity of its users is the one that says who they are. */
+/** Warns if the primary provider gives no identity of its users, so that returning users are not recognized. */
 export function warnOfNoIdentity(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
   const primary = spec && primaryOf(spec)
   if (primary === undefined || isIdentified(primary)) return
@@ -55,7 +58,7 @@ export function warnOfNoIdentity(spec: AuthServerSpec | undefined, at: string, c
   conditions.set('IdentitySynthesized', 'True', 'NoIdentity', message)
 }
 
-/** Says what a restart costs. `running` is how many pods there are, where somebody else decides that. */
+/** Warns of what a restart loses. `running` is the number of pods if an autoscaler or a user decides it. */
 export function warnOfLosses(
   spec: AuthServerSpec | undefined,
   { at, running = 1 }: { readonly at: string; readonly running?: number | undefined },
@@ -69,8 +72,8 @@ export function warnOfLosses(
 }
 
 /**
- * What is wrong with policies that judge callers by their login at a provider. `providers`: those of the authorization
- * server; undefined where there is none.
+ * Returns what is wrong with policies that judge callers by their login at a provider. `providers` are those of the
+ * authorization server; undefined if there is none.
  */
 export function judgedProviderProblem(
   name: string,

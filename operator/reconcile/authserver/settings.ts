@@ -10,16 +10,16 @@ import type { Resolver } from '../references/resolver.ts'
 /** `authServerConfig` of a gateway, `embeddedAuthServer` of a config. */
 export type AuthServerSpec = Static<ReturnType<typeof block.authServer>>
 
-/** The workload in whose pods it runs. */
+/** The workload whose pods run the authorization server. */
 interface Owner {
   readonly kind: string
   readonly metadata: { readonly namespace: string; readonly name: string }
 }
 
 /**
- * The authorization server as the data plane's configuration has it: fields keep their names, what a Secret or a
- * ConfigMap holds becomes a mounted file. `at` is the pointer to the spec. What can't be had is noted in the resolver's
- * problems.
+ * Builds the authorization server's block of the data plane's configuration. Fields keep their names. Values in a
+ * Secret or a ConfigMap become mounted files. `at` is the pointer to the spec. Missing references are recorded in the
+ * resolver's problems.
  */
 export function authServerSettings(
   spec: AuthServerSpec,
@@ -39,7 +39,7 @@ export function authServerSettings(
   }
 }
 
-/** Where registrations and logins are kept; the keys of each workload have their own prefix in a shared Redis. */
+/** Builds the storage of registrations and logins. Each workload has its own key prefix in a shared Redis. */
 function storageOf(
   { kind, metadata }: Owner,
   { storage: { type, redis } = { type: 'memory' } }: AuthServerSpec,

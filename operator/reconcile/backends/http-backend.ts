@@ -12,7 +12,7 @@ interface HeaderForward {
   readonly addHeadersFromSecret?: readonly { readonly headerName: string; readonly valueSecretRef: KeyRef }[]
 }
 
-/** Headers of a backend; those from Secrets as files. A Secret or key that is missing becomes a problem. */
+/** Builds the headers of a backend. Headers from Secrets become files. A missing Secret or key becomes a problem. */
 export function backendHeaders(
   forward: HeaderForward | undefined,
   resolver: Resolver,
@@ -34,7 +34,7 @@ interface RemoteSpec {
   readonly allowPrivateEndpoint: boolean
 }
 
-/** Whether a remote server may be at an address that is not public. */
+/** Tells whether a remote server may have an address that is not public. */
 export function mayBePrivate(
   { remoteUrl, allowPrivateEndpoint }: RemoteSpec,
   { isOwnMachine = false }: ReconcileContext,
@@ -43,7 +43,10 @@ export function mayBePrivate(
   return allowPrivateEndpoint || (isOwnMachine && url !== null && isLoopback(url))
 }
 
-/** Notes a remote server at an address that the data plane never calls, under what the object and the shell allow. */
+/**
+ * Records a problem if the data plane would never call a remote server's address, given what the object and the
+ * operator's context allow.
+ */
 export function checkRemoteUrl(spec: RemoteSpec, context: ReconcileContext, problems: Problems): void {
   const reachable = { allowPrivateIP: mayBePrivate(spec, context), allowedBy: 'allowPrivateEndpoint' }
   for (const finding of addressFindings(spec.remoteUrl, '/spec/remoteUrl', reachable))
@@ -55,12 +58,12 @@ interface SpeakingSpec {
   readonly protocolEra?: NonNullable<BackendConfig['protocolEra']>
 }
 
-/** How a server behind a URL speaks; nothing where it is the usual way. */
+/** Builds the transport settings of a server behind a URL. Defaults are omitted. */
 export const httpTransport = (spec: SpeakingSpec): Pick<BackendConfig, 'transport' | 'protocolEra'> => ({
   ...(spec.transport === 'sse' ? { transport: spec.transport } : {}),
   ...eraOf(spec),
 })
 
-/** The era that a server speaks; nothing where that is found out. */
+/** Builds the setting of a server's protocol era. It is absent if the era is detected. */
 export const eraOf = ({ protocolEra }: Pick<SpeakingSpec, 'protocolEra'>): Pick<BackendConfig, 'protocolEra'> =>
   protocolEra === undefined || protocolEra === 'auto' ? {} : { protocolEra }

@@ -20,27 +20,27 @@ import {
 } from '../rendering/embedded-auth-server.ts'
 import { providerProblem, sentProviders } from './upstream-providers.ts'
 
-/** Names an MCPExternalAuthConfig, where any is to be used. */
+/** The MCPExternalAuthConfig to use, if any. */
 export type CredentialReference = { readonly name: string } | undefined
 
-/** How a data plane gets the credential for one backend, as an MCPExternalAuthConfig describes it. */
+/** The way in which a data plane gets the credential for one backend, as an MCPExternalAuthConfig describes it. */
 export interface OutgoingCredential {
   /** Name of the MCPExternalAuthConfig. */
   readonly config: string
   readonly type: MCPExternalAuthConfig['spec']['type']
-  /** What the backend's configuration gets of it; nothing where none is sent. */
+  /** The credential's part of the backend's configuration; empty if none is sent. */
   readonly settings: CredentialSettings
-  /** Whether each caller has one of their own, so that callers need a name. */
+  /** True if each caller has a credential of their own, so that callers must be authenticated. */
   readonly isPersonal: boolean
-  /** The upstream provider whose token it is, or is obtained with. */
+  /** The upstream provider whose token is the credential or is exchanged for it. */
   readonly provider: string | undefined
 }
 
 const AUTHORIZATION = 'Authorization'
-/** What a signature of AWS brings besides. */
+/** The headers that an AWS signature adds. */
 const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 
-/** What is wrong where nobody knows who calls. */
+/** The problem with a personal credential for anonymous callers. */
 export const NEEDS_CALLERS = 'a credential of each caller needs callers with a name'
 
 function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined {
@@ -54,8 +54,8 @@ function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConf
 }
 
 /**
- * Chooses the credential of a backend: the one that `outgoingAuth.backends` lists under its name; else, with source
- * `discovered`, the one that the backend's own object names; else the default. Without any of these it gets none.
+ * Chooses the credential of a backend. The order is: the credential that `outgoingAuth.backends` lists under the
+ * backend's name; with source `discovered`, the credential that the backend's own object names; the default; none.
  */
 export function credentialInForce(
   { outgoingAuth }: VirtualMCPServer['spec'],
@@ -69,14 +69,15 @@ export function credentialInForce(
   return auth?.type === 'discovered' ? own : auth?.externalAuthConfigRef
 }
 
-/** Notes why the credential that an MCPExternalAuthConfig describes can't be had. */
+/** Records why the credential that an MCPExternalAuthConfig describes is unavailable. */
 export function checkCredential(ref: CredentialReference, resolver: Resolver): void {
   find(ref, resolver)
 }
 
 /**
- * The credential that an MCPExternalAuthConfig describes, its Secrets mounted as files. Undefined where none is named,
- * and where it can't be had: the reason is noted then, and nothing may be served as if there were none.
+ * Builds the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. Returns undefined
+ * if none is named, and if it is unavailable. In the second case the reason is recorded, and nothing may be served as
+ * if no credential were configured.
  */
 export function outgoingCredential(
   ref: CredentialReference,
@@ -97,7 +98,7 @@ export function outgoingCredential(
   }
 }
 
-/** A backend with its credential, which replaces configured headers of the same names. */
+/** Adds a credential to a backend. It replaces configured headers of the same names. */
 export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   backend: B,
   credential: OutgoingCredential | undefined,
@@ -124,7 +125,9 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   } as unknown as B
 }
 
-/** The token that callers got at login, for the server behind the proxy that logged them in. */
+/**
+ * Builds the credential for the server behind a proxy from the token that callers got when they logged in at the proxy.
+ */
 function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | undefined {
   const providerName = injectedProvider(server)
   if (providerName === undefined) return undefined
@@ -134,9 +137,10 @@ function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | un
 }
 
 /**
- * The credential that a proxy itself obtains for its server. One of each caller it obtains only where it knows who
- * calls (`hasCallers`); in a group the gateways do, otherwise nobody would, which is noted. A proxy that logs its callers
- * in and has no other credential sends what they got at login; a server on standard input and output gets nothing.
+ * Builds the credential that a proxy itself obtains for its server. The proxy obtains a personal credential only if it
+ * authenticates its callers (`hasCallers`). In a group the gateways do so. Otherwise nobody would, which is recorded as
+ * a problem. A proxy that logs its callers in and has no other credential sends the token from that login. A stdio
+ * server gets no credential.
  */
 export function proxyCredential(spec: ProxySpec, resolver: Resolver, mounts: Mounts): OutgoingCredential | undefined {
   const { externalAuthConfigRef, oidcConfigRef, groupRef, transport } = spec
@@ -163,16 +167,16 @@ interface ProxySpec {
   readonly groupRef?: object
 }
 
-/** The header that a credential stands in. */
+/** Returns the header that carries a credential. */
 function headerOf({ type, headerInjection, tokenExchange }: MCPExternalAuthConfig['spec']): string {
   if (type === 'headerInjection' && headerInjection) return headerInjection.headerName
   return (type === 'tokenExchange' ? tokenExchange?.externalTokenHeaderName : undefined) ?? AUTHORIZATION
 }
 
 /**
- * What the proxy beside a server hands on to it: credentials that gateways of its group send for it, and, of whoever
- * comes to it directly, the Authorization that is the server's to judge. Undefined where the proxy authenticates its
- * callers itself: it consumes their tokens.
+ * Builds what the proxy beside a server forwards to it: credentials that gateways of its group send for the server, and
+ * the Authorization header of direct callers, which the server itself validates. Empty if the proxy authenticates its
+ * callers itself, because then it consumes their tokens.
  */
 export function forwardedCredential(
   { spec, metadata }: MCPServer,

@@ -5,8 +5,8 @@ import { podName } from '../../render/rights.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 
 /**
- * A server on standard input and output: the container beside the proxy, which is attached to with the pod's own
- * token; or the local command, with the variables that the container would have had.
+ * Builds the backend of a stdio server. In a cluster it is the container beside the proxy, to which the proxy attaches
+ * with the pod's own token. Standalone it is the local command, with the variables that the container would have had.
  */
 export function stdioBackend(
   { kind, metadata, spec }: MCPServer,

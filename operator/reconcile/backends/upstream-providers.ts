@@ -1,19 +1,19 @@
 import type { VirtualMCPServer } from '../../../crds/index.ts'
 import type { AuthServerSpec } from '../authserver/settings.ts'
 
-/** Names of the providers whose tokens a gateway may send; undefined where it logs nobody in. */
+/** Names of the providers whose tokens a gateway may send; undefined if it logs nobody in. */
 export type UpstreamProviders = readonly string[] | 'disabled' | undefined
 
 export const upstreamProvidersOf = ({ authServerConfig }: VirtualMCPServer['spec']): UpstreamProviders =>
   sentProviders(authServerConfig)
 
-/** The same of an authorization server, wherever it stands. */
+/** Returns the same for an authorization server, wherever it runs. */
 export const sentProviders = (server: AuthServerSpec | undefined): UpstreamProviders =>
   server?.disableUpstreamTokenInjection ? 'disabled' : server?.upstreamProviders.map(({ name }) => name)
 
 /**
- * What is wrong with a credential that is a token of an upstream provider, where a gateway logs users in at these
- * providers. The one place that decides it.
+ * Returns what is wrong with a credential that is a token of an upstream provider, for a gateway that logs users in at
+ * these providers. Only this function decides it.
  */
 export function providerProblem(provider: string, providers: UpstreamProviders): string | undefined {
   if (providers === undefined)

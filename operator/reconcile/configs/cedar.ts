@@ -4,7 +4,7 @@ import type { AuthzConfig } from '../../../dataplane/config/gateway.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'
 import { repeatedKey } from './repeated-key.ts'
 
-/** Settings of the engine, by the names that they may have: ours, and those in files of the widely used gateway. */
+/** Settings of the engine by their accepted names: ours, and those in files of the widely used gateway. */
 const names: Readonly<Record<string, keyof AuthzConfig>> = {
   policies: 'policies',
   entitiesJson: 'entitiesJson',
@@ -20,7 +20,7 @@ const names: Readonly<Record<string, keyof AuthzConfig>> = {
 }
 
 export interface CedarSettings {
-  /** Undefined where something is wrong. */
+  /** Undefined if something is wrong. */
   readonly authz: AuthzConfig | undefined
   readonly problems: readonly ProblemDetail[]
 }
@@ -39,7 +39,7 @@ export function cedarSettings(value: unknown, at: string): CedarSettings {
   return { authz, problems: [] }
 }
 
-/** The settings by our names. */
+/** Renames the settings to our names. */
 function named(value: Readonly<Record<string, unknown>>, at: string) {
   const problems: ProblemDetail[] = []
   const settings: Record<string, unknown> = {}
@@ -65,7 +65,7 @@ function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>
   return problems
 }
 
-/** The settings as the gateway's configuration has them, without what says nothing. */
+/** Builds the authorization block of the gateway's configuration, without empty settings. */
 function authzOf(settings: AuthzConfig): AuthzConfig {
   const { policies, entitiesJson, primaryUpstreamProvider, groupClaimName, roleClaimName, groupEntityType } = settings
   return {
@@ -78,7 +78,7 @@ function authzOf(settings: AuthzConfig): AuthzConfig {
   }
 }
 
-/** The settings in a file: themselves, or in the form of the widely used gateway (`version`, `type`, `cedar`). */
+/** Reads the settings in a file: plain, or in the form of the widely used gateway (`version`, `type`, `cedar`). */
 export function cedarFile(text: string): CedarSettings {
   let value: unknown
   try {

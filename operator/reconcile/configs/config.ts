@@ -12,7 +12,7 @@ export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resol
 
 const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
 
-/** Who holds an object that is being deleted, for people. At most this many are named. */
+/** The highest number of objects that a message names as blocking a deletion. */
 const NAMED = 20
 
 function holders(referrers: readonly ObjectName[]): string {
@@ -20,7 +20,7 @@ function holders(referrers: readonly ObjectName[]): string {
   return `still used by ${referrers.slice(0, NAMED).map(naming).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
 }
 
-/** `DeletionBlocked`, while somebody still names an object that is being deleted; the event that goes with it. */
+/** Sets `DeletionBlocked` while another object still names one that is being deleted. Returns the event for it. */
 export function deletionBlocked(
   object: { readonly metadata: { readonly deletionTimestamp?: string } },
   referrers: readonly ObjectName[],
@@ -32,7 +32,7 @@ export function deletionBlocked(
   return [{ type: 'Warning', reason: 'DeletionBlocked', message }]
 }
 
-/** `Valid`, `ReferencesResolved` and `Ready` of an object without pods. */
+/** Sets `Valid`, `ReferencesResolved` and `Ready` of an object without pods. */
 export function settle(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
   const invalid = problems.of('Valid')
   const missing = problems.of('ReferencesResolved')
@@ -48,7 +48,8 @@ export function settle(problems: Problems, conditions: Conditions): readonly Pla
   }
   const message = joined(all)
   conditions.set('Ready', 'False', reason, message)
-  // kstatus: waiting won't help. A missing reference may still come, so that one is in progress.
+  // kstatus: `Stalled` means that waiting won't help. A missing reference may still appear, so it counts as in
+  // progress.
   if (invalid.length > 0) conditions.set('Stalled', 'True', reason, message)
   return [{ type: 'Warning', reason, message }]
 }
@@ -58,17 +59,17 @@ interface ConfigStatus {
   readonly configHashTime?: string
 }
 
-/** When the hash became what it is: as it was told before, while the hash stays the same. */
+/** Returns the time at which the hash changed: the recorded time while the hash stays the same. */
 function hashTime(before: ConfigStatus | undefined, hash: string, now: string): Pick<ConfigStatus, 'configHashTime'> {
   if (before?.configHash !== hash) return { configHashTime: now }
-  // Who was told a hash without its time gets none: it is not known, and would be a write of every config.
+  // A hash that was recorded without its time gets none: the time is unknown, and setting it would write every config.
   return before.configHashTime === undefined ? {} : { configHashTime: before.configHashTime }
 }
 
 /**
- * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
- * anybody names it, whether that one is a workload or an entry of a catalog. `unusedOf` finds the fields of it that change
- * nothing beside the others.
+ * Plans a config kind: no children; conditions, hash of the spec and referrers. The finalizer stays while any object
+ * names the config, be it a workload or an entry of a catalog. `unusedOf` finds fields that have no effect beside the
+ * others.
  */
 export function planConfig<K extends KindDeclaration>(
   kind: K,

@@ -6,20 +6,20 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { mounted } from '../references/mounted.ts'
 import type { Resolver } from '../references/resolver.ts'
 
-/** What a backend's configuration gets of a credential; nothing where none is sent. */
+/** The credential's part of a backend's configuration; empty if none is sent. */
 export type CredentialSettings = Pick<BackendConfig, 'headerFiles' | 'credential'>
 
 type Credential = NonNullable<BackendConfig['credential']>
 type Spec = MCPExternalAuthConfig['spec']
 
-/** The upstream provider whose token a credential is, or is obtained with. */
+/** Returns the upstream provider whose token is the credential or is exchanged for it. */
 export const providerOf = (credential: Credential | undefined): string | undefined =>
   credential?.upstreamInject?.providerName ??
   credential?.tokenExchange?.subjectProviderName ??
   credential?.xaa?.subjectProviderName ??
   credential?.awsSts?.subjectProviderName
 
-/** The settings of the credential that an MCPExternalAuthConfig describes, its Secrets mounted as files. */
+/** Builds the settings of the credential that an MCPExternalAuthConfig describes, with its Secrets mounted as files. */
 export function credentialSettings(
   { type, headerInjection, bearerToken, tokenExchange, upstreamInject, xaa, awsSts }: Spec,
   resolver: Resolver,
@@ -40,7 +40,7 @@ export function credentialSettings(
     return { credential: { type, tokenExchange: mounted(blocks.tokenExchange, tokenExchange, place) } }
   if (type !== 'awsSts' || !awsSts) return {}
   const { roleClaim, ...settings } = mounted(blocks.awsSts, awsSts, place)
-  // The claim has a default, and the file is to have none where nothing is chosen by it.
+  // The claim has a default. The file omits it if no role depends on it.
   const chosenBy = roleClaim === '' || choosesByClaim(settings.roleMappings) ? { roleClaim } : {}
   return { credential: { type, awsSts: { ...settings, ...chosenBy } } }
 }

@@ -22,15 +22,15 @@ export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConf
 
 type AuthzConfigSpec = Static<ReturnType<typeof authzConfig>>
 
-/** What a workload says of policies. */
+/** The fields of a workload that set its policies. */
 export interface AuthzFields {
   readonly authzConfig?: AuthzConfigSpec | undefined
   readonly authzConfigRef?: { readonly name: string } | undefined
 }
 
 /**
- * The policies of a workload, whose fields are at the pointer `at`. What can't be had is a problem: then nothing is
- * rendered, and what runs keeps the policies that it has. It is never a reason to serve without.
+ * Builds the policies of a workload, whose fields are at the pointer `at`. Unavailable policies are a problem: then
+ * nothing is rendered, and running pods keep their policies. A workload is never served without its policies.
  */
 export function authzSettings(
   fields: AuthzFields,
@@ -78,7 +78,7 @@ function authzInConfigMap(ref: KeyRef, claims: object, resolver: Resolver): Pick
   return authz === undefined ? {} : { authz: { ...authz, ...claims } }
 }
 
-/** Policies on callers without names decide alike for all of them: somebody may have meant to authenticate them. */
+/** Warns of policies on anonymous callers, who all get the same decision: authentication may have been intended. */
 export function warnOfAuthz(fields: AuthzFields, isAnonymous: boolean, conditions: Conditions): void {
   if (!isAnonymous || (fields.authzConfig ?? fields.authzConfigRef) === undefined) return
   const message = 'callers are anonymous: to policies all are Client::"anonymous", without groups and claims'

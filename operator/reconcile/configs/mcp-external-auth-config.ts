@@ -53,7 +53,7 @@ function checkTokenExchange(
   noteInvalid(tokenClientFindings(exchange, at), resolver.problems)
 }
 
-/** What is wrong with an authorization server, whichever workload it will be in. */
+/** Checks what can be wrong with an authorization server in any workload. */
 function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resolver: Resolver): void {
   const at = '/spec/embeddedAuthServer'
   const authServer = authServerSettings(spec, { owner, at }, resolver, startMounts(''))

@@ -55,7 +55,7 @@ const placesOf = (type: MCPOIDCConfig['spec']['type']): Places => ({
   '/incomingAuth/oidc/cluster/apiServer': `/spec/${type}/jwksUrl`,
 })
 
-/** Which addresses the issuer may have, by the name of the field that says so. */
+/** Returns which addresses the issuer may have, by the name of the field that says so. */
 const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPOIDCConfig) =>
   inline
     ? { allowPrivateIP: inline.jwksAllowPrivateIP, allowedBy: 'jwksAllowPrivateIP' }
@@ -81,7 +81,7 @@ function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Res
 }
 
 type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
-/** Notes what is wrong with the value at a pointer. */
+/** Records what is wrong with the value at a pointer. */
 type Invalid = (pointer: string, message: string) => void
 type Cluster = NonNullable<MCPOIDCConfig['spec']['kubernetesServiceAccount']>
 
@@ -115,7 +115,10 @@ function isAtApiServer(text: string): boolean {
   return url !== null && isApiServer(url)
 }
 
-/** A client is for introspection, which its secret turns on; the specification lets an id stand alone. */
+/**
+ * Returns a finding if the client id has no effect: only introspection uses it, and the secret turns that on. The
+ * specification allows an id alone.
+ */
 const unusedOf = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[] =>
   inline?.clientId === undefined || inline.clientSecretRef
     ? []
@@ -139,7 +142,7 @@ export interface OidcReference {
   readonly resourceUrl?: string | undefined
 }
 
-/** The one audience that the places for it agree on. */
+/** Returns the audience on which the fields for it agree. */
 function audienceOf(
   config: MCPOIDCConfig,
   ref: OidcReference,
@@ -161,7 +164,10 @@ function audienceOf(
   return undefined
 }
 
-/** Clients are told the resource's URL: an address that only some of them can reach is a slip, unless it is meant. */
+/**
+ * Records a problem if only some clients, or none, can reach the resource URL, which all clients are told.
+ * `protectedResourceAllowPrivateIP` allows a private address.
+ */
 function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, problems: Problems): void {
   const host = URL.parse(resourceUrl ?? '')?.hostname.replace(/^\[|\]$/g, '') ?? ''
   if (isIP(host) === 0 || spec.type !== 'inline') return
@@ -176,7 +182,7 @@ function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, 
     })
 }
 
-/** The API server as the source of the keys; `url` is at it, where one is configured. */
+/** Builds the settings of the API server as the source of the keys; `url` is the API server's, if configured. */
 function clusterSettings(
   url: string | undefined,
   caFile: string | undefined,
@@ -192,16 +198,16 @@ function clusterSettings(
   }
 }
 
-/** Fields that say where others find the keys of an issuer, or ask it; the issuer itself has its keys at hand. */
+/** Fields by which others find an issuer's keys or introspect at it. The issuer itself has its keys in its process. */
 const OF_OTHERS = ['jwksUrl', 'caBundleRef', 'jwksAuthTokenPath', 'introspectionUrl', 'clientSecretRef'] as const
 
 const isOwn = ({ spec }: MCPOIDCConfig, issuer: string | undefined): boolean =>
   spec.type === 'inline' && issuer !== undefined && spec.inline?.issuer === issuer
 
 /**
- * What of the config a workload makes no use of because it is the issuer itself; other workloads may name the same config.
- * `issuer`: that of the workload's own authorization server; undefined where it has none. `pointer`: where the workload
- * names the config.
+ * Returns the fields of the config that a workload ignores because it is the issuer itself. Other workloads may name
+ * the same config. `issuer` is that of the workload's own authorization server, undefined if it has none. `pointer` is
+ * the field in which the workload names the config.
  */
 export function unusedByIssuer(
   ref: { readonly name: string } | undefined,
@@ -217,7 +223,7 @@ export function unusedByIssuer(
   }))
 }
 
-/** What an issuer's configuration has by its type. */
+/** Builds the issuer's settings, depending on the type of the config. */
 function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
   const { inline, kubernetesServiceAccount: cluster } = config.spec
   if (config.spec.type === 'inline') return inline ? inlineSettings(inline, resolver, mounts) : {}
@@ -256,15 +262,16 @@ function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omi
   }
 }
 
-/** The config as the issuer itself reads it. */
+/** Returns the config as the issuer itself reads it. */
 function withoutOthers(config: MCPOIDCConfig): MCPOIDCConfig {
   const inline = Object.entries(config.spec.inline ?? {}).filter(([field]) => !OF_OTHERS.some((one) => one === field))
   return { ...config, spec: { ...config.spec, inline: Object.fromEntries(inline) as Inline } }
 }
 
 /**
- * Token validation of a gateway or proxy from the config that it refers to. `besides` is `incomingAuth.audience`, the
- * other place for the audience; `ownIssuer` the issuer of the workload's own authorization server. Undefined, with the problems noted, where it can't be had.
+ * Builds the token validation of a gateway or proxy from the config that it refers to. `besides` is
+ * `incomingAuth.audience`, the other field for the audience. `ownIssuer` is the issuer of the workload's own
+ * authorization server. Returns undefined, after recording the problems, if the config is unavailable.
  */
 export function oidcSettings(
   ref: OidcReference,

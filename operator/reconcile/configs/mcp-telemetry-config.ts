@@ -14,8 +14,8 @@ import { referencedConfig } from './referenced-config.ts'
 export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
 
 /**
- * The block `telemetry` of a data plane, which reports as `serviceName`; the values of secret headers and the CA bundle
- * are mounted.
+ * Builds the block `telemetry` of a data plane that reports as `serviceName`. The values of secret headers and the CA
+ * bundle are mounted.
  */
 export function telemetrySettings(
   { openTelemetry, prometheus }: TelemetrySpec,
@@ -46,8 +46,8 @@ export interface TelemetryReference {
 }
 
 /**
- * The telemetry of a workload, with what it needs from other objects mounted: the CA bundle of the endpoint and the
- * values of the secret headers. `serviceName` is the workload's own name where the reference gives no other.
+ * Builds the telemetry of a workload and mounts what it needs from other objects: the CA bundle of the endpoint and the
+ * values of the secret headers. `serviceName` is the workload's own name unless the reference sets one.
  */
 export function workloadTelemetry(
   ref: TelemetryReference | undefined,

@@ -32,7 +32,7 @@ export const reconcileMcpToolConfig = planConfig(mcpToolConfig, checkToolConfig)
 
 export type ToolShaping = NonNullable<NonNullable<GatewayConfig['aggregation']>['tools']>[number]
 
-/** Filter and overrides of a shared config; undefined, with the problem noted, where it can't be had. */
+/** Returns filter and overrides of a shared config, or undefined after recording the problem if it is unavailable. */
 export function sharedShaping(
   ref: { readonly name: string } | undefined,
   resolver: Resolver,

@@ -3,15 +3,15 @@ import { joined, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import type { CheckConfig } from './config.ts'
 
-/** How a kind of config is made fit for use. */
+/** A kind of config and the check that a workload runs before using it. */
 interface ConfigKind<K extends KindDeclaration> {
   readonly kind: K
   readonly check: CheckConfig<K>
 }
 
 /**
- * A config that a workload refers to, once it is fit for use. One that is missing, invalid or lacks something becomes a
- * problem of the workload that names it, and gives undefined.
+ * Returns a config that a workload refers to, once it is valid. A config that is missing, invalid or incomplete becomes
+ * a problem of the workload that names it, and the result is undefined.
  */
 export function referencedConfig<K extends KindDeclaration>(
   { kind, check }: ConfigKind<K>,

@@ -3,7 +3,7 @@ import { at } from '../../../crds/settings/json.ts'
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** Offset behind the string that begins at `start`. */
+/** Returns the offset behind the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let end = start + 1
   while (end < text.length && text.charCodeAt(end) !== QUOTE) end += text.charCodeAt(end) === BACKSLASH ? 2 : 1
@@ -12,7 +12,7 @@ function endOfString(text: string, start: number): number {
 
 const PUNCTUATION = new Set('{}[],:')
 
-/** Strings, with their quotes, and what stands between values. */
+/** Yields strings, with their quotes, and the punctuation between values. */
 function* tokensOf(text: string): Generator<string> {
   for (let offset = 0; offset < text.length; offset++) {
     const char = text[offset] as string
@@ -27,9 +27,9 @@ function* tokensOf(text: string): Generator<string> {
 /** An object or list that is being read. */
 interface Open {
   readonly pointer: string
-  /** None in a list. */
+  /** Empty for a list. */
   readonly keys: Set<string>
-  /** Of the value that is read: its key, or its place. */
+  /** The key or index of the value that is being read. */
   step: string | number
 }
 
@@ -39,15 +39,15 @@ const openIn = (outer: Open | undefined): Open => ({
   step: 0,
 })
 
-/** Whether the object has the key already; it is read now. */
+/** Records a key that is being read, and tells whether the object already had it. */
 function isRepeated(object: Open, key: string): boolean {
   object.step = key
   return object.keys.size === object.keys.add(key).size
 }
 
 /**
- * The JSON pointer of the first key that stands twice in its object, of which `JSON.parse` silently takes the last.
- * Takes as long as the text is, which must be JSON.
+ * Returns the JSON pointer of the first key that occurs twice in its object. `JSON.parse` silently takes the last. The
+ * time is linear in the length of the text, which must be JSON.
  */
 export function repeatedKey(text: string): string | undefined {
   const open: Open[] = []

@@ -7,7 +7,7 @@ import { problemText } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 
-/** Where the data plane's rules see the one definition that they are given. */
+/** The pointer at which the data plane's rules see the one definition that they check. */
 const THERE = '/compositeTools/0'
 
 /** Finds what is wrong with a definition by the rules of the gateways that run it. */
@@ -19,7 +19,7 @@ export const checkDefinition: CheckConfig<typeof virtualMcpCompositeToolDefiniti
 
 const plan = planConfig(virtualMcpCompositeToolDefinition, checkDefinition)
 
-/** Texts as the status takes them: no more and no longer ones than its schema lets through. */
+/** Bounds the number and the length of texts to what the status schema accepts. */
 function bounded(texts: readonly string[]): readonly string[] {
   const first = texts.length > limits.list ? texts.slice(0, limits.list - 1) : texts
   const rest = texts.length - first.length
@@ -27,7 +27,7 @@ function bounded(texts: readonly string[]): readonly string[] {
   return rest === 0 ? told : [...told, `and ${rest} more`]
 }
 
-/** As every config, and what is wrong with the workflow one by one. */
+/** Plans a definition like any config, and lists each problem of its workflow. */
 export function reconcileVirtualMcpCompositeToolDefinition(
   object: VirtualMCPCompositeToolDefinition,
   view: ClusterView,

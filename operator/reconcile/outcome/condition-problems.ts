@@ -1,15 +1,15 @@
 import type { Condition } from './plan.ts'
 import { problemConditions } from './problems.ts'
 
-/** Conditions that keep an object from being served as it stands when they are False. */
+/** Conditions that keep an object from being served in its current form when they are False. */
 const decisive: ReadonlySet<string> = new Set(problemConditions)
-/** Conditions that say something amiss when they are True; all others do when they are False. */
+/** Tells whether a condition reports a problem when it is True. All others do when they are False. */
 const isWarningType = (type: string) => /(Warning|Conflict|Taken|Synthesized|Truncated)$/.test(type)
-/** `Ready` is False for these reasons while all is well. */
+/** Reasons for `Ready` = False that are no problem. */
 const transient = new Set(['Progressing', 'Terminating'])
 
 export interface ConditionProblem {
-  /** Type of the condition that says it. */
+  /** Type of the condition that reports the problem. */
   readonly condition: string
   readonly severity: 'error' | 'warning'
   readonly reason: string
@@ -20,7 +20,7 @@ interface Conditioned {
   readonly status: { readonly conditions: readonly Condition[] }
 }
 
-/** What the conditions of a plan, or of an object, say that its owner should act on; each text once. */
+/** Collects what the owner should act on from the conditions of a plan or of an object, each text once. */
 export function conditionProblems({ status }: Conditioned): readonly ConditionProblem[] {
   const found: ConditionProblem[] = []
   const add = (severity: ConditionProblem['severity'], { type, reason, message }: Condition) => {

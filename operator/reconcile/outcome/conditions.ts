@@ -1,17 +1,17 @@
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { Condition } from './plan.ts'
 
-/** Longest message that the API takes (metav1.Condition). */
+/** The longest message that the API accepts (metav1.Condition). */
 const MESSAGE = 32_768
 
-/** The conditions of one object while its status is being put together. */
+/** The conditions of one object while its status is being built. */
 export interface Conditions {
-  /** Sets a condition; the last word on a type holds. */
+  /** Sets a condition. The last call for a type wins. */
   set(type: string, status: Condition['status'], reason: string, message: string): void
   get(type: string): Condition | undefined
-  /** Leaves a condition as the object's status has it, for what is not known yet; nothing where it has none. */
+  /** Keeps a condition from the object's current status, if there is one, for what is not known yet. */
   keep(type: string): void
-  /** All that were set, by type. Those that were not set are gone from the status. */
+  /** All conditions that were set, by type. Conditions that were not set are dropped from the status. */
   list(): readonly Condition[]
 }
 
@@ -20,10 +20,10 @@ interface Conditioned {
   readonly status?: { readonly conditions?: readonly unknown[] }
 }
 
-/** Generation of an object; one that comes from a file has none and counts as just created. */
+/** Returns the generation of an object. An object from a file has none and counts as just created. */
 export const generationOf = (object: Conditioned): number => object.metadata.generation ?? 1
 
-/** The conditions that an object's status has. */
+/** Returns the conditions of an object's status. */
 export const conditionsOf = ({
   status,
 }: {

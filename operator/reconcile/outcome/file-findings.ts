@@ -5,12 +5,12 @@ import { acceptsGateway } from '../../../dataplane/config/read/accepts-gateway.t
 import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
 import type { Problems } from './problems.ts'
 
-/** From a pointer into a gateway's configuration to the pointer of the field that it was rendered from. */
+/** Maps a pointer into a gateway's configuration to the pointer of the field from which it was rendered. */
 export type Places = Readonly<Record<string, string>>
 
 /** Finds everything that `portico serve gateway` would refuse in a configuration: its schema first, then its rules. */
 export function gatewayFindings(config: GatewayConfig): readonly Finding[] {
-  // The acceptor puts defaults in place, and what is rendered must not have them.
+  // A copy, because the validator fills in defaults, which the rendered file must not have.
   return acceptsGateway(structuredClone(config)) ? checkGateway(config) : findingsOf(parseGateway, config)
 }
 
@@ -25,12 +25,12 @@ export function findingsOf(parse: (text: string) => unknown, config: object): re
   }
 }
 
-/** Notes findings at fields of the object itself. */
+/** Records findings at fields of the object itself. */
 export function noteInvalid(findings: readonly Pick<Finding, 'pointer' | 'message'>[], problems: Problems): void {
   for (const { pointer, message } of findings) problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 }
 
-/** A configuration that nothing is wrong with. */
+/** A valid configuration without content. */
 const NOTHING: GatewayConfig = {
   name: 'part',
   namespace: 'part',
@@ -40,9 +40,9 @@ const NOTHING: GatewayConfig = {
 }
 
 /**
- * Finds what the schema of a gateway's configuration refuses in the part of it that one config object becomes. Findings
- * point at the object's own fields by `places`; what lies elsewhere is not the object's. Rules across fields are the
- * business of whoever renders the whole.
+ * Finds what the schema of a gateway's configuration refuses in the part that one config object becomes. `places` maps
+ * findings to the object's own fields. Findings elsewhere are dropped. Rules across fields are left to the caller that
+ * renders the whole configuration.
  */
 export function partFindings(part: Partial<GatewayConfig>, places: Places): readonly Finding[] {
   const config = { ...NOTHING, ...part }
@@ -53,7 +53,7 @@ export function partFindings(part: Partial<GatewayConfig>, places: Places): read
   })
 }
 
-/** Translates a pointer by the longest of `places` that it lies in; undefined where it lies in none. */
+/** Translates a pointer by the longest prefix in `places`. Returns undefined if none matches. */
 export function placeOf(pointer: string, places: Places): string | undefined {
   const part = Object.keys(places)
     .filter((place) => pointer === place || pointer.startsWith(`${place}/`))

@@ -13,52 +13,55 @@ export interface Condition {
   lastTransitionTime: string
 }
 
-/** An event that is due when the status of this plan differs from what is there; the runtime emits it on transition only. */
+/**
+ * An event to emit when the status of this plan differs from the current one. The runtime emits it on transitions only.
+ */
 export interface PlannedEvent {
   readonly type: 'Normal' | 'Warning'
   readonly reason: string
   readonly message: string
 }
 
-/** What every status has; the other fields are those of the kind. */
+/** The fields of every status. Each kind adds its own. */
 export interface PlannedStatus {
   readonly conditions: readonly Condition[]
   readonly observedGeneration: number
   readonly [field: string]: unknown
 }
 
-/** Everything that follows from one object and the world around it. Complete: what isn't in it should not be there. */
+/**
+ * Everything that follows from one object and the cluster around it. It is complete: what isn't in it should not exist.
+ */
 export interface Plan {
   /**
-   * Every child object, in the order of their application; `hold` leaves whatever is there as it is, because a valid
-   * set can't be built now and the last good one must keep running.
+   * Every child object, in the order in which they are applied. `hold` leaves existing children unchanged, because a
+   * valid set can't be built now and the last good one must keep running.
    */
   readonly children: readonly KubernetesObject[] | 'hold'
-  /** The whole status. */
   readonly status: PlannedStatus
   readonly events: readonly PlannedEvent[]
-  /** Whether our finalizer should be on the object. Absent on an object under deletion: it may go. */
+  /** True if our finalizer should be on the object. If absent on an object under deletion, the object may go. */
   readonly finalizer: boolean
 }
 
-/** A plan, and what was found wrong while it was made. */
+/** A plan and the problems that were found while it was built. */
 export interface ExplainedPlan extends Plan {
   readonly problems: readonly Problem[]
   /**
-   * The same plan with the status and events of what the view shows by now of the object's own children and pods: for when
-   * the children have been written. Absent where nothing of the status comes from them.
+   * Returns the same plan with status and events updated from what the view now shows of the object's own children and
+   * pods. It is called after the children are written. Absent if nothing in the status depends on them.
    */
   readonly retold?: () => ExplainedPlan
 }
 
-/** A program in the place of a container. */
+/** A program that replaces a container. */
 export interface ServerCommand {
   readonly command: readonly string[]
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
 }
 
-/** What `reconcile` is handed besides the object and the world. */
+/** The input of `reconcile` besides the object and the cluster view. */
 export interface ReconcileContext {
   /** API group, also the prefix of annotations, labels and finalizers. */
   readonly group: string
@@ -66,38 +69,45 @@ export interface ReconcileContext {
   readonly now: string
   /** Image of the data plane. */
   readonly image: string
-  /** Base URL under which pods reach a Service that we render, without a trailing slash. */
+  /** Returns the base URL under which pods reach a Service that we render, without a trailing slash. */
   readonly addressOf: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
   /**
-   * MCP endpoint of an MCPServer's own container as our data plane beside it reaches it. Absent, as in pods:
-   * `http://127.0.0.1:<port>/mcp`. Standalone, where servers share one machine, tells where it started this one.
+   * Returns the MCP endpoint at which our data plane reaches an MCPServer's own container beside it. Absent, as in
+   * pods: `http://127.0.0.1:<port>/mcp`. Standalone, where servers share one machine, returns the address at which it
+   * started this server.
    */
   readonly serverUrl?: (server: { readonly namespace: string; readonly name: string; readonly port: number }) => string
   /**
-   * How our data plane starts an MCPServer that speaks on its standard input and output. Absent, as in pods: it
-   * attaches to the container beside it. Standalone, where there are no containers, tells the local command.
+   * Returns the local command that starts a stdio MCPServer. Absent, as in pods: the data plane attaches to the
+   * container beside it. It is set standalone, where there are no containers.
    */
   readonly serverCommand?: (server: { readonly namespace: string; readonly name: string }) => ServerCommand | undefined
   /**
-   * The revision of the values of Secrets that the pods of an MCPServer have, for those who can't tell it from the values;
-   * undefined where it is not known. Absent: it is made of what the view knows.
+   * Returns the revision of the Secret values that the pods of an MCPServer have, for callers that can't derive it from
+   * the values; undefined if it is not known. Absent: it is derived from the view.
    */
   readonly secretRevisionOf?: (server: { readonly namespace: string; readonly name: string }) => string | undefined
   /**
-   * Pods are processes of the very machine whose user wrote the manifests: what listens on its loopback address is a
-   * remote server like any other. In a pod that address would be the pod's own, which nobody is let at.
+   * True if pods are processes on the machine of the user who wrote the manifests. Then a server on a loopback address
+   * is a remote server like any other. In a pod that address would be the pod's own, which is never allowed.
    */
   readonly isOwnMachine?: boolean
-  /** Who reaches the admin listeners of pods; absent: the operator where operator/deploy installs it. Never empty. */
+  /**
+   * The peers that may reach the admin listeners of pods. Absent: the operator as operator/deploy installs it. Never
+   * empty.
+   */
   readonly adminPeers?: readonly AdminPeer[]
-  /** What a `podTemplateSpec` may ask for; absent: what the Pod Security level `baseline` allows. */
+  /** The rights that a `podTemplateSpec` may ask for. Absent: what the Pod Security level `baseline` allows. */
   readonly podTemplate?: 'baseline' | 'any'
-  /** Who pods run as; absent: users and groups of ours. `platform` names none, for clusters that allot them (OpenShift). */
+  /**
+   * The users that pods run as. Absent: our own users and groups. `platform` names none, for clusters that assign them
+   * (OpenShift).
+   */
   readonly podUsers?: 'fixed' | 'platform'
 }
 
-/** Longest note that the API takes (events.k8s.io/v1). */
+/** The longest note that the API accepts (events.k8s.io/v1). */
 const NOTE_LIMIT = 1024
 
-/** What an Event tells, without what keys stand in. */
+/** Returns the text of an Event, without secrets in URLs. */
 export const eventNote = ({ message }: PlannedEvent): string => withoutUrlSecrets(message).slice(0, NOTE_LIMIT)

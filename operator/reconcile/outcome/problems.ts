@@ -1,20 +1,20 @@
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ObjectName } from '../../model/view.ts'
 
-/** What keeps an object from being served as it stands, gathered while a plan is put together. */
+/** Problems that keep an object from being served in its current form, collected while a plan is built. */
 
-/** Conditions that a problem can make False. In this order the first one speaks in `Ready`. */
+/** Conditions that a problem can make False. `Ready` reports the first of them in this order. */
 export const problemConditions = ['Valid', 'ReferencesResolved', 'PodTemplateValid'] as const
 
 type ProblemCondition = (typeof problemConditions)[number]
 
-/** What is wrong, and with what. */
+/** The problem and the object or field that has it. */
 export interface ProblemDetail {
-  /** For people. Where there is a pointer: what is wrong with the value that it names. */
+  /** A text for people. If there is a pointer, it describes what is wrong with the value at the pointer. */
   readonly message: string
   /** JSON pointer (RFC 6901) into the object. */
   readonly pointer?: string
-  /** What stands between pointer and message in a text; a colon and a space where nothing is said. */
+  /** The separator of pointer and message in a text. The default is a colon and a space. */
   readonly joint?: ': ' | ' ' | ', '
   /** Another object that this one refers to and that the message is about. */
   readonly about?: ObjectName
@@ -30,7 +30,7 @@ export interface Problems {
   add(condition: ProblemCondition, reason: string, detail: ProblemDetail): void
   /** The problems of one condition, in the order in which they were found, each text once. */
   of(condition: ProblemCondition): readonly Problem[]
-  /** All of them, by condition. */
+  /** All problems, by condition. */
   all(): readonly Problem[]
   readonly none: boolean
 }
@@ -50,14 +50,14 @@ export function startProblems(): Problems {
   }
 }
 
-/** A problem as a condition tells it: the pointer, where there is one, and what is wrong. */
+/** Returns a problem's text in a condition: the pointer, if there is one, and what is wrong. */
 export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
   pointer === undefined || pointer === '' ? message : `${pointer}${joint}${message}`
 
-/** All texts of some problems as one. */
+/** Joins the texts of several problems. */
 export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
 
-/** A problem as it may be shown: as conditions have it, without the secrets that URLs carry. */
+/** Removes the secrets that URLs carry from a problem's text, as conditions do. */
 export const withoutSecrets = (problem: Problem): Problem => ({
   ...problem,
   message: withoutUrlSecrets(problem.message),

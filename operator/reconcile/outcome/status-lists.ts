@@ -3,19 +3,19 @@ import { startConditions } from './conditions.ts'
 import type { Plan, PlannedStatus } from './plan.ts'
 
 /**
- * Bytes of all lists of one status together, as JSON. etcd takes 1.5 MiB (1,572,864 bytes) a request: 10,000 names of 52
- * characters with their kinds are 0.93 MB, which leaves room for the object's spec and metadata. Three full lists of a
- * group would be 1.65 MB, and names of entries may have 253 characters.
+ * The bytes of all lists of one status together, as JSON. etcd accepts 1.5 MiB (1,572,864 bytes) per request. 10,000
+ * names of 52 characters with their kinds are 0.93 MB, which leaves room for the object's spec and metadata. Three full
+ * lists of a group would be 1.65 MB, and names of entries may have 253 characters.
  */
 const LIST_BYTES = 1_000_000
-/** Bytes of a whole object that etcd certainly takes. */
+/** The bytes of a whole object that etcd certainly accepts. */
 const OBJECT_BYTES = 1_500_000
-/** Bytes of the rest of a status: conditions and single values. */
+/** The bytes of the rest of a status: conditions and single values. */
 const STATUS_REST = 100_000
-/** Below this many entries in all nothing is cut. */
+/** With fewer entries in all than this, nothing is cut. */
 const FEW = 500
 
-/** The field that has the true length of a list once that is cut; other kinds count at any time. */
+/** The field that has the true length of a list that was cut. Other kinds always count. */
 const COUNTS: Readonly<Record<string, string>> = {
   referencingWorkloads: 'referencingWorkloadCount',
   sources: 'sourceCount',
@@ -29,7 +29,7 @@ interface Bounded {
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
 
-/** How many of the first items fit into so many bytes. */
+/** Returns how many of the first items fit into the given bytes. */
 function fitting(items: readonly unknown[], bytes: number): number {
   let used = 0
   const over = items.findIndex((item) => {
@@ -39,14 +39,14 @@ function fitting(items: readonly unknown[], bytes: number): number {
   return over < 0 ? items.length : over
 }
 
-/** The lists of a status that fit, by name; the conditions have bounds of their own. */
+/** Returns the lists of the status that fit, by name. Conditions have bounds of their own. */
 function cut(
   lists: readonly (readonly [string, readonly unknown[]])[],
   budget: number,
 ): Map<string, readonly unknown[]> {
   let left = budget
   const kept = new Map<string, readonly unknown[]>()
-  // The shorter ones first: a long one must not leave the others nothing.
+  // Shorter lists come first, so that a long one leaves room for them.
   for (const [name, items] of [...lists].sort(([, a], [, b]) => a.length - b.length)) {
     const first = items.slice(0, limits.statusNames)
     const part = first.slice(0, fitting(first, Math.max(0, left)))
@@ -56,7 +56,9 @@ function cut(
   return kept
 }
 
-/** A plan whose status the API server and etcd take: of lists that are too long the beginning, and a condition that says so. */
+/**
+ * Truncates the lists of a plan's status so that the API server and etcd accept it, and sets a condition that says so.
+ */
 export function withBoundedLists(object: Bounded, plan: Plan, now: string): Plan {
   const lists = Object.entries(plan.status).filter(
     (entry): entry is [string, unknown[]] => Array.isArray(entry[1]) && entry[0] !== 'conditions',

@@ -4,8 +4,8 @@ import { byText } from '../../model/index.ts'
 import type { Problems } from './problems.ts'
 
 /**
- * Notes every field that is set and refused, by pointer. An object is served only when everything that it says is acted
- * on: a setting that is accepted and ignored may be the one that keeps people out.
+ * Records every field that is set and refused, by pointer. An object is served only if all its settings take effect: an
+ * ignored setting may be the one that restricts access.
  */
 export function checkSupported<K extends KindDeclaration>(kind: K, object: ObjectOf<K>, problems: Problems): void {
   const found = unsupportedFields(kind, object).sort((a, b) => byText(a.pointer, b.pointer))

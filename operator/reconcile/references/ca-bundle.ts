@@ -7,8 +7,8 @@ interface CaBundleRef {
 }
 
 /**
- * Whether the bundle can be mounted: it is there and holds a certificate. One that is `optional` may be absent; then it
- * is left out, and comes with the watch when it appears. Anything else wrong becomes a problem.
+ * Tells whether the bundle can be mounted: it exists and holds a certificate. An `optional` bundle may be absent. It is
+ * then left out, and a watch adds it when it appears. Anything else that is wrong becomes a problem.
  */
 export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resolver): boolean {
   const { problems, view, namespace } = resolver
@@ -31,8 +31,9 @@ export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resol
 }
 
 /**
- * Path of the bundle's file for a configuration, mounted; undefined where there is none or it can't be had. One that is
- * `optional` is mounted at any time: its coming and going changes the configuration and not the pods.
+ * Mounts the bundle and returns the path of its file for a configuration; undefined if there is none or it is
+ * unavailable. An `optional` bundle is always mounted, so that its creation or deletion changes the configuration but
+ * not the pods.
  */
 export function caBundleFile(
   ref: CaBundleRef | undefined,

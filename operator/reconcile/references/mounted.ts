@@ -5,7 +5,7 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { caBundleFile } from './ca-bundle.ts'
 import type { KeyRef, Resolver } from './resolver.ts'
 
-/** Where a block of settings stands in its object, and what resolves and mounts the references in it. */
+/** The location of a settings block in its object, and what resolves and mounts the references in it. */
 export interface MountPlace {
   /** JSON pointer of the block. */
   readonly at: string
@@ -14,11 +14,9 @@ export interface MountPlace {
 }
 
 /**
- * Builds the form that a block of settings has in a configuration file (`asFile`): each reference becomes the path of
- * a mounted file, a flag that is off by default and off is left out, keys are in order.
- *
- * A reference that leads nowhere is a problem, noted at its own pointer, and its field is left out where the file can do
- * without.
+ * Builds the form that a settings block has in a configuration file (`asFile`). Each reference becomes the path of a
+ * mounted file. A flag that is off and off by default is omitted. Keys are sorted. A reference that does not resolve is
+ * a problem, recorded at its own pointer, and its field is omitted if the file can do without it.
  */
 export const mounted = <S extends TSchema>(schema: S, value: Static<S>, place: MountPlace): Static<FileForm<S>> =>
   sortedKeys(fileValue(schema as SchemaNode, value, place, true)) as Static<FileForm<S>>
@@ -38,7 +36,7 @@ function fileValue(node: SchemaNode, value: unknown, place: MountPlace, isRequir
 
 function fileObject(node: SchemaNode, value: Record<string, unknown>, place: MountPlace): Record<string, unknown> {
   const file: Record<string, unknown> = {}
-  // In the schema's order: which problem comes first is not the manifest's business.
+  // The schema's order, so that the order of problems doesn't depend on the manifest.
   for (const [name, child] of Object.entries(node.properties ?? {})) {
     const field = value[name]
     if (field === undefined || !isInFiles(child) || isOff(child, field)) continue
@@ -51,7 +49,7 @@ function fileObject(node: SchemaNode, value: Record<string, unknown>, place: Mou
 
 const isOff = (node: SchemaNode, value: unknown) => value === false && node.default === false
 
-/** Whether nothing is left of a list of references. */
+/** Tells whether a list of references is empty after resolving. */
 const isEmptyList = ({ items }: SchemaNode, value: unknown) =>
   items?.mountedAs !== undefined && Array.isArray(value) && value.length === 0
 

@@ -5,7 +5,7 @@ import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type Outbound, outboundNetwork, outboundProblem } from '../../render/network/network-policy.ts'
 import type { Resolver } from './resolver.ts'
 
-/** A profile of the widely used operator, of which a pod can have the rules on outbound traffic. */
+/** A profile of the widely used operator. Pods can enforce only its rules on outbound traffic. */
 const strict = { additionalProperties: false }
 const texts = Type.Optional(Type.Array(Type.String()))
 
@@ -42,7 +42,7 @@ type Profile = Static<typeof profileSchema>
 
 const MODES = new Set(['', 'bridge', 'default', 'none'])
 
-/** What a profile asks for and a pod can't have. */
+/** Finds what a profile asks for that a pod can't enforce. */
 function unenforceable({ read = [], write = [], privileged, network = {} }: Profile): readonly Finding[] {
   const { mode = '', outbound = {}, inbound } = network
   const findings: Finding[] = []
@@ -75,7 +75,7 @@ function outboundOf({ network = {} }: Profile): Outbound {
 
 const builtin: Readonly<Record<string, Outbound>> = { none: 'nothing', network: 'anything' }
 
-/** Where a server's profile is. */
+/** The reference to a server's profile. */
 export interface ProfileReference {
   readonly type: 'builtin' | 'configmap'
   readonly name: string
@@ -84,7 +84,10 @@ export interface ProfileReference {
 
 const AT = '/spec/permissionProfile'
 
-/** What a server may reach; undefined where nothing says so, or after noting why it can't be known. */
+/**
+ * Returns the outbound traffic that a server may send. Undefined if no profile is set, or after recording why the
+ * profile can't be read.
+ */
 export function outboundProfile(profile: ProfileReference | undefined, resolver: Resolver): Outbound | undefined {
   if (profile === undefined) return undefined
   const { type, name, key } = profile

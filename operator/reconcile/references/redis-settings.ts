@@ -6,8 +6,8 @@ import { type MountPlace, mounted } from './mounted.ts'
 type RedisSpec = Static<ReturnType<typeof redis>>
 
 /**
- * How Redis is reached, from the `redis` block of a spec; its Secrets become files. `db` is the database's number where
- * the block has no place for it. What can't be had is noted.
+ * Builds the Redis settings from the `redis` block of a spec. Its Secrets become files. `db` is the database's number
+ * if the block has no field for it. Missing references are recorded as problems.
  */
 export function redisSettings(redis: RedisSpec, db: number, place: MountPlace): RedisSettings {
   const { addr, sentinelConfig, clusterMode, aclUserConfig } = redis

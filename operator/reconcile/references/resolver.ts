@@ -7,20 +7,20 @@ export interface KeyRef {
   readonly key: string
 }
 
-/** Looks up what one object refers to; whatever is missing becomes a problem that names it. */
+/** Looks up what one object refers to. A missing reference becomes a problem that names it. */
 export interface Resolver {
   readonly view: ClusterView
   readonly namespace: string
   readonly problems: Problems
-  /** The object of that name, or undefined after noting that it is missing. */
+  /** Returns the object of that name, or undefined after recording that it is missing. */
   object<K extends KindDeclaration>(kind: K, name: string): ObjectOf<K> | undefined
-  /** Whether the Secret is there. */
+  /** Tells whether the Secret exists. */
   secret(name: string): boolean
-  /** Whether the Secret is there and has the key. */
+  /** Tells whether the Secret exists and has the key. */
   secretKey(ref: KeyRef): boolean
-  /** Whether the ConfigMap is there. */
+  /** Tells whether the ConfigMap exists. */
   configMap(name: string): boolean
-  /** The text under the key of the ConfigMap. */
+  /** Returns the text under the key of the ConfigMap. */
   configMapKey(ref: KeyRef): string | undefined
 }
 

@@ -3,7 +3,7 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import type { KeyRef, Resolver } from './resolver.ts'
 
-/** Every key of a Secret that a value names, found by its schema: an object whose `name` refers to a Secret. */
+/** Yields every Secret key that a value names. The schema shows where: an object whose `name` refers to a Secret. */
 function* secretKeys(node: SchemaNode, value: unknown): Generator<KeyRef> {
   if (Array.isArray(value)) {
     for (const item of value) if (node.items) yield* secretKeys(node.items, item)
@@ -18,7 +18,7 @@ function* secretKeys(node: SchemaNode, value: unknown): Generator<KeyRef> {
   }
 }
 
-/** Notes every Secret and key that an object names anywhere and that isn't there. */
+/** Records every Secret and key that an object names anywhere and that is missing. */
 export function checkSecrets<K extends KindDeclaration>(kind: K, object: ObjectOf<K>, resolver: Resolver): void {
   for (const ref of secretKeys(kind.spec as SchemaNode, object.spec)) resolver.secretKey(ref)
 }

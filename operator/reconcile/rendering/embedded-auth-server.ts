@@ -24,14 +24,14 @@ export interface EmbeddedAuthServer {
   readonly spec: AuthServerSpec
 }
 
-/** Whether a reference for credentials leads to an authorization server. */
+/** Tells whether a credential reference leads to an authorization server. */
 export function namesAuthServer(ref: { readonly name: string } | undefined, { view, namespace }: Resolver): boolean {
   return ref !== undefined && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.type === 'embeddedAuthServer'
 }
 
 /**
- * The authorization server that a proxy's object names: by `authServerRef`, or by an `externalAuthConfigRef` of that type.
- * Undefined where none is named, and, noted, where it can't be had.
+ * Returns the authorization server that a proxy's object names: by `authServerRef`, or by an `externalAuthConfigRef` of
+ * that type. Undefined if none is named, or if it is unavailable, which is recorded as a problem.
  */
 export function embeddedAuthServer(
   { authServerRef, externalAuthConfigRef }: NamingSpec,
@@ -56,7 +56,7 @@ export function embeddedAuthServer(
   return undefined
 }
 
-/** The provider whose token its server gets in the place of the one that the caller came with; undefined: none. */
+/** Returns the provider whose token replaces the caller's token towards the server; undefined if there is none. */
 export const injectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
   spec.disableUpstreamTokenInjection ? undefined : (spec.primaryUpstreamProvider ?? spec.upstreamProviders[0]?.name)
 
@@ -70,7 +70,7 @@ interface ProxyObject {
   }
 }
 
-/** The `authServer` of a proxy's configuration; what can't be is noted. */
+/** Builds the `authServer` of a proxy's configuration. Settings that can't be served are recorded as problems. */
 export function proxyAuthServer(
   { kind, metadata, spec }: ProxyObject,
   { oidc }: GatewayConfig['incomingAuth'],
@@ -92,7 +92,7 @@ export function proxyAuthServer(
   return { authServer: authServerSettings(found.spec, place, resolver, mounts) }
 }
 
-/** Issuer of the authorization server that a proxy's object names; undefined where it names none. */
+/** Returns the issuer of the authorization server that a proxy's object names; undefined if it names none. */
 export const ownIssuerOf = (
   { authServerRef, externalAuthConfigRef }: NamingSpec,
   { view, namespace }: Resolver,
@@ -101,7 +101,10 @@ export const ownIssuerOf = (
     .map((ref) => ref && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.embeddedAuthServer?.issuer)
     .find((issuer) => issuer !== undefined)
 
-/** Says what a restart of a proxy costs that logs users in, whether it knows them again, and what it makes no use of. */
+/**
+ * Warns about a proxy that logs users in: what a restart loses, whether it recognizes users again, and which settings
+ * it ignores.
+ */
 export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Resolver, conditions: Conditions): void {
   const found = embeddedAuthServer(spec, resolver)
   if (found === undefined) return

@@ -5,7 +5,7 @@ import type { Resolver } from '../references/resolver.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What the spec says of volumes. */
+/** The fields of the spec that concern volumes. */
 interface VolumeFields {
   readonly volumes?: readonly Fields[]
   readonly volumeMounts?: readonly Fields[]
@@ -16,15 +16,15 @@ export interface ExtraVolumes {
   readonly volumeMounts: readonly object[]
 }
 
-/** Volumes with names of ours; see `startMounts`. */
+/** Prefix of our own volume names; see `startMounts`. */
 const OUR_PREFIX = 'portico-'
 
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * A pod's own volumes and where our container sees them. What would collide with ours, opens the node's disk or names what
- * is not there is noted; whatever else is wrong with them the API server says.
+ * Returns a pod's own volumes and their mounts in our container. A volume that would collide with ours, open the node's
+ * disk or name a missing object is recorded as a problem. The API server reports all other errors.
  */
 export function extraVolumes(
   { volumes = [], volumeMounts = [] }: VolumeFields,
@@ -69,7 +69,7 @@ function checkMount(
     invalid(`${at}/mountPath`, `${mountPath} would hide what the registry needs`)
 }
 
-/** Whether a path is another one or above it. */
+/** Tells whether a path is equal to another one or above it. */
 function isAtOrAbove(path: string, other: string): boolean {
   const folder = path.replace(/\/+$/, '')
   return other === folder || other.startsWith(`${folder}/`)

@@ -11,7 +11,7 @@ import type { Assembly } from './proxy.ts'
 import { type ChildrenOptions, containerResources, renderChildren } from './rendering.ts'
 import type { Rendered } from './workload.ts'
 
-/** A workload whose pods hold the gateway and nothing else. */
+/** A workload whose pods run only the gateway. */
 interface GatewayWorkload extends Workload {
   readonly spec: PodSettings & { readonly resources?: Resources; readonly replicas?: number }
 }
@@ -19,14 +19,14 @@ interface GatewayWorkload extends Workload {
 interface GatewayPods {
   readonly service: ChildrenOptions['service']
   readonly gateways?: ChildrenOptions['gateways']
-  /** Takes what is found wrong while rendering. */
+  /** Collects the problems that are found while rendering. */
   readonly problems: Problems
 }
 
-/** Room for the vectors of tool search: twice what their file takes. */
+/** Room for the vectors of tool search: twice the size of their file. */
 const VECTORS_VOLUME = { name: STATE_VOLUME, emptyDir: { sizeLimit: '256Mi' } }
 
-/** The children of a gateway in pods of its own: a VirtualMCPServer's, or a proxy's before a remote server. */
+/** Renders the children of a gateway in pods of its own: a VirtualMCPServer, or a proxy before a remote server. */
 export function renderGatewayPods(
   object: GatewayWorkload,
   assembly: Assembly,

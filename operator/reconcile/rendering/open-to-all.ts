@@ -13,8 +13,8 @@ interface MemberObject {
 }
 
 /**
- * Pods of the gateways that a member of a group is reached through. Undefined where others reach it as well: it asks its
- * callers itself, is in no group, or no gateway of its group asks callers who they are.
+ * Returns the pods of the gateways through which a group member is reached. Undefined if others reach it too: it
+ * authenticates its callers itself, is in no group, or no gateway of its group authenticates callers.
  */
 export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView): NetworkPeers | undefined {
   const { groupRef, oidcConfigRef } = spec
@@ -29,7 +29,7 @@ export function gatewayPeers({ metadata, spec }: MemberObject, view: ClusterView
 
 interface ServedTo {
   readonly settings: Pick<PodSettings, 'networkPolicy'>
-  /** As `gatewayPeers` gives them. */
+  /** The result of `gatewayPeers`. */
   readonly gateways?: NetworkPeers | undefined
   /** Names of Secrets that the server behind a proxy has. */
   readonly secrets?: readonly string[]
@@ -38,14 +38,14 @@ interface ServedTo {
 const sendsCredential = ({ headerFiles = [], credential }: BackendConfig) =>
   headerFiles.length > 0 || (credential !== undefined && credential.type !== 'forwarded')
 
-/** `OpenToAll`: who can open a connection can use a credential that is not theirs. */
+/** Sets `OpenToAll`: whoever can open a connection can use a credential that is not theirs. */
 export function warnOfOpenToAll(
   { incomingAuth, backends }: GatewayConfig,
   { settings: { networkPolicy }, gateways, secrets = [] }: ServedTo,
   context: ReconcileContext,
   conditions: Conditions,
 ): void {
-  // On somebody's own machine the listeners are on loopback.
+  // On a user's own machine the listeners are on loopback.
   if (incomingAuth.type !== 'anonymous' || context.isOwnMachine) return
   const { enabled = true, ingressFrom } = networkPolicy ?? {}
   if (enabled && (ingressFrom ?? gateways) !== undefined) return

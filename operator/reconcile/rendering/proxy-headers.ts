@@ -6,7 +6,10 @@ interface ProxyHeaderSettings {
   readonly oidcConfigRef?: { readonly resourceUrl?: string | undefined }
 }
 
-/** X-Forwarded-Host is believed where `allowedHosts` names the host: where it names none the setting does nothing. */
+/**
+ * Warns if trusting X-Forwarded-Host has no effect: only hosts that `allowedHosts` names are believed, and it names
+ * none.
+ */
 export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Conditions): void {
   const { trustProxyHeaders, allowedHosts = [], oidcConfigRef } = spec
   if (!trustProxyHeaders || oidcConfigRef?.resourceUrl !== undefined) return

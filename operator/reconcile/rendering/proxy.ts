@@ -16,13 +16,13 @@ import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
 import { rateLimitsOf } from './rate-limits.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
-/** A data-plane configuration, the files that go with it, and where it is served. */
+/** A data-plane configuration, its files, and the addresses at which it is served. */
 export interface Assembly extends Addresses {
   readonly config: GatewayConfig
   readonly mounts: Mounts
 }
 
-/** Parts of a proxy's configuration that have the shape of a part of its object, whichever kind that is. */
+/** Parts of a proxy's configuration that have the same shape in its object, for both kinds. */
 export const PROXY_PLACES = {
   '/backends/0/headers': '/spec/headerForward/addPlaintextHeaders',
   '/backends/0/headerFiles': '/spec/headerForward/addHeadersFromSecret',
@@ -35,7 +35,7 @@ export const PROXY_PLACES = {
   '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
 }
 
-/** Fields that other parts of it are made from. */
+/** Fields from which other parts of the configuration are built. */
 export const PROXY_ORIGINS = {
   '/backends': '/spec',
   '/incomingAuth': '/spec/oidcConfigRef',
@@ -45,7 +45,7 @@ export const PROXY_ORIGINS = {
   '/telemetry': '/spec/telemetryConfigRef',
 }
 
-/** A prefix as people write it, in the form of the configuration: without a slash at its end, undefined where empty. */
+/** Normalizes a path prefix for the configuration: no slash at the end, undefined if empty. */
 const plainPrefix = (prefix: string | undefined) => prefix?.replace(/\/$/, '') || undefined
 
 interface ProxyObject extends Addressed {
@@ -68,7 +68,9 @@ interface ProxyObject extends Addressed {
     }
 }
 
-/** The configuration of a proxy before one server; what can't be had is noted in the resolver's problems. */
+/**
+ * Builds the configuration of a proxy before one server. Missing references are recorded in the resolver's problems.
+ */
 export function assembleProxy(
   object: ProxyObject,
   backendOf: (mounts: Mounts) => Omit<BackendConfig, 'name'>,
@@ -86,7 +88,7 @@ export function assembleProxy(
   const shaping = sharedShaping(toolConfigRef, resolver)
   const oidc =
     oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: ownIssuerOf(object.spec, resolver) }, resolver, mounts)
-  // Where oidc is asked for and can't be had there is a problem, and the configuration goes nowhere.
+  // If OIDC is configured but unavailable, there is already a problem, and this configuration is not used.
   const incomingAuth = oidcConfigRef
     ? { type: 'oidc' as const, ...(oidc ? { oidc } : {}) }
     : { type: 'anonymous' as const }
@@ -98,7 +100,7 @@ export function assembleProxy(
     role: 'proxy',
     resourceUrl: oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
     ...(prefix === undefined ? {} : { endpointPrefix: prefix }),
-    // A URL that is written down needs no headers.
+    // An explicit URL makes the headers unnecessary.
     ...(object.spec.trustProxyHeaders && !oidcConfigRef?.resourceUrl ? { trustProxyHeaders: true } : {}),
     allowedHosts: [...addresses.hosts, ...allowedHosts],
     ...corsOf(object.spec.cors),

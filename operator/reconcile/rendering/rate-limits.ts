@@ -5,7 +5,7 @@ import type { Conditions } from '../outcome/conditions.ts'
 
 type RateLimiting = GatewayConfig['rateLimiting']
 
-/** Limits of tool calls as the data plane reads them: tools by name. */
+/** Builds the limits of tool calls as the data plane reads them: tools by name. */
 export function rateLimitsOf(rateLimiting: RateLimiting): Pick<GatewayConfig, 'rateLimiting'> {
   if (rateLimiting === undefined) return {}
   const { tools } = rateLimiting
@@ -17,9 +17,9 @@ export function rateLimitsOf(rateLimiting: RateLimiting): Pick<GatewayConfig, 'r
 interface Limited {
   readonly rateLimiting?: RateLimiting
   readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
-  /** How many pods are asked for, or run where that is left to somebody else (an autoscaler). */
+  /** The number of pods in the spec, or of running pods if an autoscaler decides it. */
   readonly replicas: number
-  /** Whether nobody knows who calls. */
+  /** True if callers are not authenticated. */
   readonly isAnonymous: boolean
 }
 
@@ -29,7 +29,9 @@ interface Proxy {
   readonly spec: Pick<Limited, 'rateLimiting' | 'sessionStorage'> & { readonly oidcConfigRef?: object }
 }
 
-/** What `warnOfRateLimits` takes, of a proxy; `replicas` undefined where an autoscaler says how many there are. */
+/**
+ * Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler decides the number of pods.
+ */
 export function limitedOf(
   { kind, metadata, spec }: Proxy,
   replicas: number | undefined,
@@ -43,7 +45,7 @@ export function limitedOf(
   }
 }
 
-/** `RateLimitWarning`: limits that hold less, or others, than they seem to. */
+/** Sets `RateLimitWarning` for limits that are weaker than, or differ from, what they seem to be. */
 export function warnOfRateLimits(
   { rateLimiting, sessionStorage, replicas, isAnonymous }: Limited,
   conditions: Conditions,

@@ -32,26 +32,26 @@ export interface ChildrenOptions {
   readonly pod: Pick<PodOptions, 'containers' | 'initContainers' | 'volumes' | 'annotations'>
   readonly shape: WorkloadOptions['shape']
   readonly replicas: number | undefined
-  /** What the pods may reach; absent: anything. */
+  /** The outbound traffic that the pods may send; absent: anything. */
   readonly outbound?: Outbound | undefined
-  /** Gateways whose pods alone may reach the public port, beside whom the settings name; absent: everybody. */
+  /** Gateways whose pods may reach the public port, in addition to the peers in the settings; absent: everybody. */
   readonly gateways?: NetworkPeers | undefined
-  /** The account that the pods run as, and what it is granted. */
+  /** The account that the pods run as, and the rights that it is granted. */
   readonly rights?: PodRights | undefined
 }
 
-/** Notes a workload's name that gives no valid names of children. */
+/** Records a problem if a workload's name gives no valid names of children. */
 export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
   const problem = nameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
   if (problem !== undefined) problems.add('Valid', 'NameInvalid', { message: problem })
 }
 
-/** Notes Secrets for pulling images that are missing, wherever the settings name them. */
+/** Records missing image pull secrets, wherever the settings name them. */
 export function checkPullSecrets(settings: PodSettings, resolver: Resolver): void {
   for (const { name } of fromSettings(settings).pod.imagePullSecrets ?? []) resolver.secret(name)
 }
 
-/** Resources of a container; a quantity that is none is noted. */
+/** Returns the resources of a container. An invalid quantity is recorded as a problem. */
 export function containerResources(set: Resources | undefined, defaults: Resources, problems: Problems): Resources {
   const broken: string[] = []
   const resources = renderResources(set, defaults, broken)
@@ -60,8 +60,8 @@ export function containerResources(set: Resources | undefined, defaults: Resourc
 }
 
 /**
- * Notes what the data plane's own rules find in a configuration that is about to be rendered. `places` says which parts of
- * it have the very shape of a part of the object: from the pointer of the one to that of the other.
+ * Records what the data plane's own rules find in a configuration that is about to be rendered. `places` names the
+ * parts that have the same shape in the object: it maps their pointers to pointers into the object.
  */
 export function noteFindings(
   findings: readonly Finding[],
@@ -80,7 +80,7 @@ export function noteFindings(
   }
 }
 
-/** Whoever may write a workload doesn't get the node with it. */
+/** Records violations of pod security, so that permission to write a workload doesn't include control of the node. */
 function noteViolations(pods: KubernetesObject, problems: Problems): void {
   const { template } = pods['spec'] as { readonly template: PodTemplate }
   const why = 'is forbidden by Pod Security “baseline”; the operator allows it with --pod-template=any'
@@ -91,7 +91,7 @@ function noteViolations(pods: KubernetesObject, problems: Problems): void {
     })
 }
 
-/** Notes what of a pod template would take the place of something that our container is found by, or listens on. */
+/** Records what a pod template would replace that identifies our container, or that our container listens on. */
 function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, problems: Problems): void {
   const patch = settings.podTemplateSpec
   if (patch === undefined) return
@@ -107,8 +107,8 @@ function noteTaken(workload: Workload, { pod, settings }: ChildrenOptions, probl
 }
 
 /**
- * The children of a workload in the order in which they are applied: what the pods need, the pods, rights for them, and
- * last what a cluster may not know.
+ * Returns the children of a workload in the order in which they are applied: what the pods need, the pods, rights for
+ * them, and last the kinds that a cluster may not have.
  */
 export function renderChildren(
   workload: Workload,

@@ -18,8 +18,8 @@ interface Owner {
 }
 
 /**
- * Where a workload's pods keep their sessions. The keys of each workload have their own prefix, after the one that was
- * asked for: several workloads may share a Redis. What can't be had is noted in the resolver's problems.
+ * Builds the session storage of a workload's pods. Each workload has its own key prefix, after the configured one,
+ * because several workloads may share a Redis. Missing references are recorded in the resolver's problems.
  */
 export function sessionStorageOf(
   owner: Owner,
@@ -48,6 +48,9 @@ export function sessionStorageOf(
   }
 }
 
-/** Path of a Secret's key for a configuration, mounted; undefined where none is named or, noted, it isn't there. */
+/**
+ * Mounts a Secret's key and returns its path for a configuration. Undefined if none is named or, recorded as a problem,
+ * if it is missing.
+ */
 const secretFile = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
   ref !== undefined && resolver.secretKey(ref) ? mounts.secretFile(ref.name, ref.key) : undefined

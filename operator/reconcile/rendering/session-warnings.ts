@@ -6,7 +6,10 @@ interface SessionSettings {
   readonly sessionAffinity: 'ClientIP' | 'None'
 }
 
-/** Several pods with sessions in memory each know their own only: fine for clients that stay with one pod, not for others. */
+/**
+ * Warns if several pods keep sessions in memory: each pod knows only its own, so only clients that stay with one pod
+ * work.
+ */
 export function warnOfSessions(settings: SessionSettings, conditions: Conditions): void {
   const { replicas = 1, sessionStorage, sessionAffinity } = settings
   if (replicas <= 1 || sessionStorage?.provider === 'redis') return

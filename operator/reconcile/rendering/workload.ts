@@ -19,13 +19,13 @@ interface WorkloadObject {
   readonly status?: object
 }
 
-/** A complete set of children, and what the status tells of it. */
+/** A complete set of children, and the addresses for the status. */
 export interface Rendered {
   readonly children: readonly KubernetesObject[]
   readonly config: RenderedConfig
   /** Address inside the cluster. */
   readonly url: string
-  /** Address outside of it, where an HTTPRoute says one. */
+  /** Address outside of the cluster, if an HTTPRoute sets one. */
   readonly externalUrl: string | undefined
 }
 
@@ -34,21 +34,21 @@ interface WorkloadPlan {
   readonly view: ClusterView
   readonly context: ReconcileContext
   readonly problems: Problems
-  /** Renders the children; called when no problem is known, and may find some. */
+  /** Renders the children. It is called if no problem is known, and may find some. */
   readonly render: () => Rendered
-  /** Pods that the spec asks for; absent where somebody else scales. */
+  /** Pods that the spec asks for; absent if an autoscaler or a user scales the workload. */
   readonly replicas?: number | undefined
-  /** Conditions of the kind's own, besides those that every workload has. Finds no problem that wasn't known before. */
+  /** Sets the kind's own conditions, besides those of every workload. It finds no new problems. */
   readonly extra?: ((conditions: Conditions, seen: WorkloadObservation | undefined) => void) | undefined
-  /** Parts of the status of the kind's own, of the set that is served; held with it. */
+  /** The kind's own fields of the status that describe the served set of children. They are held together with it. */
   readonly status?: object | undefined
-  /** Parts of the status that tell what is the case now of the set that is served, whether or not it is the new one. */
+  /** Fields of the status with the current state of the served set of children, whether or not it is the new one. */
   readonly observed?:
     | ((served: Readonly<Record<string, unknown>>, seen: WorkloadObservation | undefined) => object | undefined)
     | undefined
 }
 
-/** The one line that sums a workload up. */
+/** The one-line summary of a workload. */
 interface Readiness {
   readonly status: 'True' | 'False' | 'Unknown'
   readonly reason: string
@@ -58,10 +58,12 @@ interface Readiness {
 
 const trueReasons = { Valid: 'ConfigValid', ReferencesResolved: 'AllFound', PodTemplateValid: 'TemplateValid' } as const
 
-/** What the API takes as the reason of a condition; a runtime's own words may be anything. */
+/** The syntax of a condition's reason in the API. A container runtime's own reason may be any text. */
 const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/
 
-/** What the pods say. Not observed is Unknown: offline and before the first start nobody can tell. */
+/**
+ * Returns the readiness that the pods report. It is Unknown without an observation: offline and before the first start.
+ */
 function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number | undefined): Readiness {
   if (replicas === 0 || (replicas === undefined && seen?.replicas === 0))
     return { status: 'True', reason: 'Stopped', message: 'scaled to zero', phase: 'Stopped' }
@@ -78,7 +80,7 @@ function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number
   return { status: 'False', reason: REASON.test(reason) ? reason : 'PodsNotReady', message, phase }
 }
 
-/** `Progressing` while the newest pods are not all there, with what keeps them; absent otherwise. */
+/** Sets `Progressing` while some of the newest pods are missing, with the cause; absent otherwise. */
 function reportProgress(
   { object, replicas }: WorkloadPlan,
   seen: WorkloadObservation | undefined,
@@ -99,7 +101,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
 }
 
 /**
- * One event for `Ready`, one for each other condition of the kind's own that says what isn't served, and one for each
+ * Returns one event for `Ready`, one for each other condition of the kind that says what isn't served, and one for each
  * that tells of what pods do without.
  */
 function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
@@ -108,7 +110,7 @@ function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEve
   const parts = ['BackendsReady', 'CompositeToolsReady', 'SourcesSynced', 'RouteAccepted'].map((type) =>
     conditions.get(type),
   )
-  // Pods that are on their way are no reason to warn anybody.
+  // Starting pods are no reason for a warning.
   const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'
   return [
     { type: isOrdinary ? 'Normal' : 'Warning', reason, message },
@@ -122,7 +124,10 @@ function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEve
   ]
 }
 
-/** Renders unless a problem is known already; what rendering finds wrong is noted, and what it gave is dropped. */
+/**
+ * Renders the children unless a problem is already known. If rendering finds a problem, it is recorded and the result
+ * is dropped.
+ */
 function renderGood({ problems, object, render }: WorkloadPlan): Rendered | undefined {
   if (!problems.none || object.metadata.deletionTimestamp !== undefined) return undefined
   const rendered = render()
@@ -134,7 +139,7 @@ function renderGood({ problems, object, render }: WorkloadPlan): Rendered | unde
   return problems.none ? rendered : undefined
 }
 
-/** `RouteAccepted`: whether the Gateways that an HTTPRoute names carry it. */
+/** Sets `RouteAccepted`: whether the Gateways that an HTTPRoute names accept it. */
 function reportRoute(object: WorkloadObject, seen: WorkloadObservation | undefined, conditions: Conditions): void {
   if ((object.spec as PodSettings).httpRoute === undefined) return
   const { gateways, accepted, refusals } = seen?.route ?? { gateways: 0, accepted: 0, refusals: [] }
@@ -153,13 +158,16 @@ function setProblemConditions(problems: Problems, conditions: Conditions): void 
   }
 }
 
-/** A pod template may take rights that whoever wrote it doesn't hold: that is for somebody to see. */
+/** Warns of a pod template that uses a ServiceAccount, because its author may not hold the rights of that account. */
 function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void {
   const uses = accountUses((spec as PodSettings).podTemplateSpec).map((text) => `/spec/podTemplateSpec${text}`)
   if (uses.length > 0) conditions.set('PodTemplateWarning', 'True', 'ServiceAccountInTemplate', uses.join('; '))
 }
 
-/** A port of theirs with the name of one of ours is served: nothing of ours is found by a name that may be theirs. */
+/**
+ * Warns of a user's port with the name of one of ours. The port is served: we find nothing by a name that users may
+ * take.
+ */
 function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions): void {
   const taken = takenPortNames(kind, (spec as PodSettings).podTemplateSpec)
   if (taken.length === 0) return
@@ -167,7 +175,9 @@ function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions)
   conditions.set('PortNameTaken', 'True', 'PortNameTaken', texts.join('; '))
 }
 
-/** What the status tells of the set that is served: the new one, or the last good one as the status had it. */
+/**
+ * Returns the status fields of the served set of children: the new set, or the last good one from the current status.
+ */
 function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Record<string, unknown>> {
   if (rendered) {
     const { url, externalUrl, config } = rendered
@@ -179,9 +189,9 @@ function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Re
 }
 
 /**
- * The plan of a workload from what was assembled and found wrong. With any problem the children are held: what runs
- * keeps its last good configuration, and the status keeps telling of that one. Nothing that is seen of the workload's own
- * children and pods has a part in what is rendered.
+ * Plans a workload from its configuration and problems. With any problem the children are held: running pods keep their
+ * last good configuration, and the status keeps describing it. Observations of the workload's own children and pods
+ * never influence what is rendered.
  */
 export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   const rendered = renderGood(plan)
@@ -189,7 +199,7 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   return told()
 }
 
-/** Conditions that pods alone know of. */
+/** Conditions that only pods can report. */
 const TOLD_BY_PODS = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid'] as const
 
 function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
@@ -222,14 +232,14 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
       'EntryInvalid',
       `what clients could not read is left out: ${seen.entries.join('; ')}`,
     )
-  // Until its pods have told this operator of themselves, what they told the one before holds.
+  // Until the pods have reported to this operator, their reports to the previous operator stay valid.
   if (seen?.reported !== true) for (const type of TOLD_BY_PODS) if (!conditions.get(type)) conditions.keep(type)
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)
   const inForce = served(plan, rendered)
   conditions.set('Ready', ready.status, ready.reason, ready.message)
   reportProgress(plan, seen, conditions)
-  // kstatus: `Stalled` where waiting won't help, `Reconciling` where it will; absent otherwise.
+  // kstatus: `Stalled` if waiting won't help, `Reconciling` if it will; absent otherwise.
   const waits = problems.of('Valid').length === 0 && problems.of('PodTemplateValid').length === 0
   if (!waits) conditions.set('Stalled', 'True', ready.reason, ready.message)
   else if (ready.status !== 'True') conditions.set('Reconciling', 'True', ready.reason, ready.message)

@@ -21,7 +21,7 @@ function toolShaping(tools: Aggregation['tools'], resolver: Resolver): ToolShapi
   return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
 }
 
-/** Names that overrides give to tools of two backends; others are known to the gateway alone. */
+/** Returns the names that overrides give to tools of two backends. Only the gateway can find other clashes. */
 function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
   if (strategy !== 'manual') return []
   const owners = new Map<string, string[]>()
@@ -36,7 +36,10 @@ function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): st
     .sort()
 }
 
-/** How the tools of all backends become one set, as the gateway reads it; what can't be had is noted in the resolver's problems. */
+/**
+ * Builds the gateway's settings for combining the tools of all backends. Missing references are recorded in the
+ * resolver's problems.
+ */
 export function aggregationOf(
   aggregation: Aggregation | undefined,
   resolver: Resolver,

@@ -13,23 +13,28 @@ type Definition = NonNullable<GatewayConfig['compositeTools']>[number]
 
 /** The composite tools of a gateway. */
 export interface CompositeTools {
-  /** Those of its own and those of definitions that it names, by name. */
+  /** The gateway's own tools and those of the definitions that it names, by name. */
   readonly served: Definition[]
-  /** Which definitions are not offered as they stand, and why, for people. */
+  /** The definitions that are not offered in their current form, with the reasons, for people. */
   readonly refused: readonly string[]
-  /** Whether some of those are not offered at all. */
+  /** True if some of those are not offered at all. */
   readonly isIncomplete: boolean
-  /** The definitions that are served, by the names of their objects: the last good ones, for the gateway's status. */
+  /** The served definitions, by the names of their objects: the last good ones, for the gateway's status. */
   readonly lastGood: LastGood
 }
 
-/** Definitions as they were served last; JSON texts by the names of their objects. */
+/** The definitions that were last served; JSON texts by the names of their objects. */
 type LastGood = Readonly<Record<string, string>>
 
-/** Characters of all definitions that a status keeps. One for which there is no room is left out while it is wrong. */
+/**
+ * The characters of all definitions that a status keeps. A definition that doesn't fit is not served while it is
+ * invalid.
+ */
 const MOST_KEPT = 64 * 1024
 
-/** What a definition may not be called, and may not call, beside the composite tools that are there already. */
+/**
+ * Names that a new definition may not have, and tools that it may not call, because of the existing composite tools.
+ */
 interface Taken {
   readonly names: Set<string>
   readonly called: Set<string>
@@ -40,7 +45,7 @@ function take(definition: Definition, { names, called }: Taken): void {
   for (const { tool } of calledTools(definition)) called.add(tool)
 }
 
-/** Why a definition that is right by itself can't be offered beside others: that is no fault of theirs. */
+/** Returns why a valid definition can't be offered beside the others, which stay unaffected. */
 function clash(definition: Definition, { names, called }: Taken): string | undefined {
   const { name } = definition
   if (names.has(name)) return `/spec/name: another composite tool has the name ${JSON.stringify(name)}`
@@ -52,7 +57,10 @@ function clash(definition: Definition, { names, called }: Taken): string | undef
 
 const MISSING = 'it is missing'
 
-/** The workflow of the definition of this name, or why it can't be used. Its own status has all that is wrong with it. */
+/**
+ * Returns the workflow of the named definition, or why it is unusable. The definition's own status lists all its
+ * problems.
+ */
 function definitionNamed(name: string, { view, namespace }: Resolver): Definition | string {
   const object = view.get(virtualMcpCompositeToolDefinition, namespace, name)
   if (!object) return MISSING
@@ -63,7 +71,7 @@ function definitionNamed(name: string, { view, namespace }: Resolver): Definitio
   return problemText(first) + (others.length === 0 ? '' : ` (and ${others.length} more)`)
 }
 
-/** Definitions that are named, those first that are served as they stand: nobody's change takes away what others have. */
+/** Sorts the named definitions: those that are served unchanged come first, so that no change of one displaces them. */
 const inOrder = (refs: readonly { readonly name: string }[], texts: LastGood, resolver: Resolver) =>
   refs
     .map(({ name }) => ({ name, found: definitionNamed(name, resolver) }))
@@ -72,17 +80,17 @@ const inOrder = (refs: readonly { readonly name: string }[], texts: LastGood, re
 
 const textOf = (definition: Definition) => canonicalJson(definition)
 
-/** The last good definition of a name, where that can be offered beside those that are taken. */
+/** Returns the last good definition of a name, if it can be offered beside the names taken. */
 function keptOf(text: string | undefined, taken: Taken): Definition | undefined {
   const kept = text === undefined ? undefined : (JSON.parse(text) as Definition)
   return kept === undefined || clash(kept, taken) !== undefined ? undefined : kept
 }
 
 /**
- * The composite tools that a gateway offers. What is wrong with those of its own is noted in the resolver's problems. A
- * definition that is invalid, or that can't be offered beside the others, is named, and the last good one keeps serving;
- * one that has none, or is missing, is left out. Of two new definitions that can't both be offered the first by object
- * name stays.
+ * Collects the composite tools that a gateway offers. Problems of its own tools are recorded in the resolver's
+ * problems. A named definition that is invalid, or conflicts with others, is reported, and its last good version keeps
+ * serving. A definition that has no such version, or is missing, is left out. Of two new definitions that conflict, the
+ * first by object name wins.
  */
 export function compositeToolsOf(
   { compositeTools = [], compositeToolRefs = [] }: Settings,
@@ -127,8 +135,9 @@ export function compositeToolsOf(
 }
 
 /**
- * `CompositeToolsReady`: which definitions aren't offered as they stand, and why; not set where there are none at all.
- * `CompositeToolWarning`: steps that call what no backend can have, be it a typing error or a backend that is yet to come.
+ * Sets `CompositeToolsReady`: which definitions aren't offered in their current form, and why; not set if there are
+ * none at all. Sets `CompositeToolWarning`: steps that call tools that no backend can have, because of a typing error
+ * or because the backend does not exist yet.
  */
 export function reportCompositeTools(
   { served, refused, isIncomplete }: CompositeTools,

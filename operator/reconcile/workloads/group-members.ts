@@ -25,18 +25,18 @@ import { assembleMcpRemoteProxy } from './mcp-remote-proxy.ts'
 import { assembleMcpServer } from './mcp-server.ts'
 import { checkEntry, entryBackend } from './mcp-server-entry.ts'
 
-/** Kinds that are members of the group that they name; a gateway names it too and is none. */
+/** Kinds that are members of the group that they name. A gateway names a group too but is no member. */
 const memberKinds: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
 
 /** A member of a group that a gateway can call. */
 export interface Member {
   readonly kind: string
   readonly backend: BackendConfig
-  /** How the gateway gets the credential for it; undefined where it sends none. */
+  /** The way in which the gateway gets the credential for the member; undefined if it sends none. */
   readonly credential: OutgoingCredential | undefined
 }
 
-/** A member that it can't, and why. */
+/** A member that the gateway can't call, with the reason. */
 interface LeftOut {
   readonly kind: string
   readonly name: string
@@ -44,9 +44,9 @@ interface LeftOut {
 }
 
 export interface Members {
-  /** By name. */
+  /** Sorted by name. */
   readonly served: readonly Member[]
-  /** By kind, then name. */
+  /** Sorted by kind, then name. */
   readonly leftOut: readonly LeftOut[]
 }
 
@@ -54,21 +54,21 @@ interface MemberOptions {
   readonly resolver: Resolver
   readonly mounts: Mounts
   readonly context: ReconcileContext
-  /** Which configuration of a credential is in force for the member of this name, whose own one is given. */
+  /** Returns the credential configuration that applies to the member of this name, given the member's own. */
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
-  /** Whether the gateway knows who calls. */
+  /** True if the gateway authenticates its callers. */
   readonly hasCallers: boolean
-  /** Where the gateway logs users in; undefined where it logs nobody in. */
+  /** The providers at which the gateway logs users in; undefined if it logs nobody in. */
   readonly upstreamProviders: UpstreamProviders
 }
 
-/** A member without its credential, and what it says itself of that. */
+/** A member without its credential, and its own reference to a credential. */
 interface Plain {
   readonly backend: BackendConfig
   readonly own: CredentialReference
 }
 
-/** A server of ours behind its Service. What is wrong with it matters only while nothing of it runs yet. */
+/** Returns one of our servers behind its Service. Its problems matter only while none of its pods run. */
 function workloadBackend(
   object: MCPServer | MCPRemoteProxy,
   problems: Problems,
@@ -85,7 +85,7 @@ function workloadBackend(
 const goes = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
   object?.metadata.deletionTimestamp !== undefined
 
-/** The backend that a member gives, without its credential, or why it can't be one. */
+/** Returns the backend of a member without its credential, or why it can't be a backend. */
 function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain | string | undefined {
   const { resolver, context, mounts } = options
   const { view, namespace } = resolver
@@ -95,7 +95,7 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
     const object = view.get(mcpServer, namespace, name)
     if (!object || goes(object)) return undefined
     const { externalAuthConfigRef: own, ...others } = object.spec
-    // A gateway that is configured otherwise doesn't need what the server says of credentials.
+    // A gateway that overrides the credential doesn't need the server's own credential settings.
     const asked = options.credentialOf(name, own) === own ? object : { ...object, spec: others }
     return workloadBackend(object, problems, () => assembleMcpServer(asked, inner, context), options)
   }
@@ -111,7 +111,7 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
   return problems.none ? { backend: entryBackend(object, inner, mounts, context), own } : joined(problems.all())
 }
 
-/** A member as the gateway calls it, with the credential that is in force for it, or why it can't be called. */
+/** Returns a member as the gateway calls it, with the credential that applies to it, or why it can't be called. */
 function memberOf(member: ObjectName, options: MemberOptions): Member | string | undefined {
   const plain = plainBackend(member, options)
   if (typeof plain !== 'object') return plain
@@ -119,7 +119,7 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   const ref = options.credentialOf(member.name, plain.own)
   const problems = startProblems()
   const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
-  // Never without the credential that it should have.
+  // A member is never called without its configured credential.
   if (ref !== undefined && credential === undefined) return joined(problems.all())
   const problem =
     credential && (signingProblem(member, plain.backend, credential) ?? credentialProblem(credential, options))
@@ -127,14 +127,14 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   return { kind: member.kind, backend: withCredential(plain.backend, credential), credential }
 }
 
-/** Why requests to this member can't be signed: a signature is for one address, and covers what is sent there. */
+/** Returns why requests to this member can't be signed: a signature covers one address and the body sent to it. */
 function signingProblem({ kind }: ObjectName, { transport }: BackendConfig, { type }: OutgoingCredential) {
   if (type !== 'awsSts') return undefined
   if (kind !== 'MCPServerEntry') return 'awsSts signs requests for AWS itself: use an MCPServerEntry'
   return transport === 'sse' ? 'awsSts signs requests of Streamable HTTP, and not of sse' : undefined
 }
 
-/** Why this gateway can't get the credential, though what describes it is right. */
+/** Returns why this gateway can't get the credential, even though its configuration is valid. */
 function credentialProblem(
   { isPersonal, provider }: OutgoingCredential,
   { hasCallers, upstreamProviders }: MemberOptions,
@@ -145,8 +145,8 @@ function credentialProblem(
 }
 
 /**
- * The members of a group as backends. One that can't be used is left out and named; the others serve. Of two members
- * with one name the first kind by alphabet stays: a name is the prefix of tools and can't mean two things.
+ * Returns the members of a group as backends. An unusable member is left out and reported; the others serve. Of two
+ * members with one name the first kind by alphabet wins, because a name is the prefix of tools and must be unique.
  */
 export function membersOf(group: string, options: MemberOptions): Members {
   const { view, namespace } = options.resolver

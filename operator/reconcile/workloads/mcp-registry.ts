@@ -61,7 +61,7 @@ interface RegistryAssembly {
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 const parseText = longParser('configurations of registries', parseConfig)
 
-/** The part of a configuration that the fields of the object give: with files in place of references. */
+/** Builds the part of the configuration that comes from the object's fields, with files in place of references. */
 function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts: Mounts): RegistryConfig {
   const { telemetry, audit, ...others } = spec
   const place = { at: '/spec', resolver, mounts }
@@ -76,7 +76,7 @@ function fromFields({ spec, metadata }: MCPRegistry, resolver: Resolver, mounts:
     ),
     registries,
     auth: auth ?? { mode: 'anonymous' },
-    // The schema gives `port` a default, which says nothing beside a URL.
+    // The schema gives `port` a default, which has no meaning beside a URL.
     ...(database && { database: database.urlFile === undefined ? database : byUrl }),
     ...auditOf(audit),
     ...(telemetry && {
@@ -101,10 +101,13 @@ function fromText(text: string, problems: Problems): RegistryConfig {
   return nothing
 }
 
-/** Where a pod finds its API server. */
+/** The API server's address as pods see it. */
 const API_SERVER = 'https://kubernetes.default.svc'
 
-/** A pod of ours has its token elsewhere than others, and only where a source needs it. */
+/**
+ * Sets the API server's address and token for Kubernetes sources: our pods mount the token at a path of their own, and
+ * only if a source needs it.
+ */
 function withCluster(config: RegistryConfig, mounts: Mounts, group: string): RegistryConfig {
   const server = () => ({
     url: API_SERVER,
@@ -117,7 +120,7 @@ function withCluster(config: RegistryConfig, mounts: Mounts, group: string): Reg
   return { ...config, sources }
 }
 
-/** The password in a pgpass file, for either way of writing the configuration. */
+/** Mounts the password as a pgpass file, for both forms of the configuration. */
 function withPgpass(
   { spec: { pgpassSecretRef } }: MCPRegistry,
   config: RegistryConfig,
@@ -137,7 +140,9 @@ function withPgpass(
   return { ...config, database: { ...config.database, pgpassFile } }
 }
 
-/** It reports under the object's name, unless it says otherwise. */
+/**
+ * Sets the object's name as service name in telemetry and as component in the audit log, unless they are configured.
+ */
 const withName = (
   { metadata: { name } }: MCPRegistry,
   { telemetry, audit, ...config }: RegistryConfig,
@@ -150,13 +155,13 @@ const withName = (
 const registryAddresses = (object: MCPRegistry, context: ReconcileContext) =>
   addressesOf(object, registryListeners.listen, (address) => address, context)
 
-/** Its pods answer to the names of its Service, however the configuration is written. */
+/** Adds the names of the registry's Service to the allowed hosts, for both forms of the configuration. */
 function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
   const { hosts } = registryAddresses(object, context)
   return { ...config, allowedHosts: [...hosts, ...(config.allowedHosts ?? [])] }
 }
 
-/** Parts of the configuration that have the shape of a part of the object. */
+/** Parts of the configuration that have the same shape in the object. */
 const PLACES = Object.fromEntries(registryConfigNames.map((name) => [`/${name}`, `/spec/${name}`]))
 const placesOf = ({ configYAML }: MCPRegistry['spec']): [Places, Places?] =>
   configYAML === undefined ? [PLACES] : [{}, { '': '/spec/configYAML' }]
@@ -220,13 +225,13 @@ function renderRegistry(
       pod: {
         containers: [container],
         volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }, ...extra.volumes],
-        // Another database is taken by new pods: one that runs keeps its own.
+        // A change of database creates new pods. A running pod keeps its database.
         ...(database && { annotations: { [`${context.group}/database`]: hashOf(database) } }),
       },
       // Two pods on one SQLite file would corrupt it.
       shape: database === undefined ? 'recreate' : 'rolling',
       rights,
-      // With a database, absent means: left to whoever scales the workload.
+      // With a database, absent replicas are left to whoever scales the workload.
       replicas: database === undefined ? (spec.replicas ?? 1) : spec.replicas,
     },
     problems,
@@ -240,7 +245,7 @@ function renderRegistry(
   }
 }
 
-/** What is published is nowhere else, unlike what is synced: it goes with the pod. */
+/** Warns if published entries are lost with the pod. Unlike synced entries, they exist nowhere else. */
 function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryConfig, conditions: Conditions): void {
   const managed = sources.filter((source) => source.managed !== undefined).map(({ name }) => name)
   if (managed.length === 0 || database !== undefined || spec.storage !== undefined) return
@@ -248,12 +253,12 @@ function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryCon
   conditions.set('StorageWarning', 'True', 'PublishedEntriesInPod', message)
 }
 
-/** A registry server. */
+/** Plans a registry server. */
 export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const problems = startProblems()
   const { namespace, name } = object.metadata
   const assembly = assemble(object, startResolver(view, namespace, problems), context)
-  // Until its pods have reported to this operator, what they reported to the one before holds.
+  // Until its pods have reported to this operator, their reports to the previous operator stay valid.
   const sources = view.sources(namespace, name) ?? object.status?.sources
   return planWorkload({
     object,
@@ -263,7 +268,7 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
     render: () => renderRegistry(object, assembly, problems, context),
     replicas: object.spec.replicas,
     extra(conditions) {
-      // On somebody's own machine the folder outlives the process.
+      // On a user's own machine the folder outlives the process.
       if (!context.isOwnMachine) warnOfStorage(object, assembly.config, conditions)
       if (sources !== undefined) setSourcesSynced(sources, conditions)
     },

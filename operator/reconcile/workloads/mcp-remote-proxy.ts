@@ -19,7 +19,7 @@ import { checkName, checkPullSecrets, noteFindings } from '../rendering/renderin
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload } from '../rendering/workload.ts'
 
-/** The configuration of a proxy before a remote server, with everything that is wrong noted. */
+/** Builds the configuration of a proxy before a remote server and records all problems. */
 export function assembleMcpRemoteProxy(
   object: MCPRemoteProxy,
   resolver: Resolver,
@@ -52,7 +52,7 @@ export function assembleMcpRemoteProxy(
   return assembly
 }
 
-/** A proxy in front of an MCP server that runs elsewhere. */
+/** Plans a proxy before an MCP server that runs elsewhere. */
 export function reconcileMcpRemoteProxy(
   object: MCPRemoteProxy,
   view: ClusterView,

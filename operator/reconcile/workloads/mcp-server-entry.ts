@@ -14,7 +14,9 @@ import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
-/** An entry as a backend of a gateway: its own address, its CA bundle and header files in the gateway's pod. */
+/**
+ * Builds a gateway's backend from an entry: its own address, with its CA bundle and header files in the gateway's pod.
+ */
 export function entryBackend(
   object: MCPServerEntry,
   resolver: Resolver,
@@ -34,8 +36,8 @@ export function entryBackend(
 }
 
 /**
- * Everything that keeps an entry from being served. Without `credentials` what it says about them is not checked: a
- * gateway that is configured to send none to it doesn't need them.
+ * Finds everything that keeps an entry from being served. Without `credentials` its credential settings are not
+ * checked: a gateway that is configured to send none to it doesn't need them.
  */
 export function checkEntry(
   object: MCPServerEntry,
@@ -60,7 +62,7 @@ const PLACES = {
   '/backends/0': '/spec',
 }
 
-/** A remote server in a group: nothing runs for it, the gateways of the group call it. */
+/** Plans an entry: a remote server in a group. It has no pods; the gateways of the group call it. */
 export function reconcileMcpServerEntry(
   object: MCPServerEntry,
   view: ClusterView,

@@ -44,7 +44,7 @@ import {
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
-/** Where a server listens when the spec doesn't say. */
+/** The default port of a server. */
 const MCP_PORT = 8080
 
 interface ServerSettings {
@@ -56,7 +56,10 @@ interface ServerSettings {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A stdio server is attached to by the name of its one pod, so that it is a StatefulSet. */
+/**
+ * Returns the shape of a server's pods. The proxy attaches to a stdio server by its pod's name, which requires a
+ * StatefulSet.
+ */
 const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
 
 const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
@@ -81,7 +84,7 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
     })
 }
 
-/** A credential is a header; a stdio server gets none, so that it would be lost on the way. */
+/** Records a problem if a stdio server has a credential: a credential is a header, and such a server gets none. */
 function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | undefined, problems: Problems): void {
   if (credential === undefined || credential.type === 'unauthenticated') return
   if (spec.transport !== 'stdio' && credential.type !== 'awsSts') return
@@ -92,7 +95,7 @@ function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | u
   problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message })
 }
 
-/** The server as its proxy beside it reaches it. */
+/** Builds the server as the proxy beside it reaches it. */
 function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
   const { spec, metadata } = object
   if (spec.transport === 'stdio') return { ...stdioBackend(object, mounts, context), ...eraOf(spec) }
@@ -103,11 +106,11 @@ function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext)
 }
 
 interface ServerAssembly extends Assembly {
-  /** What the pods may reach; undefined where no profile says so. */
+  /** The outbound traffic that the pods may send; undefined if no profile is set. */
   readonly outbound: Outbound | undefined
 }
 
-/** The configuration of the proxy in the server's pod, with everything that is wrong noted. */
+/** Builds the configuration of the proxy in the server's pod and records all problems. */
 export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): ServerAssembly {
   const { spec } = object
   const { problems } = resolver
@@ -123,7 +126,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
       const credential = proxyCredential(spec, resolver, mounts)
       checkHasHeaders(object, credential, problems)
       const backend = { ...backendOf(object, mounts, context), ...forwardedCredential(object, resolver) }
-      // In a group the gateways send it, as each of them is configured.
+      // In a group the gateways send the credential, each by its own configuration.
       const isOwn = spec.transport !== 'stdio' && (spec.groupRef === undefined || credential?.isPersonal === true)
       return isOwn ? withCredential(backend, credential) : backend
     },
@@ -136,7 +139,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   return { ...assembly, outbound }
 }
 
-/** The image of the server's container, which a pod template may name another one for. */
+/** Returns the image of the server's container, which a pod template may replace. */
 function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
   const pod = isObject(podTemplateSpec) ? podTemplateSpec['spec'] : undefined
   const containers = isObject(pod) && Array.isArray(pod['containers']) ? pod['containers'] : []
@@ -144,7 +147,10 @@ function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
   return isObject(own) && typeof own['image'] === 'string' ? own['image'] : image
 }
 
-/** Values of Secrets in a process's environment are read once: a changed one needs new pods, and nothing else of them. */
+/**
+ * Returns a revision of the Secret values in the server's environment. A process reads these once, so a changed value
+ * needs new pods.
+ */
 function secretRevision(
   { spec, metadata }: MCPServer,
   view: ClusterView,
@@ -159,7 +165,7 @@ function secretRevision(
   return secretRevisionOf?.(metadata) ?? hashOf(revisions)
 }
 
-/** All children of a server whose configuration could be assembled. */
+/** Renders all children of a server with a complete configuration. */
 function renderMcpServer(
   object: MCPServer,
   assembly: ServerAssembly,
@@ -215,7 +221,7 @@ function renderMcpServer(
   return { children, config, url: assembly.url, externalUrl: assembly.externalUrl }
 }
 
-/** An MCP server in a container of its own, with our proxy beside it in the same pod. */
+/** Plans an MCP server in a container of its own, with our proxy beside it in the same pod. */
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const problems = startProblems()
   const replicas = replicasOf(object.spec)
@@ -244,7 +250,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
   })
 }
 
-/** What the proxy in the server's pod must reach itself, besides the server. */
+/** Lists what the proxy in the server's pod must reach itself, besides the server. */
 function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backends }: GatewayConfig): readonly string[] {
   const { stdio, credential } = backends[0] ?? {}
   return [
@@ -257,7 +263,10 @@ function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backend
   ]
 }
 
-/** A NetworkPolicy is about the whole pod: what shuts the server in shuts in the proxy beside it. */
+/**
+ * Records a problem if the outbound rules cut the proxy off: a NetworkPolicy applies to the whole pod, to server and
+ * proxy.
+ */
 function checkOutbound(outbound: Outbound | undefined, config: GatewayConfig, problems: Problems): void {
   const needs = outbound === 'nothing' ? ownNeeds(config) : []
   if (needs.length === 0) return
@@ -265,7 +274,7 @@ function checkOutbound(outbound: Outbound | undefined, config: GatewayConfig, pr
   problems.add('Valid', 'ProxyShutIn', { pointer: '/spec/permissionProfile', joint: ' ', message })
 }
 
-/** On somebody's own machine there are no NetworkPolicies. */
+/** Warns if outbound rules are not enforced: there are no NetworkPolicies on a user's own machine. */
 function warnOfOutbound(
   outbound: Outbound | undefined,
   { isOwnMachine }: ReconcileContext,
@@ -279,8 +288,9 @@ function warnOfOutbound(
 const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isObject) : [])
 
 /**
- * Kubernetes puts `env` before `envFrom`: variables that tell the server where to listen stand before those of a ConfigMap or
- * Secret that holds the same names. Which keys these hold is known to the kubelet alone, so that it is told where it may be.
+ * Warns that `envFrom` may not set the port. Kubernetes puts `env` before `envFrom`: our variables for the server's
+ * address win over those of a ConfigMap or Secret with the same names. Only the kubelet knows which keys these hold, so
+ * the warning says that a conflict is possible.
  */
 function warnOfEnvFrom(spec: ServerSettings, port: number, conditions: Conditions): void {
   const { transport, env = [], secrets = [], podTemplateSpec = {} } = spec

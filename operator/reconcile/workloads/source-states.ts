@@ -4,7 +4,7 @@ import type { Conditions } from '../outcome/conditions.ts'
 
 type SourceStates = NonNullable<NonNullable<MCPRegistry['status']>['sources']>
 
-/** `status.sources`: what was observed, and since when it stands so. */
+/** Builds `status.sources`: the observation of each source, and since when it has been so. */
 export function sourceStates(
   { status }: Pick<MCPRegistry, 'status'>,
   observed: readonly SourceObservation[],
@@ -18,7 +18,7 @@ export function sourceStates(
   })
 }
 
-/** The condition `SourcesSynced`. A source that fails degrades itself alone: the registry stays ready. */
+/** Sets the condition `SourcesSynced`. A failing source degrades only itself: the registry stays ready. */
 export function setSourcesSynced(observed: readonly SourceObservation[], conditions: Conditions): void {
   const failed = observed.filter(({ state }) => state === 'Failed')
   const waiting = observed.filter(({ state }) => state === 'Waiting')

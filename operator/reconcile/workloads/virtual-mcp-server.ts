@@ -45,11 +45,11 @@ type Operational = NonNullable<NonNullable<Spec['config']>['operational']>
 interface GatewayAssembly extends Assembly {
   readonly members: Members
   readonly compositeTools: CompositeTools
-  /** What the group is for, where it says so. */
+  /** The description of the group, if it has one. */
   readonly description: string | undefined
 }
 
-/** Notes why a credential that the gateway itself names can't be had. */
+/** Records why a credential that the gateway itself names is unavailable. */
 function checkCredentials({ outgoingAuth }: Spec, resolver: Resolver): void {
   const { backends = {}, default: others } = outgoingAuth ?? {}
   for (const auth of [others, ...Object.values(backends)]) checkCredential(auth?.externalAuthConfigRef, resolver)
@@ -58,7 +58,7 @@ function checkCredentials({ outgoingAuth }: Spec, resolver: Resolver): void {
 const storageOf = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
   sessionStorage ?? config?.sessionStorage
 
-/** Headers that either place names, each once. */
+/** Merges the headers of both fields, each once. */
 function passthroughOf({ passthroughHeaders = [], config }: Spec): Pick<GatewayConfig, 'passthroughHeaders'> {
   const names = [...passthroughHeaders, ...(config?.passthroughHeaders ?? [])].map((name) => name.toLowerCase())
   return names.length === 0 ? {} : { passthroughHeaders: [...new Set(names)].sort() }
@@ -83,7 +83,7 @@ function incomingAuthOf(
   return oidc ? { type, oidc } : { type }
 }
 
-/** Where the authorization server stands. */
+/** The pointer of the authorization server. */
 const AUTH_SERVER = '/spec/authServerConfig'
 
 function authServerOf(
@@ -107,7 +107,7 @@ function authServerOf(
 
 const HANDLING = '/spec/config/operational/failureHandling'
 
-/** Parts of the configuration that have the shape of a part of the object. */
+/** Parts of the configuration that have the same shape in the object. */
 const PLACES = {
   '/authServer': AUTH_SERVER,
   '/audit': '/spec/config/audit',
@@ -124,7 +124,7 @@ const PLACES = {
   '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
 }
 
-/** Fields that other parts of the configuration are made from. */
+/** Fields from which other parts of the configuration are built. */
 const ORIGINS = {
   '/incomingAuth/oidc': '/spec/incomingAuth/oidcConfigRef',
   '/incomingAuth': '/spec/incomingAuth',
@@ -151,7 +151,7 @@ function operationalOf(
   }
 }
 
-/** The gateway's configuration, with everything that is wrong noted but a single backend that can't be used. */
+/** Builds the gateway's configuration and records all problems, except those of single backends. */
 function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
   const { spec, metadata } = object
   const { problems } = resolver
@@ -233,7 +233,10 @@ function renderGateway(
   return renderGatewayPods(object, assembly, { service, problems }, context)
 }
 
-/** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */
+/**
+ * Sets `BackendsReady`: which members of the group aren't served, and why. One bad backend doesn't make the gateway
+ * unready.
+ */
 function reportBackends({ served, leftOut }: Members, conditions: Conditions): void {
   const texts = leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`)
   if (texts.length > 0) conditions.set('BackendsReady', 'False', 'BackendsLeftOut', texts.join('; '))
@@ -241,7 +244,10 @@ function reportBackends({ served, leftOut }: Members, conditions: Conditions): v
   else conditions.set('BackendsReady', 'True', 'AllServed', '')
 }
 
-/** Settings for backends that the group doesn't have: a typing error, or a member that is yet to come. */
+/**
+ * Warns of settings for backends that the group doesn't have, because of a typing error or a member that does not exist
+ * yet.
+ */
 function warnOfUnknownBackends(
   { outgoingAuth, config }: Spec,
   { served, leftOut }: Members,
@@ -262,7 +268,7 @@ function warnOfUnknownBackends(
   if (texts.length > 0) conditions.set('BackendNameWarning', 'True', 'NoSuchMember', texts.join('; '))
 }
 
-/** What is set and changes nothing beside the other settings. */
+/** Returns the settings that have no effect beside the others. */
 function unusedSettings(
   { incomingAuth, authServerConfig, sessionStorage, config }: Spec,
   resolver: Resolver,
@@ -307,14 +313,14 @@ function unusedSettings(
   ]
 }
 
-/** Names that only the backends themselves tell: nothing here could have known of them. */
+/** Warns of clashing tool names. Only the backends themselves know them, so rendering can't find them. */
 function warnOfClashes(clashes: readonly string[], conditions: Conditions): void {
   if (clashes.length === 0) return
   const message = `${clashes.join('; ')}; filters or overrides tell them apart`
   conditions.set('AggregationConflict', 'True', 'AggregationConflict', message)
 }
 
-/** The MCP servers of a group behind one endpoint. */
+/** Plans the MCP servers of a group behind one endpoint. */
 export function reconcileVirtualMcpServer(
   object: VirtualMCPServer,
   view: ClusterView,
@@ -369,7 +375,10 @@ export function reconcileVirtualMcpServer(
   })
 }
 
-/** Tool search as the gateway reads it; the key of its embedding service becomes a file. What can't be had is noted. */
+/**
+ * Builds the gateway's tool search. The key of its embedding service becomes a file. Missing references are recorded as
+ * problems.
+ */
 function optimizerOf(
   optimizer: Static<typeof optimizerSchema> | undefined,
   place: MountPlace,
@@ -380,7 +389,7 @@ function optimizerOf(
   return {
     optimizer: {
       ...settings,
-      // Both have defaults, and are there where nobody has asked for a service.
+      // Both have defaults and are set even if no service is configured.
       ...(service === undefined && embeddingProvider === 'tei' ? {} : { embeddingProvider }),
       ...(service === undefined ? {} : { embeddingServiceTimeout }),
       ...(isOfCluster(service) ? { embeddingAllowPrivateIP: true } : {}),
@@ -391,13 +400,13 @@ function optimizerOf(
 /** Names of Services as pods of their namespace, and of others, write them. */
 const OF_CLUSTER = /^[a-z0-9-]+$|\.svc(\.cluster\.local)?\.?$/
 
-/** Whether a URL leads to a Service of the cluster by its name. */
+/** Tells whether a URL leads to a Service of the cluster by its name. */
 const isOfCluster = (service: string | undefined): boolean =>
   service !== undefined && OF_CLUSTER.test(URL.parse(service)?.hostname ?? '.')
 
 /**
- * `BackendsHealthy`: whether the pods of a gateway reach its backends; absent until they have told. It begins no event: what
- * is started together is there one after the other.
+ * Sets `BackendsHealthy`: whether the pods of a gateway reach its backends; absent until they have reported. It emits
+ * no event, because workloads that start together become ready one after the other.
  */
 function reportHealth(observed: readonly BackendObservation[] | undefined, conditions: Conditions): void {
   if (observed === undefined) return
@@ -412,7 +421,7 @@ interface Served {
   readonly discoveredBackends?: readonly { readonly name: string }[]
 }
 
-/** Backends as a status has them, each with what the pods say of it; nothing until they have told. */
+/** Returns the backends of a status, each with what the pods report of it; nothing until they have reported. */
 function observedBackends(
   { discoveredBackends = [] }: Served,
   observed: readonly BackendObservation[] | undefined,
@@ -428,7 +437,7 @@ function observedBackends(
   return { backendCount: backends.length - away.length, discoveredBackends: backends }
 }
 
-/** What was said of its health before, in the status of a set that is held, says nothing any more. */
+/** Removes the health from a backend in the status of a held set, because it is out of date. */
 function withoutHealth(backend: object): object {
   const { status, mcpRevision, circuitBreakerState, message, ...rest } = backend as Partial<BackendObservation>
   return rest
