@@ -24,7 +24,7 @@ type NamedConfigMap = Named & ConfigMapContent
 export type NamedObservation = Named & { readonly kind: string } & WorkloadObservation
 export type NamedSources = Named & { readonly sources: readonly SourceObservation[] }
 
-/** The world that a view reads from. Whoever owns it changes it between two reconciles, never during one. */
+/** The data that a view reads from. Its owner changes it between two reconciles, never during one. */
 export interface World {
   readonly objects: ObjectIndex
   /** Keys are `namespace/name`. */
@@ -33,12 +33,12 @@ export interface World {
   readonly configMaps: Map<string, ConfigMapContent>
   /** Keys are `kind/namespace/name`. */
   readonly observations: Map<string, WorkloadObservation>
-  /** Of MCPRegistries; keys are `namespace/name`. */
+  /** The sources of MCPRegistries; keys are `namespace/name`. */
   readonly sources: Map<string, readonly SourceObservation[]>
   readonly view: WholeView
 }
 
-/** An empty world over the given kinds, to be filled object by object. */
+/** Creates an empty world over the given kinds, to be filled object by object. */
 export function createWorld(kinds: Readonly<Record<string, KindDeclaration>> = allKinds): World {
   const objects = createObjectIndex(kinds)
   const secrets = new Map<string, SecretPresence>()
@@ -60,7 +60,7 @@ export function createWorld(kinds: Readonly<Record<string, KindDeclaration>> = a
   return { objects, secrets, configMaps, observations, sources, view }
 }
 
-/** What a world is built from in one go; later objects of the same name replace earlier ones. */
+/** The content of a world that is built at once. Later objects of the same name replace earlier ones. */
 export interface WorldContent {
   readonly objects: Iterable<KubernetesObject>
   readonly secrets?: Iterable<NamedSecret>
@@ -69,7 +69,7 @@ export interface WorldContent {
   readonly sources?: Iterable<NamedSources>
 }
 
-/** A world filled from lists, in any order. Throws a TypeError on an object that isn't of a kind of ours. */
+/** Fills a world from lists, in any order. Throws a TypeError on an object that isn't of one of our kinds. */
 export function fillWorld(content: WorldContent, kinds?: Readonly<Record<string, KindDeclaration>>): World {
   const world = createWorld(kinds)
   for (const object of content.objects) world.objects.put(object)
@@ -83,6 +83,6 @@ export function fillWorld(content: WorldContent, kinds?: Readonly<Record<string,
   return world
 }
 
-/** The view of a world that is built from lists and doesn't change: what `render`, `validate` and tests need. */
+/** Creates the view of a constant world from lists, for `render`, `validate` and tests. */
 export const createView = (content: WorldContent, kinds?: Readonly<Record<string, KindDeclaration>>): WholeView =>
   fillWorld(content, kinds).view

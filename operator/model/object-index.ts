@@ -2,19 +2,25 @@ import type { KindDeclaration } from '../../crds/define.ts'
 import { completed } from '../../crds/index.ts'
 import type { KubernetesObject, ObjectName } from './view.ts'
 
-/** Objects and the edges between them, kept up to date one object at a time. */
+/** Objects and the references between them, updated one object at a time. */
 export interface ObjectIndex {
   /** Adds an object or replaces the one of the same kind, namespace and name. */
   put(object: KubernetesObject): void
   delete(kind: string, namespace: string, name: string): void
   get(kind: string, namespace: string, name: string): KubernetesObject | undefined
-  /** All objects of a kind in a namespace, by name. */
+  /** Returns all objects of a kind in a namespace, by name. */
   list(kind: string, namespace: string): readonly KubernetesObject[]
-  /** Every object, by namespace, kind and name. */
+  /** Returns every object, by namespace, kind and name. */
   all(): readonly KubernetesObject[]
-  /** Who names this object (or Secret, or ConfigMap), whether it exists or not, sorted by kind, then name. */
+  /**
+   * Returns the objects that name this object (or Secret, or ConfigMap), whether or not it exists, sorted by kind, then
+   * name.
+   */
   referrers(kind: string, namespace: string, name: string): readonly ObjectName[]
-  /** What an object names, Secrets and ConfigMaps too: whom to wake when it changes, moves a reference or goes. */
+  /**
+   * Returns what an object names, including Secrets and ConfigMaps: these are reconciled when it changes, moves a
+   * reference or is deleted.
+   */
   references(kind: string, namespace: string, name: string): readonly ObjectName[]
 }
 
@@ -27,7 +33,7 @@ const objectKey = (kind: string, namespace: string, name: string) => `${namespac
 
 const nothing: readonly never[] = []
 
-/** A map whose values are also wanted in order; the order is worked out when it is asked for, once per change. */
+/** A map whose values are also read in order. The order is computed on demand, once per change. */
 class Bucket<T> {
   readonly members = new Map<string, T>()
   readonly #order: (a: T, b: T) => number
@@ -42,7 +48,7 @@ class Bucket<T> {
     this.#sorted = undefined
   }
 
-  /** Whether the bucket is empty afterwards. */
+  /** Removes a key, and tells whether the bucket is now empty. */
   remove(key: string): boolean {
     if (this.members.delete(key)) this.#sorted = undefined
     return this.members.size === 0
@@ -61,7 +67,7 @@ const insert = <T>(into: Map<string, Bucket<T>>, key: string, order: (a: T, b: T
 
 const byName = (a: KubernetesObject, b: KubernetesObject) => byText(a.metadata.name, b.metadata.name)
 
-/** Every name that the object's spec holds, once each: objects of our kinds, Secrets and ConfigMaps. */
+/** Returns every name that the object's spec contains, once each: objects of our kinds, Secrets and ConfigMaps. */
 function referencesOf(declaration: KindDeclaration, object: KubernetesObject): readonly ObjectName[] {
   const found = new Map<string, ObjectName>()
   const spec = (object['spec'] ?? {}) as never
@@ -75,8 +81,8 @@ function referencesOf(declaration: KindDeclaration, object: KubernetesObject): r
 }
 
 /**
- * Builds an empty index over the given kinds. Objects of other kinds are refused with a TypeError: nothing would ever
- * read them. `put` and `delete` cost what the one object costs, not what the world does.
+ * Builds an empty index over the given kinds. It throws a TypeError on objects of other kinds, which nothing would ever
+ * read. The cost of `put` and `delete` depends on the one object, not on the size of the world.
  */
 export function createObjectIndex(kinds: Readonly<Record<string, KindDeclaration>>): ObjectIndex {
   const buckets = new Map<string, Bucket<KubernetesObject>>()

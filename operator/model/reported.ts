@@ -10,7 +10,7 @@ import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
 import type { BackendObservation, SourceObservation, WorkloadObservation } from './view.ts'
 
 const MESSAGE_LIMIT = 300
-/** A pod that has not asked yet knows nothing. */
+/** `unknown` comes first: a pod that has not checked yet knows nothing. */
 const WORST_LAST = ['unknown', 'ready', 'degraded', 'unauthenticated', 'unavailable'] as const
 
 const STATUS = {
@@ -26,10 +26,10 @@ const WORST_SOURCE_LAST = ['Synced', 'Waiting', 'Failed'] as const
 
 const MOST_MESSAGES = 16
 
-/** What is observed of a workload by the problems that its pods report. */
+/** The observations of a workload that come from the problems that its pods report. */
 export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries'>
 
-/** Codes of problems, by what is observed of them. */
+/** Codes of problems, by observation. */
 const CODES = {
   clashes: 'AggregationConflict',
   auditLog: 'AuditLogUnavailable',
@@ -37,9 +37,9 @@ const CODES = {
 } as const satisfies Record<keyof ReportedProblems, string>
 
 /**
- * What the pods of a gateway report of its backends, as one, by name; nothing where they report none. Answers come from pods
- * and not from us: what has another shape is passed over. No times and no counts, so that a steady gateway has a steady
- * status; why a backend has failed once is told as long as it matters.
+ * Merges what the pods of a gateway report of its backends, by name; empty if they report none. Answers come from pods
+ * and are untrusted: items of another shape are ignored. The result has no times and no counts, so that a steady
+ * gateway has a steady status. The cause of a failure is kept as long as it matters.
  */
 export function reportedBackends(answers: readonly unknown[]): readonly BackendObservation[] {
   const bounded = answers.map((answer) => (Array.isArray(answer) ? answer.slice(0, limits.statusNames) : answer))
@@ -64,8 +64,8 @@ const textOf = ({ code = 'unknown', message = '' }: { readonly code?: string; re
   withoutUrlSecrets(`${code}: ${message}`.slice(0, MESSAGE_LIMIT)).toWellFormed()
 
 /**
- * What several pods report of the same things, as one: of each name the report that is worst, for somebody has to act.
- * `answers` are lists, of any shape; `read` gives undefined for an item that is none of ours. Sorted by name.
+ * Merges what several pods report of the same things: of each name the worst report, because somebody has to act on it.
+ * `answers` are lists, of any shape. `read` returns undefined for an item of another shape. Sorted by name.
  */
 export function worstByName<Report extends { readonly name: string }>(
   answers: readonly unknown[],
@@ -83,8 +83,8 @@ export function worstByName<Report extends { readonly name: string }>(
 }
 
 /**
- * What the pods of a registry report of its sources, as one. Answers come from pods and not from us: what has another shape
- * is passed over. A sync that runs says nothing new, so that a steady registry has a steady status.
+ * Merges what the pods of a registry report of its sources. Answers come from pods and are untrusted: items of another
+ * shape are ignored. A running sync adds nothing, so that a steady registry has a steady status.
  */
 export const reportedSources = (answers: readonly unknown[]): readonly SourceObservation[] =>
   worstByName(answers, sourceOf, ({ state }) => WORST_SOURCE_LAST.indexOf(state))
@@ -111,8 +111,8 @@ const boundedText = (value = '') => value.slice(0, MESSAGE_LIMIT).toWellFormed()
 const countOf = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(value, 0), 2 ** 31 - 1) : 0)
 
 /**
- * The problems that are observed, in what the `/status` of a workload's pods tells; sorted. The answers come from pods and
- * not from us: what has another shape is passed over, and of many the first are enough.
+ * Returns the observed problems in the `/status` answers of a workload's pods, sorted. Answers come from pods and are
+ * untrusted: items of another shape are ignored, and the number of messages is limited.
  */
 export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
   const problems = statuses.flatMap((status) => (isReportedStatus(status) ? (status.problems ?? []) : []))

@@ -22,9 +22,9 @@ export interface ObjectName {
   readonly name: string
 }
 
-/** What the operator knows of a Secret: that it is there and which keys it has, never a value. */
+/** The operator's knowledge of a Secret: its existence and its keys, never a value. */
 export interface SecretPresence {
-  /** By key, what changes whenever the value does, and tells nobody the value. */
+  /** By key, a revision that changes with the value and does not reveal it. */
   readonly keys: ReadonlyMap<string, string>
 }
 
@@ -32,85 +32,90 @@ export interface ConfigMapContent {
   readonly data: Readonly<Record<string, string>>
 }
 
-/** What is known of a running workload: the live Deployment or StatefulSet and what the pods say on `/status`. */
+/** The observation of a running workload: the live Deployment or StatefulSet and the pods' `/status`. */
 export interface WorkloadObservation {
-  /** Pods that should be there and pods that are ready, of whatever revision. */
+  /** The desired number of pods and the number of ready pods, of any revision. */
   readonly replicas: number
   readonly readyReplicas: number
-  /** What is still to come of the newest revision, as `kubectl rollout status` sees it; absent once it is rolled out. */
+  /** The pending part of the newest revision's roll-out, as in `kubectl rollout status`; absent once it is complete. */
   readonly rollout?: string
-  /** Why it isn't ready, where that is known: an image that can't be pulled, a crash, a taken port. */
+  /** The reason why it isn't ready, if known: an image that can't be pulled, a crash, a taken port. */
   readonly reason?: string
   readonly message?: string
-  /** Tools of one name in several backends that somebody has to tell apart, as the gateway's pods say; sorted. */
+  /**
+   * Tools of the same name in several backends that must be renamed or filtered, as the gateway's pods report; sorted.
+   */
   readonly clashes?: readonly string[]
-  /** How a gateway's backends are, as its pods say; by name. Absent until they have said it. */
+  /** The state of a gateway's backends, as its pods report; by name. Absent until they have reported. */
   readonly backends?: readonly BackendObservation[]
-  /** Why audit logs are not written, as the pods say; sorted. */
+  /** The reasons why audit logs are not written, as the pods report; sorted. */
   readonly auditLog?: readonly string[]
-  /** Its pods have told this operator of themselves: what they do not tell of is not so. */
+  /** Present once its pods have reported to this operator: then a problem that they don't report doesn't exist. */
   readonly reported?: true
-  /** Entries of backends' lists that are left out, as the pods say; sorted. */
+  /** Entries of backends' lists that are left out, as the pods report; sorted. */
   readonly entries?: readonly string[]
-  /** Why ready pods can't be asked for their status; absent while they can. */
+  /** The reason why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
-  /** What Gateways say of its HTTPRoute; absent while there is none. */
+  /** The state of its HTTPRoute, as Gateways report; absent while there is none. */
   readonly route?: RouteObservation
 }
 
-/** How a backend of a gateway is: no times, only what holds until something changes. */
+/** The state of a gateway's backend, without times: only what holds until something changes. */
 export interface BackendObservation {
   readonly name: string
   readonly status: 'ready' | 'degraded' | 'unavailable' | 'unauthenticated' | 'unknown'
-  /** Revision of MCP that it speaks, once that is known. */
+  /** The revision of MCP that it speaks, once known. */
   readonly mcpRevision?: string
   readonly circuitBreakerState?: 'closed' | 'open' | 'half-open'
-  /** What it has failed with last, while it isn't well. */
+  /** Its last failure, while it is not healthy. */
   readonly message?: string
 }
 
-/** How an HTTPRoute stands with the Gateways that it names. */
+/** The state of an HTTPRoute at the Gateways that it names. */
 export interface RouteObservation {
   readonly gateways: number
-  /** Gateways that carry it. */
+  /** The number of Gateways that accept it. */
   readonly accepted: number
-  /** Why others don't. */
+  /** The reasons of the others. */
   readonly refusals: readonly string[]
 }
 
-/** How a source of a registry stands, as its pods say: no times, only what holds until something changes. */
+/** The state of a registry's source, as its pods report, without times: only what holds until something changes. */
 export interface SourceObservation {
   readonly name: string
   readonly state: 'Waiting' | 'Synced' | 'Failed'
   readonly servers: number
   readonly skills: number
-  /** Entries that were left out because they are not usable. */
+  /** The number of entries that were left out because they are unusable. */
   readonly leftOut: number
   readonly error?: { readonly code: string; readonly message: string }
 }
 
 /**
- * The world as one reconcile sees it: read-only, of one moment, indexed in both directions.
- * References never leave a namespace.
+ * The world as one reconcile sees it: read-only, at one moment, indexed in both directions. References never leave a
+ * namespace.
  */
 export interface ClusterView {
   get<K extends KindDeclaration>(kind: K, namespace: string, name: string): ObjectOf<K> | undefined
-  /** All objects of a kind in a namespace, by name. */
+  /** Returns all objects of a kind in a namespace, by name. */
   list<K extends KindDeclaration>(kind: K, namespace: string): readonly ObjectOf<K>[]
-  /** Who names this object, of all kinds, sorted by kind, then name; objects under deletion count until they are gone. */
+  /**
+   * Returns the objects of all kinds that name this object, sorted by kind, then name. Objects under deletion count
+   * until they are gone.
+   */
   referrers(kind: KindDeclaration, namespace: string, name: string): readonly ObjectName[]
   secret(namespace: string, name: string): SecretPresence | undefined
   configMap(namespace: string, name: string): ConfigMapContent | undefined
-  /** Whether an object of this name is known, and left out because it is itself wrong; only files tell that. */
+  /** Tells whether an object of this name exists but was left out because it is invalid. Only files report that. */
   isWrong?(kind: string, namespace: string, name: string): boolean
   /** Absent offline and before the workload's first start. */
   observe(kind: string, namespace: string, name: string): WorkloadObservation | undefined
-  /** The sources of an MCPRegistry, by name; absent offline and until its pods have reported. */
+  /** Returns the sources of an MCPRegistry, by name; absent offline and until its pods have reported. */
   sources(namespace: string, name: string): readonly SourceObservation[] | undefined
 }
 
-/** A view that can also be walked from end to end; what one reconcile sees must not depend on that. */
+/** A view that can also list everything. A reconcile must not depend on that. */
 export interface WholeView extends ClusterView {
-  /** Every object there is, by namespace, kind and name. */
+  /** Returns every object, by namespace, kind and name. */
   all(): readonly KubernetesObject[]
 }

@@ -6,13 +6,13 @@ import { child } from './object/object.ts'
 export interface PodRights {
   /** The ServiceAccount that the pod runs as. */
   readonly serviceAccount: string
-  /** The ServiceAccount, where it is the workload's own. */
+  /** The ServiceAccount object, if it is the workload's own. */
   readonly account: readonly KubernetesObject[]
-  /** What gives it the rights: applied last, once the pods are known to be ours. */
+  /** The objects that grant the rights. They are applied last, after the pods are known to be ours. */
   readonly grants: readonly KubernetesObject[]
 }
 
-/** A rule of a Role. The operator can give only what it holds itself. */
+/** A rule of a Role. The operator can grant only rights that it holds itself. */
 interface Rule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
@@ -48,12 +48,13 @@ export function podRights(workload: Workload, group: string, rule: Rule, chosen:
   return { serviceAccount, account: chosen === undefined ? [account] : [], grants: [role, binding] }
 }
 
-/** The one pod of a StatefulSet that is a workload's. */
+/** Returns the name of a StatefulSet's only pod. */
 export const podName = ({ kind, metadata }: Workload): string => `${childName(kind, metadata.name)}-0`
 
 /**
- * What lets the proxy of a stdio server attach to the server's container, and to nothing else: a Role for the one pod
- * by its name. API servers ask for `get` or for `create` to attach over a WebSocket, by their version.
+ * Builds the rights for the proxy of a stdio server to attach to the server's container, and to nothing else: a Role
+ * for the one pod by its name. Depending on their version, API servers require `get` or `create` to attach over a
+ * WebSocket.
  */
 export const attachRights = (workload: Workload, group: string, chosen: string | undefined): PodRights =>
   podRights(
@@ -64,8 +65,9 @@ export const attachRights = (workload: Workload, group: string, chosen: string |
   )
 
 /**
- * What lets a registry read the workloads of its own namespace, for its Kubernetes source. Rights in another namespace
- * are for those to give who own it: whoever may make a registry here would otherwise read everywhere.
+ * Builds the rights for a registry to read the workloads of its own namespace, for its Kubernetes source. Only the
+ * owners of another namespace may grant rights there. Otherwise anyone who may create a registry here could read
+ * everywhere.
  */
 export const registryRights = (
   workload: Workload,

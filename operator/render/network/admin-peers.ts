@@ -1,6 +1,6 @@
 import { networkOf, networkProblem } from './network.ts'
 
-/** Who may reach the admin listeners of pods: a peer of a NetworkPolicy. */
+/** A peer of a NetworkPolicy that may reach the admin listeners of pods. */
 export type AdminPeer =
   | { readonly ipBlock: { readonly cidr: string } }
   | { readonly namespaceSelector: Selector; readonly podSelector?: Selector }
@@ -16,20 +16,26 @@ const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 /** The namespace and the label of the operator's pods, as operator/deploy installs them. */
 export const OPERATOR_NAMESPACE = 'portico-system'
 export const OPERATOR_NAME = 'portico-operator'
-/** The Lease of an installation, and the roles and bindings for what it looks after: several may be in one namespace. */
+/**
+ * Returns the name of an installation's Lease and of the roles and bindings for what it manages. Several installations
+ * may share a namespace.
+ */
 export const operatorName = (installation: string | undefined): string =>
   installation === undefined ? OPERATOR_NAME : `${OPERATOR_NAME}-for-${installation}`
-/** The Role for what it does in its own namespace. */
+/** The Role for the operator's own namespace. */
 export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 
-/** The Secret with the key by which it tells whether values of Secrets have changed, in its namespace. */
+/** The Secret, in the operator's namespace, with the key that detects changed values of Secrets. */
 export const OPERATOR_REVISIONS = `${OPERATOR_NAME}-revisions`
 
 /** Service and Secret of the operator's admission webhook, in its namespace. */
 export const ADMISSION_NAME = `${OPERATOR_NAME}-admission`
-/** The ValidatingWebhookConfiguration and the ClusterRole for it: of the whole cluster, so the namespace is in the name. */
+/**
+ * Returns the name of the ValidatingWebhookConfiguration and of its ClusterRole. Both are cluster-scoped, so the name
+ * contains the namespace.
+ */
 export const admissionConfiguration = (namespace: string): string => `${OPERATOR_NAME}.${namespace}`
-/** The webhook in it: a domain of three labels or more. */
+/** Returns the name of the webhook in it: a domain of three labels or more. */
 export const webhookName = (group: string): string => `warnings.${group}`
 
 const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>>): AdminPeer => ({
@@ -37,7 +43,7 @@ const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>
   ...(labels && { podSelector: { matchLabels: labels } }),
 })
 
-/** The operator's pods in a namespace. */
+/** Returns the peer for the operator's pods in a namespace. */
 export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
   inNamespace(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
 
@@ -50,8 +56,8 @@ function labelsOf(text: string): Readonly<Record<string, string>> | undefined {
 }
 
 /**
- * The peer that a text names: `NAMESPACE`, `NAMESPACE/label=value,…` (a label's key may hold a slash) or a CIDR such as
- * `10.0.0.0/8`. Undefined where it is none of these.
+ * Parses a peer: `NAMESPACE`, `NAMESPACE/label=value,…` (a label's key may contain a slash) or a CIDR such as
+ * `10.0.0.0/8`. Returns undefined for any other text.
  */
 export function parseAdminPeer(text: string): AdminPeer | undefined {
   if (networkOf(text) !== undefined) return networkProblem(text) === undefined ? { ipBlock: { cidr: text } } : undefined

@@ -2,7 +2,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { childName, serviceName, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
 
-/** Which Gateways carry a workload's traffic, and under which host names. */
+/** The Gateways that carry a workload's traffic, and the host names. */
 export interface HttpRoute {
   readonly parentRefs: readonly ParentRef[]
   readonly hostnames?: readonly string[]
@@ -18,8 +18,8 @@ interface ParentRef {
 const GATEWAY_API = 'gateway.networking.k8s.io'
 
 /**
- * The HTTPRoute (Gateway API v1) that leads all paths to a workload's Service on its public port. What the API server
- * would fill in is written down, so that what is stored equals what is rendered.
+ * Renders the HTTPRoute (Gateway API v1) that routes all paths to a workload's Service on its public port. The API
+ * server's defaults are written out, so that the stored object equals the rendered one.
  */
 export function renderHttpRoute(
   workload: Workload,

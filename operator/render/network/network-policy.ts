@@ -9,22 +9,22 @@ import type { Listeners } from './listeners.ts'
 import { type Network, networkOf, networkProblem } from './network.ts'
 
 interface Traffic {
-  /** Whether only our own listeners are to be reached. */
+  /** True if only our own listeners may be reached. */
   readonly isShut: boolean
-  /** Who may reach the public listener; everybody where absent. */
+  /** The peers that may reach the public listener; absent: everybody. */
   readonly public?: NetworkPeers | undefined
   readonly admin?: readonly AdminPeer[] | undefined
-  /** What the pods may reach; anything, by other policies too, where absent. */
+  /** The outbound traffic that the pods may send. Absent: no egress rules, so that other policies decide. */
   readonly outbound?: Outbound | undefined
 }
 
-/** What pods may reach; `networks` and `ports` hold together, and an empty one of them stands for all. */
+/** The outbound traffic of pods. A destination must match `networks` and `ports`; an empty list matches all. */
 export type Outbound =
   | 'anything'
   | 'nothing'
   | { readonly networks: readonly string[]; readonly ports: readonly number[] }
 
-/** Names are looked up wherever the cluster's resolver is. */
+/** Any destination, because the location of the cluster's resolver is unknown. */
 const DNS = {
   ports: [
     { protocol: 'UDP', port: 53 },
@@ -42,10 +42,10 @@ interface PeerProblem {
 }
 
 /**
- * Lets traffic in to our own listeners and to nothing else of the pod: an MCP server's own port would bypass
- * authentication. The admin listener, which asks nobody who they are, is for the operator and for whom the installation
- * names besides (`traffic.admin`); the kubelet of a pod's own node is never kept out by a NetworkPolicy. Undefined where
- * there is nothing to keep in or out.
+ * Renders the policy that lets traffic in to our own listeners and to nothing else of the pod: an MCP server's own port
+ * would bypass authentication. The admin listener, which does not authenticate, is open to the operator and to the
+ * peers that the installation names (`traffic.admin`). A NetworkPolicy never keeps out the kubelet of a pod's own node.
+ * Returns undefined if there is nothing to restrict.
  */
 export function renderNetworkPolicy(
   workload: Workload,
@@ -76,11 +76,11 @@ export function renderNetworkPolicy(
   )
 }
 
-/** The network that an address or a network names, as a NetworkPolicy has it. */
+/** Returns the network of an address or a network in the form of a NetworkPolicy. */
 export const outboundNetwork = (text: string): string =>
   isIPv4(text) ? `${text}/32` : isIPv6(text) ? `${text}/128` : text
 
-/** Why a NetworkPolicy can't have what a text names; undefined where it can. */
+/** Returns why a NetworkPolicy can't contain what a text names; undefined if it can. */
 export function outboundProblem(text: string): string | undefined {
   const network = outboundNetwork(text)
   return networkOf(network) === undefined
@@ -88,7 +88,7 @@ export function outboundProblem(text: string): string | undefined {
     : networkProblem(network)
 }
 
-/** The egress rules of a NetworkPolicy: none of them lets nothing out, an empty one everything. */
+/** Returns the egress rules of a NetworkPolicy. No rules let nothing out, an empty rule everything. */
 function egressRules(outbound: Outbound): readonly object[] {
   if (outbound === 'anything') return [{}]
   if (outbound === 'nothing') return []
@@ -100,7 +100,7 @@ function egressRules(outbound: Outbound): readonly object[] {
   return [DNS, listed]
 }
 
-/** Whether a network lies in another and is smaller: the API server asks for no less of `except`. */
+/** Tells whether a network lies in another and is smaller, as the API server requires for `except`. */
 function isPartOf(inner: string, outer: Network): boolean {
   const small = networkOf(inner)
   if (small?.family !== outer.family || small.length <= outer.length) return false
@@ -109,7 +109,7 @@ function isPartOf(inner: string, outer: Network): boolean {
   return list.check(small.address, small.family)
 }
 
-/** What the API server would refuse of peers that the schema takes. */
+/** Returns what the API server would refuse of peers that the schema accepts. */
 export const peerProblems = (peers: NetworkPeers = []): readonly PeerProblem[] =>
   peers.flatMap(({ ipBlock }, index) => {
     if (!ipBlock) return []

@@ -6,7 +6,7 @@ export interface Network {
   readonly family: 'ipv4' | 'ipv6'
 }
 
-/** Undefined for a text that is no network: an object may be older than the schema that refuses it. */
+/** Parses a network. Returns undefined for invalid text: an object may be older than the schema that refuses it. */
 export function networkOf(cidr: string): Network | undefined {
   const [address = '', bits = '', ...more] = cidr.split('/')
   const most = { 0: -1, 4: 32, 6: 128 }[isIP(address) as 0 | 4 | 6]
@@ -14,7 +14,7 @@ export function networkOf(cidr: string): Network | undefined {
   return { address, length: Number(bits), family: isIPv6(address) ? 'ipv6' : 'ipv4' }
 }
 
-/** The eight groups of an IPv6 address, of which the URL parser writes every form in one. */
+/** Returns the eight groups of an IPv6 address. The URL parser normalizes all its forms. */
 function groupsOf(address: string): readonly number[] {
   const [head = '', tail = ''] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::')
   const [before, after] = [head, tail].map((part) => part.split(':').filter((group) => group !== '')) as [
@@ -25,7 +25,7 @@ function groupsOf(address: string): readonly number[] {
   return [...before, ...zeros, ...after].map((group) => Number.parseInt(group, 16))
 }
 
-/** Whether an address has bits set behind the first ones. */
+/** Tells whether an address has bits set beyond its prefix length. */
 function hasBitsBehind({ address, length, family }: Network): boolean {
   const [parts, width] = family === 'ipv4' ? [address.split('.').map(Number), 8] : [groupsOf(address), 16]
   return parts.some((part, at) => {
@@ -41,8 +41,8 @@ const isMapped = ({ address, family }: Network) =>
     .every((group, at) => group === (at === 5 ? 0xffff : 0))
 
 /**
- * Why the API server refuses a text as a network, from Kubernetes 1.36 on (StrictIPCIDRValidation): it could be read as
- * the address alone, too. Undefined where it takes it.
+ * Returns why the API server refuses a text as a network, from Kubernetes 1.36 on (StrictIPCIDRValidation): an
+ * ambiguous text could also mean the address alone. Undefined if it is accepted.
  */
 export function networkProblem(cidr: string): string | undefined {
   const network = networkOf(cidr)

@@ -6,7 +6,7 @@ import { child } from '../object/object.ts'
 import { networkProblem } from './network.ts'
 
 export type ServiceType = Static<typeof serviceType>
-/** Fields of a Service that are set only where the spec sets them. */
+/** Fields of a Service that are set only if the spec sets them. */
 export type ServiceSettings = Static<typeof service>
 
 export interface ServiceOptions {
@@ -14,8 +14,8 @@ export interface ServiceOptions {
   readonly port: number
   readonly portName: 'mcp' | 'http'
   /**
-   * Number of the port behind it. A name could be another container's: the API server looks in `containers` before it
-   * looks at native sidecars, and before Kubernetes 1.32 not at these at all.
+   * Number of the port behind it. A name could match another container's port: the API server looks in `containers`
+   * before native sidecars, and before Kubernetes 1.32 it ignored native sidecars.
    */
   readonly targetPort: number
   readonly type?: ServiceType
@@ -26,14 +26,14 @@ export interface ServiceOptions {
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-/** What the API server would refuse of source ranges that the schema takes, by JSON pointer. */
+/** Returns, by JSON pointer, what the API server would refuse of source ranges that the schema accepts. */
 export const rangeProblems = ({ loadBalancerSourceRanges = [] }: ServiceSettings = {}) =>
   loadBalancerSourceRanges.flatMap((range, index) => {
     const message = networkProblem(range)
     return message === undefined ? [] : [{ pointer: `/spec/service/loadBalancerSourceRanges/${index}`, message }]
   })
 
-/** The Service under which a workload is reached. */
+/** Renders the Service of a workload. */
 export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
   const { port, portName, targetPort, settings = {} } = options
   const { externalTrafficPolicy, loadBalancerSourceRanges, loadBalancerClass, ipFamilyPolicy } = settings

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
 
-/** JSON with the keys of every object in order of their code units and without `undefined`: one text per value. */
+/** Returns JSON with the keys of every object sorted by code units and without `undefined`: one text per value. */
 export function canonicalJson(value: unknown): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
@@ -13,14 +13,14 @@ export function canonicalJson(value: unknown): string {
   return `{${text}}`
 }
 
-/** An object's keys in order of their code units. Most objects have them so already. */
+/** Returns an object's keys sorted by code units. The keys of most objects are already sorted. */
 function orderedKeys(fields: object): readonly string[] {
   const keys = Object.keys(fields)
   for (let at = 1; at < keys.length; at++) if ((keys[at - 1] as string) > (keys[at] as string)) return keys.sort()
   return keys
 }
 
-/** A copy with the keys of every object in order, lists as they are: what people wrote, in one order of its own. */
+/** Returns a copy with the keys of every object sorted. Lists keep their order. */
 export function sortedKeys<T>(value: T): T {
   if (Array.isArray(value)) return value.map(sortedKeys) as T
   if (value === null || typeof value !== 'object') return value
@@ -28,15 +28,15 @@ export function sortedKeys<T>(value: T): T {
   return Object.fromEntries(orderedKeys(fields).map((key) => [key, sortedKeys(fields[key])])) as T
 }
 
-/** `sha256:` and the hex digest of a text's UTF-8 bytes. */
+/** Returns `sha256:` and the hex digest of a text's UTF-8 bytes. */
 export const sha256 = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 
-/** The hash that stands for a value, whatever the order of its keys: `sha256:` over its canonical JSON. */
+/** Returns a hash of a value that does not depend on the order of keys: `sha256:` over its canonical JSON. */
 export const hashOf = (value: unknown): string => sha256(canonicalJson(value))
 
 /**
- * What changes with a value, and tells nothing of it to whoever lacks the key: HMAC-SHA256 (RFC 2104), cut to 128 bits.
- * The same value in another place has another one.
+ * Returns a text that changes with a value and reveals nothing of it without the key: HMAC-SHA256 (RFC 2104), cut to
+ * 128 bits. The same value in another place has another revision.
  */
 export const valueRevision = (key: Buffer, place: string, value: string | Buffer): string =>
   createHmac('sha256', key).update(`${place}\0`).update(value).digest('base64url').slice(0, 22)

@@ -4,25 +4,27 @@ import { childName, type Workload } from './names.ts'
 import { child } from './object.ts'
 import { canonicalYaml } from './yaml.ts'
 
-/** Largest configuration in bytes: a ConfigMap holds 1 MiB, of which metadata and what others add take their part. */
+/** The largest configuration in bytes. A ConfigMap holds 1 MiB, of which metadata and other writers take their part. */
 export const CONFIG_BYTES = 900_000
 /**
  * The longest configuration (as JSON, in characters) that is written as YAML. Measured: a data plane reads 800 kB of
- * YAML in half a second, in which it serves nobody, and JSON in 3 ms; the operator writes it in 200 ms and 2 ms.
+ * YAML in half a second, in which it serves nobody, and JSON in 3 ms. The operator writes them in 200 ms and 2 ms.
  */
 const LONGEST_YAML = 32_768
 
 export interface RenderedConfig {
   readonly configMap: KubernetesObject
-  /** `sha256:` over the file's bytes, what the data plane shows on `/status`. */
+  /** `sha256:` over the file's bytes, as the data plane shows it on `/status`. */
   readonly hash: string
   readonly bytes: number
 }
 
-/** Name of the ConfigMap that holds a workload's data-plane configuration. */
+/** Returns the name of the ConfigMap with a workload's data-plane configuration. */
 export const configMapName = (workload: Workload): string => childName(workload.kind, workload.metadata.name, 'config')
 
-/** The data plane's configuration file in its ConfigMap. It must hold references to secrets, never their values. */
+/**
+ * Renders the data plane's configuration file in its ConfigMap. It must hold references to secrets, never their values.
+ */
 export function renderConfig(
   workload: Workload,
   group: string,
@@ -41,12 +43,12 @@ export function renderConfig(
   return { configMap, hash, bytes: Buffer.byteLength(text) }
 }
 
-/** YAML, which people read more easily; where there is much of it, JSON. */
+/** Writes a configuration as YAML, which is easier to read, or as JSON if it is long. */
 function configText(config: object): string {
   return JSON.stringify(config).length > LONGEST_YAML ? jsonByEntry(config) : canonicalYaml(config)
 }
 
-/** JSON with a line for each field, and for each entry of its lists: what has changed is seen in a comparison. */
+/** Writes JSON with one line per field and per entry of its lists, so that a diff shows what has changed. */
 function jsonByEntry(config: object): string {
   const fields = Object.entries(config).flatMap(([key, value]: [string, unknown]) => {
     if (value === undefined) return []

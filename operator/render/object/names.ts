@@ -1,6 +1,9 @@
 /** Names and labels of what we render for a workload. */
 
-/** What follows from a workload's kind: the suffix of its children, the prefix of its Service, and our container. */
+/**
+ * The names that follow from a workload's kind: the suffix of its children, the prefix of its Service, and our
+ * container.
+ */
 interface Naming {
   readonly suffix: string
   readonly component: 'server' | 'proxy' | 'gateway' | 'registry'
@@ -25,26 +28,28 @@ const namingOf = (kind: string): Naming => {
   return found
 }
 
-/** `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>`, `mcpreg-<name>`. */
+/** Returns the name of the Service: `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>` or `mcpreg-<name>`. */
 export const serviceName = (kind: string, name: string): string => `${namingOf(kind).suffix}-${name}`
 
 /**
- * Name of the container that runs our data plane. Names of containers are unique in a pod, names of ports are not: whatever
- * looks for a port of ours looks in this container.
+ * Returns the name of the container that runs our data plane. Container names are unique in a pod, port names are not,
+ * so ports of ours are looked up in this container.
  */
 export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => namingOf(kind).container
 
-/** Name of the Deployment or StatefulSet, NetworkPolicy and so on, or of the child with a further `part` to its name. */
+/**
+ * Returns the name of the Deployment or StatefulSet, NetworkPolicy and so on, or of the child with a further `part`.
+ */
 export const childName = (kind: string, name: string, part?: string): string =>
   `${name}-${namingOf(kind).suffix}${part === undefined ? '' : `-${part}`}`
 
-/** Labels that pods are selected by: they never change in the life of a workload. */
+/** Returns the labels that select pods. They never change during the life of a workload. */
 export const selectorOf = ({ kind, metadata }: Workload): Record<string, string> => ({
   'app.kubernetes.io/instance': metadata.name,
   'app.kubernetes.io/name': kind.toLowerCase(),
 })
 
-/** The recommended labels, on everything we render. */
+/** Returns the recommended labels for everything we render. */
 export const labelsOf = (workload: Workload): Record<string, string> => ({
   'app.kubernetes.io/component': namingOf(workload.kind).component,
   'app.kubernetes.io/instance': workload.metadata.name,
@@ -53,11 +58,11 @@ export const labelsOf = (workload: Workload): Record<string, string> => ({
   'app.kubernetes.io/part-of': 'portico',
 })
 
-/** A Service is a DNS label (63), and so is a StatefulSet's name with its revision's hash (11 more). */
+/** A Service's name is a DNS label (63). So is a StatefulSet's name with its revision's hash (11 more). */
 const SERVICE = 63
 const STATEFUL = 52
 
-/** What is wrong with a workload's name as a source of child names; undefined where it will do. */
+/** Returns what is wrong with a workload's name as a source of child names; undefined if it is valid. */
 export function nameProblem(kind: string, name: string, stateful: boolean): string | undefined {
   const { suffix } = namingOf(kind)
   const longest = Math.min(SERVICE, stateful ? STATEFUL : SERVICE) - suffix.length - 1

@@ -4,12 +4,12 @@ import { labelsOf, type Workload } from './names.ts'
 /** Version of our kinds in our group. */
 export const VERSION = 'v1beta1'
 
-/** What the name of an installation may be: it is a label's value, and a part of the names of objects. */
+/** The syntax of an installation's name: it is a label's value and part of object names. */
 export const INSTALLATION = /^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$/
 
 /**
- * The workload as controller of its children (garbage collection follows it). None while it has no uid, as in files:
- * the API server refuses a reference without one.
+ * Builds the owner reference that makes the workload the controller of its children, for garbage collection. Empty
+ * while the workload has no uid, as in files: the API server refuses a reference without one.
  */
 export function ownerReferences(workload: Workload, group: string): { ownerReferences?: OwnerReference[] } {
   const { name, uid } = workload.metadata
@@ -18,7 +18,7 @@ export function ownerReferences(workload: Workload, group: string): { ownerRefer
   return { ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }] }
 }
 
-/** What a child is, with the labels and annotations beside those that every child has. */
+/** The identity of a child, with labels and annotations besides those of every child. */
 interface ChildIdentity {
   readonly apiVersion: string
   readonly kind: string
@@ -30,11 +30,14 @@ interface ChildIdentity {
 const sorted = (record: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))
 
-/** A map of strings by key, or nothing where it is empty. */
+/** Returns a map of strings under a key, or nothing if it is empty. */
 export const stringMap = <K extends string>(key: K, value: Readonly<Record<string, string>>) =>
   (Object.keys(value).length === 0 ? {} : { [key]: sorted(value) }) as { [P in K]?: Record<string, string> }
 
-/** A child of a workload: labelled, owned, in the workload's namespace. Our own labels win over `identity.labels`. */
+/**
+ * Builds a child of a workload: labelled, owned, in the workload's namespace. Our own labels win over
+ * `identity.labels`.
+ */
 export function child(
   workload: Workload,
   group: string,
@@ -55,12 +58,13 @@ export function child(
   }
 }
 
-/** The label by which an object says which installation of the operator is to look after it. */
+/** Returns the label that names the installation that manages an object. */
 export const installationLabel = (group: string): string => `${group}/installation`
 
 /**
- * Makes the function that says whether an installation looks after an object: one that has a name after those whose label
- * has this name, the one without a name after those without the label. So no object is of two.
+ * Builds a function that tells whether an installation manages an object. A named installation manages the objects
+ * whose label has its name. The unnamed installation manages the objects without the label. So no object has two
+ * managers.
  */
 export const isOfInstallation =
   (group: string, installation: string | undefined) =>

@@ -1,5 +1,5 @@
 /**
- * Kubernetes quantities in the form in which the API server gives them back, so that what is rendered equals what is
+ * Kubernetes quantities in the form in which the API server returns them, so that what is rendered equals what is
  * stored (k8s.io/apimachinery/pkg/api/resource: no fraction, the largest suffix that leaves a whole number).
  */
 const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei']
@@ -8,10 +8,10 @@ const SYNTAX = /^([+-]?)([0-9]+)?(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE](
 
 const NANOS = 1_000_000_000n
 
-/** Decimal exponents beyond this one are no quantity, in either direction. */
+/** The largest decimal exponent of a quantity, in either direction. */
 const LARGEST_EXPONENT = 18
 
-/** What a number is multiplied with and divided by: one of the two is 1. */
+/** The factor and the divisor of a number. One of the two is 1. */
 interface Scale {
   readonly factor: bigint
   readonly divisor: bigint
@@ -26,7 +26,7 @@ function scaleOf(suffix: string, exponent: string | undefined): Scale {
   return powerOf(1000n, DECIMAL.indexOf(suffix) - DECIMAL.indexOf(''))
 }
 
-/** Whole nanos of a scaled decimal number, rounded up as Kubernetes does. */
+/** Returns the whole nanos of a scaled decimal number, rounded up like Kubernetes. */
 function nanos(whole: string, fraction: string, { factor, divisor }: Scale): bigint {
   const scaled = BigInt(whole + fraction) * factor * NANOS
   const by = 10n ** BigInt(fraction.length) * divisor
@@ -43,7 +43,9 @@ function largest(value: bigint, base: bigint, suffixes: readonly string[]): stri
   return `${rest}${suffixes[step]}`
 }
 
-/** The canonical form of a quantity such as `1000m`, `0.5` or `1024Mi`; undefined where the text isn't one. */
+/**
+ * Returns the canonical form of a quantity such as `1000m`, `0.5` or `1024Mi`; undefined if the text is not a quantity.
+ */
 export function canonicalQuantity(text: string): string | undefined {
   const match = SYNTAX.exec(text)
   if (!match || (match[2] === undefined && !match[3])) return undefined
@@ -58,7 +60,7 @@ export function canonicalQuantity(text: string): string | undefined {
   return minus + largest(value, 1000n, DECIMAL)
 }
 
-/** Decimal exponent form: the exponent is a multiple of three. */
+/** Writes the decimal exponent form: the exponent is a multiple of three. */
 function exponential(value: bigint): string {
   let rest = value
   let power = -9

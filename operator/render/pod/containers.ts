@@ -1,7 +1,7 @@
 import type { Listeners } from '../network/listeners.ts'
 import { MOUNT_ROOT } from './mounts.ts'
 
-/** Restricted profile of the Pod Security Standards, for every container that we render. */
+/** The restricted profile of the Pod Security Standards, for every container that we render. */
 const restricted = {
   allowPrivilegeEscalation: false,
   capabilities: { drop: ['ALL'] },
@@ -11,7 +11,7 @@ const restricted = {
 
 /** User and group of our own image. */
 const OWN_USER = 65_532
-/** User of an MCP server's container where its template says nothing else. */
+/** The default user of an MCP server's container, unless its template sets one. */
 const SERVER_USER = 1000
 
 export const podSecurityContext = {
@@ -22,14 +22,14 @@ export const podSecurityContext = {
 
 const ownSecurityContext = { ...restricted, readOnlyRootFilesystem: true, runAsGroup: OWN_USER, runAsUser: OWN_USER }
 
-/** Servers write where they like in their own file system: most images expect to. */
+/** The root file system is writable, because most images expect that. */
 export const serverSecurityContext = { ...restricted, runAsUser: SERVER_USER }
 
 type Secured = { readonly securityContext?: object }
 
 /**
- * The spec of a pod without the users and groups that it and its containers have here: clusters that allot them from a
- * range of each namespace (OpenShift) refuse any other.
+ * Removes the users and groups from the spec of a pod and its containers. Clusters that assign them from a range of
+ * each namespace (OpenShift) refuse any others.
  */
 export function withoutUsers(spec: Record<string, unknown>): Record<string, unknown> {
   const freed = <T extends Secured>(secured: T): T => {
@@ -49,15 +49,15 @@ export function withoutUsers(spec: Record<string, unknown>): Record<string, unkn
 }
 
 /**
- * Seconds between the news that a pod goes and its end. A data plane drains by itself (`portico serve --help`). A server with
- * our proxy beside it has the same news and the same time, by a hook that asks the proxy.
+ * Seconds between the notice of a pod's termination and its end. A data plane drains by itself (`portico serve
+ * --help`). A server with our proxy beside it gets the same notice and the same time, by a hook that asks the proxy.
  */
 export const GRACE_SECONDS = 30
 
 /**
- * Before a server is told to end, the proxy beside it is asked to have its clients leave, and the server waits for that. The
- * proxy itself is told last: a native sidecar ends after the other containers. By the proxy's own hook it hears of the end
- * where a pod template gives the server another hook.
+ * Before a server is told to end, this hook asks the proxy beside it to have its clients leave, and the server waits
+ * for that. The proxy itself is told last: a native sidecar ends after the other containers. If a pod template gives
+ * the server another hook, the proxy learns of the end by its own hook.
  */
 export const drainHook = (proxy: Listeners) => ({
   preStop: { httpGet: { path: '/pre-stop', port: proxy.admin, scheme: 'HTTP' } },
@@ -79,11 +79,11 @@ interface DataPlaneOptions {
   readonly resources: object
   readonly env: readonly object[]
   readonly volumeMounts: readonly object[]
-  /** Native sidecar: an init container that stays (Kubernetes 1.29). */
+  /** True for a native sidecar: an init container that keeps running (Kubernetes 1.29). */
   readonly sidecar: boolean
 }
 
-/** Our container: reads its mounted configuration, listens, is probed on its admin listener. */
+/** Builds our container. It reads its mounted configuration, listens, and has probes on its admin listener. */
 export function dataPlaneContainer(options: DataPlaneOptions): Record<string, unknown> {
   const { role, listeners } = options
   return {
@@ -115,5 +115,8 @@ export function dataPlaneContainer(options: DataPlaneOptions): Record<string, un
   }
 }
 
-/** Whether an image is named by its digest (OCI distribution specification): such a name always means the same image. */
+/**
+ * Tells whether an image is named by its digest (OCI distribution specification): such a name always means the same
+ * image.
+ */
 export const isPinned = (image: string): boolean => /@[a-z0-9]+([+._-][a-z0-9]+)*:[0-9a-f]{32,}$/.test(image)

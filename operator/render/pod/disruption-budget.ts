@@ -2,7 +2,9 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { childName, selectorOf, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
 
-/** How many pods may be away at once when nodes are drained: a count, or a percentage such as `50%`. */
+/**
+ * The number of pods that may be unavailable at once when nodes are drained: a count, or a percentage such as `50%`.
+ */
 export interface Disruption {
   readonly maxUnavailable?: number | string
   readonly minAvailable?: number | string
@@ -11,8 +13,8 @@ export interface Disruption {
 const ONE_AWAY: Disruption = { maxUnavailable: 1 }
 
 /**
- * The PodDisruptionBudget of a workload; undefined where there is none: nobody asks for one, and there is one pod, or
- * somebody else scales (`replicas` undefined). A pod that isn't ready serves nobody, so that it never holds up a drain.
+ * Renders the PodDisruptionBudget of a workload. Undefined if the settings have none and there is one pod or an
+ * autoscaler decides (`replicas` undefined). A pod that isn't ready serves nobody, so it never blocks a drain.
  */
 export function renderDisruptionBudget(
   workload: Workload,

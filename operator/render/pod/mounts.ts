@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
 
-/** Where everything that the data plane reads is mounted; standalone keeps the same folders under its state directory. */
+/**
+ * The folder in which everything that the data plane reads is mounted. Standalone keeps the same folders under its
+ * state directory.
+ */
 export const MOUNT_ROOT = '/etc/portico'
 
 /** Readable by owner and group (the pod's fsGroup), by nobody else. */
@@ -13,21 +16,21 @@ interface VolumeSource {
   readonly type: 'secret' | 'configMap'
   readonly object: string
   readonly keys: Set<string>
-  /** All who ask for it can do without: the pod starts, and runs on, whether it is there or not. */
+  /** True if all users of the file can do without it: the pod starts and keeps running whether or not it exists. */
   isOptional: boolean
 }
 
 /**
- * The files that a data plane needs, collected while its configuration is put together. Only the keys that are asked
- * for are mounted, as whole volumes (a `subPath` mount is never updated). The paths that come back are relative to the
- * configuration file's folder.
+ * The files that a data plane needs, collected while its configuration is built. Only the requested keys are mounted,
+ * as whole volumes (a `subPath` mount is never updated). The returned paths are relative to the configuration file's
+ * folder.
  */
 export interface Mounts {
   secretFile(name: string, key: string): string
-  /** With `optional` the pod has the file whenever there is one. */
+  /** Mounts a CA bundle. With `optional` the pod has the file whenever the bundle exists. */
   caFile(configMap: string, key: string, options?: { readonly optional: boolean }): string
   sourceFile(configMap: string, key: string): string
-  /** The pod's own token for the API server and the cluster's CA. */
+  /** Mounts the pod's own token for the API server, or the cluster's CA. */
   clusterFile(name: 'token' | 'ca.crt'): string
   volumes(): readonly object[]
   volumeMounts(): readonly object[]
@@ -35,14 +38,14 @@ export interface Mounts {
 
 const isLabel = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 
-/** Where a data plane keeps what it writes. */
+/** The folder in which a data plane writes its state. */
 export const STATE_PATH = '/var/lib/portico'
 export const STATE_VOLUME = 'portico-state'
 
 export const stateMount = { name: STATE_VOLUME, mountPath: STATE_PATH }
 export const stateEnvironment = [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]
 
-/** A volume's name is a DNS label; an object's may be longer and hold dots. */
+/** Builds a volume's name, which is a DNS label. An object's name may be longer and contain dots. */
 function volumeName(prefix: string, name: string): string {
   const plain = `${prefix}-${name}`
   if (plain.length <= 63 && isLabel.test(name)) return plain
@@ -51,10 +54,10 @@ function volumeName(prefix: string, name: string): string {
 
 const byVolume = (a: VolumeSource, b: VolumeSource) => (a.volume < b.volume ? -1 : 1)
 
-/** Life of a projected token; the kubelet renews it, and its readers read it anew each time. */
+/** The lifetime of a projected token. The kubelet renews it, and its readers read it anew each time. */
 const TOKEN_SECONDS = 3600
 
-/** The API server's CA, this pod's token for it and, for client libraries, the namespace. */
+/** Builds the volume with the API server's CA, this pod's token for it and, for client libraries, the namespace. */
 export const apiAccessVolume = (name: string, options: { readonly namespace: boolean }) => ({
   name,
   projected: {
@@ -77,7 +80,7 @@ export const apiAccessVolume = (name: string, options: { readonly namespace: boo
 
 const CLUSTER_VOLUME = 'portico-cluster'
 
-/** Starts with nothing but the configuration's own ConfigMap, which is mounted whole at `config/`. */
+/** Starts with only the configuration's own ConfigMap, which is mounted whole at `config/`. */
 export function startMounts(configMap: string): Mounts {
   const sources = new Map<string, VolumeSource>()
   let cluster = false

@@ -2,8 +2,9 @@ import { dataPlaneContainerName } from '../object/names.ts'
 import { containerLists, type Fields, isFields } from './pod-template-check.ts'
 
 /**
- * What a user's pod template takes that is our data plane's: names and numbers of ports in the pod, and mounts of our
- * container. All containers of a pod share its addresses, and the name of a port may be in several of them.
+ * A part of a user's pod template that takes what belongs to our data plane: names and numbers of ports in the pod, and
+ * mounts of our container. All containers of a pod share its addresses, and several of them may have a port of the same
+ * name.
  */
 export interface TakenPart {
   /** JSON pointer in the template. */
@@ -35,7 +36,7 @@ interface PlacedPort {
   readonly port: Fields
 }
 
-/** The ports that a pod template names, each with its pointer in the template. */
+/** Returns the ports that a pod template names, each with its pointer in the template. */
 const portsOf = (patch: unknown): readonly PlacedPort[] =>
   containerLists.flatMap((list) =>
     itemsOf(specOf(patch)[list]).flatMap((container, at) =>
@@ -47,12 +48,13 @@ const portsOf = (patch: unknown): readonly PlacedPort[] =>
     ),
   )
 
-/** Names of our own ports. */
+/** Returns the names of our own ports. */
 const portNames = (kind: string): readonly string[] => (kind === 'MCPRegistry' ? ['http', 'admin'] : ['mcp', 'admin'])
 
 /**
- * Ports of a user's containers that have the name of one of ours. They do no harm: what is ours is found by its number, or
- * in our own container. But whoever looks for the name may find the other port. Takes a template of any shape.
+ * Returns ports of a user's containers that have the name of one of ours. They do no harm to us, because our ports are
+ * found by number or in our own container. But others who look for the name may find the other port. Takes a template
+ * of any shape.
  */
 export function takenPortNames(kind: string, patch: unknown): readonly TakenPart[] {
   const names = portNames(kind)
@@ -70,8 +72,8 @@ export function takenPortNames(kind: string, patch: unknown): readonly TakenPart
 const isTcp = ({ protocol = 'TCP' }: Fields) => protocol === 'TCP' || protocol === null
 
 /**
- * What of a template can't be served: a port of another container on a number that our data plane listens on, and changes
- * of our own container's ports. The template has passed `mergePodTemplate`.
+ * Returns the parts of a template that can't be served: a port of another container on a number that our data plane
+ * listens on, and changes of our own container's ports. The template has passed `mergePodTemplate`.
  */
 export function takenPorts(kind: string, own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const numbers = new Set(own.ports.map(({ containerPort }) => containerPort))
@@ -91,7 +93,7 @@ export function takenPorts(kind: string, own: OwnContainer, patch: unknown): rea
   })
 }
 
-/** Mounts of our own container that a template would put something else in the place of. */
+/** Returns mounts of our own container that a template would replace. */
 export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPart[] {
   const volumes = new Map(own.volumeMounts.map(({ mountPath, name }) => [mountPath, name]))
   return containerLists.flatMap((list) =>
@@ -106,7 +108,7 @@ export function takenMounts(own: OwnContainer, patch: unknown): readonly TakenPa
   )
 }
 
-/** Volumes with names of ours that a template would change. Where a data plane keeps what it writes is for users to say. */
+/** Returns volumes with our names that a template would change. Users may choose the volume of a data plane's state. */
 export function takenVolumes(patch: unknown, own: ReadonlySet<string>): readonly TakenPart[] {
   return itemsOf(specOf(patch)['volumes']).flatMap(({ name }, at) =>
     typeof name === 'string' && own.has(name)

@@ -1,9 +1,9 @@
 import type { PodTemplate } from './pod-template.ts'
 
 /**
- * What the level `baseline` of the Pod Security Standards forbids, as of Kubernetes 1.36: it keeps a pod from the node
- * that it runs on. A test compares the verdicts with those of a real API server.
- * Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+ * The rules of the level `baseline` of the Pod Security Standards, as of Kubernetes 1.36. They keep a pod from the node
+ * that it runs on. A test compares the verdicts with those of a real API server. Source:
+ * https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
  */
 
 type Fields = Readonly<Record<string, unknown>>
@@ -11,7 +11,7 @@ type Fields = Readonly<Record<string, unknown>>
 const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.map(fieldsOf) : [])
-/** A list of plain values; anything else stands in it as it is, so that it is found wrong. */
+/** Returns a list of plain values. Any other value is returned unchanged in the list, so that it is found wrong. */
 const valuesOf = (value: unknown): readonly unknown[] =>
   value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
 
@@ -35,7 +35,10 @@ const isUnset = (value: unknown) => value === undefined || value === null || val
 const isOff = (value: unknown) => isUnset(value) || value === false
 const show = (value: unknown) => JSON.stringify(value)
 
-/** Fields of a security context of a pod or of a container; `procMount`, `privileged` and so on are the latter's alone. */
+/**
+ * Checks the fields of a security context of a pod or a container. Only containers have `procMount`, `privileged` and
+ * so on.
+ */
 function contextViolations(context: Fields): string[] {
   const { windowsOptions, seccompProfile, appArmorProfile, seLinuxOptions } = context
   const found: string[] = []
@@ -51,7 +54,7 @@ function contextViolations(context: Fields): string[] {
   return found
 }
 
-/** Probes and hooks that the kubelet would send to another host than the pod. */
+/** Finds probes and hooks that the kubelet would send to another host than the pod. */
 function hostViolations(container: Fields): string[] {
   const lifecycle = fieldsOf(container['lifecycle'])
   const handlers = [
@@ -70,7 +73,7 @@ function containerViolations(container: Fields, spec: Fields): string[] {
   const { privileged, capabilities, procMount } = context
   const inContext = contextViolations(context)
   if (!isOff(privileged)) inContext.push('privileged')
-  // In a user namespace of the pod's own a bare /proc shows nothing of the node (since Kubernetes 1.35).
+  // In a user namespace of the pod's own, a bare /proc shows nothing of the node (since Kubernetes 1.35).
   const isBare = !isUnset(procMount) && procMount !== 'Default' && spec['hostUsers'] !== false
   if (isBare) inContext.push(`procMount ${show(procMount)}`)
   for (const name of valuesOf(fieldsOf(capabilities)['add']))
@@ -116,8 +119,8 @@ interface Violation {
 }
 
 /**
- * Everything in a pod template that `baseline` forbids, each with its pointer in the template: in the pod itself, in
- * containers, init containers and ephemeral ones. Takes values of any shape.
+ * Returns everything in a pod template that `baseline` forbids, each with its pointer in the template: in the pod
+ * itself, in containers, init containers and ephemeral ones. Takes values of any shape.
  */
 export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Violation[] =>
   [...annotationViolations(fieldsOf(metadata.annotations)), ...podViolations(spec)].map(([pointer, message]) => ({
@@ -126,8 +129,8 @@ export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Vi
   }))
 
 /**
- * How a user's pod template gives its pods the rights of a ServiceAccount: by naming one, by having its token mounted, or
- * by a volume with a token. Each begins with a pointer in the template.
+ * Returns how a user's pod template gives its pods the rights of a ServiceAccount: by naming one, by having its token
+ * mounted, or by a volume with a token. Each text begins with a pointer in the template.
  */
 export function accountUses(patch: unknown): readonly string[] {
   const spec = fieldsOf(fieldsOf(patch)['spec'])

@@ -33,7 +33,7 @@ interface ResourceOverrides {
   readonly proxyService?: Metadata
 }
 
-/** In the order given, each name once; a later one of the same name wins. */
+/** Joins lists in the given order, each name once. A later item of the same name wins. */
 function byName<T extends { readonly name: string }>(...lists: readonly (readonly T[] | undefined)[]): T[] {
   const found = new Map<string, T>()
   for (const list of lists) for (const item of list ?? []) found.set(item.name, item)
@@ -45,11 +45,11 @@ interface Variable {
   readonly value: string
 }
 
-/** Environment of our container: the user's values go before ours. */
+/** Returns the environment of our container. The user's values take precedence over ours. */
 export const ownEnvironment = (settings: PodSettings, own: readonly Variable[] = []): readonly Variable[] =>
   byName(own, settings.resourceOverrides?.proxyDeployment?.env).map(({ name, value }) => ({ name, value }))
 
-/** The parts of a workload's pod and Deployment that its settings decide, whatever runs in it. */
+/** Builds the parts of a workload's pod and Deployment that its settings decide, whatever runs in it. */
 export function fromSettings(settings: PodSettings): {
   readonly pod: Pick<PodOptions, 'imagePullSecrets' | 'serviceAccountName' | 'labels' | 'annotations' | 'patch'>
   readonly workload: Pick<WorkloadOptions, 'labels' | 'annotations'>

@@ -1,6 +1,6 @@
 /**
- * What a pod template may hold (Kubernetes core/v1). The API server refuses a server-side apply with a field that it
- * doesn't know; a misspelt one is named here before it comes to that.
+ * Checks the fields of a pod template (Kubernetes core/v1). The API server refuses a server-side apply with an unknown
+ * field. A misspelt field is reported here before that.
  */
 const words = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/).filter(Boolean))
 
@@ -19,7 +19,7 @@ const containerFields = words(`
   restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath
   terminationMessagePolicy tty volumeDevices volumeMounts workingDir`)
 
-/** Keys by which lists are merged (`patchMergeKey` in core/v1); any other list replaces the one that is there. */
+/** Keys by which lists are merged (`patchMergeKey` in core/v1). Any other list replaces the existing one. */
 export const mergeKeys: Readonly<Record<string, string>> = {
   containers: 'name',
   initContainers: 'name',
@@ -45,7 +45,7 @@ export const containerLists = ['containers', 'initContainers', 'ephemeralContain
 
 const shapeOf = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
 
-/** Where a part of the template is. */
+/** The position of a part of the template. */
 interface TemplatePosition {
   /** JSON pointer, relative to the template. */
   readonly pointer: string
@@ -98,14 +98,14 @@ function checkKnown(value: Fields, known: ReadonlySet<string>, pointer: string, 
   }
 }
 
-/** Adds to `problems` what of a user's pod template is unknown or can't be merged over `base`. */
+/** Adds to `problems` the parts of a user's pod template that are unknown or can't be merged over `base`. */
 export function checkPatch(patch: Fields, base: unknown, problems: string[]): void {
   checkKnown(patch, templateFields, '', problems)
   if (isFields(patch['spec'])) checkKnown(patch['spec'], podFields, '/spec', problems)
   checkShapes(patch, base, { pointer: '', key: '' }, problems)
 }
 
-/** A container without an image is one that a patch meant to change and missed. */
+/** Finds containers without an image: the patch probably misspelt the name of the container that it meant to change. */
 export function checkImages(spec: Fields, problems: string[]): void {
   const named = (list: string) => ((spec[list] ?? []) as Fields[]).map(({ name }) => String(name))
   for (const list of containerLists) {

@@ -1,16 +1,16 @@
 import { type Fields, isFields } from './pod-template-check.ts'
 
 /**
- * Rules of the API server for pods (Kubernetes `pkg/apis/core/validation`), of those that people run into: types of what a
- * manifest often has as a number, names, references within the pod, lists with keys, and values that exclude each other.
- * What they don't know the API server still refuses.
+ * The API server's rules for pods (Kubernetes `pkg/apis/core/validation`) that people often break: types of what a
+ * manifest often has as a number, names, references within the pod, lists with keys, and values that exclude each
+ * other. The API server still refuses what these rules don't cover.
  */
 
 const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 const QUALIFIED = /^(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
 const LABEL_VALUE = /^(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
-/** Printable ASCII but for `=`. */
+/** Printable ASCII except `=`. */
 const VARIABLE = /^[ -<>-~]+$/
 const PORT_NAME = /^(?=.{1,15}$)(?=.*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$/
 
@@ -18,7 +18,7 @@ const HANDLERS = ['exec', 'grpc', 'httpGet', 'sleep', 'tcpSocket']
 const PROBES = ['livenessProbe', 'readinessProbe', 'startupProbe']
 const VALUE_SOURCES = ['configMapKeyRef', 'fieldRef', 'fileKeyRef', 'resourceFieldRef', 'secretKeyRef']
 
-/** Values of fields that take one of a few, by the field. */
+/** Allowed values of fields with a fixed choice, by field. */
 const CHOICES: Readonly<Record<string, readonly string[]>> = {
   dnsPolicy: ['ClusterFirst', 'ClusterFirstWithHostNet', 'Default', 'None'],
   imagePullPolicy: ['Always', 'IfNotPresent', 'Never'],
@@ -27,7 +27,7 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
   whenUnsatisfiable: ['DoNotSchedule', 'ScheduleAnyway'],
 }
 
-/** Takes what is wrong: where, and what. */
+/** Records a problem: its location and what is wrong. */
 type Refuse = (where: string, message: string) => void
 
 const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : [])
@@ -35,7 +35,7 @@ const fieldsOf = (value: unknown): Fields => (isFields(value) ? value : {})
 const isSet = (value: unknown): boolean => value !== undefined && value !== null
 const show = (value: unknown): string => JSON.stringify(value)
 
-/** What of `names` an object has. */
+/** Returns the fields among `names` that an object has. */
 const given = (fields: Fields, names: readonly string[]) => names.filter((name) => isSet(fields[name]))
 
 function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
@@ -44,7 +44,7 @@ function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
       refuse(`${where}/${name}`, `${show(fields[name])} is none of ${choices.join(', ')}`)
 }
 
-/** Lists of the API server's with keys have each key once. */
+/** Checks that lists with keys have each key once, as the API server requires. */
 function checkKeys(items: readonly Fields[], keys: readonly string[], where: string, refuse: Refuse): void {
   const known = new Set<string>()
   for (const item of items) {
@@ -133,7 +133,10 @@ function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: st
     if (!volumes.has(name)) refuse(`${where}/volumeDevices`, `there is no volume ${show(name)}`)
 }
 
-/** A name of a port that a probe or hook calls is looked up in its own container, by the kubelet, which then fails. */
+/**
+ * Checks the port name that a probe or hook calls. The kubelet looks it up in its own container, and fails if it is
+ * missing.
+ */
 function checkHandler(container: Fields, handler: Fields, where: string, refuse: Refuse): void {
   const names = itemsOf(container['ports']).flatMap(({ name }) => (isSet(name) ? [String(name)] : []))
   const ways = given(handler, HANDLERS)
@@ -202,7 +205,7 @@ interface Surroundings {
   /** The list that the container is in. */
   readonly list: string
   readonly spec: Fields
-  /** Names. */
+  /** Names of the pod's volumes. */
   readonly volumes: ReadonlySet<unknown>
 }
 
@@ -281,7 +284,7 @@ interface Template {
   readonly spec: Fields
 }
 
-/** Adds to `problems` what of a merged pod template the API server would refuse, each with where it is. */
+/** Adds to `problems` what the API server would refuse of a merged pod template, each with its location. */
 export function checkRules({ metadata, spec }: Template, problems: string[]): void {
   const refuse: Refuse = (where, message) => problems.push(`${where}: ${message}`)
   checkTexts(metadata.labels, '/metadata/labels', refuse, isLabelValue)

@@ -8,7 +8,7 @@ export interface PodTemplate {
   spec: Record<string, unknown>
 }
 
-/** Merges as Kubernetes' strategic merge patch does: objects by field, some lists by key, `null` takes a field away. */
+/** Merges like Kubernetes' strategic merge patch: objects by field, some lists by key; `null` removes a field. */
 function merge(base: unknown, patch: unknown, key: string): unknown {
   if (isFields(patch)) return mergeFields(isFields(base) ? base : {}, patch)
   if (!Array.isArray(patch)) return patch
@@ -27,11 +27,11 @@ function mergeFields(base: Fields, patch: Fields): Fields {
   return merged
 }
 
-/** Hooks and probes: each is done in one way. */
+/** Hooks and probes: each has exactly one handler. */
 const handled = new Set(['preStop', 'postStart', 'livenessProbe', 'readinessProbe', 'startupProbe'])
 const handlers = ['exec', 'grpc', 'httpGet', 'sleep', 'tcpSocket']
 
-/** A hook or probe without the way in which it is done where the patch has another one: the API server refuses two. */
+/** Removes the handler of a hook or probe if the patch has another one: the API server refuses two. */
 function withoutHandlers(base: unknown, patch: unknown): unknown {
   if (!isFields(base) || !isFields(patch)) return base
   const chosen = handlers.filter((handler) => isFields(patch[handler]))
@@ -39,7 +39,7 @@ function withoutHandlers(base: unknown, patch: unknown): unknown {
   return Object.fromEntries(Object.entries(base).filter(([name]) => !handlers.includes(name) || chosen.includes(name)))
 }
 
-/** A variable without the value that the patch gives it in another way: the API server refuses both. */
+/** Removes the value of a variable if the patch sets it in another form: the API server refuses both. */
 function withoutOtherValue(base: Fields, patch: Fields): Fields {
   if (isFields(patch['valueFrom'])) return Object.fromEntries(Object.entries(base).filter(([name]) => name !== 'value'))
   if (typeof patch['value'] !== 'string') return base
@@ -56,7 +56,7 @@ function mergeItems(base: readonly Fields[], patch: readonly Fields[], mergeKey:
   return items
 }
 
-/** Ports of ours without the names that the template gives to others: a name is there once in a container. */
+/** Removes names from our ports that the template gives to other ports: a name is unique in a container. */
 function withoutTakenNames(ports: readonly Fields[], patch: readonly Fields[]): readonly Fields[] {
   const taken = new Map(patch.map(({ name, containerPort }) => [name, containerPort]))
   return ports.map((port) => {
@@ -65,12 +65,12 @@ function withoutTakenNames(ports: readonly Fields[], patch: readonly Fields[]): 
   })
 }
 
-/** Names of volumes that begin so are ours; see `startMounts`. */
+/** Prefix of our own volume names; see `startMounts`. */
 const OUR_PREFIX = 'portico-'
 
 /**
- * The spec with volumes of ours under a name that nobody else takes, where the template has a volume of the same name from
- * another source: a volume has one. A template that takes ours away (`emptyDir: null`) means that one.
+ * Renames our volumes to names that are free if the template has a volume of the same name from another source, because
+ * a volume has one source. A template that removes ours (`emptyDir: null`) refers to our volume.
  */
 function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unknown> {
   const theirs = isFields(patch) && Array.isArray(patch['volumes']) ? (patch['volumes'] as readonly Fields[]) : []
@@ -103,7 +103,10 @@ function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unkno
 
 const withoutNulls = (value: unknown): unknown => (isFields(value) ? mergeFields({}, value) : value)
 
-/** Containers whose resources came from the template: quantities in the form in which the API server gives them back. */
+/**
+ * Canonicalizes the quantities of containers whose resources come from the template, to the form in which the API
+ * server returns them.
+ */
 function canonicalResources(spec: Fields, problems: string[]): void {
   for (const list of containerLists) {
     for (const { name, resources } of (spec[list] ?? []) as Fields[]) {
@@ -124,9 +127,9 @@ function canonicalQuantities(quantities: unknown, title: string, problems: strin
 }
 
 /**
- * Our pod template with the user's merged over it. `kept` are the labels that select the pods: a template may repeat
- * them, not change them. Whatever is wrong is added to `problems`, each with its pointer in `podTemplateSpec`; the
- * template that comes back is then of no use.
+ * Merges the user's pod template over ours. `kept` are the labels that select the pods: a template may repeat but not
+ * change them. Errors are added to `problems`, each with its pointer in `podTemplateSpec`. The returned template is
+ * then unusable.
  */
 export function mergePodTemplate(
   base: PodTemplate,

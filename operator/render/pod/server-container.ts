@@ -11,24 +11,30 @@ interface ServerOptions {
   readonly secrets?:
     | readonly { readonly name: string; readonly key: string; readonly targetEnvName?: string | undefined }[]
     | undefined
-  /** Where it listens; absent for a server on standard input and output. */
+  /** The port on which it listens; absent for a stdio server. */
   readonly port?: number | undefined
   readonly resources: Resources
-  /** It acts for a ServiceAccount that was chosen for it, and gets that one's token. */
+  /** True if the server uses a ServiceAccount that was chosen for it, and gets the token of that account. */
   readonly apiAccess: boolean
 }
 
 const API_VOLUME = 'api-access'
 const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** The variables of a server that listens; servers differ in the one that they read their port from, so each gets both. */
+/**
+ * Returns the variables that tell a server where to listen. Servers differ in the variable for the port, so each gets
+ * both.
+ */
 export const listening = (port: number) => [
   { name: 'PORT', value: String(port) },
   { name: 'MCP_PORT', value: String(port) },
   { name: 'HOST', value: '127.0.0.1' },
 ]
 
-/** In the order given, for `$(NAME)` looks back only; a later one of the same name wins: the user's values go before ours. */
+/**
+ * Builds the environment in the given order, because `$(NAME)` refers to earlier variables only. A later variable of
+ * the same name wins: the user's values take precedence over ours.
+ */
 function environment(options: ServerOptions) {
   const fromSecrets = (options.secrets ?? []).map(({ name, key, targetEnvName }) => ({
     name: targetEnvName ?? key,
@@ -41,7 +47,7 @@ function environment(options: ServerOptions) {
   return [...variables.values()]
 }
 
-/** The user's container and the volumes that only it mounts. */
+/** Builds the user's container and the volumes that only it mounts. */
 export function serverContainer(options: ServerOptions): { readonly container: object; readonly volumes: object[] } {
   const { port, apiAccess } = options
   const env = environment(options)

@@ -23,13 +23,13 @@ export interface WorkloadOptions {
   readonly replicas?: number | undefined
   readonly labels?: Readonly<Record<string, string>> | undefined
   readonly annotations?: Readonly<Record<string, string>> | undefined
-  /** A StatefulSet gives its one pod a name that a Role can hold; `recreate` never runs two pods at once. */
+  /** A StatefulSet gives its one pod a name that a Role can refer to. `recreate` never runs two pods at once. */
   readonly shape: 'rolling' | 'recreate' | 'stateful'
-  /** `platform`: users and groups are the cluster's to choose, but for those of the user's own pod template. */
+  /** `platform`: the cluster chooses users and groups, except those in the user's own pod template. */
   readonly users: 'fixed' | 'platform'
 }
 
-/** Spreads the pods of a workload over nodes where there is a choice. */
+/** Spreads the pods of a workload over nodes if possible. */
 const spread = (workload: Workload) => [
   {
     labelSelector: { matchLabels: selectorOf(workload) },
@@ -43,7 +43,7 @@ interface Container {
   readonly args?: unknown
 }
 
-/** Tells data planes of a grace period that is not the one that they take for granted. */
+/** Tells data planes the grace period if it differs from their default. */
 function withGrace(template: PodTemplate): PodTemplate {
   const { terminationGracePeriodSeconds: seconds = GRACE_SECONDS } = template.spec
   if (seconds === GRACE_SECONDS) return template
@@ -84,7 +84,8 @@ function podTemplate(
   }
   const base = users === 'platform' ? { ...rendered, spec: withoutUsers(rendered.spec) } : rendered
   const merged = withGrace(mergePodTemplate(base, pod.patch, selectorOf(workload), problems))
-  // What needs a restart, in one value: standalone and the roll-out report compare it. The configuration isn't in it.
+  // One hash of everything that needs a restart. Standalone and the roll-out report compare it. It excludes the
+  // configuration.
   const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashOf(merged) }
   return { ...merged, metadata: { ...merged.metadata, ...stringMap('annotations', annotations) } }
 }
@@ -95,8 +96,8 @@ const strategies = {
 }
 
 /**
- * The Deployment or StatefulSet of a workload. What is wrong with the user's pod template is added to `problems`; the
- * object that comes back is then of no use.
+ * Renders the Deployment or StatefulSet of a workload. Errors in the user's pod template are added to `problems`. The
+ * returned object is then unusable.
  */
 export function renderWorkload(
   workload: Workload,
@@ -111,7 +112,8 @@ export function renderWorkload(
     selector: { matchLabels: selectorOf(workload) },
     ...(shape === 'stateful'
       ? {
-          // By order, a pod that does not come up would keep its own mending back (kubernetes/kubernetes#67250).
+          // With the default, OrderedReady, a pod that does not start would block its own repair
+          // (kubernetes/kubernetes#67250).
           podManagementPolicy: 'Parallel',
           serviceName: serviceName(workload.kind, workload.metadata.name),
           updateStrategy: { type: 'RollingUpdate' },
