@@ -12,7 +12,7 @@ export interface ReferenceDeclaration {
    * accepts.
    */
   readonly names: (spec: never) => readonly string[]
-  /** Returns the JSON pointers (RFC 6901) into the spec at which this name stands. */
+  /** Returns the JSON pointers (RFC 6901) of this name in the spec. */
   readonly places: (spec: never, name: string) => readonly string[]
 }
 

@@ -3,9 +3,7 @@ import type { KindDeclaration } from './define.ts'
 import { at, isObject } from './settings/json.ts'
 import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
-/** A field that is set and refused. */
 export interface Unsupported {
-  /** JSON pointer into the object. */
   readonly pointer: string
   readonly reason: string
 }

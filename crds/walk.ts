@@ -7,7 +7,6 @@ export type { SchemaNode }
 export const valuesOf = (node: SchemaNode): SchemaNode | undefined =>
   typeof node.additionalProperties === 'object' ? node.additionalProperties : undefined
 
-/** Returns the schemas one level below. */
 export function schemaChildren(node: SchemaNode): SchemaNode[] {
   const values = valuesOf(node)
   return [...Object.values(node.properties ?? {}), ...(values ? [values] : []), ...(node.items ? [node.items] : [])]
@@ -19,7 +18,6 @@ export const childSchema = (node: SchemaNode, key: string): SchemaNode | undefin
 
 /** One item of a list, or one property or map value of an object. */
 interface ValuePart {
-  /** The index or the key. */
   readonly step: string | number
   readonly value: unknown
   /** Undefined if the schema doesn't cover it. */

@@ -1,4 +1,3 @@
-/** The kinds of Portico, one file each. */
 import type { KindDeclaration } from '../define.ts'
 import { mcpAuthzConfig } from './mcp-authz-config.ts'
 import { mcpExternalAuthConfig } from './mcp-external-auth-config.ts'

@@ -6,7 +6,6 @@ export const limits = {
   name: 253,
   /** The name of a workload; see crds/root.ts. */
   workloadName: 52,
-  /** A DNS label. */
   label: 63,
   url: 2048,
   /** A string without a more specific bound. */
@@ -17,7 +16,6 @@ export const limits = {
   program: 65536,
   /** A file inside the object. */
   file: 524288,
-  /** An HTTP header's name and value. */
   headerName: 255,
   headerValue: 8192,
   map: 64,
@@ -38,6 +36,5 @@ export const limits = {
   statusNames: 10_000,
   /** Conditions: some kinds have one for each backend. */
   conditions: 256,
-  /** Steps of a workflow. */
   steps: 100,
 } as const

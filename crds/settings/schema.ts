@@ -44,7 +44,6 @@ export const text = (readBy: Reader, description: string, options: TextOptions =
     ...rulesOf(options.rules),
   })
 
-/** An http or https URL. */
 export const url = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { max: limits.url, pattern: '^https?://[^\\s]+$', ...options })
 
@@ -60,7 +59,6 @@ export const label = (readBy: Reader, description: string, options: TextOptions 
 export const scope = (readBy: Reader, max: number = limits.name) =>
   text(readBy, 'A scope.', { min: 1, max, pattern: '^[!#-\\[\\]-~]+$' })
 
-/** One of a closed list of strings. */
 export const choice = <const V extends readonly string[]>(
   readBy: Reader,
   description: string,
@@ -192,7 +190,6 @@ export const raw = (readBy: Reader, description: string) =>
     'x-kubernetes-preserve-unknown-fields': true,
   })
 
-/** A value of any type. */
 export const anything = (readBy: Reader, description: string) =>
   Type.Unsafe<unknown>({ description, readBy, 'x-kubernetes-preserve-unknown-fields': true })
 

@@ -6,7 +6,6 @@ export type Steps<T> = Generator<undefined, T, undefined>
 /** The milliseconds of steps in one turn of the event loop. */
 const TURN_MS = 10
 
-/** Runs all steps at once. */
 export function atOnce<T>(steps: Steps<T>): T {
   let step = steps.next()
   while (step.done !== true) step = steps.next()

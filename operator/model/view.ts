@@ -116,6 +116,5 @@ export interface ClusterView {
 
 /** A view that can also list everything. A reconcile must not depend on that. */
 export interface WholeView extends ClusterView {
-  /** Returns every object, by namespace, kind and name. */
   all(): readonly KubernetesObject[]
 }

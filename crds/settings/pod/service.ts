@@ -1,4 +1,3 @@
-/** Settings of a workload's Service. */
 import { type CelRule, choice, defaulted, list, object, Type, text } from '../schema.ts'
 import { CIDR, KEY_LENGTH, LABEL_KEY } from './network-peer.ts'
 

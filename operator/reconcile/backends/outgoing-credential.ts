@@ -167,7 +167,6 @@ interface ProxySpec {
   readonly groupRef?: object
 }
 
-/** Returns the header that carries a credential. */
 function headerOf({ type, headerInjection, tokenExchange }: MCPExternalAuthConfig['spec']): string {
   if (type === 'headerInjection' && headerInjection) return headerInjection.headerName
   return (type === 'tokenExchange' ? tokenExchange?.externalTokenHeaderName : undefined) ?? AUTHORIZATION

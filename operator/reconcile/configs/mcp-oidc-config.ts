@@ -142,7 +142,7 @@ export interface OidcReference {
   readonly resourceUrl?: string | undefined
 }
 
-/** Returns the audience on which the fields for it agree. */
+/** Returns the audience. Two fields may set it; different values are a problem. */
 function audienceOf(
   config: MCPOIDCConfig,
   ref: OidcReference,

@@ -24,7 +24,6 @@ function* tokensOf(text: string): Generator<string> {
   }
 }
 
-/** An object or list that is being read. */
 interface Open {
   readonly pointer: string
   /** Empty for a list. */

@@ -9,7 +9,6 @@ const isWarningType = (type: string) => /(Warning|Conflict|Taken|Synthesized|Tru
 const transient = new Set(['Progressing', 'Terminating'])
 
 export interface ConditionProblem {
-  /** Type of the condition that reports the problem. */
   readonly condition: string
   readonly severity: 'error' | 'warning'
   readonly reason: string

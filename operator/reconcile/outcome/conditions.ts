@@ -23,7 +23,6 @@ interface Conditioned {
 /** Returns the generation of an object. An object from a file has none and counts as just created. */
 export const generationOf = (object: Conditioned): number => object.metadata.generation ?? 1
 
-/** Returns the conditions of an object's status. */
 export const conditionsOf = ({
   status,
 }: {

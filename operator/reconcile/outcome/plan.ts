@@ -67,7 +67,6 @@ export interface ReconcileContext {
   readonly group: string
   /** The time of this reconcile (RFC 3339), for conditions that change now. */
   readonly now: string
-  /** Image of the data plane. */
   readonly image: string
   /** Returns the base URL under which pods reach a Service that we render, without a trailing slash. */
   readonly addressOf: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string

@@ -7,7 +7,6 @@ import type { KeyRef, Resolver } from './resolver.ts'
 
 /** The location of a settings block in its object, and what resolves and mounts the references in it. */
 export interface MountPlace {
-  /** JSON pointer of the block. */
   readonly at: string
   readonly resolver: Resolver
   readonly mounts: Mounts

@@ -13,7 +13,6 @@ interface Routed extends Addressed {
   readonly spec: Pick<PodSettings, 'httpRoute'>
 }
 
-/** The addresses of a workload. */
 export interface Addresses {
   /** Base URL of the Service inside the cluster. */
   readonly address: string

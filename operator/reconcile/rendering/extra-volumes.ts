@@ -5,7 +5,6 @@ import type { Resolver } from '../references/resolver.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The fields of the spec that concern volumes. */
 interface VolumeFields {
   readonly volumes?: readonly Fields[]
   readonly volumeMounts?: readonly Fields[]

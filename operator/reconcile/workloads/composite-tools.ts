@@ -11,7 +11,6 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 type Settings = NonNullable<VirtualMCPServer['spec']['config']>
 type Definition = NonNullable<GatewayConfig['compositeTools']>[number]
 
-/** The composite tools of a gateway. */
 export interface CompositeTools {
   /** The gateway's own tools and those of the definitions that it names, by name. */
   readonly served: Definition[]

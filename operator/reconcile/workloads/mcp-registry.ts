@@ -49,7 +49,6 @@ import {
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { setSourcesSynced, sourceStates } from './source-states.ts'
 
-/** Kinds that a Kubernetes source reads. */
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
 
 interface RegistryAssembly {

@@ -84,7 +84,7 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
     })
 }
 
-/** Records a problem if a stdio server has a credential: a credential is a header, and such a server gets none. */
+/** Records a problem if a credential can't reach the server: a credential is a header, and stdio has none. */
 function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | undefined, problems: Problems): void {
   if (credential === undefined || credential.type === 'unauthenticated') return
   if (spec.transport !== 'stdio' && credential.type !== 'awsSts') return

@@ -45,7 +45,6 @@ type Operational = NonNullable<NonNullable<Spec['config']>['operational']>
 interface GatewayAssembly extends Assembly {
   readonly members: Members
   readonly compositeTools: CompositeTools
-  /** The description of the group, if it has one. */
   readonly description: string | undefined
 }
 
@@ -83,7 +82,6 @@ function incomingAuthOf(
   return oidc ? { type, oidc } : { type }
 }
 
-/** The pointer of the authorization server. */
 const AUTH_SERVER = '/spec/authServerConfig'
 
 function authServerOf(

@@ -14,7 +14,6 @@ interface ParentRef {
   readonly sectionName?: string
 }
 
-/** Group and version of the Gateway API's HTTPRoute. */
 const GATEWAY_API = 'gateway.networking.k8s.io'
 
 /**

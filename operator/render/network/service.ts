@@ -10,7 +10,6 @@ export type ServiceType = Static<typeof serviceType>
 export type ServiceSettings = Static<typeof service>
 
 export interface ServiceOptions {
-  /** Public port. */
   readonly port: number
   readonly portName: 'mcp' | 'http'
   /**

@@ -1,5 +1,3 @@
-/** Names and labels of what we render for a workload. */
-
 /**
  * The names that follow from a workload's kind: the suffix of its children, the prefix of its Service, and our
  * container.

@@ -1,7 +1,6 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { labelsOf, type Workload } from './names.ts'
 
-/** Version of our kinds in our group. */
 export const VERSION = 'v1beta1'
 
 /** The syntax of an installation's name: it is a label's value and part of object names. */

@@ -78,7 +78,7 @@ const mapLines = (fields: readonly (readonly [string, unknown])[], indent: strin
     return `${keyText(key)}:${text}`
   })
 
-/** Returns a value that is not a block as it stands in a line. */
+/** Writes a value that is not a block on one line. */
 function scalar(value: unknown): string {
   if (typeof value === 'string') return isPlain(value) ? value : ofLibrary(value)
   if (typeof value === 'boolean') return String(value)

@@ -7,7 +7,6 @@ import { containerLists, type Fields, isFields } from './pod-template-check.ts'
  * name.
  */
 export interface TakenPart {
-  /** JSON pointer in the template. */
   readonly pointer: string
   readonly message: string
 }
@@ -17,7 +16,6 @@ interface Port {
   readonly containerPort: number
 }
 
-/** Our container, as it is rendered. */
 export interface OwnContainer {
   readonly name: string
   readonly ports: readonly Port[]
@@ -48,7 +46,6 @@ const portsOf = (patch: unknown): readonly PlacedPort[] =>
     ),
   )
 
-/** Returns the names of our own ports. */
 const portNames = (kind: string): readonly string[] => (kind === 'MCPRegistry' ? ['http', 'admin'] : ['mcp', 'admin'])
 
 /**

@@ -40,12 +40,10 @@ export type Fields = Readonly<Record<string, unknown>>
 export const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The fields of a pod's spec that list containers. */
 export const containerLists = ['containers', 'initContainers', 'ephemeralContainers']
 
 const shapeOf = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
 
-/** The position of a part of the template. */
 interface TemplatePosition {
   /** JSON pointer, relative to the template. */
   readonly pointer: string

@@ -205,7 +205,6 @@ interface Surroundings {
   /** The list that the container is in. */
   readonly list: string
   readonly spec: Fields
-  /** Names of the pod's volumes. */
   readonly volumes: ReadonlySet<unknown>
 }
 
