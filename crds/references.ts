@@ -7,10 +7,7 @@ import { partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 export interface ReferenceDeclaration {
   /** The kinds that the name may refer to. Several only if the name is looked up in each (members of a group). */
   readonly kind: string | readonly string[]
-  /**
-   * Returns the names in one object's spec, sorted and without duplicates. Does not throw on a spec that the schema
-   * accepts.
-   */
+  /** Returns the names in one spec, sorted, each once. Does not throw on a spec that the schema accepts. */
   readonly names: (spec: never) => readonly string[]
   /** Returns the JSON pointers (RFC 6901) of this name in the spec. */
   readonly places: (spec: never, name: string) => readonly string[]

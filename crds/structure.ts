@@ -136,10 +136,7 @@ function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorO
   }
 }
 
-/**
- * Translates what ajv doesn't know: `x-kubernetes-int-or-string` becomes a union of types. A rule replaces
- * `propertyNames`.
- */
+/** Translates for ajv: `x-kubernetes-int-or-string` becomes a union, and `propertyNames` is left to a rule. */
 function ajvSchema(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(ajvSchema)
   if (!isObject(node)) return node

@@ -16,10 +16,7 @@ function refusalOf(node: SchemaNode): string | undefined {
   return others.every((reason) => reason === first) ? first : undefined
 }
 
-/**
- * Cache by schema node: whether anything in the schema is refused. Schemas are fixed, and most parts of most kinds are
- * supported.
- */
+/** A cache by schema node: whether anything in the schema is refused. Most parts of most kinds are supported. */
 const refusing = new WeakMap<SchemaNode, boolean>()
 
 function refusesAnything(node: SchemaNode): boolean {

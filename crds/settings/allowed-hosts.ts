@@ -16,9 +16,7 @@ export const allowedHosts = (readBy: Reader) =>
     { max: 64 },
   )
 
-/**
- * The same list in a configuration file. There the operator also writes the hosts of the Service and of the public URL.
- */
+/** The same list in a configuration file, to which the operator adds the hosts of Service and public URL. */
 export const allowedHostsInFile = list(
   'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
   text('gateway', 'A host name without a port, or an address.', { min: 1, max: limits.name }),

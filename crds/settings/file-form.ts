@@ -28,10 +28,7 @@ export const mountedAs = <const As extends Mounted, S extends TSchema>(kind: As,
 export const filePath = (readBy: Reader, description: string) =>
   withKeywords(text(readBy, description, { min: 1, max: limits.url }), { namesFile: true as const })
 
-/**
- * Copies a schema by its property descriptors: TypeBox keeps information about a schema in properties that a spread
- * would lose.
- */
+/** Copies a schema by its property descriptors: a spread would lose some properties of TypeBox. */
 const withKeywords = <S extends TSchema, Keywords extends object>(schema: S, keywords: Keywords): S & Keywords =>
   Object.assign(Object.create(Object.getPrototypeOf(schema), Object.getOwnPropertyDescriptors(schema)), keywords)
 
@@ -69,10 +66,7 @@ export type FileForm<S extends TSchema> = S extends MountedSchema
       ? TArray<FileForm<Item>>
       : S
 
-/**
- * Tells whether configuration files have a field. They omit fields that are always refused and fields that the operator
- * reads.
- */
+/** Tells whether configuration files have a field: it is not always refused, and the operator does not read it. */
 export const isInFiles = ({ readBy, mountedAs }: Pick<SchemaNode, 'readBy' | 'mountedAs'>): boolean =>
   typeof readBy !== 'object' && mountedAs !== 'nothing'
 

@@ -1,6 +1,4 @@
-/**
- * Bounds of lists, maps and strings. They are generous, and in one place, so that CEL cost and object size stay finite.
- */
+/** Bounds of lists, maps and strings: generous, in one place, so that CEL cost and object size stay finite. */
 export const limits = {
   /** A Kubernetes object name (DNS subdomain). */
   name: 253,

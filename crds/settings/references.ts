@@ -46,9 +46,7 @@ export const caBundleRef = (readBy: Reader, description: string) =>
     }),
   )
 
-/**
- * An object of one of our kinds, by name. The operator reads that object, so configuration files omit the reference.
- */
+/** An object of one of our kinds, by name. The operator reads it, so configuration files omit the reference. */
 export const objectRef = (readBy: Reader, kind: string, description: string) =>
   mountedAs(
     'nothing',

@@ -12,15 +12,9 @@ export interface ObjectIndex {
   list(kind: string, namespace: string): readonly KubernetesObject[]
   /** Returns every object, by namespace, kind and name. */
   all(): readonly KubernetesObject[]
-  /**
-   * Returns the objects that name this object (or Secret, or ConfigMap), whether or not it exists, sorted by kind, then
-   * name.
-   */
+  /** Returns what names this object (or Secret, or ConfigMap), existing or not, sorted by kind, then name. */
   referrers(kind: string, namespace: string, name: string): readonly ObjectName[]
-  /**
-   * Returns what an object names, including Secrets and ConfigMaps: these are reconciled when it changes, moves a
-   * reference or is deleted.
-   */
+  /** Returns what an object names, including Secrets and ConfigMaps. A change of the object reconciles these. */
   references(kind: string, namespace: string, name: string): readonly ObjectName[]
 }
 

@@ -42,9 +42,7 @@ export interface WorkloadObservation {
   /** The reason why it isn't ready, if known: an image that can't be pulled, a crash, a taken port. */
   readonly reason?: string
   readonly message?: string
-  /**
-   * Tools of the same name in several backends that must be renamed or filtered, as the gateway's pods report; sorted.
-   */
+  /** Tools of one name in several backends that need a filter or override, as the gateway's pods report; sorted. */
   readonly clashes?: readonly string[]
   /** The state of a gateway's backends, as its pods report; by name. Absent until they have reported. */
   readonly backends?: readonly BackendObservation[]
@@ -99,10 +97,7 @@ export interface ClusterView {
   get<K extends KindDeclaration>(kind: K, namespace: string, name: string): ObjectOf<K> | undefined
   /** Returns all objects of a kind in a namespace, by name. */
   list<K extends KindDeclaration>(kind: K, namespace: string): readonly ObjectOf<K>[]
-  /**
-   * Returns the objects of all kinds that name this object, sorted by kind, then name. Objects under deletion count
-   * until they are gone.
-   */
+  /** Returns what names this object, sorted by kind, then name. Objects under deletion count until they are gone. */
   referrers(kind: KindDeclaration, namespace: string, name: string): readonly ObjectName[]
   secret(namespace: string, name: string): SecretPresence | undefined
   configMap(namespace: string, name: string): ConfigMapContent | undefined

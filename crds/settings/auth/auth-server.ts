@@ -1,6 +1,4 @@
-/**
- * The embedded authorization server: `authServerConfig` of a VirtualMCPServer, type `embeddedAuthServer` of a config.
- */
+/** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, `embeddedAuthServer` of a config. */
 import { inFile } from '../file-form.ts'
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
@@ -26,10 +24,7 @@ import { lifespanBounds } from './auth-server-bounds.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
 
-/**
- * An issuer (RFC 8414): http or https, no query, no fragment. It has no slash at the end, because endpoints are
- * appended.
- */
+/** An issuer (RFC 8414): http or https, no query, no fragment, no slash at the end (endpoints are appended). */
 export const issuerUrl = (readBy: Reader, description: string) =>
   url(readBy, description, {
     rules: [

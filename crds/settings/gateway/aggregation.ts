@@ -62,10 +62,7 @@ const conflictResolutionConfig = object('Settings of the conflict resolution.', 
   ),
 })
 
-/**
- * The settings that combine the tools of all backends into one set: `config.aggregation` of a VirtualMCPServer,
- * `aggregation` of a file.
- */
+/** The settings that combine all tools: `config.aggregation` of a VirtualMCPServer, `aggregation` of a file. */
 export const aggregation = object(
   'How the tools of all backends become one set.',
   {

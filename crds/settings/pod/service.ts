@@ -49,9 +49,7 @@ const needs = (field: string, types: readonly string[]): CelRule => ({
   message: `service.${field} needs serviceType ${types.join(' or ')}`,
 })
 
-/**
- * Rules over the fields above for the spec of every kind with pods. The API server refuses a Service that breaks them.
- */
+/** Rules over the fields above for every kind with pods. The API server refuses a Service that breaks them. */
 export const serviceRules: readonly CelRule[] = [
   needs('externalTrafficPolicy', ['NodePort', 'LoadBalancer']),
   needs('loadBalancerSourceRanges', ['LoadBalancer']),

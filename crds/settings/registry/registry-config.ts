@@ -1,6 +1,4 @@
-/**
- * The registry server's configuration as fields of MCPRegistry and of its file: sources, registries, auth and the rest.
- */
+/** The registry server's configuration as fields of MCPRegistry and of its file. */
 import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { inFile } from '../file-form.ts'

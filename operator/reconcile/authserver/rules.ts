@@ -15,10 +15,7 @@ interface Checked {
   readonly oidc: OidcConfig | undefined
 }
 
-/**
- * Checks that the MCPOIDCConfig of the same workload, which validates the authorization server's tokens, has the same
- * issuer.
- */
+/** Checks that the workload's MCPOIDCConfig, which validates the authorization server's tokens, has its issuer. */
 export function checkIssuer(
   { issuer }: AuthServerSpec,
   { pointer, oidcConfig, oidc }: Checked,

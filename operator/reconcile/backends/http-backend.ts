@@ -43,10 +43,7 @@ export function mayBePrivate(
   return allowPrivateEndpoint || (isOwnMachine && url !== null && isLoopback(url))
 }
 
-/**
- * Records a problem if the data plane would never call a remote server's address, given what the object and the
- * operator's context allow.
- */
+/** Records a problem if the data plane never calls a remote server's address. Object and context may allow it. */
 export function checkRemoteUrl(spec: RemoteSpec, context: ReconcileContext, problems: Problems): void {
   const reachable = { allowPrivateIP: mayBePrivate(spec, context), allowedBy: 'allowPrivateEndpoint' }
   for (const finding of addressFindings(spec.remoteUrl, '/spec/remoteUrl', reachable))

@@ -125,9 +125,7 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   } as unknown as B
 }
 
-/**
- * Builds the credential for the server behind a proxy from the token that callers got when they logged in at the proxy.
- */
+/** Builds the credential for the server behind a proxy from the token of the caller's login at the proxy. */
 function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | undefined {
   const providerName = injectedProvider(server)
   if (providerName === undefined) return undefined

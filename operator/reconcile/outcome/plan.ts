@@ -13,9 +13,7 @@ export interface Condition {
   lastTransitionTime: string
 }
 
-/**
- * An event to emit when the status of this plan differs from the current one. The runtime emits it on transitions only.
- */
+/** An event to emit when the status of this plan differs from the current one. It is emitted on transitions only. */
 export interface PlannedEvent {
   readonly type: 'Normal' | 'Warning'
   readonly reason: string
@@ -29,9 +27,7 @@ export interface PlannedStatus {
   readonly [field: string]: unknown
 }
 
-/**
- * Everything that follows from one object and the cluster around it. It is complete: what isn't in it should not exist.
- */
+/** Everything that follows from one object and the cluster around it. What isn't in it should not exist. */
 export interface Plan {
   /**
    * Every child object, in the order in which they are applied. `hold` leaves existing children unchanged, because a
@@ -91,17 +87,11 @@ export interface ReconcileContext {
    * is a remote server like any other. In a pod that address would be the pod's own, which is never allowed.
    */
   readonly isOwnMachine?: boolean
-  /**
-   * The peers that may reach the admin listeners of pods. Absent: the operator as operator/deploy installs it. Never
-   * empty.
-   */
+  /** The peers of the pods' admin listeners. Absent: the operator as operator/deploy installs it. Never empty. */
   readonly adminPeers?: readonly AdminPeer[]
   /** The rights that a `podTemplateSpec` may ask for. Absent: what the Pod Security level `baseline` allows. */
   readonly podTemplate?: 'baseline' | 'any'
-  /**
-   * The users that pods run as. Absent: our own users and groups. `platform` names none, for clusters that assign them
-   * (OpenShift).
-   */
+  /** The users of pods. Absent: our own. `platform` names none, for clusters that assign them (OpenShift). */
   readonly podUsers?: 'fixed' | 'platform'
 }
 

@@ -56,9 +56,7 @@ function cut(
   return kept
 }
 
-/**
- * Truncates the lists of a plan's status so that the API server and etcd accept it, and sets a condition that says so.
- */
+/** Truncates a status's lists so that the API server and etcd accept it, and sets a condition that says so. */
 export function withBoundedLists(object: Bounded, plan: Plan, now: string): Plan {
   const lists = Object.entries(plan.status).filter(
     (entry): entry is [string, unknown[]] => Array.isArray(entry[1]) && entry[0] !== 'conditions',

@@ -84,10 +84,7 @@ export interface ProfileReference {
 
 const AT = '/spec/permissionProfile'
 
-/**
- * Returns the outbound traffic that a server may send. Undefined if no profile is set, or after recording why the
- * profile can't be read.
- */
+/** Returns the allowed outbound traffic. Undefined without a profile or, after recording why, if it is unreadable. */
 export function outboundProfile(profile: ProfileReference | undefined, resolver: Resolver): Outbound | undefined {
   if (profile === undefined) return undefined
   const { type, name, key } = profile

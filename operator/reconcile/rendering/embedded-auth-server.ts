@@ -101,10 +101,7 @@ export const ownIssuerOf = (
     .map((ref) => ref && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.embeddedAuthServer?.issuer)
     .find((issuer) => issuer !== undefined)
 
-/**
- * Warns about a proxy that logs users in: what a restart loses, whether it recognizes users again, and which settings
- * it ignores.
- */
+/** Warns about a proxy's logins: what a restart loses, unrecognized users, and settings without effect. */
 export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Resolver, conditions: Conditions): void {
   const found = embeddedAuthServer(spec, resolver)
   if (found === undefined) return

@@ -6,10 +6,7 @@ interface ProxyHeaderSettings {
   readonly oidcConfigRef?: { readonly resourceUrl?: string | undefined }
 }
 
-/**
- * Warns if trusting X-Forwarded-Host has no effect: only hosts that `allowedHosts` names are believed, and it names
- * none.
- */
+/** Warns if trusting X-Forwarded-Host has no effect: only hosts in `allowedHosts` are believed, and it is empty. */
 export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Conditions): void {
   const { trustProxyHeaders, allowedHosts = [], oidcConfigRef } = spec
   if (!trustProxyHeaders || oidcConfigRef?.resourceUrl !== undefined) return

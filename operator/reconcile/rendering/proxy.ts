@@ -68,9 +68,7 @@ interface ProxyObject extends Addressed {
     }
 }
 
-/**
- * Builds the configuration of a proxy before one server. Missing references are recorded in the resolver's problems.
- */
+/** Builds the configuration of a proxy before one server. Missing references become the resolver's problems. */
 export function assembleProxy(
   object: ProxyObject,
   backendOf: (mounts: Mounts) => Omit<BackendConfig, 'name'>,

@@ -29,9 +29,7 @@ interface Proxy {
   readonly spec: Pick<Limited, 'rateLimiting' | 'sessionStorage'> & { readonly oidcConfigRef?: object }
 }
 
-/**
- * Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler decides the number of pods.
- */
+/** Returns a proxy's input of `warnOfRateLimits`. `replicas` is undefined if an autoscaler sets the number of pods. */
 export function limitedOf(
   { kind, metadata, spec }: Proxy,
   replicas: number | undefined,

@@ -48,9 +48,6 @@ export function sessionStorageOf(
   }
 }
 
-/**
- * Mounts a Secret's key and returns its path for a configuration. Undefined if none is named or, recorded as a problem,
- * if it is missing.
- */
+/** Mounts a Secret's key and returns its path. Undefined if none is named or, recorded as a problem, it is missing. */
 const secretFile = (ref: KeyRef | undefined, resolver: Resolver, mounts: Mounts): string | undefined =>
   ref !== undefined && resolver.secretKey(ref) ? mounts.secretFile(ref.name, ref.key) : undefined

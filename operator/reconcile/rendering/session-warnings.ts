@@ -6,10 +6,7 @@ interface SessionSettings {
   readonly sessionAffinity: 'ClientIP' | 'None'
 }
 
-/**
- * Warns if several pods keep sessions in memory: each pod knows only its own, so only clients that stay with one pod
- * work.
- */
+/** Warns if several pods keep sessions in memory: a client then works only if it stays with one pod. */
 export function warnOfSessions(settings: SessionSettings, conditions: Conditions): void {
   const { replicas = 1, sessionStorage, sessionAffinity } = settings
   if (replicas <= 1 || sessionStorage?.provider === 'redis') return

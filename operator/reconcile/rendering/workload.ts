@@ -61,9 +61,7 @@ const trueReasons = { Valid: 'ConfigValid', ReferencesResolved: 'AllFound', PodT
 /** The syntax of a condition's reason in the API. A container runtime's own reason may be any text. */
 const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/
 
-/**
- * Returns the readiness that the pods report. It is Unknown without an observation: offline and before the first start.
- */
+/** Returns the readiness that the pods report: Unknown without an observation, offline and before the first start. */
 function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number | undefined): Readiness {
   if (replicas === 0 || (replicas === undefined && seen?.replicas === 0))
     return { status: 'True', reason: 'Stopped', message: 'scaled to zero', phase: 'Stopped' }
@@ -124,10 +122,7 @@ function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEve
   ]
 }
 
-/**
- * Renders the children unless a problem is already known. If rendering finds a problem, it is recorded and the result
- * is dropped.
- */
+/** Renders the children unless a problem is known. If rendering finds one, it is recorded and the result dropped. */
 function renderGood({ problems, object, render }: WorkloadPlan): Rendered | undefined {
   if (!problems.none || object.metadata.deletionTimestamp !== undefined) return undefined
   const rendered = render()
@@ -164,10 +159,7 @@ function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void 
   if (uses.length > 0) conditions.set('PodTemplateWarning', 'True', 'ServiceAccountInTemplate', uses.join('; '))
 }
 
-/**
- * Warns of a user's port with the name of one of ours. The port is served: we find nothing by a name that users may
- * take.
- */
+/** Warns of a user's port with the name of one of ours. It is served: we never look up a port by such a name. */
 function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions): void {
   const taken = takenPortNames(kind, (spec as PodSettings).podTemplateSpec)
   if (taken.length === 0) return
@@ -175,9 +167,7 @@ function warnOfPortNames({ kind, spec }: WorkloadObject, conditions: Conditions)
   conditions.set('PortNameTaken', 'True', 'PortNameTaken', texts.join('; '))
 }
 
-/**
- * Returns the status fields of the served set of children: the new set, or the last good one from the current status.
- */
+/** Returns the status fields of the served set of children: the new set, or the last good one from the status. */
 function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Record<string, unknown>> {
   if (rendered) {
     const { url, externalUrl, config } = rendered

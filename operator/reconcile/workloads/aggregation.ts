@@ -36,10 +36,7 @@ function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): st
     .sort()
 }
 
-/**
- * Builds the gateway's settings for combining the tools of all backends. Missing references are recorded in the
- * resolver's problems.
- */
+/** Builds the settings that combine all backends' tools. Missing references become the resolver's problems. */
 export function aggregationOf(
   aggregation: Aggregation | undefined,
   resolver: Resolver,

@@ -25,15 +25,10 @@ export interface CompositeTools {
 /** The definitions that were last served; JSON texts by the names of their objects. */
 type LastGood = Readonly<Record<string, string>>
 
-/**
- * The characters of all definitions that a status keeps. A definition that doesn't fit is not served while it is
- * invalid.
- */
+/** The characters of all definitions that a status keeps. One that doesn't fit isn't served while it is invalid. */
 const MOST_KEPT = 64 * 1024
 
-/**
- * Names that a new definition may not have, and tools that it may not call, because of the existing composite tools.
- */
+/** Names that a new definition may not have, and tools that it may not call, because of existing composite tools. */
 interface Taken {
   readonly names: Set<string>
   readonly called: Set<string>
@@ -56,10 +51,7 @@ function clash(definition: Definition, { names, called }: Taken): string | undef
 
 const MISSING = 'it is missing'
 
-/**
- * Returns the workflow of the named definition, or why it is unusable. The definition's own status lists all its
- * problems.
- */
+/** Returns the workflow of the named definition, or why it is unusable. Its own status lists all its problems. */
 function definitionNamed(name: string, { view, namespace }: Resolver): Definition | string {
   const object = view.get(virtualMcpCompositeToolDefinition, namespace, name)
   if (!object) return MISSING

@@ -6,10 +6,7 @@ import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 
 const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 
-/**
- * Lists the members of a group. A deleted group stays while any object names it, because its gateways could no longer
- * serve.
- */
+/** Lists the members of a group. A deleted group stays while any object names it: its gateways need it. */
 export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace, name } = object.metadata
   const conditions = startConditions(object, context.now)

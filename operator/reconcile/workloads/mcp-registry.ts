@@ -139,9 +139,7 @@ function withPgpass(
   return { ...config, database: { ...config.database, pgpassFile } }
 }
 
-/**
- * Sets the object's name as service name in telemetry and as component in the audit log, unless they are configured.
- */
+/** Sets the object's name as service name in telemetry and component in the audit log, unless configured. */
 const withName = (
   { metadata: { name } }: MCPRegistry,
   { telemetry, audit, ...config }: RegistryConfig,

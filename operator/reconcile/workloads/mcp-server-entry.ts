@@ -14,9 +14,7 @@ import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
-/**
- * Builds a gateway's backend from an entry: its own address, with its CA bundle and header files in the gateway's pod.
- */
+/** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
 export function entryBackend(
   object: MCPServerEntry,
   resolver: Resolver,

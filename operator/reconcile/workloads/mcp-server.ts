@@ -56,10 +56,7 @@ interface ServerSettings {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/**
- * Returns the shape of a server's pods. The proxy attaches to a stdio server by its pod's name, which requires a
- * StatefulSet.
- */
+/** Returns the shape of the pods. A proxy attaches to a stdio server by its pod's name, so that is a StatefulSet. */
 const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
 
 const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
@@ -147,10 +144,7 @@ function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
   return isObject(own) && typeof own['image'] === 'string' ? own['image'] : image
 }
 
-/**
- * Returns a revision of the Secret values in the server's environment. A process reads these once, so a changed value
- * needs new pods.
- */
+/** Returns a revision of the Secret values in the environment. A process reads these once: changes need new pods. */
 function secretRevision(
   { spec, metadata }: MCPServer,
   view: ClusterView,
@@ -263,10 +257,7 @@ function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backend
   ]
 }
 
-/**
- * Records a problem if the outbound rules cut the proxy off: a NetworkPolicy applies to the whole pod, to server and
- * proxy.
- */
+/** Records a problem if the outbound rules cut off the proxy: a NetworkPolicy applies to the whole pod. */
 function checkOutbound(outbound: Outbound | undefined, config: GatewayConfig, problems: Problems): void {
   const needs = outbound === 'nothing' ? ownNeeds(config) : []
   if (needs.length === 0) return

@@ -231,10 +231,7 @@ function renderGateway(
   return renderGatewayPods(object, assembly, { service, problems }, context)
 }
 
-/**
- * Sets `BackendsReady`: which members of the group aren't served, and why. One bad backend doesn't make the gateway
- * unready.
- */
+/** Sets `BackendsReady`: the members that aren't served, and why. The gateway stays ready without them. */
 function reportBackends({ served, leftOut }: Members, conditions: Conditions): void {
   const texts = leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`)
   if (texts.length > 0) conditions.set('BackendsReady', 'False', 'BackendsLeftOut', texts.join('; '))
@@ -242,10 +239,7 @@ function reportBackends({ served, leftOut }: Members, conditions: Conditions): v
   else conditions.set('BackendsReady', 'True', 'AllServed', '')
 }
 
-/**
- * Warns of settings for backends that the group doesn't have, because of a typing error or a member that does not exist
- * yet.
- */
+/** Warns of settings for backends that the group doesn't have (yet), because of a typing error or a missing member. */
 function warnOfUnknownBackends(
   { outgoingAuth, config }: Spec,
   { served, leftOut }: Members,
@@ -373,10 +367,7 @@ export function reconcileVirtualMcpServer(
   })
 }
 
-/**
- * Builds the gateway's tool search. The key of its embedding service becomes a file. Missing references are recorded as
- * problems.
- */
+/** Builds the gateway's tool search, with its key as a file. Missing references are recorded as problems. */
 function optimizerOf(
   optimizer: Static<typeof optimizerSchema> | undefined,
   place: MountPlace,

@@ -16,10 +16,7 @@ const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 /** The namespace and the label of the operator's pods, as operator/deploy installs them. */
 export const OPERATOR_NAMESPACE = 'portico-system'
 export const OPERATOR_NAME = 'portico-operator'
-/**
- * Returns the name of an installation's Lease and of the roles and bindings for what it manages. Several installations
- * may share a namespace.
- */
+/** Returns the name of an installation's Lease, roles and bindings. Several installations may share a namespace. */
 export const operatorName = (installation: string | undefined): string =>
   installation === undefined ? OPERATOR_NAME : `${OPERATOR_NAME}-for-${installation}`
 /** The Role for the operator's own namespace. */
@@ -30,10 +27,7 @@ export const OPERATOR_REVISIONS = `${OPERATOR_NAME}-revisions`
 
 /** Service and Secret of the operator's admission webhook, in its namespace. */
 export const ADMISSION_NAME = `${OPERATOR_NAME}-admission`
-/**
- * Returns the name of the ValidatingWebhookConfiguration and of its ClusterRole. Both are cluster-scoped, so the name
- * contains the namespace.
- */
+/** Returns the name of the cluster-scoped ValidatingWebhookConfiguration and its ClusterRole, with the namespace. */
 export const admissionConfiguration = (namespace: string): string => `${OPERATOR_NAME}.${namespace}`
 /** Returns the name of the webhook in it: a domain of three labels or more. */
 export const webhookName = (group: string): string => `warnings.${group}`

@@ -22,9 +22,7 @@ export interface RenderedConfig {
 /** Returns the name of the ConfigMap with a workload's data-plane configuration. */
 export const configMapName = (workload: Workload): string => childName(workload.kind, workload.metadata.name, 'config')
 
-/**
- * Renders the data plane's configuration file in its ConfigMap. It must hold references to secrets, never their values.
- */
+/** Renders the configuration file in its ConfigMap. It must hold references to secrets, never their values. */
 export function renderConfig(
   workload: Workload,
   group: string,

@@ -1,7 +1,4 @@
-/**
- * The names that follow from a workload's kind: the suffix of its children, the prefix of its Service, and our
- * container.
- */
+/** The names that follow from a workload's kind: the suffix of children, the prefix of the Service, our container. */
 interface Naming {
   readonly suffix: string
   readonly component: 'server' | 'proxy' | 'gateway' | 'registry'
@@ -35,9 +32,7 @@ export const serviceName = (kind: string, name: string): string => `${namingOf(k
  */
 export const dataPlaneContainerName = (kind: string): 'portico' | 'vmcp' => namingOf(kind).container
 
-/**
- * Returns the name of the Deployment or StatefulSet, NetworkPolicy and so on, or of the child with a further `part`.
- */
+/** Returns the name of the Deployment, StatefulSet, NetworkPolicy …, or of the child with a further `part`. */
 export const childName = (kind: string, name: string, part?: string): string =>
   `${name}-${namingOf(kind).suffix}${part === undefined ? '' : `-${part}`}`
 

@@ -33,10 +33,7 @@ const sorted = (record: Readonly<Record<string, string>>): Record<string, string
 export const stringMap = <K extends string>(key: K, value: Readonly<Record<string, string>>) =>
   (Object.keys(value).length === 0 ? {} : { [key]: sorted(value) }) as { [P in K]?: Record<string, string> }
 
-/**
- * Builds a child of a workload: labelled, owned, in the workload's namespace. Our own labels win over
- * `identity.labels`.
- */
+/** Builds a labelled, owned child in the workload's namespace. Our own labels win over `identity.labels`. */
 export function child(
   workload: Workload,
   group: string,

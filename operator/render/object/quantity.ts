@@ -43,9 +43,7 @@ function largest(value: bigint, base: bigint, suffixes: readonly string[]): stri
   return `${rest}${suffixes[step]}`
 }
 
-/**
- * Returns the canonical form of a quantity such as `1000m`, `0.5` or `1024Mi`; undefined if the text is not a quantity.
- */
+/** Returns the canonical form of a quantity such as `1000m`, `0.5` or `1024Mi`; undefined for any other text. */
 export function canonicalQuantity(text: string): string | undefined {
   const match = SYNTAX.exec(text)
   if (!match || (match[2] === undefined && !match[3])) return undefined

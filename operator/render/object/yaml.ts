@@ -29,9 +29,7 @@ const WORD = /^(?:y|n|yes|no|on|off|true|false|null)$/i
 /** The longest key that fits on one line, in characters. */
 const LONGEST_KEY = 256
 
-/**
- * Writes YAML deterministically: the same bytes for the same value, with keys in the order in which the value has them.
- */
+/** Writes YAML: the same bytes for the same value, with keys in the order in which the value has them. */
 export const canonicalYaml = (value: unknown): string => blockYaml(value) ?? stringify(value, YAML_OPTIONS)
 
 /**
@@ -59,10 +57,7 @@ function isBlock(value: unknown): value is Block {
   return Object.values(value).some((field) => field !== undefined)
 }
 
-/**
- * Returns the lines of a map or list. The first line has no indentation, because it may continue the line of a list
- * item.
- */
+/** Returns the lines of a map or list. The first has no indentation: it may continue the line of a list item. */
 function block(value: Block, indent: string): string {
   const lines = Array.isArray(value) ? listLines(value, indent) : mapLines(Object.entries(value), indent)
   return lines.join(indent)

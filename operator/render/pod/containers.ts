@@ -115,8 +115,5 @@ export function dataPlaneContainer(options: DataPlaneOptions): Record<string, un
   }
 }
 
-/**
- * Tells whether an image is named by its digest (OCI distribution specification): such a name always means the same
- * image.
- */
+/** Tells whether an image is named by its digest (OCI distribution specification), and so always the same. */
 export const isPinned = (image: string): boolean => /@[a-z0-9]+([+._-][a-z0-9]+)*:[0-9a-f]{32,}$/.test(image)

@@ -2,9 +2,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import { childName, selectorOf, type Workload } from '../object/names.ts'
 import { child } from '../object/object.ts'
 
-/**
- * The number of pods that may be unavailable at once when nodes are drained: a count, or a percentage such as `50%`.
- */
+/** The number of pods that may be down at once when nodes are drained: a count or a percentage such as `50%`. */
 export interface Disruption {
   readonly maxUnavailable?: number | string
   readonly minAvailable?: number | string

@@ -1,9 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/**
- * The folder in which everything that the data plane reads is mounted. Standalone keeps the same folders under its
- * state directory.
- */
+/** The folder of all mounts that the data plane reads. Standalone keeps the same folders in its state directory. */
 export const MOUNT_ROOT = '/etc/portico'
 
 /** Readable by owner and group (the pod's fsGroup), by nobody else. */

@@ -35,10 +35,7 @@ const isUnset = (value: unknown) => value === undefined || value === null || val
 const isOff = (value: unknown) => isUnset(value) || value === false
 const show = (value: unknown) => JSON.stringify(value)
 
-/**
- * Checks the fields of a security context of a pod or a container. Only containers have `procMount`, `privileged` and
- * so on.
- */
+/** Checks a security context of a pod or a container. Only containers have `procMount`, `privileged` and so on. */
 function contextViolations(context: Fields): string[] {
   const { windowsOptions, seccompProfile, appArmorProfile, seLinuxOptions } = context
   const found: string[] = []

@@ -133,10 +133,7 @@ function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: st
     if (!volumes.has(name)) refuse(`${where}/volumeDevices`, `there is no volume ${show(name)}`)
 }
 
-/**
- * Checks the port name that a probe or hook calls. The kubelet looks it up in its own container, and fails if it is
- * missing.
- */
+/** Checks a probe or hook. The kubelet looks up its port name in the container, and fails if it is missing. */
 function checkHandler(container: Fields, handler: Fields, where: string, refuse: Refuse): void {
   const names = itemsOf(container['ports']).flatMap(({ name }) => (isSet(name) ? [String(name)] : []))
   const ways = given(handler, HANDLERS)

@@ -103,10 +103,7 @@ function withoutTakenVolumes(spec: Fields, patch: unknown): Record<string, unkno
 
 const withoutNulls = (value: unknown): unknown => (isFields(value) ? mergeFields({}, value) : value)
 
-/**
- * Canonicalizes the quantities of containers whose resources come from the template, to the form in which the API
- * server returns them.
- */
+/** Writes the quantities of resources from the template in the form in which the API server returns them. */
 function canonicalResources(spec: Fields, problems: string[]): void {
   for (const list of containerLists) {
     for (const { name, resources } of (spec[list] ?? []) as Fields[]) {

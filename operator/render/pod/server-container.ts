@@ -21,10 +21,7 @@ interface ServerOptions {
 const API_VOLUME = 'api-access'
 const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/**
- * Returns the variables that tell a server where to listen. Servers differ in the variable for the port, so each gets
- * both.
- */
+/** Returns the variables of a listening server. Servers differ in the variable for the port: each gets both. */
 export const listening = (port: number) => [
   { name: 'PORT', value: String(port) },
   { name: 'MCP_PORT', value: String(port) },
