@@ -2,32 +2,32 @@ import { type KeyedHash, randomSecret } from '../keys/keyed-hash.ts'
 import type { Browser, LoggedInUser } from '../login/login.ts'
 import { firstRecord, type RecordStore } from '../store/record-store.ts'
 
-/** How long somebody stays signed in, in seconds; nothing makes it longer. */
+/** The lifetime of a session in seconds. Nothing extends it. */
 export const SESSION_S = 15 * 60
 
-/** Somebody who looks at what is linked to them. */
+/** The session of a user who looks at their links. */
 export interface AccountSession {
-  /** What the browser holds for it, in a cookie. */
+  /** The secret in the browser's cookie. */
   readonly secret: string
   readonly user: LoggedInUser
-  /** Trace context of the request that the sign-in began with, where that is traced. */
+  /** Trace context of the request that began the sign-in, if it is traced. */
   readonly trace?: string | undefined
 }
 
-/** What is kept of a session, under the digest of its secret. */
+/** The stored part of a session, under the digest of its secret. */
 interface Kept extends Pick<AccountSession, 'user' | 'trace'> {
   /** Digest of the secret of the browser that signed in. */
   readonly browser: string
 }
 
-/** The sign-ins of people who look at what is linked to them. They are good for that, and for no client. */
+/** The sessions of users who look at their links. They give no access to anything else. */
 export interface AccountSessions {
-  /** Begins one, with a secret that nobody has had before. */
+  /** Begins a session with a new secret. */
   begin(user: LoggedInUser, browser: Browser, trace?: string): Promise<AccountSession>
-  /** The one with this secret; undefined where it has ended, or is another browser's. */
+  /** Returns the session with this secret, or undefined if it has ended or belongs to a different browser. */
   find(secret: string, browser: Browser): Promise<AccountSession | undefined>
   end(secret: string): Promise<void>
-  /** A text that stands for something on a page of this session: of no use in another one, and after its end. */
+  /** Returns a proof for a page of this session. It is invalid in other sessions and after the end of this one. */
   proofOf(session: AccountSession, ...what: readonly string[]): string
   isProof(given: string, session: AccountSession, ...what: readonly string[]): boolean
 }

@@ -4,26 +4,26 @@ import type { ClientRecord } from '../clients/registration.ts'
 import type { CarriedTokens } from '../login/carried-tokens.ts'
 import type { Grants, ListedGrant } from '../provider/grants.ts'
 
-/** What a client has been allowed, and what it reaches by that. */
+/** A client's grant, and the providers that it reaches. */
 export interface Link {
-  /** The grant; no page shows it. */
+  /** The id of the grant, which no page shows. */
   readonly grant: string
   readonly clientId: string
-  /** What is known of the client; undefined where that can't be said now. */
+  /** The client; undefined if it can't be looked up now. */
   readonly client: ClientRecord | undefined
   readonly scopes: readonly string[]
   /** Milliseconds since 1970. */
   readonly since: number
-  /** When it ends where it is used no more. */
+  /** The time at which it ends if it is not used, in milliseconds since 1970. */
   readonly endsAt: number
-  /** Whether a provider's tokens are there, for each provider. */
+  /** The providers, with or without tokens. */
   readonly providers: readonly LinkedProvider[]
 }
 
 interface LinkedProvider {
   readonly name: string
   readonly isLinked: boolean
-  /** When the provider gave what is there, in milliseconds since 1970. */
+  /** The time at which the provider issued its tokens, in milliseconds since 1970. */
   readonly since?: number
 }
 
@@ -32,30 +32,29 @@ interface LinksOptions {
   readonly clients: Clients
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  /** Names of the providers. */
   readonly providers: readonly string[]
-  /** Forgets what a user has allowed a client, or without one, all that they have allowed. */
+  /** Revokes a user's consents for one client, or without a client for all. */
   forgetConsents(subject: string, clientId?: string): Promise<void>
 }
 
-/** What is linked to users, and its end. Everything is about the grants of one user. */
+/** Lists and ends what is linked to a user. All methods work on the grants of one user. */
 export interface Links {
-  /** @param address where the person comes from that looks: documents of clients may have to be fetched */
+  /** @param address the address of the user who looks; the documents of clients may have to be fetched */
   of(subject: string, address: string | undefined): Promise<readonly Link[]>
-  /** The names of it, without what they stand for. */
+  /** Lists the grants without their details. */
   named(subject: string): Promise<readonly ListedGrant[]>
-  /** Takes what one provider has given from one login. */
+  /** Removes the tokens of one provider from one login. */
   unlink(subject: string, grant: string, provider: string): Promise<void>
-  /** Ends a grant, and forgets that the user has allowed its client. */
+  /** Ends a grant, and revokes the user's consent for its client. */
   revoke(subject: string, grant: ListedGrant): Promise<void>
-  /** Ends all grants that are listed, and forgets what later logins would go on with. */
+  /** Ends all listed grants, and removes the refresh tokens that later logins would reuse. */
   revokeAll(subject: string): Promise<void>
 }
 
 export function createLinks(options: LinksOptions): Links {
   const { grants, clients, tokens, carried, providers, forgetConsents } = options
 
-  /** What can't be looked up now is not what somebody came for. */
+  /** A failed look-up of a client must not hide the user's links. */
   const clientOf = (id: string, address: string | undefined) => clients.find(id, address).catch(() => undefined)
 
   async function linked(grant: string, subject: string, name: string): Promise<LinkedProvider> {
@@ -65,7 +64,7 @@ export function createLinks(options: LinksOptions): Links {
   }
 
   async function revoke(subject: string, { id, payload }: ListedGrant): Promise<void> {
-    // First: a login that is under way must not make what it finds into another grant.
+    // This comes first, so that a login under way does not turn an earlier consent into a new grant.
     await forgetConsents(subject, clientIdOf(payload))
     await grants.end(id)
   }
@@ -96,7 +95,7 @@ export function createLinks(options: LinksOptions): Links {
     },
     revoke,
     async revokeAll(subject) {
-      // What was allowed is remembered for longer than its grant may last.
+      // A consent may outlast its grant.
       await forgetConsents(subject)
       await Promise.all((await grants.ofUser(subject)).map((grant) => revoke(subject, grant)))
       await carried.forgetUser(subject)
@@ -106,7 +105,7 @@ export function createLinks(options: LinksOptions): Links {
 
 const clientIdOf = (payload: ListedGrant['payload']): string => String(payload['clientId'])
 
-/** The scopes that the library has noted, as it was told them when the user logged in. */
+/** Returns the scopes that the library stored when the user logged in. */
 function scopesOf({ openid }: ListedGrant['payload']): readonly string[] {
   const { scope = '' } = (openid ?? {}) as { readonly scope?: string }
   return scope.split(' ').filter((one) => one !== '')

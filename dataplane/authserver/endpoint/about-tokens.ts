@@ -6,9 +6,9 @@ import type { Front, FrontContext } from './front.ts'
 import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
 
 /**
- * Revocation (RFC 7009). Any token of a login ends the login: its refresh tokens, its access tokens, which the gateway
- * refuses from then on, and what providers have given. A token by which somebody acts for a user ends alone. A text that
- * is no token is answered alike (section 2.2).
+ * Revokes a token (RFC 7009). Any token of a login ends the login: its refresh tokens, its access tokens, which the
+ * gateway refuses from then on, and the providers' tokens. A token by which an actor acts for a user ends alone. A text
+ * that is no token gets the same answer (section 2.2).
  */
 export async function revoke(front: Front, c: FrontContext): Promise<Response> {
   const form = await readForm(c)
@@ -25,8 +25,8 @@ export async function revoke(front: Front, c: FrontContext): Promise<Response> {
 }
 
 /**
- * Introspection (RFC 7662): of any token for clients with a secret, of its own tokens for a public one, which proves
- * nothing but to hold them.
+ * Introspects a token (RFC 7662). A client with a secret may ask about any token, a public client only about its own:
+ * it proves nothing but that it holds them.
  */
 export async function introspect(front: Front, c: FrontContext): Promise<Response> {
   const form = await readForm(c)
@@ -44,21 +44,19 @@ function presented(form: ReadonlyMap<string, string>): string {
   return token
 }
 
-/** A token that was issued here. */
 interface IssuedToken {
   readonly kind: 'access_token' | 'refresh_token'
-  /** The login that it comes from; absent of one that was issued without a login. */
+  /** The login that it comes from; absent for a token that was issued without a login. */
   readonly grant?: string
-  /** Its own name, by which it ends alone. */
+  /** Its `jti`, by which it can be revoked alone. */
   readonly jti?: string
   readonly clientId: string
-  /** Who it is of. */
   readonly subject?: string | undefined
-  /** What introspection says of it; undefined where it is of no use any more. */
+  /** The claims for introspection; undefined if the token is no longer active. */
   readonly claims: Readonly<Record<string, unknown>> | undefined
 }
 
-/** A token that was issued here, whether it is good or has ended; undefined for every other text. */
+/** Reads a token that was issued here, active or ended. Returns undefined for any other text. */
 async function readIssued(front: Front, token: string): Promise<IssuedToken | undefined> {
   const grant = front.provider().refresh.grantOf(token)
   return grant === undefined ? readAccessToken(front, token) : readRefreshToken(front, token, grant)
@@ -85,7 +83,7 @@ async function readAccessToken(front: Front, token: string): Promise<IssuedToken
   const isGood = exp * 1000 > Date.now() && !front.revocations.hasEnded(claims)
   return {
     kind: 'access_token',
-    // Who acts for a user may end the own token, and not the user's login.
+    // An actor may end its own token, but not the user's login.
     ...(typeof login === 'string' && act === undefined && { grant: login }),
     jti,
     clientId,
@@ -98,7 +96,7 @@ async function readAccessToken(front: Front, token: string): Promise<IssuedToken
 
 async function verified(token: string, issuer: string, keys: Front['findKey']): Promise<JWTPayload | undefined> {
   try {
-    // An access token that has expired still names its grant, which may be ended by it.
+    // An access token that has expired still names its grant and can revoke it.
     const { payload } = await jwtVerify(token, keys, { issuer, typ: 'at+jwt', currentDate: new Date(0) })
     return payload
   } catch (error) {

@@ -14,22 +14,22 @@ import type { Front, FrontContext } from './front.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { traceOf } from './telemetry.ts'
 
-/** Where forms are posted to, beside the page that they stand on, whatever a proxy has put before their paths. */
+/** Forms are posted to this path, relative to their page, so that it works behind a proxy that adds a path prefix. */
 const ACTION = 'sessions'
 
-/** What a page stands for, of which it holds a proof. */
+/** The statement of the proof that a page carries. */
 const PAGE = 'page'
-/** What has been done, as the page says it that comes next. */
+/** The completed actions that the next page can report. */
 const DONE = ['unlinked', 'revoked', 'revoked-all'] as const
 type Ending = (typeof DONE)[number]
 
-/** What is linked to whoever asks; at the host of callbacks, where the cookies are. */
+/** Answers with the user's links, or redirects to the host of the callbacks, where the cookies are. */
 export function sessions(front: Front, c: FrontContext): Response | Promise<Response> {
   const { accountEndpoint } = front.settings
   return accountEndpoint === undefined ? account(front, c) : redirect(accountEndpoint)
 }
 
-/** Shows what is linked to who is signed in, or how to sign in. It begins nothing. */
+/** Shows the signed-in user's links, or how to sign in. It begins no login. */
 export async function account(front: Front, c: FrontContext): Promise<Response> {
   const session = await sessionOf(front, c)
   if (session !== undefined) return showPage(c, await linkedTo(front, c, session))
@@ -67,16 +67,16 @@ async function linkedTo(front: Front, c: FrontContext, session: AccountSession):
     user: session.user,
     links: found.map(clientOf),
     isCut: found.length === MOST_MEMBERS,
-    // Whoever makes somebody follow a link has nothing said here that has not happened.
+    // The proof keeps a forged link from reporting an action that has not happened.
     done: DONE.find((one) => accounts.isProof(said, session, one)),
     action: ACTION,
     token: proof(PAGE),
   })
 }
 
-/** Does what was asked for on the page of what is linked. Nothing is done that this very browser was not shown. */
+/** Performs an action of the page of links. The form must carry a proof that was shown to this browser. */
 export async function act(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  // A form that can't be read, or is too large, was not sent by our page.
+  // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
   const [token, browser] = [form?.get(fields.token), knownBrowser(front, c)]
   if (form === undefined || token === undefined || browser === undefined) return problemPage(front, c, 'page')
@@ -96,7 +96,7 @@ export async function act(front: Front, c: FrontContext): Promise<Response | Log
   return back(front, c, front.accounts.proofOf(session, ended.done))
 }
 
-/** Sends the browser to the provider that says who users are. */
+/** Sends the browser to the provider that identifies users. */
 async function signIn(front: Front, c: FrontContext, token: string, browser: Browser): Promise<Response | LoginStep> {
   if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
@@ -106,15 +106,15 @@ async function signIn(front: Front, c: FrontContext, token: string, browser: Bro
   return front.login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
 }
 
-/** What has been ended. */
+/** A grant or link that has ended. */
 interface Ended {
   readonly done: Ending
-  /** The client that had it; absent: all of them. */
+  /** The client of the grant; absent: all clients. */
   readonly clientId?: unknown
   readonly provider?: string
 }
 
-/** What the audit log calls that which is asked for. */
+/** Returns the audit event of the requested action. */
 function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined {
   const action = form.get(fields.action)
   if (action === actions.signOut) return 'account_sign_out'
@@ -122,7 +122,7 @@ function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined 
   return form.has(fields.unlink) ? 'account_unlink' : undefined
 }
 
-/** Ends what is named by a button of the page; undefined where it is nothing of this user. */
+/** Ends the grant or link that a button of the page names. Returns undefined if this user has no such grant or link. */
 async function end(
   { accounts, links, settings }: Front,
   form: ReadonlyMap<string, string>,
@@ -152,8 +152,8 @@ async function end(
 }
 
 /**
- * Sends the browser to the page of what is linked: what was posted is not sent again when that is loaded anew. `done` is
- * the proof of what has been done.
+ * Redirects the browser to the page of links, so that reloading it does not post the form again. `done` is the proof of
+ * the completed action.
  */
 function back({ settings }: Front, c: FrontContext, done?: string): Response {
   const page = settings.accountEndpoint === undefined ? 'sessions' : 'account'
@@ -161,7 +161,7 @@ function back({ settings }: Front, c: FrontContext, done?: string): Response {
   return c.body(null, 303, { location, ...PRIVATE })
 }
 
-/** Somebody has signed in to see what is linked: with a session that is new, whatever the browser held before. */
+/** Begins a new session for a user who has signed in, and drops any session that the browser held before. */
 export async function signedIn(front: Front, c: FrontContext, { user, isSynthetic }: Done): Promise<Response> {
   const browser = knownBrowser(front, c)
   if (browser === undefined) return problemPage(front, c, 'page')
@@ -171,17 +171,17 @@ export async function signedIn(front: Front, c: FrontContext, { user, isSyntheti
   return back(front, c)
 }
 
-/** Somebody has not. */
+/** Shows why the sign-in failed. */
 export const notSignedIn = (front: Front, c: FrontContext, { error }: Failed): Promise<Response> =>
   problemPage(front, c, error === 'busy' ? 'busy' : 'signIn')
 
 const cookieName = ({ isSecure }: Front['settings']) => (isSecure ? '__Host-portico-account' : 'portico-account')
 
 const cookieOptions = ({ isSecure }: Front['settings']) =>
-  // Browsers come here from the provider's pages, which `Strict` would take for a stranger's link.
+  // Browsers come here from the provider's pages; with `Strict` they would not send the cookie.
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
-/** Who is signed in at the browser that a request comes from; its span refers to the request that the sign-in began with. */
+/** Returns the browser's session. The span of the request links to the request that began the sign-in. */
 async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession | undefined> {
   const [secret, browser] = [getCookie(c, cookieName(front.settings)), knownBrowser(front, c)]
   if (secret === undefined || browser === undefined) return undefined
@@ -190,11 +190,11 @@ async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession 
   return session
 }
 
-/** Has the browser hold a session. */
+/** Sets the session cookie. */
 export const holdSession = ({ settings }: Front, c: FrontContext, { secret }: AccountSession): void =>
   setCookie(c, cookieName(settings), secret, { ...cookieOptions(settings), maxAge: SESSION_S })
 
-/** Ends the session that a browser holds, if it is good still or not. */
+/** Ends the session that a browser holds, even if it has expired. */
 export async function dropSession(front: Front, c: FrontContext): Promise<void> {
   const secret = getCookie(c, cookieName(front.settings))
   if (secret === undefined) return

@@ -18,10 +18,10 @@ import { token } from './token.ts'
 
 type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
 
-/** Read by clients in pages of every origin. */
+/** Documents that clients in pages of every origin may read. */
 const DOCUMENTS: Readonly<Record<string, Endpoint>> = { '/.well-known/jwks.json': keySet }
 
-/** Pages of every origin may call these. */
+/** Endpoints that pages of every origin may call. */
 const CALLED: Readonly<Record<(typeof FOR_CLIENTS)[number], Endpoint>> = {
   '/oauth/token': token,
   '/oauth/register': register,
@@ -29,7 +29,7 @@ const CALLED: Readonly<Record<(typeof FOR_CLIENTS)[number], Endpoint>> = {
   '/oauth/introspect': introspect,
 }
 
-/** Before an answer goes out on which a client relies, what it is about outlasts the server that keeps it. */
+/** Makes an endpoint wait, before a successful answer, until its records survive the loss of the store's server. */
 const lasting =
   (endpoint: Endpoint): Endpoint =>
   async (front, c) => {
@@ -41,26 +41,26 @@ const lasting =
 const CALLBACK = '/oauth/callback'
 const AUTHORIZE = '/oauth/authorize'
 
-/** Where providers send browsers back to: together, and those of one provider each. */
+/** Returns the paths that providers redirect to: the shared one, and one for each provider that has its own. */
 const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] => [
   CALLBACK,
   ...[...callbackNames.values()].flatMap((name) => (name === undefined ? [] : [`${CALLBACK}/${name}`])),
 ]
 
-/** Visited by people in their browser, and where forms of our pages are posted to. */
+/** Endpoints that people visit in a browser, and that forms of these pages are posted to. */
 const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoint>>])[] = [
   ['GET', { ...LOGIN_REQUESTS.GET, '/oauth/sessions': sessions, '/oauth/account': account, '/oauth/link': linkPage }],
   ['POST', LOGIN_REQUESTS.POST],
 ]
 
-/** Where an endpoint is served: below the issuer's path, and bare; the authorization endpoint also where it is told to be. */
+/** Returns an endpoint's paths: below the issuer's, bare and, for the authorization endpoint, the configured one. */
 const placesOf = (settings: Front['settings'], path: string): readonly string[] => {
   const paths = path === CALLBACK ? callbackPaths(settings) : [path]
   const told = path === AUTHORIZE ? [settings.authorizationPath] : []
   return [...new Set([...paths.flatMap((one) => [one, settings.issuerPath + one]), ...told])]
 }
 
-/** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
+/** Builds the application: all paths below the issuer, also bare, for a proxy that removes the issuer's path. */
 export function authServerApp(front: Front): Hono<FrontEnv> {
   const app = new Hono<FrontEnv>()
   const below = (path: string) => placesOf(front.settings, path)
@@ -104,7 +104,7 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
   return app
 }
 
-/** Answers a request that the audit log is told of. */
+/** Answers a request and records it in the audit log. */
 async function recorded(front: Front, c: FrontContext, next: Next): Promise<void> {
   const { RequestRecord } = await import('../audit/request-record.ts')
   const { audit, settings, provider } = front
@@ -113,7 +113,7 @@ async function recorded(front: Front, c: FrontContext, next: Next): Promise<void
   const record = new RequestRecord(options, c.env.incoming, `${method} ${routeOf(settings, c.req.path)}`)
   c.set('record', record)
   await next()
-  // What is answered stands, whatever becomes of the log.
+  // A failure of the audit log does not change the answer.
   await record.answered(c.res).catch((error: unknown) => front.log().error({ err: error }, 'a request is not audited'))
 }
 
@@ -134,7 +134,7 @@ async function shown(front: Front, c: FrontContext, endpoint: Endpoint): Promise
   }
 }
 
-/** Whether a path is one of the authorization server with this issuer path. */
+/** Tells whether a path belongs to the authorization server with this issuer path. */
 export function isServed(settings: Front['settings'], path: string): boolean {
   const own = ownPath(settings, path)
   const isEndpoint = [DOCUMENTS, CALLED, ...PAGES.map(([, endpoints]) => endpoints)].some(
@@ -148,12 +148,12 @@ export function isServed(settings: Front['settings'], path: string): boolean {
   )
 }
 
-/** A path below the issuer. */
+/** Returns the path below the issuer. */
 function ownPath({ issuerPath, authorizationPath }: Front['settings'], path: string): string {
   return path === authorizationPath ? AUTHORIZE : belowIssuer(path, issuerPath)
 }
 
-/** The path below the issuer that an endpoint is known by: one for the callbacks of all providers. */
+/** Returns the path below the issuer that names an endpoint. The callbacks of all providers share one. */
 function routeOf(settings: Front['settings'], path: string): string {
   const own = ownPath(settings, path)
   return callbackPaths(settings).includes(own) ? CALLBACK : own

@@ -6,18 +6,18 @@ import type { Front, FrontContext } from './front.ts'
 
 const ID = /^[\w-]{43}$/
 
-/** With the prefix a cookie can be set by this very host alone, over https (RFC 6265bis section 4.1.3.2). */
+/** The prefix lets only this host set the cookie, over https (RFC 6265bis section 4.1.3.2). */
 const nameOf = ({ isSecure }: Front['settings']) => (isSecure ? '__Host-portico-login' : 'portico-login')
 
-/** The browser that a request comes from; undefined where it has not been given a name. */
+/** Returns the browser that sent a request, or undefined if its cookie holds no browser id. */
 export function knownBrowser({ settings, addressOf }: Front, c: FrontContext): Browser | undefined {
   const id = getCookie(c, nameOf(settings))
   return id !== undefined && ID.test(id) ? { id, address: addressOf(c.env.incoming) } : undefined
 }
 
 /**
- * The same, and a new name where it has none. All tabs of a browser have one, so that several may log in at a time. It
- * says which browser this is and nothing else: whoever has it is not logged in.
+ * Returns the browser that sent a request and gives it an id if it has none. All tabs of a browser share the id, so
+ * several can log in at the same time. The id identifies the browser and nothing else: it does not log anybody in.
  */
 export function browserOf(front: Front, c: FrontContext): Browser {
   const fresh = () => ({ id: randomSecret(), address: front.addressOf(c.env.incoming) })

@@ -3,12 +3,12 @@ import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { Front, FrontContext } from './front.ts'
 
-/** Where the metadata may be looked for: of the authorization server (RFC 8414), and of the OpenID provider. */
+/** Names of the metadata documents: of the authorization server (RFC 8414) and of the OpenID provider. */
 const DOCUMENTS = ['oauth-authorization-server', 'openid-configuration'] as const
 
 /**
- * The paths of the metadata: the well-known name before the issuer's path (RFC 8414 section 3.1), after it (OpenID Connect
- * Discovery 1.0 section 4), and bare, where clients of 2025-03-26 look.
+ * Returns the paths of the metadata: the well-known name before the issuer's path (RFC 8414 section 3.1), after it
+ * (OpenID Connect Discovery 1.0 section 4), and bare, where clients of 2025-03-26 look.
  */
 export function metadataPaths({ issuerPath }: Pick<Front['settings'], 'issuerPath'>): readonly string[] {
   return [
@@ -27,7 +27,7 @@ const ID_JAG = 'urn:ietf:params:oauth:grant-profile:id-jag'
 
 const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 
-/** The metadata; everything in it comes from the configuration. */
+/** Returns the metadata, all of which comes from the configuration. */
 export function metadata({ settings, provider, delegates, trusted }: Front, c: FrontContext): Response {
   const { issuer, scopes, authorizationEndpoint, allowConfidential, acceptsDocuments } = settings
   const methods = [
@@ -61,7 +61,7 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
     revocation_endpoint_auth_signing_alg_values_supported: algorithms,
     introspection_endpoint_auth_signing_alg_values_supported: algorithms,
     authorization_response_iss_parameter_supported: true,
-    // OpenID Connect's, here for clients that read RFC 8414's document alone: without it they expect RS256.
+    // An OpenID Connect member for clients that read only the document of RFC 8414: without it they expect RS256.
     id_token_signing_alg_values_supported: [provider().keys.alg],
     ...(trusted.hasAssertions && methods.length > 1 && { authorization_grant_profiles_supported: [ID_JAG] }),
     ...(acceptsDocuments && { client_id_metadata_document_supported: true }),
@@ -73,6 +73,6 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
   return c.json(document, 200, PUBLIC)
 }
 
-/** The public keys (RFC 7517): of all keys, so that tokens by an earlier one are good until they end. */
+/** Returns all public keys (RFC 7517), so that tokens by an earlier key stay valid until they expire. */
 export const keySet = ({ provider }: Front, c: FrontContext): Response =>
   c.json({ keys: provider().keys.publicKeys }, 200, PUBLIC)

@@ -5,25 +5,25 @@ import type { ClientRecord } from '../clients/registration.ts'
 import type { Front, FrontContext } from './front.ts'
 import { OAuthError } from './oauth-error.ts'
 
-/** Largest body of any endpoint. */
+/** The largest body of any endpoint, in bytes. */
 const BODY_BYTES = 64 * 1024
 
-/** The body of a request. Until it is answered it counts in the share of its sender, who may send it byte by byte. */
+/** Reads a request's body. It counts in the sender's share until the answer, even if it arrives byte by byte. */
 export const readCounted = (c: FrontContext): Promise<Buffer> =>
   readBody(c, BODY_BYTES, (bytes) => c.var.held.demand(bytes))
 
-/** What the body of a request is, without parameters and in lower case. */
+/** Returns the media type of the body in lower case, without parameters. */
 export const mediaType = (c: FrontContext): string | undefined =>
   c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
 
-/** The form of a request, each parameter once (RFC 6749 section 3.2). An empty parameter counts as absent. */
+/** Reads the form of a request, each parameter once (RFC 6749 section 3.2). An empty parameter counts as absent. */
 export async function readForm(c: FrontContext): Promise<Map<string, string>> {
   if (mediaType(c) !== 'application/x-www-form-urlencoded')
     throw new OAuthError('invalid_request', 'The body must be a form (application/x-www-form-urlencoded).')
   return singleParameters(new URLSearchParams((await readCounted(c)).toString('utf8')))
 }
 
-/** Parameters by name. Throws an OAuthError where one comes twice. */
+/** Returns parameters by name. Throws an OAuthError if one occurs twice. */
 export function singleParameters(parameters: URLSearchParams): Map<string, string> {
   const found = new Map<string, string>()
   for (const [name, value] of parameters) {
@@ -35,8 +35,8 @@ export function singleParameters(parameters: URLSearchParams): Map<string, strin
 }
 
 /**
- * The client that sends a request, authenticated as it was registered (RFC 6749 section 2.3). Throws an OAuthError
- * `invalid_client`, or `invalid_request` where it identifies itself in two ways.
+ * Authenticates the client that sends a request, with the method it registered (RFC 6749 section 2.3). Throws an
+ * OAuthError `invalid_client`, or `invalid_request` if the client identifies itself in two ways.
  */
 export async function requireClient(
   front: Front,
@@ -61,12 +61,12 @@ function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefine
   const assertion = assertionIn(form)
   if (assertion === undefined) return id === undefined ? undefined : { id, secret }
   if (secret !== undefined) throw identifiedTwice()
-  // The assertion says whose it is (RFC 7523 section 3); `client_id` is then left out by some.
+  // The assertion names the client (RFC 7523 section 3), so some clients omit `client_id`.
   const named = subjectOf(assertion)
   return named === undefined || (id !== undefined && id !== named) ? undefined : { id: named, assertion }
 }
 
-/** The JWT by which a client authenticates. Throws an OAuthError `invalid_request` for an assertion of another kind. */
+/** Returns the JWT that authenticates the client. Throws an OAuthError `invalid_request` for another kind. */
 function assertionIn(form: ReadonlyMap<string, string>): string | undefined {
   const assertion = form.get('client_assertion')
   const type = form.get('client_assertion_type')
@@ -77,7 +77,7 @@ function assertionIn(form: ReadonlyMap<string, string>): string | undefined {
 
 const identifiedTwice = () => new OAuthError('invalid_request', 'The client must identify itself in one way.')
 
-/** HTTP Basic, both parts form-encoded (RFC 6749 section 2.3.1). */
+/** Reads HTTP Basic credentials. Both parts are form-encoded (RFC 6749 section 2.3.1). */
 function inHeader(authorization: string, form: ReadonlyMap<string, string>): ClientCredentials | undefined {
   const encoded = /^basic +([\w+/-]+={0,2})$/i.exec(authorization)?.[1]
   if (encoded === undefined) return undefined

@@ -24,22 +24,22 @@ import type { TrustedIssuers } from '../provider/trusted-issuers.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { RequestsUnderWay, RequestUnderWay } from './under-way.ts'
 
-/** What the endpoints of an authorization server work with. */
+/** The parts that the endpoints of an authorization server use. */
 export interface Front {
   /** Name of the gateway, for people. */
   readonly title: string
   readonly settings: Settings
-  /** With the keys as they are now. Throws a PublicError `unavailable` while there are none. */
+  /** Returns the provider with the current keys. Throws a PublicError `unavailable` while there are none. */
   provider(): Provider
-  /** The key of a token that was issued here; throws a PublicError `unavailable` while there are none. */
+  /** Finds the key of a token that was issued here. Throws a PublicError `unavailable` while there are none. */
   readonly findKey: JWTVerifyGetKey
   readonly store: RecordStore
   readonly clients: Clients
-  /** By which clients authenticate that have keys. */
+  /** Authenticates clients that have keys. */
   readonly assertions: ClientAssertions
   /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
-  /** The issuers outside whose tokens count for something. */
+  /** The external issuers whose tokens are accepted. */
   readonly trusted: TrustedIssuers
   readonly grants: Grants
   readonly revocations: Revocations
@@ -47,24 +47,24 @@ export interface Front {
   readonly logins: NetworkLimit
   readonly consents: NetworkLimit
   readonly login: ConsentedLogin
-  /** People who look at what is linked to them, and what that is. */
+  /** Sessions of people on the page of their linked clients and providers. */
   readonly accounts: AccountSessions
   readonly links: Links
-  /** Has users log in at providers later. */
+  /** Links by which users log in at a provider after the first login. */
   readonly loginLinks: LoginLinks
-  /** What providers gave at logins. */
+  /** The tokens that providers issued at logins. */
   readonly tokens: UpstreamTokenStore
-  /** Where a request comes from; undefined where its client has gone. */
+  /** Returns the client's address, or undefined if the client has disconnected. */
   addressOf(request: IncomingMessage): string | undefined
-  /** Where requests are told to, while there is an audit log. */
+  /** Records requests while there is an audit log. */
   readonly audit: Auditing
   readonly observe: Observe
   readonly underWay: RequestsUnderWay
-  /** Log of the request that is answered. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
-/** What a request comes with: Node's objects, and whose share what it makes the process hold counts in. */
+/** Node's objects of a request, and the share that the memory of the request counts in. */
 export interface FrontBindings extends HttpBindings {
   readonly share: Share
 }
@@ -72,16 +72,16 @@ export interface FrontBindings extends HttpBindings {
 export interface FrontEnv {
   Bindings: FrontBindings
   Variables: {
-    /** What this request holds until it is answered. */
+    /** The memory that this request reserves until it is answered. */
     held: Lease
     request: RequestUnderWay
-    /** What the audit log is told of this request; undefined where there is none. */
+    /** The audit record of this request; undefined without an audit log. */
     record: RequestRecord | undefined
-    /** Trace context of the request that began the login which this one goes on with, where that is traced. */
+    /** Trace context of the request that began the login which this request continues, if that one is traced. */
     loginTrace: string | undefined
-    /** What a client asks for tokens by, once that is known to be something that there is. */
+    /** The grant type of a token request, once it is known to be supported. */
     grantType: string | undefined
-    /** The code that a client is told by way of its user's browser. */
+    /** The error code that the client receives through its user's browser. */
     error: string | undefined
   }
 }

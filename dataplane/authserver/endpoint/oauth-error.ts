@@ -15,7 +15,7 @@ type OAuthErrorCode =
   | 'temporarily_unavailable'
   | 'server_error'
 
-/** What a client is told that has asked for something that it can't have. `message` is told; it repeats nothing. */
+/** An error for the client. The client receives `message`, which repeats nothing of the request. */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError'
   readonly code: OAuthErrorCode
@@ -30,10 +30,10 @@ export class OAuthError extends Error {
   }
 }
 
-/** What no cache may keep: tokens, and answers about them (RFC 6749 section 5.1). */
+/** Headers of answers that no cache may keep: tokens, and answers about them (RFC 6749 section 5.1). */
 export const NO_STORE = { 'cache-control': 'no-store', pragma: 'no-cache' } as const
 
-/** A JSON answer that no cache keeps. */
+/** Builds a JSON answer that no cache keeps. */
 export function jsonAnswer(body: object, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
   return new Response(JSON.stringify(body), {
     status,
@@ -41,7 +41,10 @@ export function jsonAnswer(body: object, status = 200, headers: Readonly<Record<
   })
 }
 
-/** The answer for anything thrown, in the form of RFC 6749 section 5.2. What is no OAuthError is for the log alone. */
+/**
+ * Builds the answer for anything thrown, in the form of RFC 6749 section 5.2. The details of other errors than
+ * OAuthError go to the log only.
+ */
 export function oauthErrorAnswer(thrown: unknown, log: Pick<Logger, 'debug' | 'error'>): Response {
   const error = thrown instanceof OAuthError ? thrown : oauthErrorOf(thrown, log)
   log.debug({ code: error.code }, 'refused')

@@ -3,10 +3,10 @@ import { mediaType, readCounted } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 
-/** A client that is known by more than this counts as several. */
+/** A registration counts once more for each 2 kB of its body. */
 const LARGE_BYTES = 2048
 
-/** Client registration (RFC 7591), open to everybody, in bounds. */
+/** Registers a client (RFC 7591). Registration is open to everybody, within limits. */
 export async function register(front: Front, c: FrontContext): Promise<Response> {
   if (mediaType(c) !== 'application/json')
     throw new OAuthError('invalid_client_metadata', 'The body must be application/json.')

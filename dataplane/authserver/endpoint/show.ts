@@ -3,26 +3,26 @@ import { type Page, renderPage } from '../../pages/page.ts'
 import { type Message, messagePage } from '../pages/message-page.ts'
 import type { Front, FrontContext } from './front.ts'
 
-/** What goes with every step of a login: no cache keeps it, and where it comes from is nobody's affair. */
+/** Headers of every step of a login: no cache keeps the page, and the next site receives no referrer. */
 export const PRIVATE = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' } as const
 
-/** A response with that. */
+/** Sets these headers on a response. */
 export function privately(response: Response): Response {
   for (const [name, value] of Object.entries(PRIVATE)) response.headers.set(name, value)
   return response
 }
 
-/** Sends the browser on. */
+/** Redirects the browser. */
 export const redirect = (location: string): Response =>
   new Response(null, { status: 303, headers: { location, ...PRIVATE } })
 
 type Status = Parameters<typeof renderPage>[2]
 
-/** Shows a page to the person at the browser. */
+/** Shows a page in the user's browser. */
 export const showPage = async (c: FrontContext, page: Page, status?: Status): Promise<Response> =>
   privately(await renderPage(c, page, status))
 
-/** Tells that person something. */
+/** Shows a message in the user's browser. */
 export const showMessage = (front: Front, c: FrontContext, message: Message, status?: Status): Promise<Response> =>
   showPage(c, messagePage(front.title, message), status)
 
@@ -110,10 +110,10 @@ const PROBLEMS = {
 
 export type Problem = keyof typeof PROBLEMS
 
-/** Of the others it is 400. */
+/** All other problems have the status 400. */
 const STATUS: Partial<Record<Problem, 429 | 503>> = { busy: 429, unavailable: 503 }
 
-/** Tells the person at the browser what is wrong, where no client can be told (RFC 6749 section 4.1.2.1). */
+/** Tells the user in the browser about a problem that can't be reported to a client (RFC 6749 section 4.1.2.1). */
 export async function problemPage(front: Front, c: FrontContext, problem: Problem): Promise<Response> {
   const response = await showMessage(front, c, PROBLEMS[problem], STATUS[problem] ?? 400)
   if (problem === 'busy') response.headers.set('retry-after', '5')

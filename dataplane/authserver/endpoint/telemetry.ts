@@ -5,13 +5,13 @@ import { errorOfStatus } from '../audit/events.ts'
 import type { Waypoint } from '../login/login.ts'
 import type { Front, FrontContext } from './front.ts'
 
-/** What is measured of requests to an endpoint; `route`: its path below the issuer. */
+/** Returns the measured operation of an endpoint. `route` is its path below the issuer. */
 export const operationOf = (method: string, route: string): Operation => ({
   kind: 'auth-request',
   name: `${method} ${route}`,
 })
 
-/** Measures a request while it is answered. */
+/** Answers a request and measures it. */
 export async function observed(
   front: Front,
   c: FrontContext,
@@ -25,7 +25,7 @@ export async function observed(
   return response
 }
 
-/** Neither the query of a request nor its body is told of. */
+/** Returns the measured attributes of a request, without its query and body. */
 const originOf = (front: Front, c: FrontContext): Origin => {
   const { incoming } = c.env
   const { headers, method } = incoming
@@ -42,7 +42,7 @@ const originOf = (front: Front, c: FrontContext): Origin => {
   }
 }
 
-/** The code of an answer of ours that says no; of a page, the nearest one. */
+/** Returns the error code of an answer; for a page, the code that is nearest to its status. */
 async function errorIn(response: Response): Promise<string | undefined> {
   if (response.status < 400) return undefined
   const isJson = response.headers.get('content-type') === 'application/json'
@@ -53,22 +53,22 @@ async function errorIn(response: Response): Promise<string | undefined> {
 const outcomeOf = (code: string | undefined): Outcome =>
   code === undefined ? { result: 'ok' } : { result: code === 'access_denied' ? 'denied' : 'error', code }
 
-/** The trace context of a request, where that has a span: what a login that it begins is known by in traces. */
+/** Returns the trace context of a request if it has a sampled span. A login that it begins keeps it. */
 export const traceOf = ({ var: { request } }: FrontContext): string | undefined =>
   request.observation?.isSampled === true ? request.observation.trace?.traceparent : undefined
 
-/** Takes who has come back to a login of theirs: that is noted, and the request belongs to the one that began the login. */
+/** Notes the login that a request continues, and links the request's span to the request that began the login. */
 export const found = (c: FrontContext) => (waypoint: Waypoint) => {
   c.var.record?.found(waypoint)
   c.var.request.observation?.link(waypoint.trace)
   c.set('loginTrace', waypoint.trace)
 }
 
-/** Has the span of a request, where it has one, refer to the request that began the login with this name. */
+/** Links the span of a request, if it has one, to the request that began this login. */
 export const linkToLogin = (front: Front, c: FrontContext, login: string): Promise<void> =>
   linkTo(front, c, async () => login)
 
-/** The same for a request that is answered with an access token: by the login that this names, where it comes from one. */
+/** Links the span of a token request to the login of the access token in its answer, if the token has one. */
 export const linkByToken = (front: Front, c: FrontContext, answer: Response): Promise<void> =>
   linkTo(front, c, async () => {
     if (!answer.ok) return undefined
@@ -87,7 +87,7 @@ async function linkTo(
     const login = await find()
     if (typeof login === 'string') observation.link(await grants.traceOf(login))
   } catch (error) {
-    // What is answered stands: a trace is no reason to fail.
+    // A failure to link a trace must not fail the request.
     log().debug({ err: error }, 'a request is not linked to its login')
   }
 }

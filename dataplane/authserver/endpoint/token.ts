@@ -16,7 +16,7 @@ import { linkByToken } from './telemetry.ts'
 
 const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token', TOKEN_EXCHANGE, JWT_BEARER])
 
-/** The token endpoint (RFC 6749 section 3.2). */
+/** Serves the token endpoint (RFC 6749 section 3.2). */
 export async function token(front: Front, c: FrontContext): Promise<Response> {
   const response = await tokenAnswer(front, c)
   await linkByToken(front, c, response)
@@ -43,14 +43,14 @@ async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   return response
 }
 
-/** The grant that an answer comes from. */
+/** Returns the grant of a token answer. */
 async function grantIn(answer: Response): Promise<HeldBy | undefined> {
   const { access_token: token } = (await answer.clone().json()) as { readonly access_token: string }
   const grant = loginOf(decodeJwt(token))
   return grant === undefined ? undefined : { grant }
 }
 
-/** The client of a request that may come without one; who names one proves to be it. */
+/** Authenticates the client of a request that may come without one; returns undefined if it names none. */
 async function namedClient(
   front: Front,
   c: FrontContext,
@@ -79,7 +79,7 @@ async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<str
   return answerOf(refused ?? { status: 200, body: body as string })
 }
 
-/** Hands the request to the library, with the client as it was authenticated here. */
+/** Hands the request to the library, with the client that was authenticated here. */
 function send(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
   const parameters = new URLSearchParams([...form])
   parameters.set('client_id', client.client_id)
@@ -88,12 +88,12 @@ function send(front: Front, client: ClientRecord, form: ReadonlyMap<string, stri
   if (resource !== undefined) parameters.set('resource', front.settings.resourceNamed(resource))
   const secret = client.client_secret
   if (secret === undefined) parameters.delete('client_secret')
-  // The library has the digest for the secret, so the digest is what it compares.
+  // The library knows the digest as the secret, so it compares the digest.
   else parameters.set('client_secret', secret)
   return front.provider().send({ method: 'POST', path: '/oauth/token', body: parameters.toString() })
 }
 
-/** The library's answer. Its errors are told by their code and a fixed text. */
+/** Converts the library's answer. An error keeps its code and gets a fixed text. */
 function answerOf({ status, body }: Pick<InnerResponse, 'status' | 'body'>): Response {
   const document = JSON.parse(body) as { error?: string; error_description?: string }
   if (document.error === undefined) return jsonAnswer(document, status)
@@ -110,17 +110,17 @@ const TEXTS: Readonly<Record<string, string>> = {
   server_error: 'Something went wrong here.',
 }
 
-/** An exchange that takes longer has failed; the next one may try. */
+/** The lease of an exchange, in seconds. After it the exchange counts as failed and another request may try. */
 const EXCHANGE_S = 5
 const LOOK_MS = 50
 const LONGEST_WAIT_MS = 4_000
 
 /**
- * Exchanges a refresh token once, however often it is sent at the same time or within ten seconds: a client whose answer
- * was lost, or whose processes share one token, gets the same answer. `exchange` gives the body of the answer, undefined
- * where the exchange was refused; it runs at one replica at a time.
+ * Exchanges a refresh token once, however often it is sent at the same time or within ten seconds. A client that lost
+ * the answer, or processes that share one token, get the same answer. `exchange` returns the body of the answer, or
+ * undefined if the exchange was refused; it runs at one replica at a time.
  *
- * The answer is kept sealed by a key that only the token itself gives: what is stored is of no use without it.
+ * The stored answer is sealed with a key that only the token yields, so the record is useless without the token.
  */
 async function exchangeOnce(
   front: Front,
@@ -131,16 +131,16 @@ async function exchangeOnce(
   const { keyed, refresh } = front.provider()
   const name = keyed.of('rotated', token)
   const sealer = createSealer(() => [keyed.of('sealed-answer', token)], 'rotated')
-  // What was sealed for one token and client opens for no other.
+  // An answer that is sealed for one token and client can't be opened for another.
   const bound = `${name} ${clientId}`
 
   const grantId = refresh.grantOf(token)
   const grant = grantId === undefined ? undefined : await front.grants.find(grantId)
-  // Nothing that could be exchanged: it is refused at once.
+  // The token belongs to no live grant of this client, so the library refuses it at once.
   if (grantId === undefined || grant?.['clientId'] !== clientId) return exchange()
   const answered = async () => {
     const text = await store.get('rotated', name)
-    // What has ended since then is not given out again.
+    // An answer is not returned again once its grant has ended.
     return text === undefined || (await front.grants.find(grantId)) === undefined ? undefined : sealer.open(text, bound)
   }
   for (let waited = 0; waited <= LONGEST_WAIT_MS; waited += LOOK_MS) {

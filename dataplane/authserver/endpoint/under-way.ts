@@ -3,11 +3,11 @@ import type { Logger } from 'pino'
 import { traceIdOf } from '../../server/log.ts'
 import type { Observation } from '../../telemetry/observe.ts'
 
-/** A request that is answered. */
+/** A request that is being answered. */
 export class RequestUnderWay {
-  /** By which it is found again: in the answer, in the log and in the audit log. */
+  /** The request id in the answer, the log and the audit log. */
   readonly id: string
-  /** What is measured of it; undefined where nothing is. */
+  /** The measurement of this request; undefined if nothing is measured. */
   observation: Observation | undefined
   readonly #serverLog: Logger
   #log: Logger | undefined
@@ -17,7 +17,7 @@ export class RequestUnderWay {
     this.#serverLog = serverLog
   }
 
-  /** Its lines carry the ids of the request and of its trace; made when it is first used. */
+  /** Returns the log that carries the ids of the request and its trace; creates it at the first use. */
   log(): Logger {
     this.#log ??= this.#serverLog.child({ requestId: this.id, ...traceIdOf(this.observation?.trace?.traceparent) })
     return this.#log
@@ -25,8 +25,8 @@ export class RequestUnderWay {
 }
 
 /**
- * The requests that are answered: whatever is done for one of them, however deep, is told of and measured as a part of it.
- * What outlasts a request, or is done for several, is neither: it is handed the log of the server.
+ * The requests that are being answered. Logs and measurements of all work for a request, however deep, belong to it.
+ * Work that outlasts a request, or serves several, uses the server's log.
  */
 export class RequestsUnderWay {
   readonly #storage = new AsyncLocalStorage<RequestUnderWay>()
@@ -36,16 +36,15 @@ export class RequestsUnderWay {
     this.#serverLog = serverLog
   }
 
-  /** Answers a request with this id. */
   answer<T>(id: string, answer: (request: RequestUnderWay) => T): T {
     const request = new RequestUnderWay(id, this.#serverLog)
     return this.#storage.run(request, answer, request)
   }
 
-  /** The log of the request that is answered now; outside of all, that of the server. */
+  /** Returns the log of the current request or, outside of requests, the server's log. */
   readonly log = (): Logger => this.#storage.getStore()?.log() ?? this.#serverLog
 
-  /** What is measured of the request that is answered now. */
+  /** The measurement of the current request. */
   get observation(): Observation | undefined {
     return this.#storage.getStore()?.observation
   }

@@ -3,15 +3,15 @@ import type { Place, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream
 
 interface CarriedTokensOptions {
   readonly tokens: UpstreamTokenStore
-  /** How long a refresh token is kept from its last use on, in seconds. */
+  /** The time for which a refresh token is kept after its last use, in seconds. */
   readonly keepS: number
-  /** Log of the request that this is done for. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
 /**
- * The last refresh token of each user at each provider. Some providers give one at the first login alone (Google): later
- * logins of the same user there go on with it.
+ * The latest refresh token of each user at each provider. Some providers issue one at the first login only (Google), so
+ * later logins of the user reuse it.
  */
 export class CarriedTokens {
   readonly #options: CarriedTokensOptions
@@ -20,7 +20,7 @@ export class CarriedTokens {
     this.#options = options
   }
 
-  /** A set of a new login, with the refresh token of an earlier one where the provider has given none. */
+  /** Completes the tokens of a new login with the refresh token of an earlier one if the provider issued none. */
   async completed(provider: string, set: UpstreamTokenSet): Promise<UpstreamTokenSet> {
     if (set.refreshToken !== undefined) {
       await this.keep(provider, set)
@@ -31,7 +31,7 @@ export class CarriedTokens {
     return isSameUser && before.refreshToken !== undefined ? { ...set, refreshToken: before.refreshToken } : set
   }
 
-  /** What is kept of earlier logins. That it can't be read costs a login its refreshes, and nothing else. */
+  /** Returns the tokens of earlier logins. If they can't be read, the login succeeds but has no refresh token. */
   async #earlier(provider: string, set: UpstreamTokenSet): Promise<UpstreamTokenSet | undefined> {
     const { tokens, log } = this.#options
     return tokens.get(placeOf(provider, set)).catch((error: unknown) => {
@@ -40,7 +40,7 @@ export class CarriedTokens {
     })
   }
 
-  /** Forgets the refresh token of a set, which is good no more, unless another one has come meanwhile. */
+  /** Deletes the refresh token of a set that is no longer valid, unless a different one has replaced it. */
   async forget(provider: string, { owner, refreshToken }: UpstreamTokenSet): Promise<void> {
     const { tokens, keepS, log } = this.#options
     const place = placeOf(provider, { owner })
@@ -54,12 +54,12 @@ export class CarriedTokens {
     }
   }
 
-  /** Forgets the refresh tokens of a user at all providers. */
+  /** Deletes the refresh tokens of a user at all providers. */
   async forgetUser(owner: string): Promise<void> {
     await this.#options.tokens.removeLogin(placeOf('', { owner }).login)
   }
 
-  /** Notes the refresh token of a set. One that can't be noted costs a later login its refreshes, and this one nothing. */
+  /** Keeps the refresh token of a set. On failure this login succeeds, and a later login may lack a refresh token. */
   async keep(provider: string, { owner, subject, refreshToken }: UpstreamTokenSet): Promise<void> {
     const { tokens, keepS, log } = this.#options
     if (refreshToken === undefined) return
@@ -69,7 +69,7 @@ export class CarriedTokens {
   }
 }
 
-/** A place that no token names as its login: logins have no blank in their names. */
+/** Returns a place that no token can name as its login: names of logins have no blanks. */
 const placeOf = (provider: string, { owner }: Pick<UpstreamTokenSet, 'owner'>): Place => ({
   login: `of user ${owner}`,
   provider,

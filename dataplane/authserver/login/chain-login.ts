@@ -27,17 +27,17 @@ interface ChainLoginOptions extends LoginParts {
   readonly issuer: string
   /** At least one, in the order in which users log in. */
   readonly upstreams: readonly Upstream[]
-  /** Name of the one that says who the user is. */
+  /** Name of the provider that identifies users. */
   readonly primary: string
-  /** What names a provider at the end of its callback's path, by the provider's name; absent: nothing does. */
+  /** The last path segment of each provider's callback, by the provider's name; absent: the shared callback. */
   readonly callbackNames?: ReadonlyMap<string, string | undefined>
-  /** Names of those that a login does not visit; absent: none. */
+  /** Names of the providers that a login does not visit; absent: none. */
   readonly onDemand?: ReadonlySet<string>
-  /** Bounds how many logins are under way; absent: they take no memory here. */
+  /** Limits the memory of the logins that are under way; absent: logins take no memory here. */
   readonly loginsUnderWay?: LoginsUnderWay | undefined
 }
 
-/** Who the user is, as one provider says it. */
+/** The identity of the user, from one provider. */
 interface Known {
   readonly by: string
   readonly user: LoggedInUser
@@ -45,18 +45,18 @@ interface Known {
   readonly isSynthetic?: boolean
 }
 
-/** What the providers before have given: the login that their tokens are kept under and, where the one was there, the user. */
+/** The results of earlier providers: the login that keeps their tokens and, after the primary one, the user. */
 interface SoFar {
   readonly login: string
   readonly known?: Known
 }
 
-/** A login that is under way at a provider, found by the `state` that the provider sends back. */
+/** A login that is under way at a provider. The `state` from the provider finds it. */
 interface Underway extends Course {
   readonly upstream: string
   readonly nonce: string
   readonly verifier: string
-  /** When the browser was sent there, in seconds since 1970. */
+  /** The time of the redirect to the provider, in seconds since 1970. */
   readonly sentAt: number
   /** Digest of the browser's secret. */
   readonly browser: string
@@ -64,7 +64,7 @@ interface Underway extends Course {
   readonly soFar?: SoFar
 }
 
-/** What was found by the `state`, with the name that its tokens are kept under. */
+/** The `state` of a login, and the name that its tokens are kept under. */
 interface UnderState {
   readonly state: string
   readonly login: string
@@ -78,35 +78,35 @@ const failed = ({ purpose, uid }: Course, error: LoginError, fault?: LoginFault)
   ...(fault && { fault }),
 })
 
-/** What the page says of an error that a provider has caused. One that is away may be there a moment later. */
+/** Returns the fault for the page if the provider has answered. An unreachable provider may be back a moment later. */
 const faultAt = (provider: string, error: unknown): LoginFault | undefined =>
   error instanceof ProviderFault && error.isAnswer ? { provider, code: error.code } : undefined
 
-/** Somebody else has logged in than who it has to be. */
+/** A different user than the required one has logged in. */
 class OtherUser extends Error {}
 
-/** The provider has had the user log in longer ago than it was asked to. */
+/** The user's last login at the provider is older than requested. */
 class StaleLogin extends Error {}
 
-/** Whose tokens are until it is known who the user is: they are of no use to anybody. */
+/** The owner of tokens while the user is unknown. Nobody can use them. */
 const NOBODY = ''
 
-/** Who makes us keep what a login brings: its user or, where a user can't be told from others, the network. */
+/** Returns whom the records of a login count for: its user or, without a known user, the network. */
 const holderOf = (known: Known | undefined, address: string | undefined): Holder =>
   known === undefined || known.isSynthetic === true ? networkHolder(address) : [known.user.subject]
 
-/** What the records of a login take (1.7 kB were measured), and how often its request is in them. */
+/** Size of a login's records in bytes (1.7 kB were measured), and the number of copies of its request in them. */
 const LOGIN_BYTES = 3072
 const TIMES_KEPT = 3
 
-/** What is got at one provider is there for longer than the way to the next may take. */
+/** Tokens of one provider outlast the time for the next provider by this margin, in seconds. */
 const MARGIN_S = 30
 
 const nowS = () => Math.floor(Date.now() / 1000)
 
 /**
- * Users log in at one provider after the other, each with a state, nonce and verifier of its own. What a login has got
- * from providers is forgotten where it fails at a later one.
+ * Logs users in at one provider after another, each with its own state, nonce and verifier. If a later provider fails,
+ * the tokens of the earlier ones are removed.
  */
 export class ChainLogin implements Login {
   readonly #options: ChainLoginOptions
@@ -151,7 +151,7 @@ export class ChainLogin implements Login {
     if (underway === undefined) return { kind: 'refused' }
     const { purpose, uid, upstream: provider, trace } = underway
     onFound?.({ purpose, uid, provider, ...(trace !== undefined && { trace }) })
-    // Somebody else's code: it must not go to the provider that this login is at (mix-up, RFC 9700 section 4.4).
+    // The code belongs to a different provider: it must not go to the one of this login (mix-up, RFC 9700 section 4.4).
     const isMixedUp = this.#options.callbackNames?.get(provider) !== at
     const step = await this.#goOn(parameters, isMixedUp ? undefined : browser, { ...underway, state })
     if (step.kind !== 'respond') this.#options.loginsUnderWay?.end(uid)
@@ -165,7 +165,7 @@ export class ChainLogin implements Login {
   ): Promise<Respond | Done | Failed | Refused> {
     const login = underway.soFar?.login ?? randomSecret()
     try {
-      // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).
+      // A different browser began this login (RFC 9700 section 4.7).
       if (browser !== undefined && this.#options.keyed().matches('browser', browser.id, underway.browser))
         return await this.#exchange(parameters, { ...underway, login }, browser)
       await this.#forget(login)
@@ -190,7 +190,7 @@ export class ChainLogin implements Login {
     return { kind: 'respond', response: new Response(null, { status: 302, headers: { location } }) }
   }
 
-  /** The login of a `state`: of several callbacks with it one gets it. */
+  /** Takes the login of a `state`. Only one of several callbacks gets it. */
   #take(state: string): Promise<Underway | undefined> {
     const { store, keyed } = this.#options
     return firstRecord<Underway>(keyed().all('state', state), (name) => store.take('login', name))
@@ -203,27 +203,27 @@ export class ChainLogin implements Login {
   ): Promise<Respond | Done> {
     const { primary, tokens, loginS } = this.#options
     const { purpose, uid, providers, subject, maxAge } = course
-    // The configuration has changed meanwhile: who logs in now goes another way.
+    // The configuration has changed, so a new login visits other providers.
     if (purpose === 'authorize' && providers.join() !== this.#required().join())
       throw new Error('the providers have changed')
     const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
-    // Providers may ignore what they are asked (OpenID Connect Core 1.0 section 3.1.2.1).
+    // Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1).
     if (maxAge !== undefined && found.authTime !== undefined && found.authTime + maxAge + SKEW_S < sentAt)
       throw new StaleLogin()
     const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
-    // Before anything goes on elsewhere: a link of somebody else's must not bring them what this person has.
+    // This check comes before the next provider: somebody else's link must not collect the tokens of this user.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
     const next = providers[providers.indexOf(name) + 1]
-    // Nobody acts by this login: nothing of it is kept.
+    // Nothing acts by this login, so none of its tokens are kept.
     if (purpose === 'account' && next === undefined)
       return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
-    // A login that nobody goes on with leaves nothing.
+    // The records expire, so an abandoned login leaves nothing.
     const ttlMs = (loginS + MARGIN_S) * 1000
     const holder = holderOf(known, address)
     await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs, holder })
     if (next === undefined) {
-      // What a link brings is nobody's until whoever has begun it takes it.
+      // The tokens of a link have no owner until the login that began it takes them.
       const who = purpose === 'link' ? this.#identified(known) : await this.#owned({ login, holder }, providers, known)
       return { kind: 'done', purpose, uid, login, ...who }
     }
@@ -236,21 +236,21 @@ export class ChainLogin implements Login {
     return upstreams.map(({ name }) => name).filter((name) => onDemand?.has(name) !== true)
   }
 
-  /** The provider of this name. Throws where the configuration has changed since it was named. */
+  /** Returns the provider of this name. Throws if the configuration no longer has it. */
   #upstream(name: string | undefined): Upstream {
     const found = this.#options.upstreams.find((one) => one.name === name)
     if (found === undefined) throw new Error('the providers have changed')
     return found
   }
 
-  /** Who the user is. Throws where the provider that says so was not among those that were passed. */
+  /** Returns the identity of the user. Throws if the login did not pass the provider that identifies users. */
   #identified(known: Known | undefined): Omit<Known, 'by'> {
     if (known?.by !== this.#options.primary) throw new Error('the providers have changed')
     const { by: _, ...who } = known
     return who
   }
 
-  /** Makes what providers have given the user's own, once it is known who that is. */
+  /** Makes the user the owner of the tokens. */
   async #owned(
     { login, holder }: { readonly login: string; readonly holder: Holder },
     providers: readonly string[],
@@ -262,7 +262,7 @@ export class ChainLogin implements Login {
       const place = { login, provider }
       const given = await tokens.get(place)
       const owned = given && { ...given, owner: who.user.subject }
-      // A user who never comes again has no later login.
+      // A synthetic user has no later login.
       const own = owned && (who.isSynthetic === true ? owned : await carried.completed(provider, owned))
       const options = { replaces: given?.version, ttlMs: keepS * 1000, holder }
       if (own === undefined || (await tokens.put(place, own, options)) === undefined)
@@ -286,7 +286,7 @@ export class ChainLogin implements Login {
     }
   }
 
-  /** Forgets what a login has got so far. */
+  /** Removes the tokens of a login. */
   async #forget(login: string): Promise<void> {
     const { tokens, log } = this.#options
     await tokens
@@ -312,9 +312,9 @@ export class ChainLogin implements Login {
 }
 
 /**
- * The name of a user in our tokens, a UUID (RFC 9562 section 5.8): the same for the same user of the same provider, at
- * every replica and after every restart, another one for every other. It is made from the issuer, the provider's name
- * and issuer, and the user's name there, each with its length, so that no two of them run into each other.
+ * Returns a user's subject in our tokens, a UUID (RFC 9562 section 5.8). The same user of the same provider gets the
+ * same one at every replica and after every restart; every other user gets a different one. It is made from the issuer,
+ * the provider's name and issuer, and the user's name there, each with its length, so that no two combinations collide.
  */
 function subjectOf(...parts: readonly string[]): string {
   const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join('')

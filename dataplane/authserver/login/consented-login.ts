@@ -19,50 +19,50 @@ import type {
 /** A login that begins with the user's consent to the client. */
 export interface ConsentedLogin extends Pick<Login, 'pass' | 'close'> {
   begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Failed>
-  /** As `Login` has it. The user is asked once more where somebody else at this browser had allowed the client. */
+  /** Continues as `Login` does, but asks for consent again if a different user of this browser gave it. */
   callback(...back: Parameters<Login['callback']>): Promise<LoginStep>
-  /** The answer that was given on the page with this token. `onFound` is told which login that belongs to. */
+  /** Handles the answer from the consent page with this token. `onFound` receives the login that it belongs to. */
   decide(
     token: string,
     isAllowed: boolean,
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
   ): Promise<Respond | Failed | Refused>
-  /** Has a user asked again, in whatever browser, for a client that they have allowed; without one, for each. */
+  /** Revokes a user's consents in all browsers: for one client, or without one for all. */
   forget(subject: string, clientId?: string): Promise<void>
 }
 
 interface ConsentedLoginOptions extends Pick<LoginParts, 'store' | 'keyed' | 'loginS'> {
-  /** What comes after the consent. */
+  /** The login that follows the consent. */
   readonly login: Login
   readonly requests: () => AuthorizationRequests
-  /** Seals what a page holds that waits for its answer. */
+  /** Seals the request in a consent page. */
   readonly pageSealer: Sealer
-  /** Forgets what providers have given at a login. */
+  /** Removes the provider tokens of a login. */
   forgetTokens(login: string): Promise<unknown>
 }
 
-/** The authorization requests that are kept. */
+/** The store of authorization requests. */
 export interface AuthorizationRequests {
-  /** Keeps one with these parameters; gives its `uid`, undefined where it is accepted no more. */
+  /** Stores a request with these parameters. Returns its `uid`, or undefined if it is no longer accepted. */
   open(request: string): Promise<string | undefined>
   drop(uid: string): Promise<void>
 }
 
-/** An authorization request whose client may be logged in for. */
+/** An authorization request that has consent. */
 interface Allowed {
   readonly authorization: PendingAuthorization
-  /** Who has allowed it on an earlier day; absent: whoever logs in now has just done so. */
+  /** The user who gave an earlier consent; absent: the current user has just consented. */
   readonly by?: string
 }
 
 /**
- * Asks the user before anything goes to a provider. Providers know one client, the gateway, and don't ask again for one
- * that they know: without a page of our own whoever registers a client here and makes somebody follow a link would get
- * that person's tokens (confused deputy; MCP, security best practices).
+ * Asks for consent before anything goes to a provider. Providers know one client, the gateway, and do not ask again for
+ * a known client. Without a consent page, an attacker could register a client here, make a victim follow a link, and
+ * receive the victim's tokens (confused deputy; MCP, security best practices).
  *
- * What was allowed is remembered for web sites alone: behind a loopback address or a scheme of its own there may be another
- * program each time (RFC 8252 section 8.6).
+ * Only consents for web sites are remembered: a loopback address or a custom scheme may lead to a different program
+ * each time (RFC 8252 section 8.6).
  */
 export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
   const { login, requests, store, keyed, pageSealer, loginS, forgetTokens } = options
@@ -92,7 +92,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
     const { authorization, by } = allowed
     const asked = askedBy(authorization)
     const { subject } = done.user
-    // It was somebody else at this browser who allowed it, or what was allowed has been revoked meanwhile.
+    // A different user of this browser gave the consent, or it has been revoked in the meantime.
     if (by !== undefined && (by !== subject || (await consents.find(browser, asked)) !== subject)) {
       await forgetTokens(done.login)
       await consents.forget(browser, asked)
@@ -136,7 +136,7 @@ const askedBy = ({ clientId, redirectUri, resource, scope }: PendingAuthorizatio
   scopes: scope.split(' '),
 })
 
-/** An authorization request that is asked about; it is not kept meanwhile. */
+/** An authorization request that waits for consent. It is not stored during that time. */
 type AskedRequest = Omit<PendingAuthorization, 'uid'>
 
 interface Question {
@@ -146,17 +146,17 @@ interface Question {
 }
 
 /**
- * What consent pages hold of the requests that they ask about, sealed for the browser that they are shown in. Nothing of
- * them is kept here: whoever begins requests without end costs those nothing who look at such a page.
+ * The requests in consent pages, sealed for the browser that shows them. Nothing is stored here, so endless requests of
+ * an attacker do not affect users who look at such a page.
  */
 interface Questions {
-  /** The text that comes back with the answer. */
+  /** Returns the text that comes back with the answer. */
   seal(authorization: AskedRequest, browser: Browser): string
-  /** What was asked; undefined where it was in another browser, or too long ago. */
+  /** Returns the request, or undefined for a different browser or after too long a time. */
   open(token: string, browser: Browser): AskedRequest | undefined
 }
 
-/** @param lifeS how long a user may take, in seconds */
+/** @param lifeS the time that a user may take, in seconds */
 export function createQuestions(sealer: Sealer, lifeS: number): Questions {
   const nameOf = ({ id }: Browser) => `consent page in ${id}`
   return {

@@ -3,42 +3,41 @@ import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { Browser } from './login.ts'
 
-/** What a client asks a user for. */
+/** The consent that a client needs from a user. */
 export interface Asked {
   readonly clientId: string
-  /** Where the client is answered. */
   readonly redirectUri: string
-  /** What its tokens would be for. */
+  /** The server that its tokens are for. */
   readonly resource: string
   readonly scopes: readonly string[]
 }
 
-/** What was allowed in a browser, and by whom. */
+/** A consent in a browser, and the user who gave it. */
 interface Consent {
   readonly subject: string
   readonly scopes: readonly string[]
-  /** The user's marks when it was kept: it counts as long as both are there. */
+  /** The user's marks at the time of the consent, which is valid while both exist. */
   readonly marks: readonly string[]
 }
 
-/** A consent that is not used for so long is asked for again. */
+/** A consent that is unused for this time is asked for again, in seconds. */
 export const CONSENT_S = 30 * 24 * 60 * 60
 
-/** What users have allowed clients, by the browser they did it in: who the user is is not known when it is asked for. */
+/** The consents of users, by browser: the user is not yet known when the client asks. */
 interface Consents {
-  /** Who has allowed all of this in this browser; undefined where nobody has. */
+  /** Returns the user who has consented to all of this in this browser, or undefined. */
   find(browser: Browser, asked: Asked): Promise<string | undefined>
-  /** Keeps it, together with what the same user has allowed the same client before. */
+  /** Keeps a consent, together with what the same user has allowed the same client before. */
   keep(browser: Browser, asked: Asked, subject: string): Promise<void>
-  /** Forgets what this browser remembers, whoever has allowed it. */
+  /** Removes the consent in this browser, whoever gave it. */
   forget(browser: Browser, asked: Asked): Promise<void>
-  /** Forgets what a user has allowed a client, in whatever browser; without a client, what they have allowed any. */
+  /** Revokes a user's consents in all browsers: for one client, or without one for all. */
   forgetOf(subject: string, clientId?: string): Promise<void>
 }
 
 /**
- * Each consent holds two marks of its user: one for all clients, one for its client. To forget what a user has allowed is
- * to delete a mark. Nothing is asked of the client for that, and a mark that is lost means that the user is asked again.
+ * Each consent holds two marks of its user: one for all clients, one for its client. Deleting a mark revokes the
+ * consents that hold it. This needs no knowledge of the client, and if a mark is lost, the user is asked again.
  */
 export function createConsents(store: RecordStore, keyed: () => KeyedHash): Consents {
   const nameOf = ({ id }: Browser, { clientId, redirectUri, resource }: Asked) =>
@@ -55,11 +54,11 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
     )
   }
 
-  /** The marks that count now; undefined for one that is not there. */
+  /** Returns the current marks; undefined for a missing one. */
   const marksOf = (subject: string, clientId: string): Promise<readonly (string | undefined)[]> =>
     Promise.all(markNames(subject, clientId).map((name) => read<string>(MARK, name)))
 
-  /** A mark that is there, kept for another time, or a new one. One that is removed meanwhile stays removed. */
+  /** Returns an existing mark with a longer life, or makes a new one. A mark that is removed now stays removed. */
   async function marked(name: string, subject: string): Promise<string> {
     const digest = keyed().of(MARK, name)
     const before = await store.get('consent', digest)
@@ -67,7 +66,7 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
       await store.extend('consent', digest, CONSENT_S)
       return JSON.parse(before)
     }
-    // By an earlier secret it may be there still.
+    // The mark may still exist under an earlier secret.
     const mark = (await read<string>(MARK, name)) ?? randomBytes(16).toString('base64url')
     await store.add('consent', digest, JSON.stringify(mark), { ttlS: CONSENT_S, by: [subject] })
     return mark
@@ -104,7 +103,7 @@ export function createConsents(store: RecordStore, keyed: () => KeyedHash): Cons
 
 const [CONSENT, MARK] = ['consent', 'consents of user']
 
-/** Of all that a user has allowed, and of what they have allowed one client. */
+/** Returns the names of a user's marks: for all clients, and for one client. */
 const markNames = (subject: string, clientId: string): readonly [string, string] => [
   JSON.stringify([subject]),
   JSON.stringify([subject, clientId]),

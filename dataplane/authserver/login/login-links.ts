@@ -9,17 +9,17 @@ interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
   readonly grants: Pick<Grants, 'find'>
   readonly revocations: Pick<Revocations, 'has'>
   readonly login: Pick<Login, 'pass'>
-  /** Name of the provider that says who users are. */
+  /** Name of the provider that identifies users. */
   readonly primary: string
   /** Names of the providers that are linked here. */
   readonly onDemand: ReadonlySet<string>
-  /** Where the page is. */
+  /** URL of the page. */
   readonly url: string
   /** Milliseconds since 1970. */
   readonly now?: () => number
 }
 
-/** Whose login at which provider. */
+/** The login and provider that a link is for. */
 export interface Wanted extends Place {
   /** Subject of the user in our tokens. */
   readonly owner: string
@@ -30,19 +30,19 @@ interface LinkRecord extends Wanted {
   readonly madeAt: number
 }
 
-/** How long a link is good. */
+/** The lifetime of a link, in seconds. */
 const LINK_S = 600
-/** One that was made longer ago is not given again: whoever gets it would have too little time. */
+/** A link that is older than this, in milliseconds, is not offered again: its user would have too little time. */
 const GIVEN_MS = 300_000
-/** Name of its record, and the proof that it was made here. */
+/** A ticket: the name of its record, and the proof that it was made here. */
 const TICKET = /^([\w-]{43})\.([\w-]{43})$/
 
 const nameOf = (place: Place) => JSON.stringify([place.login, place.provider])
 
 /**
- * Links, by which users log in at a provider that some call of theirs needs and no login visits. A link names the login
- * that gets what the provider gives, and is of use to nobody but the user of that login: whoever follows it first shows
- * who they are. There is one for each login and provider at a time, over all replicas, however often it is asked for.
+ * Links by which users log in at a provider that a call needs and that logins do not visit. A link names the login that
+ * gets the provider's tokens. Only the user of that login can use it, because following it begins with a login that
+ * identifies the user. There is one link at a time for each login and provider, over all replicas.
  */
 export class LoginLinks {
   readonly #options: LoginLinksOptions
@@ -53,17 +53,17 @@ export class LoginLinks {
     this.#now = options.now ?? Date.now
   }
 
-  /** Whether users log in at this provider by a link. */
+  /** Tells whether users log in at this provider by a link. */
   has(provider: string): boolean {
     return this.#options.onDemand.has(provider)
   }
 
-  /** Names of the providers that its user logs in at, in order. */
+  /** Returns the names of the providers that the user visits, in order. */
   way(provider: string): readonly string[] {
     return [this.#options.primary, provider]
   }
 
-  /** The link that its user may follow now. */
+  /** Returns the link that the user may follow now. */
   async offer({ login, provider, owner }: Wanted): Promise<LinkOffer> {
     const { store, keyed, url } = this.#options
     const name = keyed().of('link', nameOf({ login, provider }))
@@ -74,13 +74,13 @@ export class LoginLinks {
     return { id: keyed().of('link-id', ticket), url: `${url}?ticket=${ticket}`, provider }
   }
 
-  /** The record of this name, unless it ends soon. */
+  /** Returns the record of this name, unless it ends soon. */
   async #lasting(name: string): Promise<LinkRecord | undefined> {
     const record = await this.#read(name)
     return record !== undefined && this.#now() - record.madeAt < GIVEN_MS ? record : undefined
   }
 
-  /** Keeps a record; gives the one that is there then, since another replica may do the same. */
+  /** Stores a record. Returns the one that exists then, since another replica may store one at the same time. */
   async #keep(name: string, made: LinkRecord): Promise<LinkRecord> {
     const { store } = this.#options
     const text = JSON.stringify(made)
@@ -96,7 +96,7 @@ export class LoginLinks {
     return firstRecord<LinkRecord>([name], (one) => this.#options.store.get('link', one))
   }
 
-  /** What a link is for, which stays as it is; undefined where it is none, or none any more. */
+  /** Returns the login and provider of a link without using it up, or undefined if it is invalid or has ended. */
   async find(ticket: string): Promise<Wanted | undefined> {
     const [, name = '', proof = ''] = TICKET.exec(ticket) ?? []
     if (name === '') return undefined
@@ -108,12 +108,12 @@ export class LoginLinks {
     return this.#options.keyed().matches('ticket', `${name}.${nonce}`, proof)
   }
 
-  /** Proof that a form was sent by the page of a link, as it was shown in this browser. */
+  /** Returns the proof that a form was sent by the page of a link, as shown in this browser. */
   formToken(ticket: string, { id }: Browser): string {
     return this.#options.keyed().of('link-form', JSON.stringify([ticket, id]))
   }
 
-  /** Uses a link up, and sends the browser to the providers. `trace`: trace context of the request, where that is traced. */
+  /** Uses a link up, and sends the browser to the providers. `trace` is the request's trace context, if traced. */
   async begin(
     ticket: string,
     formToken: string,
@@ -134,7 +134,7 @@ export class LoginLinks {
     return login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
   }
 
-  /** Of several who use the same link one gets it. */
+  /** Takes a link. Only one of several requests with the same link gets it. */
   async #take(ticket: string): Promise<Wanted | undefined> {
     if ((await this.find(ticket)) === undefined) return undefined
     const [, name = '', proof = ''] = TICKET.exec(ticket) ?? []
@@ -145,8 +145,8 @@ export class LoginLinks {
   }
 
   /**
-   * Hands what the provider has given over to the login that the link was for, where that lives and is of the very user
-   * who has logged in now; gives the provider's name then. Else nothing is kept.
+   * Moves the provider's tokens to the login of the link, if that still exists and belongs to the user who has just
+   * logged in. Returns the provider's name. Otherwise removes the tokens and returns undefined.
    */
   async finish({ uid, login, user }: Done): Promise<string | undefined> {
     const { store, keyed, tokens } = this.#options
@@ -170,13 +170,13 @@ export class LoginLinks {
     const set = await carried.completed(provider, { ...others, owner })
     await tokens.put({ login, provider }, set, { ttlMs: keepS * 1000 })
     if (await this.#lives(wanted)) return true
-    // It was ended at this moment, and what it had may have been forgotten before this came.
+    // The login ended at this moment, and its tokens may have been removed before these were stored.
     await carried.forget(provider, set)
     await tokens.removeLogin(login)
     return false
   }
 
-  /** Whether the login is still there, of this user. */
+  /** Tells whether the login still exists and belongs to this user. */
   async #lives({ login, owner }: Wanted): Promise<boolean> {
     const { grants, revocations } = this.#options
     if (revocations.has(login)) return false

@@ -4,94 +4,91 @@ import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
 
-/** What logins work with. */
+/** The parts that logins use. */
 export interface LoginParts {
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  /** How long a user may take at one provider, and how long what it gives is kept meanwhile; in seconds. */
+  /** The time for the login at one provider, which is also how long its tokens are kept until then, in seconds. */
   readonly loginS: number
-  /** How long what providers have given is kept at the end, in seconds. */
+  /** The time for which the tokens of a completed login are kept, in seconds. */
   readonly keepS: number
-  /** Log of the request that this is done for. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
-/** An authorization request whose user has to be asked, or logs in. */
+/** An authorization request whose user has to consent or is logging in. */
 export interface PendingAuthorization {
-  /** Names it towards the authorization server while that keeps it; a secret. */
+  /** The id of the request at the authorization server; a secret. */
   readonly uid: string
-  /** Its parameters, as they have been accepted. */
+  /** Its parameters, as accepted. */
   readonly request: string
   readonly clientId: string
   readonly clientName: string | undefined
   readonly redirectUri: string
   readonly scope: string
   readonly resource: string
-  /** Who it has to be (`id_token_hint`), as `LoggedInUser` has it; absent: anybody. */
+  /** The required user (`id_token_hint`), as in `LoggedInUser`; absent: anybody. */
   readonly subject?: string
-  /** How long ago the user may have logged in at providers, in seconds (`max_age`); 0: anew (`prompt=login`). */
+  /** The longest time since the last login at providers, in seconds (`max_age`); 0: a new login (`prompt=login`). */
   readonly maxAge?: number
-  /** The user is asked whatever was allowed before (`prompt=consent`). */
+  /** The user is asked even after an earlier consent (`prompt=consent`). */
   readonly isAskedAnew?: boolean
-  /** Trace context (W3C) of the request, where that is traced. */
+  /** Trace context (W3C) of the request, if it is traced. */
   readonly trace?: string
 }
 
-/** Who has logged in. */
+/** A user who has logged in. */
 export interface LoggedInUser {
-  /** The user's name in our tokens: one for each user of each provider. */
+  /** The user's subject in our tokens: one for each user of each provider. */
   readonly subject: string
   readonly name?: string
   readonly email?: string
 }
 
-/**
- * What users log in for: a client that is to have tokens, to see what is linked to them, or what a client needs at one
- * more provider.
- */
+/** The purpose of a login: tokens for a client, the page of links, or one more provider that a client needs. */
 export type Purpose = 'authorize' | 'account' | 'link'
 
-/** A way through providers. */
+/** The course of a login through its providers. */
 export interface Course {
   readonly purpose: Purpose
-  /** Names what waits for its end, towards whoever has begun it; a secret. */
+  /** The id of the request or page that waits for the login; a secret. */
   readonly uid: string
-  /** Names of the providers, in order; the one that says who users are is among them. */
+  /** Names of the providers, in order. The one that identifies users is among them. */
   readonly providers: readonly string[]
-  /** Who it has to be, as `LoggedInUser` has it; absent: anybody. */
+  /** The required user, as in `LoggedInUser`; absent: anybody. */
   readonly subject?: string
-  /** How long ago the user may have logged in at them, in seconds; 0: anew. */
+  /** The longest time since the user's last login at them, in seconds; 0: a new login. */
   readonly maxAge?: number
-  /** Trace context of the request that it was begun by, where that is traced. */
+  /** Trace context of the request that began the login, if it is traced. */
   readonly trace?: string
 }
 
-/** The browser goes on elsewhere. */
+/** The browser is redirected. */
 export interface Respond {
   readonly kind: 'respond'
   readonly response: Response
 }
 
-/** The user is asked whether the client may; `token` goes back with the answer. */
+/** The user is asked for consent to the client. `token` comes back with the answer. */
 export interface Ask {
   readonly kind: 'ask'
   readonly authorization: Omit<PendingAuthorization, 'uid'>
   readonly token: string
 }
 
-/** The user is known: the client gets its code. */
+/** The user is known, and the client gets its code. */
 export interface Done {
   readonly kind: 'done'
   readonly purpose: Purpose
   readonly uid: string
-  /** Names what the providers have given. */
+  /** The name under which the providers' tokens are kept. */
   readonly login: string
   readonly user: LoggedInUser
-  /** When that was, in seconds since 1970, where the provider says it. */
+  /** The time of the login, in seconds since 1970, if the provider reports it. */
   readonly authTime?: number
-  /** The subject is of this login alone, and never comes again. */
+  /** The subject is valid for this login only, and never recurs. */
   readonly isSynthetic?: boolean
 }
 
@@ -101,52 +98,51 @@ export interface Failed {
   readonly purpose: Purpose
   readonly uid: string
   readonly error: LoginError
-  /** Where a provider is at fault: nobody at a browser can cure that, and it is told before the client is. */
+  /** Present for a provider's fault. Users can't fix it, so the page shows it before the client is told. */
   readonly fault?: LoginFault
 }
 
 export interface LoginFault {
-  /** Name of the provider. */
   readonly provider: string
   readonly code: string
 }
 
-/** There is no request that this belongs to: nobody but the person at the browser can be told. */
+/** No pending request matches. There is no client to report to, only the user in the browser. */
 export interface Refused {
   readonly kind: 'refused'
 }
 
-/** What comes next in a login; which steps follow on which stands in `endpoint/login/steps.ts`. */
+/** The next step of a login. `endpoint/login/steps.ts` lists which steps follow which. */
 export type LoginStep = Respond | Ask | Done | Failed | Refused
 
 /**
- * Why a login has failed; `other_user`: it is not the person who it has to be, `stale_login`: a provider has not had the
- * person log in as lately as it was asked to, `busy`: too many are under way.
+ * The reason why a login failed. `other_user`: a different user than required has logged in. `stale_login`: the user's
+ * last login at a provider is older than requested. `busy`: too many logins are under way.
  */
 export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login' | 'busy'
 
-/** Where somebody has come back to in a login. */
+/** A login that somebody has come back to. */
 export interface Waypoint extends Pick<Course, 'purpose' | 'uid' | 'trace'> {
-  /** Name of the provider that they come from; absent: from the page that asks for consent. */
+  /** Name of the provider that they come from; absent: they come from the consent page. */
   readonly provider?: string
 }
 
-/** The browser at the other end. */
+/** The browser that sent a request. */
 export interface Browser {
   /** A secret that this browser alone holds, in a cookie. */
   readonly id: string
-  /** Where its request comes from. */
+  /** The address of its request. */
   readonly address?: string | undefined
 }
 
-/** Finds out who the user is: what lies between an authorization request and its code. */
+/** Identifies the user, between an authorization request and its code. */
 export interface Login {
   begin(authorization: PendingAuthorization, browser: Browser): Promise<Respond | Failed>
-  /** Sends a browser through providers for something else than an authorization request. */
+  /** Sends a browser through providers for another purpose than an authorization request. */
   pass(course: Course, browser: Browser): Promise<Respond | Failed>
   /**
-   * What a provider has sent a browser back with; parameters that came more than once are not among them. `onFound` is told
-   * which login that belongs to. `at`: what names a provider in the path that the browser has come back to.
+   * Handles the parameters of a callback, without any that occurred more than once. `onFound` receives the login that
+   * they belong to. `at` is the path segment that names the provider.
    */
   callback(
     parameters: URLSearchParams,

@@ -1,9 +1,9 @@
 import { networksOf } from '../../server/network-of.ts'
 
 interface LoginsUnderWayOptions {
-  /** What all of them together may take. */
+  /** The memory for all logins together, in bytes. */
   readonly mostBytes: number
-  /** How long one may take, in milliseconds. */
+  /** The longest life of one login, in milliseconds. */
   readonly longestMs: number
   readonly now?: () => number
 }
@@ -15,14 +15,13 @@ interface Held {
 }
 
 /**
- * The logins that are under way, where their records are in memory. Whoever begins many pushes out none that has begun:
- * a network gets no more than half of what is free, so that it leaves as much for all others, and less the more others
- * do the same.
+ * The logins that are under way, if their records are in memory. New logins never evict earlier ones. A network gets at
+ * most half of the free memory, so it leaves as much for all others, and less the more other networks do the same.
  */
 export class LoginsUnderWay {
   readonly #options: LoginsUnderWayOptions
   readonly #now: () => number
-  /** By name, in the order in which they end. */
+  /** Logins by name, in the order in which they end. */
   readonly #held = new Map<string, Held>()
   readonly #byNetwork = new Map<string, number>()
   #total = 0
@@ -32,7 +31,7 @@ export class LoginsUnderWay {
     this.#now = options.now ?? (() => performance.now())
   }
 
-  /** Whether a login of this name may begin that takes so much; it counts until it ends, or may last no longer. */
+  /** Begins a login if there is room, and tells whether there was. It counts until it ends or its time is over. */
   begin(name: string, address: string | undefined, bytes: number): boolean {
     const { mostBytes, longestMs } = this.#options
     const now = this.#now()
@@ -43,7 +42,7 @@ export class LoginsUnderWay {
     this.end(name)
     const networks = networksOf(address ?? '')
     const own = (network: string) => this.#byNetwork.get(network) ?? 0
-    // The widest has most: a /48 of IPv6 gets no more than an address.
+    // The widest network counts: an IPv6 /48 gets no more than one address.
     if (own(networks.at(-1) as string) + bytes > (mostBytes - this.#total) / 2) return false
     this.#held.set(name, { networks, bytes, until: now + longestMs })
     for (const network of networks) this.#byNetwork.set(network, own(network) + bytes)

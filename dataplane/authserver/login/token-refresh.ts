@@ -9,19 +9,19 @@ interface TokenRefreshOptions {
   readonly upstreams: readonly Upstream[]
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  /** How long a login is kept from a refresh on, in seconds. */
+  /** The time for which a login is kept after a refresh, in seconds. */
   readonly keepS: number
   readonly log: Logger
 }
 
-/** Longer than a provider may take; a replica that dies while it holds the lock keeps others waiting for so long. */
+/** The lease of a refresh: longer than a provider may take. Others wait this long if a replica dies. */
 const LOCK_MS = 30_000
 const LOOK_AGAIN_MS = 100
 const WRITES = 4
 
 /**
- * Refreshes what providers have given, one at a time for a login and provider, over all replicas: a provider that gives
- * another refresh token at each refresh takes the use of an old one for theft. Whoever leaves meanwhile cancels nothing.
+ * Refreshes the providers' tokens, one request at a time for a login and provider, over all replicas: a provider that
+ * rotates refresh tokens treats the reuse of an old one as theft. A caller that leaves does not cancel the refresh.
  */
 export class TokenRefresh {
   readonly #options: TokenRefreshOptions
@@ -32,8 +32,8 @@ export class TokenRefresh {
   }
 
   /**
-   * The set that has replaced `before`; undefined where the provider gives no more, or the login has ended. Rejects where
-   * the provider or the store can't be asked.
+   * Returns the set that has replaced `before`, or undefined if the provider refuses or the login has ended. Rejects if
+   * the provider or the store is unreachable.
    */
   refresh(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined> {
     const key = JSON.stringify([place.login, place.provider])
@@ -77,7 +77,7 @@ export class TokenRefresh {
       await this.#written(place, before, rest)
       return undefined
     }
-    // What has been rotated is kept first: an answer that won't do otherwise has used up the old refresh token all the same.
+    // A new refresh token is kept first: even an otherwise unusable answer has used up the old one.
     const { refreshToken = before.refreshToken } = answer
     const problem = 'problem' in answer ? answer.problem : wrongSubject(answer.tokens, before)
     if (problem !== undefined) {
@@ -90,13 +90,13 @@ export class TokenRefresh {
       return await this.#written(place, before, { ...kept, ...given, subject: before.subject, refreshToken })
     } catch (error) {
       if (!(error instanceof RangeError)) throw error
-      // What is too large to be kept is an answer that won't do.
+      // A set that is too large to store is an unusable answer.
       await this.#written(place, before, { ...before, refreshToken })
       throw error
     }
   }
 
-  /** Writes in the place of `before`; gives what is there then. */
+  /** Replaces `before`. Returns the set that is stored then. */
   async #written(place: Place, before: StoredTokenSet, set: UpstreamTokenSet): Promise<StoredTokenSet | undefined> {
     const { tokens, keepS, carried } = this.#options
     if (set.refreshToken !== before.refreshToken) await carried.keep(place.provider, set)
@@ -112,12 +112,12 @@ export class TokenRefresh {
   }
 }
 
-/** By which code and status a provider has refused. */
+/** Returns the code and status of a provider's refusal. */
 function refusalIn({ cause }: UpstreamDenied): object {
   return cause instanceof ProviderFault ? { code: cause.code, status: cause.said.status } : {}
 }
 
-/** A provider that answers with somebody else's tokens gets nobody logged in. */
+/** Returns an error if the provider has answered with the tokens of a different user. */
 function wrongSubject({ subject }: { readonly subject?: string }, before: StoredTokenSet): Error | undefined {
   return subject === undefined || subject === before.subject
     ? undefined

@@ -11,14 +11,15 @@ import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import { actOf, actorsOf, audienceFor, issue, scopesFor } from './issue.ts'
 import { reasonOf } from './presented-token.ts'
 
-/** An access token is no assertion, whomever it is meant for. */
+/** The accepted types. An access token is no assertion, whatever its audience. */
 const TYPES = new Set(['jwt', 'application/jwt', 'oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
-/** Nobody refreshes what an assertion was given for: another assertion is. */
+/** The longest lifetime of an access token. There is no refresh token: the client brings another assertion. */
 const LONGEST_S = 60 * 60
 
 /**
- * Gives an access token for an assertion of a trusted issuer, once. A client need not authenticate: the assertion says who
- * asks. One that is made for a client (ID-JAG) is redeemed by that client alone, with its secret.
+ * Issues an access token for an assertion of a trusted issuer; each assertion works once. A client need not
+ * authenticate, because the assertion identifies the subject. An assertion for one client (ID-JAG) works for that
+ * client only, with its secret.
  */
 export async function redeemAssertion(
   front: Front,
@@ -42,7 +43,7 @@ export async function redeemAssertion(
   const scopes = isForOneClient
     ? sharedScopes(front.settings, form.get('scope'), claims['scope'] ?? grant.defaultScopes?.join(' '))
     : plainScopes(front.settings, form.get('scope'), claims['scope'])
-  // Last, so that a request that is refused uses nothing up.
+  // This comes last so that a refused request does not use the assertion up.
   await useOnce(front, assertion, token, until)
   const subject = outsideSubject(issuer.config.issuerUrl, claims.sub)
   const lifespanS = Math.min(LONGEST_S, front.settings.accessTokenS)
@@ -59,7 +60,7 @@ export async function redeemAssertion(
 const refused = () =>
   new OAuthError('invalid_grant', 'The assertion is not valid, has ended, or is not meant for this.')
 
-/** Checks issuer, signature, type, times and audience: this server, and nobody else besides. */
+/** Verifies the issuer, signature, type, times and audience. This server must be the only audience. */
 async function verified({ trusted, settings, log }: Front, assertion: string) {
   try {
     const name = issuerOf(assertion) ?? ''
@@ -76,7 +77,7 @@ async function verified({ trusted, settings, log }: Front, assertion: string) {
   }
 }
 
-/** Until when an assertion could be used, in seconds since 1970. Throws an OAuthError where it is too old. */
+/** Returns the end of an assertion's use, in seconds since 1970. Throws an OAuthError if it is too old. */
 function endOfUse({ iat, exp }: OutsideToken['claims'], maxAgeS: number): number {
   const now = Date.now() / 1000
   if (typeof iat !== 'number' || iat > now + SKEW_S || iat + maxAgeS + SKEW_S < now) throw refused()
@@ -89,7 +90,7 @@ function requireOwnClient(claims: OutsideToken['claims'], client: ClientRecord |
   if (claims['client_id'] !== client.client_id) throw refused()
 }
 
-/** Refuses an assertion that says less, or more, than is enforced here; the log tells what. */
+/** Refuses an assertion with missing claims, or with restrictions that are not enforced here; logs the claim. */
 function requireEnforced({ settings, log }: Front, { claims, typ }: OutsideToken): void {
   const fault = unenforcedRestriction(claims) ?? (isIdJag(typ) ? faultOfIdJag(claims, settings.issuer) : undefined)
   if (fault === undefined) return
@@ -98,8 +99,8 @@ function requireEnforced({ settings, log }: Front, { claims, typ }: OutsideToken
 }
 
 /**
- * The resource of an ID-JAG: the one that is asked for, which is one of those stated, or else the only one. Throws
- * `invalid_grant` for another one, as for each mismatch (enterprise-managed authorization 7.6.2).
+ * Returns the resource of an ID-JAG: the requested one, which must be among the stated ones, or the only stated one.
+ * Throws `invalid_grant` for any other, as for each mismatch (enterprise-managed authorization 7.6.2).
  */
 function statedResource(
   { audiences, resourceNamed }: Settings,
@@ -116,14 +117,14 @@ function statedResource(
   return one
 }
 
-/** The resource that an assertion is bound to. One that is bound to several, or to something else, is good for none. */
+/** Returns the resource that an assertion is bound to. Throws for several resources or any other value. */
 function resourceOf({ resource }: OutsideToken['claims']): string | undefined {
   const one = Array.isArray(resource) && resource.length === 1 ? resource[0] : resource
   if (one === undefined || typeof one === 'string') return one
   throw new OAuthError('invalid_target', 'The assertion names no single resource.')
 }
 
-/** The scopes that clients may ask for, and of these no more than the assertion states. */
+/** Returns the scopes that clients may ask for, limited to those that the assertion states. */
 function allowedScopes({ ownScopes }: Settings, stated: unknown): readonly string[] {
   if (stated === undefined) return ownScopes
   if (typeof stated !== 'string') throw refused()
@@ -131,15 +132,15 @@ function allowedScopes({ ownScopes }: Settings, stated: unknown): readonly strin
   return ownScopes.filter((scope) => known.includes(scope))
 }
 
-/** The scopes for a plain assertion: asking for more than is allowed is an error. A server that knows none gives none. */
+/** Returns the scopes for a plain assertion. Asking for too many is an error. A server without scopes grants none. */
 function plainScopes(settings: Settings, asked: string | undefined, stated: unknown): readonly string[] {
   if (settings.ownScopes.length === 0 && asked === undefined) return []
   return scopesFor(asked, allowedScopes(settings, stated))
 }
 
 /**
- * The scopes for an ID-JAG: those that are asked for and stated (enterprise-managed authorization 7.5). Throws
- * `invalid_grant` where none is left of a server's scopes.
+ * Returns the scopes for an ID-JAG that are both requested and stated (enterprise-managed authorization 7.5). Throws
+ * `invalid_grant` if the server has scopes and none of them is left.
  */
 function sharedScopes(settings: Settings, asked: string | undefined, stated: unknown): readonly string[] {
   const allowed = allowedScopes(settings, stated)
@@ -149,14 +150,15 @@ function sharedScopes(settings: Settings, asked: string | undefined, stated: unk
   return [...new Set(shared)]
 }
 
-/** Of several requests with one assertion one gets through, at whichever replica (RFC 7523 section 3, item 7). */
+/** Lets one of several requests with the same assertion through, over all replicas (RFC 7523 section 3, item 7). */
 async function useOnce(
   { store }: Front,
   assertion: string,
   { claims: { iss, sub, jti } }: OutsideToken,
   until: number,
 ): Promise<void> {
-  // Without a name it is known by what is signed: another signature of the same may be had without the key.
+  // Without `jti`, the signed part identifies the assertion: the same content may get another signature without the
+  // key.
   const signed = assertion.slice(0, assertion.lastIndexOf('.'))
   const name = typeof jti === 'string' && jti !== '' ? ['jti', iss, jti] : ['signed', signed]
   const ttlS = Math.max(1, Math.ceil(until - Date.now() / 1000))
@@ -169,36 +171,36 @@ type Claims = OutsideToken['claims']
 
 /** `typ` of an identity assertion for one client (draft-ietf-oauth-identity-assertion-authz-grant, "ID-JAG"), in lower case. */
 const ID_JAG_TYPES: ReadonlySet<unknown> = new Set(['oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
-/** Bytes of a `jti`: it is digested before it is kept, so this bounds what is hashed. */
+/** The longest `jti`, in bytes. It is stored as a digest, so this limits the input of the hash. */
 const LONGEST_JTI = 256
-/** Seconds from `iat` to `exp`: identity providers give about 300. */
+/** The longest time from `iat` to `exp`, in seconds. Identity providers use about 300. */
 const LONGEST_LIFE_S = 10 * 60
 
 /** Tells whether an assertion is an ID-JAG, by the `typ` of its header. */
 const isIdJag = (typ: string | undefined): boolean => ID_JAG_TYPES.has(typ)
 
 /**
- * Gives what of an ID-JAG is not as the draft and enterprise-managed authorization (MCP ext-auth 7.4) require, for the
- * log, or undefined. `issuer` is the name of this authorization server; no other audience counts.
+ * Returns, for the log, the part of an ID-JAG that violates the draft or enterprise-managed authorization (MCP ext-auth
+ * 7.4), or undefined. `issuer` is this authorization server's issuer, the only accepted audience.
  */
 function faultOfIdJag(claims: Claims, issuer: string): string | undefined {
   const { aud, jti, iat, exp } = claims
   if (aud !== issuer && !(Array.isArray(aud) && aud.length === 1 && aud[0] === issuer)) return 'audience'
   if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI) return 'jti'
   if (typeof iat !== 'number' || exp - iat > LONGEST_LIFE_S) return 'lifetime'
-  // Nobody here is named by a tenant: a subject may be another person in each.
+  // Subjects here have no tenant: the same subject may be a different person in each tenant.
   if (isThere(claims['tenant']) || isThere(claims['aud_tenant'])) return 'tenant'
   return undefined
 }
 
-/** Gives the name of a claim that narrows an assertion in a way that is not enforced here, so that it is refused; or undefined. */
+/** Returns the name of a claim that restricts an assertion in a way that is not enforced here, or undefined. */
 function unenforcedRestriction(claims: Claims): string | undefined {
   if (isThere(claims['authorization_details'])) return 'authorization_details'
   const subjectId = claims['sub_id']
   return isThere(subjectId) && !namesSubject(subjectId, claims) ? 'sub_id' : undefined
 }
 
-/** Compares a subject identifier (RFC 9493 section 3.2) with `iss` and `sub`. Formats that say neither never agree. */
+/** Compares a subject identifier (RFC 9493 section 3.2) with `iss` and `sub`. Other formats never match. */
 function namesSubject(subjectId: unknown, { iss, sub }: Claims): boolean {
   if (typeof subjectId !== 'object' || subjectId === null) return false
   const { format, iss: idIssuer, sub: idSubject, id } = subjectId as Record<string, unknown>
@@ -206,5 +208,5 @@ function namesSubject(subjectId: unknown, { iss, sub }: Claims): boolean {
   return format === 'opaque' && id === sub
 }
 
-/** A null member is as an absent one. */
+/** Tells whether a claim is present. Null counts as absent. */
 const isThere = (claim: unknown): boolean => claim !== undefined && claim !== null

@@ -6,29 +6,32 @@ import { resourceSpelling, type Settings } from '../../provider/settings.ts'
 import type { Front } from '../front.ts'
 import { OAuthError } from '../oauth-error.ts'
 
-/** Somebody who acted for the subject. */
+/** A party that acted for the subject. */
 export interface Actor {
   readonly iss: string
   readonly sub: string
 }
 
-/** The claim `act` (RFC 8693 section 4.1): who acts now, and within it who has acted before. */
+/** The claim `act` (RFC 8693 section 4.1): the current actor, which contains the earlier ones. */
 interface Act extends Actor {
   readonly act?: Act
 }
 
-/** Tokens grow with each exchange; who acted longer ago is left out. */
+/** The most actors in a token. Tokens grow with each exchange, so the earliest actors are dropped. */
 const LONGEST_CHAIN = 10
 const LONGEST_NAME = 1024
 
-/** The claim for these actors, the one who acts now first. */
+/** Builds the claim from the actors, the current one first. */
 export function actOf(actors: readonly Actor[]): Act | undefined {
   return actors
     .slice(0, LONGEST_CHAIN)
     .reduceRight<Act | undefined>((act, { iss, sub }) => ({ iss, sub, ...(act && { act }) }), undefined)
 }
 
-/** The actors of a verified token, the last one first. What is no actor ends the list. `issuer`: of those who name none. */
+/**
+ * Returns the actors of a verified token, the latest first. The first invalid one ends the list. An actor without an
+ * issuer gets `issuer`.
+ */
 export function actorsOf(claim: unknown, issuer: string): readonly Actor[] {
   const actors: Actor[] = []
   let at = claim
@@ -44,7 +47,7 @@ export function actorsOf(claim: unknown, issuer: string): readonly Actor[] {
 const isName = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_NAME
 
-/** What a token says that was not issued at a login. */
+/** The content of a token that was not issued at a login. */
 interface GrantedToken {
   readonly subject: string
   readonly audience: string
@@ -52,9 +55,9 @@ interface GrantedToken {
   readonly scopes: readonly string[]
   readonly lifespanS: number
   readonly act?: Act | undefined
-  /** The login whose provider tokens it reaches. */
+  /** The login whose provider tokens this token can use. */
   readonly login?: string | undefined
-  /** The login that it ends with, without reaching it. */
+  /** The login that this token ends with, without access to its provider tokens. */
   readonly delegatedLogin?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
@@ -86,8 +89,8 @@ export async function issue({ provider, settings }: Front, granted: GrantedToken
 }
 
 /**
- * The audience of a token, of those that are allowed: as `resource` or `audience` say (RFC 8693 section 2.1), or the only
- * one. Throws an OAuthError `invalid_target`.
+ * Chooses the audience of a token from the allowed ones: the one in `resource` or `audience` (RFC 8693 section 2.1), or
+ * the only one. Throws an OAuthError `invalid_target`.
  */
 export function audienceFor(
   asked: readonly (string | undefined)[],
@@ -108,7 +111,7 @@ export function audienceFor(
 const invalidTarget = () =>
   new OAuthError('invalid_target', 'resource and audience must name exactly one server that is allowed here.')
 
-/** The scopes of a token, of those that are allowed: those that are asked for, or all. Throws an OAuthError `invalid_scope`. */
+/** Returns the scopes of a token: the requested ones, or all that are allowed. Throws an OAuthError `invalid_scope`. */
 export function scopesFor(asked: string | undefined, allowed: readonly string[]): readonly string[] {
   const wanted = asked?.split(' ').filter((scope) => scope !== '') ?? []
   const found = wanted.length === 0 ? allowed : wanted

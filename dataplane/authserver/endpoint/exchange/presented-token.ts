@@ -10,21 +10,21 @@ import { OAuthError } from '../oauth-error.ts'
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
 const TYPES: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, 'urn:ietf:params:oauth:token-type:jwt'])
 
-/** A token that a client brings for an exchange, verified. */
+/** A verified token that a client presents for an exchange. */
 export interface PresentedToken {
-  /** Its subject in our tokens. */
+  /** Its subject in the tokens of this issuer. */
   readonly subject: string
   readonly claims: JWTPayload
   /** In seconds since 1970. */
   readonly expiresAt: number
-  /** Absent of a token that was issued here. */
+  /** Absent for a token that was issued here. */
   readonly issuer?: TrustedIssuer
 }
 
 /**
- * Reads `subject_token` or `actor_token`, with its type. A token is checked by the issuer that it names and by no other:
- * what another one signs in our name is nothing. Throws an OAuthError `invalid_request` where it won't do (RFC 8693
- * section 2.2.2), and a PublicError `unavailable` where it can't be checked now.
+ * Reads `subject_token` or `actor_token`, with its type. Only the issuer that a token names verifies it; a token that
+ * names this issuer is verified with the keys of this issuer only. Throws an OAuthError `invalid_request` for an
+ * unacceptable token (RFC 8693 section 2.2.2), and a PublicError `unavailable` if it can't be verified now.
  */
 export async function readPresented(
   front: Front,
@@ -45,7 +45,7 @@ export async function readPresented(
   }
 }
 
-/** Errors about tokens carry their claims: no log has them. */
+/** Returns what may be logged of an error. Errors about tokens carry claims, which must not be logged. */
 export const reasonOf = (error: unknown): string => {
   const { code, name } = error as { code?: unknown; name?: unknown }
   return String(code ?? name)
@@ -71,7 +71,7 @@ async function readOutside(
   return { subject: outsideSubject(name, claims.sub), claims, expiresAt: claims.exp, issuer }
 }
 
-/** What a token of a login says of it: the login, and whether the token reaches it. */
+/** Returns the login of a token, and whether the token can use the login's provider tokens. */
 export function loginOfPresented({ claims, issuer }: PresentedToken): { login?: string; delegated?: string } {
   if (issuer !== undefined) return {}
   const login = loginOf(claims)

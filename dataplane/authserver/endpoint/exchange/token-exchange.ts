@@ -6,12 +6,12 @@ import { type Actor, actOf, actorsOf, audienceFor, issue, scopesFor } from './is
 import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
-/** The longest life of a token by which somebody acts for somebody else. */
+/** The longest lifetime of a token by which an actor acts for a subject, in seconds. */
 const LONGEST_S = 15 * 60
 
 /**
- * Token exchange (RFC 8693) by a client of the configuration: a token by which it acts for the subject of another one, at
- * one of its audiences, within its scopes, and no longer than that other one lives.
+ * Exchanges a token (RFC 8693) for a client of the configuration. With the new token the client acts for the subject of
+ * the presented one, at one of the client's audiences, within its scopes, and no longer than the presented token lives.
  */
 export async function exchangeToken(
   front: Front,
@@ -57,7 +57,7 @@ async function readActor(front: Front, form: ReadonlyMap<string, string>): Promi
   return undefined
 }
 
-/** Of a token that was issued here, no scope that it has not. */
+/** Returns the client's scopes; for a token that was issued here, only those that the token has. */
 function allowedScopes({ scopes }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
   if (issuer !== undefined) return scopes
   const own = typeof claims['scope'] === 'string' ? claims['scope'].split(' ') : []
@@ -65,37 +65,37 @@ function allowedScopes({ scopes }: DelegateClient, { claims, issuer }: Presented
 }
 
 /**
- * The new token reaches what providers gave at the user's login only where the user's own token does: at the same audience.
- * Elsewhere it ends with the login and reaches nothing of it.
+ * The new token reaches the provider tokens of the user's login only at the audience of the user's own token. At other
+ * audiences it ends with the login but can't use its provider tokens.
  */
 function loginFor(subject: PresentedToken, audience: string) {
   const { login, delegated } = loginOfPresented(subject)
   return login !== undefined && subject.claims.aud === audience ? { login } : { delegatedLogin: login ?? delegated }
 }
 
-/** Who the user is, as a token of ours says it. */
+/** Returns the user's name and e-mail address from a token that was issued here. */
 function userOf({ claims: { name, email }, issuer }: PresentedToken): { name?: string; email?: string } {
   if (issuer !== undefined) return {}
   return { ...(typeof name === 'string' && { name }), ...(typeof email === 'string' && { email }) }
 }
 
-/** Who brings a token for an exchange. */
+/** The parties that ask for an exchange. */
 interface Acting {
-  /** The client, as an actor of ours. */
+  /** The client, as an actor of this issuer. */
   readonly client: Actor
   readonly subject: PresentedToken
-  /** `actor_token`, where there is one. */
+  /** The `actor_token`, if there is one. */
   readonly actor: PresentedToken | undefined
 }
 
-/** Somebody who is named as an actor, with what is known of them. */
+/** A named actor with its claims. */
 interface Named extends Actor {
   readonly claims: Readonly<Record<string, unknown>>
 }
 
 /**
- * Who acts for the subject from now on, the one who acts now first. Throws an OAuthError where the issuer of the subject's
- * token does not let them: which clients, which actors, and whom the token itself names (`may_act`, RFC 8693 section 4.4).
+ * Returns the actors of the new token, the current one first. Throws an OAuthError if the issuer of the subject's token
+ * does not allow them: by its list of clients, by its list of actors, or by the claim `may_act` (RFC 8693 section 4.4).
  */
 function requireActors({ client, subject, actor }: Acting, ownIssuer: string): readonly Actor[] {
   const { claims, issuer } = subject
@@ -117,7 +117,7 @@ function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named 
   const { issuerUrl, actorClaim, allowedActors, allowMayAct } = issuer.config
   const { matchesActor } = issuer
   const stated = claims['may_act']
-  // Whom the token names it names in any case; under `allowMayAct` that is also enough.
+  // A token with `may_act` requires the party that it names. With `allowMayAct`, that alone is enough.
   const isStated = isNamed(stated, client, [client.iss, issuerUrl]) || isNamed(stated, named, [issuerUrl])
   if (stated !== undefined && !isStated) return false
   if (actorClaim !== undefined && named === undefined) return false
@@ -125,14 +125,14 @@ function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named 
   if (allowedActors === undefined && matchesActor === undefined) return !allowMayAct
   if (named === undefined) return false
   const isOwn = named.iss === issuerUrl
-  // A matcher is written for claims of this issuer: whose word it is that another one's claims say, it does not see.
+  // A matcher is written for claims of this issuer, so it does not see the claims of other issuers.
   if (allowedActors === undefined && !isOwn) return false
   return allowedActors?.some((name) => isCalled(name, named, isOwn)) !== false && matchesActor?.(named.claims) !== false
 }
 
 /**
- * Whether `may_act` names somebody. One that names no issuer means somebody of the issuer of its token, or the client that
- * brings that: anybody can be called the same at another issuer (RFC 8693 section 4.4). `homes`: what is meant then.
+ * Tells whether `may_act` names a party. Without an issuer it means a party of the token's issuer, or the client that
+ * presents the token, because other issuers may use the same name (RFC 8693 section 4.4). `homes` holds these issuers.
  */
 function isNamed(stated: unknown, one: Actor | undefined, homes: readonly string[]): boolean {
   if (typeof stated !== 'object' || stated === null || one === undefined) return false
@@ -140,15 +140,15 @@ function isNamed(stated: unknown, one: Actor | undefined, homes: readonly string
   return who === one.sub && (whose === undefined ? homes.includes(one.iss) : whose === one.iss)
 }
 
-/** Whether a name of the configuration is that of an actor: `ISSUER#SUBJECT`, or the subject alone of one of this issuer. */
+/** Tells whether a configured name is the actor's: `ISSUER#SUBJECT`, or the subject alone for this issuer's actors. */
 function isCalled(name: string, { iss, sub }: Actor, isOwn: boolean): boolean {
   return name === `${iss}#${sub}` || (isOwn && name === sub && !WITH_ISSUER.test(name))
 }
 
-/** An issuer is a URL without `#`, so the first one ends it. */
+/** An issuer is a URL without `#`, so the first `#` ends it. */
 const WITH_ISSUER = /^https?:\/\/[^#]*#/
 
-/** The actor that the subject's token names by a claim of its own. */
+/** Returns the actor that a claim of the subject's token names. */
 function claimedActor({ claims, issuer }: PresentedToken): Named | undefined {
   const { actorClaim, issuerUrl = '' } = issuer?.config ?? {}
   const name = actorClaim !== undefined && Object.hasOwn(claims, actorClaim) ? claims[actorClaim] : undefined

@@ -15,12 +15,12 @@ import { OAuthError } from '../oauth-error.ts'
 import { problemPage, redirect, showMessage } from '../show.ts'
 import { traceOf } from '../telemetry.ts'
 
-/** More than any client needs; the library parses it all. */
+/** The longest URL of a request: longer than any client needs. The library parses all of it. */
 const LONGEST_QUERY = 16 * 1024
-/** What is longer counts as several: all that wait for their users share the room for what they have sent. */
+/** A longer URL counts as several logins, because all waiting logins share the memory for their requests. */
 const LARGE_QUERY = 1024
 
-/** The authorization endpoint: sends the browser on to the host where its login takes place, where that is another one. */
+/** Serves the authorization endpoint: redirects the browser to the host of the login if that is a different one. */
 export async function authorize(front: Front, c: FrontContext): Promise<Response | LoginStep> {
   const { loginEndpoint } = front.settings
   if (loginEndpoint === undefined) return login(front, c)
@@ -29,8 +29,8 @@ export async function authorize(front: Front, c: FrontContext): Promise<Response
 }
 
 /**
- * Begins the login of an authorization request. Client and redirect URI come first: where one of them is wrong, nobody is
- * redirected (RFC 6749 section 4.1.2.1). What else is wrong is told to the client by the library.
+ * Begins the login of an authorization request. It checks the client and redirect URI first: if one is wrong, it does
+ * not redirect (RFC 6749 section 4.1.2.1). The library reports all other errors to the client.
  */
 export async function login(front: Front, c: FrontContext): Promise<Response | LoginStep> {
   const query = new URL(c.req.url).searchParams
@@ -41,7 +41,7 @@ export async function login(front: Front, c: FrontContext): Promise<Response | L
   c.var.record?.client(id)
   const client = await front.clients.find(id, front.addressOf(c.env.incoming))
   if (client === undefined) return problemPage(front, c, documentOf(id) === undefined ? 'client' : 'document')
-  // One with a key has a document, too, and is an app on a device as often.
+  // A client with a key also has a metadata document, and is just as often an app on a device.
   const isPublic = ['none', 'private_key_jwt'].includes(client.token_endpoint_auth_method)
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(front, c, 'redirect')
@@ -57,7 +57,7 @@ export async function login(front: Front, c: FrontContext): Promise<Response | L
   return begin(front, c, { uid, request: parameters.toString() }, client)
 }
 
-/** The parameters as the library gets them: each once, and with scopes that there are. */
+/** Returns the parameters for the library: each once, and only with known scopes. */
 function normalized({ settings }: Front, query: URLSearchParams, client: ClientRecord): URLSearchParams | OAuthError {
   try {
     const found = singleParameters(query)
@@ -104,7 +104,7 @@ async function begin(
   )
 }
 
-/** What a request asks of its login (OpenID Connect Core 1.0 section 3.1.2.1), checked by the library. */
+/** Returns a request's conditions for its login (OpenID Connect Core 1.0 section 3.1.2.1), checked by the library. */
 function conditionsIn({ prompt, max_age: maxAge, id_token_hint: hint }: LibraryInteraction['params']) {
   const prompts = String(prompt ?? '').split(' ')
   return {
@@ -114,7 +114,7 @@ function conditionsIn({ prompt, max_age: maxAge, id_token_hint: hint }: LibraryI
   }
 }
 
-/** Where the client is told of an error, with our issuer (RFC 9207 section 2). Its redirect URI has been checked. */
+/** Builds the client's error URL, with this issuer (RFC 9207 section 2). The redirect URI has been checked. */
 function errorLocation({ settings }: Front, query: URLSearchParams, { code, message }: OAuthError): string {
   const url = new URL(query.get('redirect_uri') as string)
   const state = query.getAll('state')
@@ -126,9 +126,9 @@ function errorLocation({ settings }: Front, query: URLSearchParams, { code, mess
 }
 
 /**
- * Has a client told that its request won't do, whose user has not been asked anything yet. Everybody may register a client:
- * a link to here must not lead on to any site, or open any app, before the person has seen where (RFC 9700 section
- * 4.11.2). A program on the person's own computer is told at once.
+ * Reports an invalid request to the client before its user has been asked anything. Anybody may register a client, so a
+ * link to this server must not lead to a site, or open an app, before the user has seen its name (RFC 9700 section
+ * 4.11.2). A program on the user's own computer is told at once.
  */
 async function refusedRequest(front: Front, c: FrontContext, location: string): Promise<Response> {
   const { searchParams, hash } = new URL(location)

@@ -9,7 +9,7 @@ import { found } from '../telemetry.ts'
 /** Parameters of a provider's answer that are read (RFC 6749 section 4.1.2, RFC 9207). */
 const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error_uri', 'session_state', 'scope']
 
-/** Where providers send browsers back to. */
+/** Serves the endpoint that providers redirect browsers to. */
 export async function callback(front: Front, c: FrontContext): Promise<Response | LoginStep> {
   const { searchParams: query, pathname } = new URL(c.req.url)
   if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
@@ -17,7 +17,7 @@ export async function callback(front: Front, c: FrontContext): Promise<Response 
   return front.login.callback(query, knownBrowser(front, c), found(c), at)
 }
 
-/** The user is known: the grant is kept, and the client gets its code. */
+/** Keeps the grant of an identified user, and sends the client its code. */
 export async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
   const { uid, login, user, authTime: ts, isSynthetic } = step
   const { subject, ...claims } = user
@@ -27,7 +27,7 @@ export async function grant(front: Front, c: FrontContext, step: Done): Promise<
       await front.tokens.removeLogin(login)
       return problemPage(front, c, 'login')
     }
-    // A subject that never comes again says nothing of who logs in again and again.
+    // A synthetic subject occurs once, so it can't limit repeated logins. The network does.
     const by = isSynthetic === true ? networkHolder(front.addressOf(c.env.incoming)) : [subject]
     await front.grants.describe(login, { user: claims, trace: c.var.loginTrace }, by)
     await front.provider().grant({
@@ -39,7 +39,7 @@ export async function grant(front: Front, c: FrontContext, step: Done): Promise<
     })
     const result = { login: { accountId: subject, remember: false, ts }, consent: { grantId: login } }
     const answer = await answerClient(front, c, uid, result)
-    // The browser takes the code along: a failover must not lose what it stands for.
+    // The browser receives the code, so a failover must not lose the record that the code stands for.
     await front.store.settled()
     return answer
   } catch (error) {
@@ -50,7 +50,7 @@ export async function grant(front: Front, c: FrontContext, step: Done): Promise<
   }
 }
 
-/** What the client is told (OpenID Connect Core 1.0 sections 3.1.2.1 and 3.1.2.6). */
+/** The errors that the client receives (OpenID Connect Core 1.0 sections 3.1.2.1 and 3.1.2.6). */
 const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly error_description: string }>> = {
   access_denied: { error: 'access_denied', error_description: 'the user or the identity provider has refused' },
   server_error: { error: 'server_error', error_description: 'the login could not be completed' },
@@ -59,13 +59,13 @@ const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly err
   stale_login: { error: 'login_required', error_description: 'the user has not logged in as lately as was asked for' },
 }
 
-/** The client is told why it gets none. */
+/** Tells the client why it gets no code. */
 export const refuseClient = (front: Front, c: FrontContext, { uid, error }: Failed): Promise<Response> =>
   answerClient(front, c, uid, FAILED[error])
 
 /**
- * Tells the person at the browser of a fault that is not theirs, and what to tell whom: most clients show no more than
- * that a login was refused. The page leads on to the client that waits, if one does.
+ * Shows the user a fault that they did not cause, and what to report to whom: most clients show only that a login was
+ * refused. If a client waits, the page links to it.
  */
 export async function faultPage(
   front: Front,
@@ -89,7 +89,7 @@ async function answerClient(front: Front, c: FrontContext, uid: string, result: 
   return location === undefined ? problemPage(front, c, 'login') : redirect(location)
 }
 
-/** Where the client gets the result of its request; undefined where there is no such request any more. */
+/** Returns the URL that takes the result to the client, or undefined if the request has ended. */
 async function resultLocation(front: Front, uid: string, result: object): Promise<string | undefined> {
   const interaction = await front.provider().interaction(uid)
   if (interaction === undefined) return undefined

@@ -20,19 +20,19 @@ export function askConsent(front: Front, c: FrontContext, { authorization, token
     resource,
     scopes: scope.split(' '),
     providers: front.settings.providerHosts,
-    // Beside the page that it stands on, whatever a proxy has put before their paths.
+    // The path is relative to the page, so it works behind a proxy that adds a path prefix.
     action: 'consent',
     token,
   })
   return showPage(c, page)
 }
 
-/** What holds a request that is longer counts as several, as the request did. */
+/** A token that is longer counts as several consents, as the sealed request counted as several logins. */
 const LARGE_TOKEN = 2048
 
-/** The answer of the consent page. What is not plainly allowed is denied. */
+/** Handles the answer of the consent page. Anything but a clear consent is a denial. */
 export async function consent(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  // A form that can't be read, or is too large, was not sent by our page.
+  // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
   const token = form?.get(fields.token)
   if (form === undefined || token === undefined) return problemPage(front, c, 'parameters')

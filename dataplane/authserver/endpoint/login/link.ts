@@ -7,8 +7,8 @@ import { problemPage, showMessage, showPage } from '../show.ts'
 import { linkToLogin, traceOf } from '../telemetry.ts'
 
 /**
- * The page of a link, by which a user logs in at a provider that a call needs. It uses nothing up: whoever looks at a
- * link before its user does, such as a chat that shows previews, has not followed it.
+ * Shows the page of a link, by which a user logs in at a provider that a call needs. It does not use the link up,
+ * because others may fetch the page before the user does, such as a chat that shows previews.
  */
 export async function linkPage(front: Front, c: FrontContext): Promise<Response> {
   const [ticket, ...others] = new URL(c.req.url).searchParams.getAll('ticket')
@@ -22,7 +22,7 @@ export async function linkPage(front: Front, c: FrontContext): Promise<Response>
     account: await front.grants.userOf(wanted.login),
     provider: wanted.provider,
     hosts: front.loginLinks.way(wanted.provider).map(hostOf),
-    // Beside the page that it stands on, whatever a proxy has put before their paths.
+    // The path is relative to the page, so it works behind a proxy that adds a path prefix.
     action: 'link',
     ticket,
     token: front.loginLinks.formToken(ticket, browserOf(front, c)),
@@ -30,9 +30,9 @@ export async function linkPage(front: Front, c: FrontContext): Promise<Response>
   return showPage(c, page)
 }
 
-/** The answer of that page: the user goes on to the providers. */
+/** Handles the form of that page: sends the user to the providers. */
 export async function link(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  // A form that can't be read, or is too large, was not sent by our page.
+  // This server's pages send no form that is malformed or too large.
   const form = await readForm(c).catch(() => undefined)
   const [ticket, token] = [form?.get(fields.ticket), form?.get(fields.token)]
   if (ticket === undefined || token === undefined) return problemPage(front, c, 'link')
@@ -41,7 +41,7 @@ export async function link(front: Front, c: FrontContext): Promise<Response | Lo
   return step.kind === 'refused' ? problemPage(front, c, 'link') : step
 }
 
-/** The user has logged in at the provider: what it has given goes to the login that the link is for. */
+/** Adds the provider's tokens to the login that the link was made for, once the user has logged in. */
 export async function linked(front: Front, c: FrontContext, step: Done): Promise<Response> {
   const provider = await front.loginLinks.finish(step)
   if (provider === undefined) return problemPage(front, c, 'linkEnded')
@@ -53,6 +53,6 @@ export async function linked(front: Front, c: FrontContext, step: Done): Promise
   })
 }
 
-/** The user has not. */
+/** Shows why the provider was not linked. */
 export const notLinked = (front: Front, c: FrontContext, { error }: Failed): Promise<Response> =>
   problemPage(front, c, error === 'busy' ? 'busy' : error === 'other_user' ? 'linkPerson' : 'linkProvider')

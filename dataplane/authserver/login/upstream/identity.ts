@@ -2,30 +2,30 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { isEmailVerified } from '../../../identity/index.ts'
 import { UnusableAnswer } from './provider-fetch.ts'
 
-/** Who a user is at a provider. */
+/** The identity of a user at a provider. */
 export interface Identity {
-  /** The user's name there. */
+  /** The user's name at the provider. */
   readonly subject: string
   readonly name?: string
-  /** One that the provider vouches for. */
+  /** An e-mail address that the provider has verified. */
   readonly email?: string
 }
 
-/** Where an answer may say it: of each list the first that is there counts. */
+/** The paths of an identity in an answer. The first path of each list that exists counts. */
 interface IdentityPaths {
   readonly subject: readonly string[]
   readonly name: readonly string[]
   readonly email: readonly string[]
 }
 
-/** A name that is longer is none. */
+/** The longest name, in characters. Longer ones are ignored or refused. */
 const LONGEST_NAME = 256
 
 /**
- * What stands at a path: a member of this very name or, with dots, one inside the others. Members that every object has
- * by its nature (`__proto__`, `constructor`) are not there unless the document has them.
+ * Returns the value at a path: the member of exactly this name or, with dots, a nested one. Members that every object
+ * inherits (`__proto__`, `constructor`) count only if the document itself has them.
  *
- * @param open what to go on in where the way leads through a text
+ * @param open reads a text as a document when the path leads through it
  */
 export function valueAt(document: unknown, path: string, open: (text: string) => unknown = closed): unknown {
   if (isObject(document) && Object.hasOwn(document, path)) return document[path]
@@ -41,8 +41,8 @@ export function valueAt(document: unknown, path: string, open: (text: string) =>
 const closed = () => undefined
 
 /**
- * The payload of a JWT; undefined of any other text. Nobody checks its signature: what it stands in came from the provider
- * itself, over TLS (OpenID Connect Core 1.0 section 3.1.3.7 has the same of ID tokens).
+ * Returns the payload of a JWT, or undefined for any other text. The signature is not checked, because the provider
+ * itself sent the JWT over TLS (OpenID Connect Core 1.0 section 3.1.3.7 allows this for ID tokens).
  */
 export function jwtPayload(text: string): unknown {
   const [, payload, signature, more] = text.split('.', 4)
@@ -55,15 +55,15 @@ export function jwtPayload(text: string): unknown {
 }
 
 /**
- * Reads who the user is. Throws an UnusableAnswer where nothing names the user, or the first thing that does is no name:
- * a later one could be somebody else's.
+ * Reads the identity of the user. Throws an UnusableAnswer if no path names the user, or if the first one that exists
+ * holds no usable name: a later path could name a different user.
  */
 export const identityIn = (document: unknown, paths: IdentityPaths, open?: (text: string) => unknown): Identity => ({
   subject: subjectFrom(firstAt(document, paths.subject, open)),
   ...shownIn(document, paths, open),
 })
 
-/** What is shown of the user. */
+/** Returns the name and e-mail address that are shown for the user. */
 export function shownIn(
   document: unknown,
   paths: Pick<IdentityPaths, 'name' | 'email'>,
@@ -75,8 +75,8 @@ export function shownIn(
 }
 
 /**
- * The e-mail address, where the provider vouches for it: `email_verified` beside it is true. That speaks of `email` (OpenID
- * Connect Core 1.0 section 5.1), so an address under another name has to be the same one where both are there.
+ * Returns the e-mail address if the provider vouches for it: `email_verified` beside it is true. That claim is about
+ * `email` (OpenID Connect Core 1.0 section 5.1), so an address under another name must equal `email` if both exist.
  */
 function emailIn(document: unknown, paths: readonly string[], open?: (text: string) => unknown): string | undefined {
   const found = firstFound(document, paths, open)
@@ -90,7 +90,7 @@ function emailIn(document: unknown, paths: readonly string[], open?: (text: stri
   return isSame && isEmailVerified({ email_verified: beside('email_verified') }) ? email : undefined
 }
 
-/** What stands at the first path at which there is anything. */
+/** Returns the value at the first path that exists. */
 export const firstAt = (document: unknown, paths: readonly string[], open?: (text: string) => unknown): unknown =>
   firstFound(document, paths, open)?.value
 
@@ -102,14 +102,14 @@ function firstFound(document: unknown, paths: readonly string[], open?: (text: s
   return undefined
 }
 
-/** The name of a user: a text, or a number that is exact. Throws an UnusableAnswer for everything else. */
+/** Returns the user's name: a text, or an exact number. Throws an UnusableAnswer for any other value. */
 export function subjectFrom(value: unknown): string {
-  // Of a number beyond 2^53 the digits are lost, and two users would be one.
+  // Numbers beyond 2^53 lose digits, so two users could get the same name.
   if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value)
   if (typeof value === 'string' && value !== '' && value.length <= LONGEST_NAME) return value
   throw new UnusableAnswer('the provider’s answer holds no usable subject')
 }
 
-/** A claim that is shown to people; undefined where it is of no use. */
+/** Returns a claim that can be shown to people, or undefined. */
 export const shownClaim = (claim: unknown): string | undefined =>
   typeof claim === 'string' && claim !== '' && claim.length <= LONGEST_NAME ? claim : undefined

@@ -20,17 +20,17 @@ interface OAuth2UpstreamOptions {
   readonly name: string
   readonly config: OAuth2UpstreamConfig
   readonly directory: string
-  /** Where this provider sends browsers back to. */
+  /** The redirect URI of this provider. */
   readonly redirectUri: string
   /** Origins of the other providers. */
   readonly others: readonly string[]
-  /** Where registered clients are kept. */
+  /** The store of registered clients. */
   readonly registrations: RegistrationStore
 }
 
 /**
- * A provider that speaks OAuth 2 alone. Who the user is is said by the answer of its token endpoint, by a request of its
- * own, or by nobody: then each login is a user of its own.
+ * A provider that supports OAuth 2 only. The answer of the token endpoint or a separate request identifies the user. If
+ * neither is configured, each login is a user of its own.
  */
 export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
   const { name, config, directory, redirectUri, others } = options
@@ -67,7 +67,7 @@ export function oauth2Upstream(options: OAuth2UpstreamOptions): Upstream {
     }
   }
 
-  /** Who the user is; undefined where nothing is configured that says it. */
+  /** Returns the identity of the user, or undefined if the configuration has no source for it. */
   async function identityOf(document: unknown, accessToken: string): Promise<Identity | undefined> {
     const { subjectPath, namePath, emailPath } = config.identityFromToken ?? {}
     if (subjectPath === undefined) return userInfo?.ask(accessToken)
@@ -98,8 +98,8 @@ function registrationOf({ config, registrations, ...rest }: OAuth2UpstreamOption
 }
 
 /**
- * The parameters without `iss` (RFC 9207): there is no metadata that would say what it has to be. It must not be another
- * provider's, whose code would be sent here (mix-up, RFC 9700 section 4.4).
+ * Returns the parameters without `iss` (RFC 9207): without metadata its expected value is unknown. Throws if it belongs
+ * to another provider, whose code would be sent to this one (mix-up, RFC 9700 section 4.4).
  */
 function withoutIssuer(callback: URLSearchParams, others: readonly string[]): URLSearchParams {
   const issuer = URL.parse(callback.get('iss') ?? '')
@@ -110,18 +110,18 @@ function withoutIssuer(callback: URLSearchParams, others: readonly string[]): UR
   return rest
 }
 
-/** What one request to the token endpoint has brought; filled in by the request. */
+/** The answer to one request at the token endpoint; the request fills it in. */
 interface Answered {
-  /** As the provider wrote it. */
+  /** The document in the provider's own form. */
   document?: unknown
   refreshToken?: string | undefined
 }
 
-/** The gateway as a client of one OAuth 2 provider, by the npm package openid-client. */
+/** The gateway as a client of one OAuth 2 provider, based on the npm package openid-client. */
 interface OAuth2Client {
-  /** The library's view of the provider, for addresses that are made and not called. */
+  /** Returns the library's configuration, for building URLs without a request. */
   described(): Promise<client.Configuration>
-  /** Has the library ask the token endpoint; its answer is brought into the standard form before the library checks it. */
+  /** Lets the library call the token endpoint. It checks the answer after the conversion to the standard form. */
   ask<T>(grant: (provider: client.Configuration) => Promise<T>, answered: Answered): Promise<T>
   close(): Promise<void>
 }
@@ -129,11 +129,11 @@ interface OAuth2Client {
 interface OAuth2ClientOptions {
   readonly config: OAuth2UpstreamConfig
   readonly directory: string
-  /** Absent: the client is a configured one. */
+  /** Absent for a configured client. */
   readonly registration: Registration | undefined
 }
 
-/** A client, and the ways in which it may authenticate itself (RFC 6749 section 2.3.1). */
+/** A client and the methods by which it may authenticate (RFC 6749 section 2.3.1). */
 interface Own {
   readonly id: string
   readonly ways: readonly client.ClientAuth[]
@@ -143,14 +143,14 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
   const { authorizationEndpoint, tokenEndpoint } = config
   const fetch = providerFetch(tokenEndpoint, config, directory)
   const metadata = {
-    // Nothing tells it, and nothing that names one is handed on.
+    // No metadata gives the issuer, and nothing that names an issuer reaches the library.
     issuer: new URL(tokenEndpoint).origin,
     authorization_endpoint: authorizationEndpoint,
     token_endpoint: tokenEndpoint,
   }
   const given = givenClient(config, directory)
   const own = async (): Promise<Own> => (registration === undefined ? given : ownOf(await registration.client()))
-  /** The way that the given client has authenticated itself in, by its place. */
+  /** The index of the authentication method that has worked for the client. */
   let way: number | undefined
 
   function describedFor(id: string, auth: client.ClientAuth, answered: Answered): client.Configuration {
@@ -181,7 +181,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
           way = place
           return found
         } catch (error) {
-          // It may take the other way: it has not said which.
+          // The provider may accept the other method: it does not publish which one it accepts.
           const isRefused = error instanceof client.ResponseBodyError && error.error !== 'invalid_grant'
           if (!isRefused) throw error
           refusal = error
@@ -195,7 +195,7 @@ function createOAuth2Client({ config, directory, registration }: OAuth2ClientOpt
   }
 }
 
-/** A configured client, with the secret as it is in the file now. Providers take the one way, the other, or both. */
+/** Returns a configured client that reads its secret for each request. Providers accept one of the methods or both. */
 function givenClient({ clientId = '', clientSecretFile }: OAuth2UpstreamConfig, directory: string): Own {
   if (clientSecretFile === undefined) return { id: clientId, ways: [client.None()] }
   const read = secretFile(resolve(directory, clientSecretFile))
@@ -206,7 +206,7 @@ function givenClient({ clientId = '', clientSecretFile }: OAuth2UpstreamConfig, 
   return { id: clientId, ways: [by(client.ClientSecretBasic), by(client.ClientSecretPost)] }
 }
 
-/** A registered client, with the one way that it was registered with. */
+/** Returns a registered client, with the one method of its registration. */
 function ownOf({ id, secret, method }: RegisteredClient): Own {
   if (method === 'none') return { id, ways: [client.None()] }
   return {
@@ -215,7 +215,7 @@ function ownOf({ id, secret, method }: RegisteredClient): Own {
   }
 }
 
-/** An error as the library knows one: nothing of it but the code is ever read. */
+/** Builds an error response for the library, which reads only the code. */
 function errorResponse(
   { status, secrets }: ProviderResponse,
   code: string | undefined,

@@ -17,24 +17,24 @@ interface OidcUpstreamOptions {
   readonly name: string
   readonly config: OidcUpstreamConfig
   readonly directory: string
-  /** Where this provider sends browsers back to. */
+  /** The redirect URI of this provider. */
   readonly redirectUri: string
 }
 
 type TokenAnswer = Awaited<ReturnType<typeof client.authorizationCodeGrant>>
 
 const USUAL_SCOPES = ['openid', 'offline_access']
-/** Metadata and keys are found again after this time. */
+/** Metadata and keys are fetched again after this time. */
 const DISCOVERED_MS = 60 * 60_000
 
-/** An OpenID Connect provider, by the npm package openid-client; all its requests go through the address check. */
+/** An OpenID Connect provider, based on the npm package openid-client. Its requests go through the address check. */
 export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstreamOptions): Upstream {
   const { issuerUrl, scopes = USUAL_SCOPES, additionalAuthorizationParams = {}, subjectClaim = 'sub' } = config
   const fetch = providerFetch(issuerUrl, config, directory)
   const userInfo = config.userInfoOverride && createUserInfo(config.userInfoOverride, config, directory)
   let discovered: { readonly at: number; readonly config: Promise<client.Configuration> } | undefined
 
-  /** One discovery for all who wait; one that failed is tried again by the next login. */
+  /** Returns one discovery for all logins that wait. The next login retries a failed one. */
   function configuration(): Promise<client.Configuration> {
     const now = performance.now()
     if (discovered !== undefined && now - discovered.at < DISCOVERED_MS) return discovered.config
@@ -72,7 +72,7 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
         idTokenExpected: true,
       })
       const login = loginOf(answer, issuerUrl, subjectClaim)
-      // Who the user is has been said by the ID token, which is signed; elsewhere no more is said than what is shown.
+      // The signed ID token identifies the user. User info adds only what is shown.
       const names = [login.tokens.subject, answer.claims()?.sub]
       return { ...login, ...(await userInfo?.confirm(login.tokens.accessToken, names)) }
     } catch (error) {
@@ -96,7 +96,10 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
   }
 }
 
-/** Finds the provider's endpoints. Throws where one is neither https nor, as the issuer itself may be, plain http. */
+/**
+ * Finds the provider's endpoints. Throws for one without https, unless the issuer uses plain http too and the endpoint
+ * is on loopback or `insecureAllowHTTP` is set.
+ */
 async function discover(
   { issuerUrl, clientId, clientSecretFile, insecureAllowHTTP }: OidcUpstreamConfig,
   directory: string,
@@ -127,12 +130,12 @@ async function discover(
         'metadata',
       )
   }
-  // Signatures of ID tokens are checked although they come from the token endpoint itself: it costs little.
+  // Signatures of ID tokens are checked although the token endpoint itself sends them: it costs little.
   client.enableNonRepudiationChecks(found)
   return found
 }
 
-/** A fetch that gives the library an error where the provider has written one at 200. */
+/** Makes a fetch that turns an error with status 200 into an error response for the library. */
 function fetchFor(guarded: GuardedFetch) {
   const fetch = webFetch(guarded)
   return async (...request: Parameters<client.CustomFetch>): Promise<ProviderResponse> => {
@@ -146,9 +149,7 @@ function fetchFor(guarded: GuardedFetch) {
   }
 }
 
-/**
- * The same provider for one request, whose refresh token is known also where the library refuses the rest of the answer.
- */
+/** Returns the provider for one request, and keeps the new refresh token even of an answer that the library refuses. */
 function notingRefreshTokens(
   found: client.Configuration,
   { clientId, clientSecretFile, issuerUrl }: OidcUpstreamConfig,
@@ -178,8 +179,9 @@ function notingRefreshTokens(
 }
 
 /**
- * Parameters by which the user logs in anew where that was longer ago than `maxAge` seconds, or than the configuration
- * says. `max_age=0` is the same as `prompt=login` (OpenID Connect Core 1.0 section 3.1.2.1), which more providers know.
+ * Returns the parameters that force a new login if the last one is older than `maxAge` seconds, or than the
+ * configuration allows. `max_age=0` equals `prompt=login` (OpenID Connect Core 1.0 section 3.1.2.1), which more
+ * providers support.
  */
 function freshness(
   maxAge: number | undefined,
@@ -195,7 +197,7 @@ function freshness(
   }
 }
 
-/** How we authenticate at the provider: with the secret as it is in the file now, in the way that the provider knows. */
+/** Authenticates the gateway by a method that the provider supports. It reads the secret file for each request. */
 function clientAuth(file: string | undefined): client.ClientAuth {
   if (file === undefined) return client.None()
   const read = secretFile(file)
@@ -222,7 +224,7 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
   }
 }
 
-/** What an answer of the token endpoint gives. Throws an UnusableAnswer where it is of no use, or its ID token names nobody. */
+/** Returns the tokens of an answer. Throws an UnusableAnswer if they are unusable, or if the ID token names no user. */
 function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
   const tokens = tokensIn(answer)
   const { id_token: idToken } = answer

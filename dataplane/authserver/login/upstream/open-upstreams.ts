@@ -8,7 +8,7 @@ import { ProviderFault } from './provider-fault.ts'
 import type { RegistrationStore } from './registered-client.ts'
 import { type Upstream, UpstreamDenied } from './upstream.ts'
 
-/** The providers of a configuration, in its order. Nothing is asked of them yet. */
+/** Opens the providers of a configuration, in its order. It sends no requests yet. */
 export const openUpstreams = (
   config: AuthServerConfig,
   directory: string,
@@ -31,10 +31,10 @@ const originsOf = ({ oidcConfig, oauth2Config }: UpstreamProviderConfig): readon
     .filter((url) => url !== undefined)
     .map((url) => new URL(url).origin)
 
-/** How a provider stands, as far as logins and refreshes have shown it here. */
+/** The state of a provider, from the logins and refreshes at this replica. */
 type UpstreamState = AuthServerStatus['providers'][number]
 
-/** What has gone wrong, and when. Of errors that are none of the provider's there is the code alone. */
+/** An error and its time. Errors that the provider did not cause have only a code. */
 type UpstreamFailure = NonNullable<UpstreamState['lastError']>
 
 /** A provider whose state is known. */
@@ -42,10 +42,10 @@ export interface WatchedUpstream extends Upstream {
   readonly state: UpstreamState
 }
 
-/** Begins to measure what a provider is asked. */
+/** Begins the measurement of an operation at a provider. */
 export type ObserveProvider = (operation: Operation) => Observation
 
-/** Notes how a provider answers, which is measured. A person or provider that says no has answered. */
+/** Measures a provider's operations and keeps its state. A refusal by the user or provider counts as an answer. */
 function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedUpstream {
   let lastSuccess: UpstreamState['lastSuccess'] = null
   let lastError: UpstreamState['lastError'] = null
@@ -63,7 +63,7 @@ function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedU
     try {
       const answer = await ask()
       observed.end({ result: 'ok' })
-      // Where to send browsers may be known without asking it.
+      // The URL for browsers may be known without a request to the provider.
       if (operation !== 'prepare') noteSuccess()
       return answer
     } catch (error) {
@@ -109,7 +109,7 @@ function failureOf(error: unknown): UpstreamFailure {
 
 const CODE = /^[A-Za-z]\w{0,63}$/
 
-/** The code of the innermost error that has one, or the name of the error. */
+/** Returns the code of the innermost error that has one, or the name of the error. */
 function codeOf(error: unknown): string {
   let found = 'Error'
   for (let depth = 0, at = error; depth < 5 && at instanceof Error; depth++, at = at.cause) {

@@ -5,33 +5,33 @@ import { withoutCredentials } from '../../../server/credential-text.ts'
 import { ProviderResponse, UnusableAnswer } from './provider-fetch.ts'
 import { type RefreshAnswer, type RefreshedTokens, UpstreamDenied } from './upstream.ts'
 
-/** What a provider has said against it. Nothing here is a token, a code or a secret. */
+/** The error that a provider reported. It holds no token, code or secret. */
 export interface Said {
   /** HTTP status of its answer. */
   readonly status?: number
-  /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), where it is one. */
+  /** Code of the error (RFC 6749 sections 4.1.2.1 and 5.2), if the answer has one. */
   readonly error?: string
   readonly errorDescription?: string
-  /** The claim, or member of the metadata, that does not fit, and the values where they are no secrets. */
+  /** The claim or metadata member that does not match, with the values unless they are secret. */
   readonly claim?: string
   readonly expected?: string
   readonly found?: string
 }
 
-/** Codes of Node and undici, for a connection that failed. */
+/** Codes of Node and undici for a failed connection. */
 const NETWORK_CODE = /^(?:E[A-Z]+|UND_ERR\w*|ERR_\w+|[A-Z]+_(?:CERT|SIGNATURE|CHAIN)\w*|\w*_CERT\w*)$/
 const TIMEOUT = 'timeout'
 
-/** Why something could not be done at a provider, for whoever operates the gateway. */
+/** The reason why an operation at a provider failed, for the operator of the gateway. */
 export class ProviderFault extends Error {
   override readonly name = 'ProviderFault'
   readonly step: Step
-  /** The code that the provider gave, or else one of ours. */
+  /** The provider's code or, without one, a code of the gateway. */
   readonly code: string
   readonly said: Said
-  /** What to do about it. */
+  /** Advice for the operator. */
   readonly next: string
-  /** Whether the provider has said anything; false where no answer came. */
+  /** True if the provider answered. */
   readonly isAnswer: boolean
 
   constructor(step: Step, code: string, message: string, said: Said = {}) {
@@ -44,7 +44,7 @@ export class ProviderFault extends Error {
   }
 }
 
-/** What the log says of an error at a provider: what it has said, each in a field of its own, or else the error. */
+/** Returns the log fields of an error at a provider: each part of its answer in a field, or else the error. */
 export function toldOf(error: unknown): object {
   const fault = error instanceof ProviderFault ? error : error instanceof Error ? error.cause : undefined
   if (!(fault instanceof ProviderFault)) return { err: error }
@@ -52,18 +52,18 @@ export function toldOf(error: unknown): object {
   return { step, code, ...said, reason: message, next }
 }
 
-/** The person, or a rule of the provider, has said no: the user can cure it, or nobody can. */
+/** The code of a refusal by the user or by a rule of the provider. The operator can't fix it. */
 const DENIED = 'access_denied'
 
 /** Statuses after which the same request may succeed a moment later. */
 const PASSING: ReadonlySet<number> = new Set([408, 429])
-/** The same of errors that come at 200. */
+/** Error codes with the same meaning, in answers with status 200. */
 const PASSING_ERRORS: ReadonlySet<string> = new Set([
   ...['server_error', 'temporarily_unavailable', 'internal_error', 'fatal_error', 'service_unavailable'],
   ...['slow_down', 'ratelimited', 'rate_limited', 'request_timeout'],
 ])
 
-/** Whether a provider has refused a request for good: by any 4xx but those that pass, or by an error in a 2xx. */
+/** Tells whether a provider has refused a request for good: with a 4xx that is not temporary, or an error in a 2xx. */
 export function isRefusal(error: unknown): boolean {
   const { status, error: code } = saidIn(error)
   if (status === undefined) return false
@@ -71,7 +71,7 @@ export function isRefusal(error: unknown): boolean {
   return status < 300 && code !== undefined && !PASSING_ERRORS.has(code)
 }
 
-/** What is wrong with a login's way back from a provider: where they, or a rule of its own, have refused it is an UpstreamDenied. */
+/** Returns the fault of a failed callback or exchange. A refusal by the user or provider becomes an UpstreamDenied. */
 export function exchangeFault(error: unknown): ProviderFault | UpstreamDenied {
   const fault = faultOf(error, 'token')
   const isDenial = error instanceof client.AuthorizationResponseError && error.error === DENIED
@@ -79,8 +79,8 @@ export function exchangeFault(error: unknown): ProviderFault | UpstreamDenied {
 }
 
 /**
- * An error for the log, the status and the page, without what must not be told: of answers it holds the error and its
- * description, and of tokens the claim that does not fit.
+ * Converts an error for the log, the status and the page. It keeps the error and description of an answer, and the
+ * claim of a token that does not match; it drops everything secret.
  */
 export function faultOf(error: unknown, asked: Step): ProviderFault {
   if (error instanceof ProviderFault) return error
@@ -101,14 +101,14 @@ export function faultOf(error: unknown, asked: Step): ProviderFault {
   return new ProviderFault(step, own, `the provider’s answer won’t do: ${words ?? own}${suffix(code, own)}`, said)
 }
 
-/** The fault of an answer that has another status than it has to have. */
+/** Returns the fault of an answer with an unexpected status. */
 export function statusFault(step: Step, answer: ProviderResponse): ProviderFault {
   const said = saidBy(answer)
   const message = `the provider answered HTTP ${answer.answered}${said.error === undefined ? '' : ` (${said.error})`}`
   return new ProviderFault(step, said.error ?? 'unexpected_status', message, said)
 }
 
-/** An error and its causes, the innermost last. */
+/** Lists an error and its causes, the innermost last. */
 function* chainOf(error: unknown): Generator<Error> {
   for (let depth = 0, at = error; depth < 5 && at instanceof Error; depth++, at = at.cause) yield at
 }
@@ -121,7 +121,7 @@ const saidBy = (answer: ProviderResponse): Said => ({
 const suffix = (code: string | undefined, own: string): string =>
   code === undefined || code === own ? '' : ` (${code})`
 
-/** What the provider has said in the answer that an error is about. */
+/** Returns the provider's statements in the answer that an error is about. */
 export function saidIn(error: unknown): Said {
   if (error instanceof client.AuthorizationResponseError) {
     const secrets = error.cause.getAll('state')
@@ -134,7 +134,7 @@ export function saidIn(error: unknown): Said {
   return {}
 }
 
-/** Codes have no blanks and no punctuation: what has may be anything. */
+/** The form of an error code. A text with blanks or punctuation is not a code and may contain anything. */
 const CODE = /^[A-Za-z0-9_.]{1,64}$/
 const LONGEST_DESCRIPTION = 300
 const SHORTEST_SECRET = 6
@@ -148,7 +148,7 @@ function spoken(document: Readonly<Record<string, unknown>>, secrets: readonly s
   }
 }
 
-/** A text of the provider on one line, without credentials and without what it was sent. */
+/** Converts a provider's text to one line, without credentials and without the secrets of the request. */
 function plainly(description: string, secrets: readonly string[]): string {
   let text = description.slice(0, 4 * LONGEST_DESCRIPTION)
   for (const secret of secrets) if (secret.length >= SHORTEST_SECRET) text = text.replaceAll(secret, '[redacted]')
@@ -156,16 +156,16 @@ function plainly(description: string, secrets: readonly string[]): string {
   return line.trim().slice(0, LONGEST_DESCRIPTION)
 }
 
-/** Of these claims the values may be told: they name parties and times. */
+/** Claims whose values may be logged: they name parties and times. */
 const TOLD: ReadonlySet<string> = new Set(['iss', 'aud', 'azp', 'exp', 'iat', 'nbf', 'auth_time', 'issuer'])
 
-/** The claim of an ID token that is not there, or of another type. */
+/** Returns the claim of an ID token that is missing or has the wrong type. */
 function claimIn(words: string | undefined): Pick<Said, 'claim'> {
   const claim = /JWT "(\w+)" .*claim (?:missing|type)/.exec(words ?? '')?.[1]
   return claim === undefined ? {} : { claim }
 }
 
-/** The claim of an ID token, or the member of the metadata, that is another one than it has to be. */
+/** Returns the claim of an ID token, or the metadata member, that has an unexpected value. */
 function mismatchIn(error: unknown): Pick<Said, 'claim' | 'expected' | 'found'> {
   for (const { cause } of chainOf(error)) {
     if (!isObject(cause)) continue
@@ -185,7 +185,7 @@ function shown(value: unknown): string | undefined {
   return typeof text === 'string' || typeof text === 'number' ? plainly(String(text), []) : undefined
 }
 
-/** The innermost code of an error, and the fixed words of the library. */
+/** Returns the innermost code of an error, and the library's fixed message. */
 function ownWords(error: unknown): { readonly code?: string; readonly words?: string } {
   let code: string | undefined
   let words: string | undefined
@@ -194,13 +194,13 @@ function ownWords(error: unknown): { readonly code?: string; readonly words?: st
     const { code: own } = at as { code?: unknown }
     if (typeof own !== 'string' || !/^[\w-]{1,64}$/.test(own)) continue
     code = own
-    // Whatever else fails has texts of its own, with addresses in them.
+    // Messages of other errors vary and contain addresses.
     words = own.startsWith('OAUTH_') ? at.message.slice(0, 120) : undefined
   }
   return { ...(code !== undefined && { code }), ...(words !== undefined && { words }) }
 }
 
-/** Our code for what the library finds wrong with an answer. */
+/** Returns the gateway's code for a fault that the library finds in an answer. */
 function codeFor(code: string, words: string | undefined, claim: string | undefined): string {
   if (claim !== undefined) return words?.endsWith('missing') === true ? `missing_${claim}` : `wrong_${claim}`
   for (const [member, own] of MEMBERS) if (words?.includes(member)) return own
@@ -227,10 +227,10 @@ const CODES: Readonly<Record<string, string>> = {
   OAUTH_TIMEOUT: TIMEOUT,
 }
 
-/** What the gateway was doing at a provider: finding its metadata, reading a callback, or asking an endpoint. */
+/** The steps at a provider: finding its metadata, registering, reading a callback, or calling an endpoint. */
 type Step = 'metadata' | 'registration' | 'authorization' | 'token' | 'user_info' | 'refresh'
 
-/** What an operator does next about a fault at a provider. */
+/** Returns the advice for an operator about a fault at a provider. */
 const adviceFor = (step: Step, code: string): string =>
   (Object.hasOwn(BY_CODE, code) ? BY_CODE[code] : undefined) ?? BY_STEP[step]
 
@@ -274,8 +274,8 @@ const BY_STEP: Readonly<Record<Step, string>> = {
 }
 
 /**
- * Makes the answer to a refresh of what a request gives. `rotated`: the refresh token of an answer that won't do
- * otherwise; the one before has been used up by it.
+ * Makes the result of a refresh from a request. `rotated` returns the refresh token of an otherwise unusable answer:
+ * the provider has already replaced the old one.
  */
 export async function refreshed(
   request: () => Promise<RefreshedTokens & { readonly refreshToken?: string }>,

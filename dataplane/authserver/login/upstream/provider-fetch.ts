@@ -4,13 +4,13 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 
-/** How a provider is reached. */
+/** The network settings of a provider. */
 export interface Reach {
   readonly caBundleFile?: string
   readonly allowPrivateIPs?: boolean
 }
 
-/** A fetch whose requests go through the address check; loopback is reached where `url` itself is there. */
+/** Makes a fetch whose requests go through the address check. Loopback is allowed only if `url` itself is there. */
 export const providerFetch = (url: string, { caBundleFile, allowPrivateIPs }: Reach, directory: string): GuardedFetch =>
   createGuardedFetch({
     caBundleFile: caBundleFile === undefined ? undefined : resolve(directory, caBundleFile),
@@ -18,7 +18,7 @@ export const providerFetch = (url: string, { caBundleFile, allowPrivateIPs }: Re
     allowLoopback: isLoopback(new URL(url)),
   })
 
-/** The guarded fetch in the form that openid-client calls. */
+/** Adapts the guarded fetch to the form that openid-client calls. */
 export function webFetch(guarded: GuardedFetch) {
   return async (
     ...[url, { method, headers: request, body }]: Parameters<client.CustomFetch>
@@ -35,7 +35,7 @@ export function webFetch(guarded: GuardedFetch) {
 /** Parameters of a token request that are secrets. */
 const SECRETS = ['code', 'code_verifier', 'client_secret', 'refresh_token']
 
-/** What a request has sent that no text about its answer may repeat. */
+/** Returns the secrets of a request, which no text about its answer may repeat. */
 function secretsIn(form: string | undefined, headers: Readonly<Record<string, string>>): readonly string[] {
   const fields = new URLSearchParams(form)
   const found = SECRETS.flatMap((name) => fields.getAll(name))
@@ -45,7 +45,7 @@ function secretsIn(form: string | undefined, headers: Readonly<Record<string, st
   return [...found, basic, secret, ...new URLSearchParams(`s=${secret}`).getAll('s')]
 }
 
-/** How a provider has answered, where that is not what the library is to read. */
+/** The provider's original answer, if the library reads a converted one. */
 interface Answered {
   readonly secrets: readonly string[]
   readonly status?: number
@@ -53,13 +53,13 @@ interface Answered {
 }
 
 /**
- * An answer for the library, which remembers what the provider has answered: the library's errors name the response alone,
- * and an answer may be brought into another form first.
+ * A response for the library that keeps the provider's original answer. The library's errors refer only to the
+ * response, which may have been converted.
  */
 export class ProviderResponse extends Response {
-  /** Status of the provider's answer. */
+  /** The original status. */
   readonly answered: number
-  /** What was sent, and must not be told. */
+  /** Secrets of the request, which must not be logged. */
   readonly secrets: readonly string[]
   readonly #text: string
   #document: unknown
@@ -72,13 +72,13 @@ export class ProviderResponse extends Response {
     this.#document = from.document
   }
 
-  /** What the provider has answered; undefined where that is no JSON. */
+  /** The original JSON document; undefined if the answer is not JSON. */
   get document(): unknown {
     if (this.#document === undefined)
       try {
         this.#document = JSON.parse(this.#text)
       } catch {
-        // An answer that is none is told of by whoever reads it.
+        // The reader of the answer reports that it is not JSON.
       }
     return this.#document
   }
@@ -86,18 +86,18 @@ export class ProviderResponse extends Response {
 
 const isEmpty = (status: number): boolean => status === 204 || status === 205 || status === 304
 
-/** What is wrong with a provider's answer, in words of ours. */
+/** A provider's answer that can't be used. The message is the gateway's own. */
 export class UnusableAnswer extends Error {
   override readonly name = 'UnusableAnswer'
 }
 
-/** The JSON object that a text is. Throws an UnusableAnswer with this message where it is none. */
+/** Parses a JSON object. Throws an UnusableAnswer with this message for any other text. */
 export function objectIn(text: string, message: string): Readonly<Record<string, unknown>> {
   let document: unknown
   try {
     document = JSON.parse(text)
   } catch {
-    // Told below, as of any other text that is no object.
+    // The check below reports it.
   }
   if (!isObject(document)) throw new UnusableAnswer(message)
   return document

@@ -15,17 +15,17 @@ export interface RegisteredClient {
   readonly id: string
   readonly secret?: string
   readonly method: AuthMethod
-  /** Both in seconds since 1970; without an end it is good for ever. */
+  /** Both in seconds since 1970. Without `endsAt` the registration does not expire. */
   readonly registeredAt: number
   readonly endsAt?: number
 }
 
 type AuthMethod = (typeof METHODS)[number]
 
-/** What registrations of all replicas are kept in. */
+/** The store of the registrations of all replicas. */
 export interface RegistrationStore {
   readonly store: RecordStore
-  /** It holds secrets. */
+  /** Seals the records, because they hold secrets. */
   readonly sealer: Sealer
 }
 
@@ -37,19 +37,19 @@ interface RegistrationOptions extends RegistrationStore {
 }
 
 export interface Registration {
-  /** The client, registered where there is none. Rejects with an Error for the log. */
+  /** Returns the client, and registers one if there is none. Rejects with an Error for the log. */
   client(): Promise<RegisteredClient>
   close(): Promise<void>
 }
 
 const METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const
-/** How long a replica goes by what it has read. */
+/** The time for which a replica caches the client, in milliseconds. */
 const KNOWN_MS = 60_000
-/** After a registration that has failed, the next one comes so much later, however many log in. */
+/** The pause after a failed registration, however many users log in, in milliseconds. */
 const PAUSE_MS = 5_000
-/** One that is not used for so long is made anew. */
+/** A registration that is unused for this time is made again, in seconds. */
 const UNUSED_S = 365 * 24 * 60 * 60
-/** Longer than a registration may take; a replica that dies meanwhile keeps others waiting for so long. */
+/** The lease of a registration, in seconds: longer than one may take. Others wait this long if a replica dies. */
 const LOCK_S = 30
 const LOOK_AGAIN_MS = 100
 /** A secret is replaced a day before its end, or after nine tenths of its life. */
@@ -111,7 +111,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
   }
 }
 
-/** What is registered alike is kept under one name. */
+/** Returns the name of the record. Equal registrations share one record. */
 const nameOf = ({ config, redirectUri }: RegistrationOptions): string => {
   const { tokenEndpoint, scopes = [], dcrConfig } = config
   const { discoveryUrl, registrationEndpoint, softwareId, softwareStatement } = dcrConfig
@@ -151,7 +151,7 @@ async function register(
   return clientIn(objectIn(text, 'the provider answered with no JSON object'), method, Math.floor(now() / 1000))
 }
 
-/** Where the provider registers clients, and how they may authenticate themselves. */
+/** Returns the provider's registration endpoint, and a method by which clients may authenticate. */
 async function endpointOf(
   { registrationEndpoint, discoveryUrl = '' }: DcrConfig,
   mayBePlain: boolean,

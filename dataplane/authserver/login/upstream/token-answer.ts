@@ -15,12 +15,12 @@ interface StandardAnswer {
   readonly scope?: string
 }
 
-/** What providers say at HTTP 200 (GitHub, Slack) or instead of `invalid_grant`, for a refresh token that has ended. */
+/** Codes that providers send at 200 (GitHub, Slack), or instead of `invalid_grant`, for an ended refresh token. */
 const ENDED: ReadonlySet<unknown> = new Set([
   ...['invalid_grant', 'bad_refresh_token', 'invalid_refresh_token', 'token_revoked', 'token_expired'],
 ])
 
-/** The text of an answer as a document: JSON, or a form where it says so. Undefined where it is neither. */
+/** Parses an answer as JSON, or as a form if its media type says so. Returns undefined for any other text. */
 export function documentOf(text: string, contentType: string): unknown {
   if (/^application\/x-www-form-urlencoded\b/i.test(contentType)) return Object.fromEntries(new URLSearchParams(text))
   try {
@@ -30,7 +30,7 @@ export function documentOf(text: string, contentType: string): unknown {
   }
 }
 
-/** The code of an error (RFC 6749 section 5.2), at whatever status it came; undefined where there is none. */
+/** Returns the error code (RFC 6749 section 5.2) of an answer with any status, or undefined. */
 export function errorIn(document: unknown): string | undefined {
   const error = isObject(document) && Object.hasOwn(document, 'error') ? document['error'] : undefined
   if (error === undefined || error === null || error === '' || error === false) return undefined
@@ -38,8 +38,8 @@ export function errorIn(document: unknown): string | undefined {
 }
 
 /**
- * Brings an answer into the standard form. What is optional and of no use is left out; what is not is left for whoever
- * checks the form. An ID token is left out: nobody here could say whose it is.
+ * Converts an answer to the standard form. It drops optional members that are unusable, and leaves required ones for
+ * the check of the form. It also drops the ID token, because nothing here can verify it.
  */
 export function standardAnswer(document: unknown, mapping: Mapping | undefined): StandardAnswer {
   const at = (path: string) => valueAt(document, path)
@@ -50,7 +50,7 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
   ]
   return {
     access_token: at(mapping?.accessTokenPath ?? 'access_token'),
-    // Where tokens are nested, their type is whatever the provider calls it. Elsewhere only its absence is overlooked.
+    // A mapping means nested tokens, whose type may have any name. Without a mapping only a missing type is tolerated.
     token_type: mapping === undefined ? (at('token_type') ?? 'Bearer') : 'Bearer',
     ...(typeof refreshToken === 'string' && refreshToken !== '' && { refresh_token: refreshToken }),
     ...(expiresIn !== undefined && { expires_in: expiresIn }),
@@ -58,21 +58,21 @@ export function standardAnswer(document: unknown, mapping: Mapping | undefined):
   }
 }
 
-/** No token lives longer; what says so means something else. */
+/** The longest lifetime of a token, in seconds. A longer one is some other value. */
 const LONGEST_S = 10 * 365 * 24 * 60 * 60
 
-/** A lifetime, as a number or in digits; undefined where it is none: the token is used until a server refuses it. */
+/** Reads a lifetime in seconds, a number or digits. With undefined, the token is used until a server refuses it. */
 export function secondsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : value
   return typeof seconds === 'number' && seconds > 0 && seconds <= LONGEST_S ? seconds : undefined
 }
 
-/** What can stand in a header after `Bearer `, and is no longer than what servers take. */
+/** A token that fits in a header after `Bearer ` and is no longer than servers accept. */
 const TOKEN = /^[\x21-\x7e]{1,32768}$/
 
 const LONGEST_REFRESH = 16_384
 
-/** What the library has read of an answer. Throws an UnusableAnswer where its tokens can't be sent to anybody. */
+/** Returns the tokens that the library has read. Throws an UnusableAnswer if they can't be sent. */
 export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationCodeGrant>>) {
   const { access_token: accessToken, refresh_token: refreshToken, scope } = answer
   if (!TOKEN.test(accessToken)) throw new UnusableAnswer('the provider’s access token can’t stand in a header')
@@ -89,7 +89,7 @@ export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationC
   }
 }
 
-/** Scopes with blanks between them; some providers write commas, or a list. */
+/** Returns scopes separated by blanks. Some providers send commas, or a list. */
 function scopeOf(value: unknown): string | undefined {
   const parts = Array.isArray(value) ? value : typeof value === 'string' ? value.split(/[ ,]+/) : []
   const scopes = parts.filter((part): part is string => typeof part === 'string' && part !== '')

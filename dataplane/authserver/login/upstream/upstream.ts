@@ -1,6 +1,6 @@
 import type { UpstreamTokenSet } from '../../../upstream-tokens/index.ts'
 
-/** What is checked of the answer to one authorization request at a provider. */
+/** The values that the answer to one authorization request is checked against. */
 export interface UpstreamChecks {
   readonly state: string
   readonly nonce: string
@@ -9,30 +9,30 @@ export interface UpstreamChecks {
 }
 
 export interface UpstreamLogin {
-  /** Names the user's home: two providers may call different people alike. */
+  /** The issuer that the user belongs to: two providers may use the same name for different users. */
   readonly issuer: string
   readonly name?: string
   readonly email?: string
-  /** When the user logged in there, in seconds since 1970, where the provider says it. */
+  /** The time of the login at the provider, in seconds since 1970, if the provider reports it. */
   readonly authTime?: number
-  /** Nobody says who the user is: the subject is of this login alone. */
+  /** True if nothing identifies the user: the subject is valid for this login only. */
   readonly isSynthetic?: boolean
   /** Tokens, and the user's name at the provider. */
   readonly tokens: Omit<UpstreamTokenSet, 'owner'>
 }
 
-/** What a provider has answered to a refresh token. */
+/** The provider's answer to a refresh. */
 export type RefreshAnswer = {
-  /** Another refresh token, in the place of the old one. */
+  /** The refresh token that replaces the old one. */
   readonly refreshToken?: string
 } & (
   | { readonly tokens: RefreshedTokens }
-  /** Why the rest of the answer won't do. */
+  /** The reason why the rest of the answer is unusable. */
   | { readonly problem: Error }
 )
 
 export interface RefreshedTokens {
-  /** Of the new ID token, where there is one. */
+  /** The subject of the new ID token, if there is one. */
   readonly subject?: string
   readonly accessToken: string
   /** In milliseconds since 1970. */
@@ -42,7 +42,7 @@ export interface RefreshedTokens {
   readonly scopes?: readonly string[]
 }
 
-/** The provider, or the person there, has said no. */
+/** A refusal by the provider or its user. */
 export class UpstreamDenied extends Error {
   override readonly name = 'UpstreamDenied'
 }
@@ -51,20 +51,18 @@ export class UpstreamDenied extends Error {
 export interface Upstream {
   readonly name: string
   /**
-   * Where a browser is sent to log in. Rejects with an Error for the log where the provider is away.
+   * Returns the URL at which a browser logs in. Rejects with an Error for the log if the provider is unreachable.
    *
-   * @param maxAge how long ago the user may have logged in there, in seconds; 0: anew. OAuth 2 alone can't say that.
+   * @param maxAge the longest time since the user's last login there, in seconds; 0 forces a new login. OAuth 2 alone
+   * does not support it.
    */
   authorizationUrl(checks: UpstreamChecks, maxAge?: number): Promise<string>
   /**
-   * Makes tokens of what a browser came back with. Rejects with UpstreamDenied, or with an Error for the log that holds
-   * nothing of what the provider has said.
+   * Exchanges the parameters of a callback for tokens. Rejects with UpstreamDenied, or with an Error for the log that
+   * holds nothing of the provider's answer.
    */
   exchange(callback: URLSearchParams, checks: UpstreamChecks): Promise<UpstreamLogin>
-  /**
-   * Has the provider give other tokens. Rejects with UpstreamDenied where the refresh token is good no more, and otherwise
-   * as `exchange` does.
-   */
+  /** Refreshes the tokens. Rejects with UpstreamDenied for an ended refresh token, and otherwise as `exchange` does. */
   refresh(refreshToken: string): Promise<RefreshAnswer>
   close(): Promise<void>
 }

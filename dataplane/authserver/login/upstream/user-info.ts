@@ -3,14 +3,11 @@ import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './iden
 import { faultOf, statusFault } from './provider-fault.ts'
 import { objectIn, ProviderResponse, providerFetch, type Reach, UnusableAnswer } from './provider-fetch.ts'
 
-/** Asks a provider who the user of an access token is. */
+/** Asks a provider for the user of an access token. */
 interface UserInfo {
-  /** Rejects with an Error for the log that holds nothing of what was sent or said. */
+  /** Returns the user's identity. Rejects with an Error for the log that holds nothing of the request or answer. */
   ask(accessToken: string): Promise<Identity>
-  /**
-   * The same of a user whose names are known: the answer need not name the user, but must not name another one. Gives
-   * what is shown of the user.
-   */
+  /** Returns the shown claims of a known user. The answer may omit the name, but must not name a different user. */
   confirm(accessToken: string, names: readonly unknown[]): Promise<Omit<Identity, 'subject'>>
   close(): Promise<void>
 }
@@ -27,7 +24,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
     email: orUsual(fieldMapping.emailFields, 'email'),
   }
   const headers = {
-    // GitHub answers nobody who doesn't say who asks.
+    // GitHub refuses requests without a user agent.
     'user-agent': 'portico',
     ...Object.fromEntries(Object.entries(additionalHeaders).map(([name, value]) => [name.toLowerCase(), value])),
   }
@@ -39,7 +36,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
     return objectIn(text, 'asked who the user is, the provider answered with no JSON object')
   }
 
-  /** What is read of an answer; what is wrong with that is a fault at this endpoint. */
+  /** Reads an answer. A failure to read it is a fault at this endpoint. */
   async function reading<T>(accessToken: string, read: (document: Readonly<Record<string, unknown>>) => T): Promise<T> {
     try {
       return read(await get(accessToken))
