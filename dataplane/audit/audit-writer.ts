@@ -2,45 +2,44 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Target } from './file-target.ts'
 
-/** Most bytes of lines that wait. Whoever makes events never waits: lines beyond it are lost, and counted. */
+/** The most bytes of queued lines. Callers never wait: lines beyond it are lost and counted. */
 const MOST_WAITING = 8 * 1024 * 1024
-/** Lines are gathered for so long before they are written: a write of its own for each took 30 µs of processor time. */
+/** The time for which lines are batched before a write. One write for each line took 30 µs of processor time. */
 const GATHER_MS = 10
-/** Before it is tried again where it failed. */
+/** The delay before a retry after a failed write. */
 const RETRY_MS = 1_000
-/** Before it is tried again where the reader of a pipe has not kept up. */
+/** The delay before a retry when the reader of a pipe is slow. */
 const BUSY_MS = 20
 
 export interface AuditCounts {
-  /** Lines that are written. */
   written: number
-  /** Lines that found no room while others waited. */
+  /** Lines dropped because the queue was full. */
   lost: number
 }
 
 interface WriterOptions {
   readonly target: Target
-  /** What it is called in the log and in `/status`. */
+  /** The name of the target in the log and in `/status`. */
   readonly name: string
   readonly log: Logger
   readonly counts: AuditCounts
-  /** The line that tells of so many that were lost. */
+  /** Builds the line that reports `count` lost lines. */
   readonly lossLine: (count: number) => string
   readonly mostWaiting?: number
 }
 
-/** Writes lines in their order, those of some milliseconds at once; those that come while it writes wait. */
+/** Writes lines in order and in batches. Lines that arrive during a write are queued. */
 export class AuditWriter {
-  /** Why lines are not written at the moment; undefined where they are. */
+  /** The reason why lines can't be written at the moment; undefined while they can. */
   problem: string | undefined
   readonly #options: WriterOptions
   readonly #most: number
   #lines: string[] = []
-  /** How many are being written. */
+  /** The number of lines being written. */
   #underWay = 0
-  /** Bytes of lines that wait or are being written. */
+  /** Bytes of lines that are queued or being written. */
   #bytes = 0
-  /** Lines lost since the last one that told of them. */
+  /** Lines lost since the last report of lost lines. */
   #untold = 0
   #writing: Promise<void> | undefined
   readonly #ending = new AbortController()
@@ -50,7 +49,7 @@ export class AuditWriter {
     this.#most = options.mostWaiting ?? MOST_WAITING
   }
 
-  /** Takes a line that ends with a line feed. */
+  /** Queues a line that ends with a line feed. */
   take(line: string): void {
     const size = Buffer.byteLength(line)
     if (this.#bytes + size > this.#most || this.#ending.signal.aborted) {
@@ -85,7 +84,7 @@ export class AuditWriter {
     this.#writing = undefined
   }
 
-  /** Writes all of it, however long that takes; gives up at the end alone. */
+  /** Writes all bytes, however long that takes. It stops early only when the writer closes. */
   async #write(bytes: Buffer): Promise<void> {
     const { target } = this.#options
     let at = 0
@@ -117,11 +116,11 @@ export class AuditWriter {
       )
     }
     await delay(isBusy ? BUSY_MS : RETRY_MS, undefined, { signal: this.#ending.signal }).catch(() => {
-      // It ends: nothing is tried again.
+      // The writer is closing: it retries nothing.
     })
   }
 
-  /** Writes what waits, for so many milliseconds at most. */
+  /** Writes the queued lines within `patienceMs` milliseconds. */
   async close(patienceMs: number): Promise<void> {
     const patience = new AbortController()
     await Promise.race([this.#writing, delay(patienceMs, undefined, patience).catch(() => undefined)])
@@ -129,7 +128,7 @@ export class AuditWriter {
     this.#ending.abort()
     this.#options.counts.lost += this.#lines.length + this.#underWay
     await this.#options.target.close().catch(() => {
-      // What it took is written.
+      // The target has written what it accepted.
     })
   }
 }

@@ -5,26 +5,26 @@ import type { AuditSettings } from '../config/audit/audit.ts'
 import type { AuditCounts, AuditWriter } from './audit-writer.ts'
 import type { AuditEvent, Auditing, AuditLog } from './event.ts'
 
-/** How long a process that stops, or goes on with another log, waits for lines that are still to be written. */
+/** The time for which a process that stops, or switches to another log, waits for queued lines. */
 const LAST_LINES_MS = 2_000
 
-/** What the block `audit` of a configuration is for. */
+/** The settings for the block `audit` of a configuration. */
 interface AuditConfig {
   readonly audit: AuditSettings | undefined
   /** Folder that `logFile` is relative to. */
   readonly directory: string
-  /** `component` of each event, where the block has none. */
+  /** The `component` of each event if the block sets none. */
   readonly workload: string
 }
 
 interface AuditStatus {
   readonly written: number
   readonly lost: number
-  /** Why lines are not written at the moment. */
+  /** The reason why lines can't be written at the moment. */
   readonly problem: string | null
 }
 
-/** The audit log that the configuration in force asks for, which may change. Nothing of it is loaded before it is needed. */
+/** The audit log of the configuration in force, which may change. Its code is loaded on first use. */
 export class Audit implements Auditing {
   readonly #log: Logger
   readonly #counts: AuditCounts = { written: 0, lost: 0 }
@@ -37,12 +37,12 @@ export class Audit implements Auditing {
     this.#log = log
   }
 
-  /** Where events go at the moment; undefined where they go nowhere. */
+  /** The log that receives events now; undefined while auditing is off. */
   get log(): AuditLog | undefined {
     return this.#lines
   }
 
-  /** Puts a configuration in force, after those before it. Never rejects. */
+  /** Applies a configuration after the earlier ones. Never rejects. */
   apply(config: AuditConfig): Promise<void> {
     this.#applied = this.#applied
       .then(() => this.#replace(config))
@@ -83,12 +83,12 @@ export class Audit implements Auditing {
     })
   }
 
-  /** Tells of an event that no request is behind. */
+  /** Records an event that belongs to no request. */
   tell(event: AuditEvent): void {
     this.#lines?.write(event)
   }
 
-  /** Tells that the configuration of this hash is in force; without one, that another was refused. */
+  /** Records that the configuration with this hash is in force. Without a hash, that a new one was refused. */
   reloaded(hash: string | undefined): void {
     const isRefused = hash === undefined
     this.tell({
@@ -99,17 +99,17 @@ export class Audit implements Auditing {
     })
   }
 
-  /** Why events are not written at the moment; undefined where they are, or where none are to be. */
+  /** The reason why events can't be written at the moment; undefined while they can, or while auditing is off. */
   get problem(): string | undefined {
     return this.#writer?.problem
   }
 
-  /** Its part of `/status`. */
+  /** Returns the audit part of `/status`. */
   status(): { readonly audit?: AuditStatus } {
     return this.#writer === undefined ? {} : { audit: { ...this.#counts, problem: this.#writer.problem ?? null } }
   }
 
-  /** Writes what waits, as far as that goes at once. */
+  /** Writes the queued lines, as far as time allows. */
   async close(): Promise<void> {
     await this.#applied
     this.#lines = undefined

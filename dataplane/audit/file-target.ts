@@ -2,26 +2,26 @@ import { constants, fstatSync, write as writeWithCallback } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { promisify } from 'node:util'
 
-/** Where lines are written. Both methods reject where that fails, and may be called again. */
+/** A target for lines. Both methods reject on failure and may be called again. */
 export interface Target {
-  /** Makes sure that what comes goes to the right place. Called at the beginning of a line only. */
+  /** Makes sure that the next bytes go to the right file. Called only at the beginning of a line. */
   ready(): Promise<void>
-  /** Writes some of the bytes; gives how many. */
+  /** Writes some of the bytes and returns their number. */
   write(bytes: Buffer): Promise<number>
   close(): Promise<void>
 }
 
-/** Not blocking: a pipe that nobody reads is an error at once, not a wait without an end. */
+/** Non-blocking flags: if nobody reads a pipe, the write fails at once instead of waiting forever. */
 const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK
 const OWNER_ALONE = 0o600
-/** A file that was renamed or removed is noticed after this time. */
+/** The interval of the check whether the file was renamed or removed. */
 const CHECK_EVERY_MS = 500
 
-/** Appends to a file, which it makes where there is none; and makes another one when that was renamed or removed. */
+/** Appends to a file. It creates the file if it is missing, or was renamed or removed. */
 export class FileTarget implements Target {
   readonly #path: string
   #handle: FileHandle | undefined
-  /** Of the file that is open. */
+  /** The inode of the open file. */
   #inode = ''
   #checkedAt = Number.NEGATIVE_INFINITY
 
@@ -67,8 +67,8 @@ const write = promisify(writeWithCallback)
 const STDOUT = 1
 
 /**
- * Standard output, beside Node's own stream of it: that stops the whole process where the reader of a pipe is slow. A pipe
- * is opened once more, so that writing to it doesn't wait; where that is not to be had a thread waits, and no call.
+ * Writes to standard output, but not through Node's stream: that blocks the whole process if the reader of a pipe is
+ * slow. A pipe is opened again as non-blocking. If that is not possible, a thread waits and no call does.
  */
 export class StdoutTarget implements Target {
   #handle: FileHandle | undefined

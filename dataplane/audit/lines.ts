@@ -14,17 +14,17 @@ import type { AuditEvent, AuditedRequest, AuditLog, AuditTarget } from './event.
 import { LOOK_AHEAD, maskedJson } from './masked-json.ts'
 
 const TRACE_ID = /^[\da-f]{2}-([\da-f]{32})-/
-/** Characters of a digest that tell sessions apart. */
+/** The characters of a session digest. They are enough to tell sessions apart. */
 const DIGEST = 22
-/** Texts of each kind that are kept: some hundred bytes each. */
+/** The most cached texts of each kind, some hundred bytes each. */
 const MOST_KEPT = 1_000
 
-/** Makes a line of each event that the settings want, and hands it on. */
+/** Turns each event that the settings select into a line and passes it on. */
 export class AuditLines implements AuditLog {
   readonly requestBytes: number
   readonly responseBytes: number
   readonly tellsApplicationErrors: boolean
-  /** As a member of each line. */
+  /** The component as a member of each line. */
   readonly #component: string
   readonly #dataBytes: number
   readonly #only: ReadonlySet<string> | undefined
@@ -61,7 +61,7 @@ export class AuditLines implements AuditLog {
     if (this.wants(event.type)) this.#take(this.#lineOf(event))
   }
 
-  /** The event as JSON and a line feed. It is put together from texts that are kept: most of it comes again and again. */
+  /** Builds the event as JSON with a line feed. It joins cached texts, since most of them repeat. */
   #lineOf(event: AuditEvent): string {
     const { type, outcome, error, request, requestId, caller, client, session, durationMs, target, data } = event
     const subject = caller && this.#subjects.textOf(caller)
@@ -81,7 +81,7 @@ export class AuditLines implements AuditLog {
     return `${line}}\n`
   }
 
-  /** The time of day (ISO 8601, milliseconds), written out once a millisecond. */
+  /** Returns the time of day (ISO 8601, milliseconds), formatted once a millisecond. */
   #time(): string {
     const now = Date.now()
     if (now !== this.#writtenAt) {
@@ -113,7 +113,7 @@ export class AuditLines implements AuditLog {
   #dataOf({ request, response }: NonNullable<AuditEvent['data']>): object {
     const sent = request === undefined ? undefined : maskedJson(request, this.#dataBytes)
     const answered = response === undefined ? undefined : maskedJson(response, this.#dataBytes)
-    // As much as is recorded of an answer may all be masked, and so written.
+    // All of the recorded response may be masked, and so written.
     const isMore = response !== undefined && Buffer.byteLength(response) > this.responseBytes
     return {
       request: sent?.text,
@@ -124,7 +124,7 @@ export class AuditLines implements AuditLog {
   }
 }
 
-/** Tells sessions apart and lets nobody in. */
+/** Returns a digest that tells sessions apart and can't be used as a session id. */
 const digestOf = (session: string): string => hash('sha256', session, 'base64url').slice(0, DIGEST)
 
 const cleanedAgent = (text: string): string => JSON.stringify(withoutCredentials(text))
@@ -134,7 +134,7 @@ const cleanedText = (text: string): string => JSON.stringify(withoutUrlSecrets(w
 const traceIdOf = (traceparent: unknown): string | undefined =>
   typeof traceparent === 'string' ? TRACE_ID.exec(traceparent)?.[1] : undefined
 
-/** Texts that are made of others, the last ones of which are kept. The keys have a longest length. */
+/** Caches derived texts by key, the least recently used evicted first. Keys have a maximum length. */
 class KeptTexts {
   readonly #make: (key: string) => string
   readonly #texts = new LRUCache<string, string>({ max: MOST_KEPT })
@@ -150,7 +150,7 @@ class KeptTexts {
   }
 }
 
-/** Callers as JSON. A caller is one object for as long as its token is known. */
+/** Caches callers as JSON. A caller is one object for as long as its token is known. */
 class Subjects {
   readonly #depth: number
   readonly #texts = new WeakMap<Caller, string>()
@@ -159,7 +159,7 @@ class Subjects {
     this.#depth = depth
   }
 
-  /** Undefined for an anonymous caller. */
+  /** Returns undefined for an anonymous caller. */
   textOf(caller: Caller): string | undefined {
     if (caller.kind === 'anonymous') return undefined
     let text = this.#texts.get(caller)
@@ -168,23 +168,25 @@ class Subjects {
   }
 }
 
-/** Longest text of a caller that is written, in characters. */
+/** The longest text of a caller that is written, in characters. */
 const LONGEST_TEXT = 256
 
 const cut = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value.slice(0, LONGEST_TEXT) : undefined
 
-/** Who acted, as an event tells it. */
+/** The subject of an event. */
 interface Subject {
   readonly issuer?: string | undefined
   readonly id?: string | undefined
   readonly name?: string | undefined
   readonly client?: string | undefined
-  /** Who acts for them, the last one first (RFC 8693 section 4.1). */
+  /** The actors on behalf of the subject, the last one first (RFC 8693 section 4.1). */
   readonly delegation?: readonly { readonly issuer?: string | undefined; readonly id?: string | undefined }[]
 }
 
-/** Who a caller is. Of the claims nothing is told but names; `depth` links of a chain of delegations at most. */
+/**
+ * Builds the subject of a caller. It takes only names from the claims, and at most `depth` links of a delegation chain.
+ */
 function subjectOf(caller: Caller, depth: number): Subject | undefined {
   if (caller.kind === 'anonymous') return undefined
   const { claims, issuer, subject } = caller
@@ -210,13 +212,13 @@ function chainOf(act: unknown, depth: number) {
   return chain
 }
 
-/** Longest X-Forwarded-For that is read, in characters from its end. */
+/** The longest X-Forwarded-For that is read, in characters from its end. */
 const LONGEST = 2_048
 
 /**
- * Where a request comes from: the peer of the connection, unless that is a trusted proxy; then the last address in
- * X-Forwarded-For that no trusted proxy has. Those before it anybody can write. Undefined where the peer is gone.
- * `trusted`: undefined where no proxy is trusted.
+ * Returns the source address of a request: the peer of the connection unless that is a trusted proxy; then the last
+ * address in X-Forwarded-For that is not a trusted proxy, since anybody can write those before it. Undefined if the
+ * peer is gone. `trusted`: undefined if no proxy is trusted.
  */
 export function sourceAddress({ socket, headers }: AuditedRequest, trusted: BlockList | undefined): string | undefined {
   let source = plain(socket.remoteAddress ?? '')
@@ -225,7 +227,7 @@ export function sourceAddress({ socket, headers }: AuditedRequest, trusted: Bloc
   const hops = (Array.isArray(header) ? header.join() : (header ?? '')).slice(-LONGEST).split(',')
   while (hops.length > 0) {
     const hop = plain((hops.pop() as string).trim())
-    // What is no address was not written by the proxy behind it.
+    // The proxy behind it did not write this: it is not an address.
     if (hop === undefined) break
     source = hop
     if (!isTrusted(hop, trusted)) break
@@ -236,7 +238,7 @@ export function sourceAddress({ socket, headers }: AuditedRequest, trusted: Bloc
 const isTrusted = (address: string, trusted: BlockList): boolean =>
   trusted.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
 
-/** An address in its plain form: that of IPv4 where IPv6 only carries it, and without a zone. */
+/** Normalizes an address: IPv4-mapped IPv6 becomes IPv4, and a zone is removed. */
 function plain(text: string): string | undefined {
   if (isIPv4(text)) return text
   const address = (/^::ffff:([\d.]+)$/i.exec(text)?.[1] ?? text).split('%', 1)[0] as string

@@ -2,44 +2,44 @@ import { withoutUrlSecrets } from '../config/url-secrets.ts'
 import { REDACTED, withoutCredentials } from '../server/credential-text.ts'
 import { maskedWords, soundsSecret } from './masked-words.ts'
 
-/** Characters of one text that are looked at for credentials, beyond what is written of it. */
+/** Characters of one text that are scanned for credentials, beyond those that are written. */
 export const LOOK_AHEAD = 4_096
-/** JSON within texts within JSON: each level doubles the backslashes, so that nobody means more. */
+/** The most levels of JSON in texts in JSON. Each level doubles the backslashes, so real data has fewer. */
 const DEEPEST = 8
-/** What may stand before and between the strings of a JSON text. */
+/** The characters that may stand before and between the strings of a JSON text. */
 const STRUCTURE = /^[\s,:{}[\]]*(?:(?:true|false|null|-?\d[\d.eE+-]*)[\s,:{}[\]]+)*$/
-/** The same behind the last of them, where a literal may have lost its end. */
+/** The same after the last string, where a literal may be cut. */
 const LAST_STRUCTURE = /^[\s,:{}[\]]*(?:(?:true|false|null|-?\d[\d.eE+-]*)[\s,:{}[\]]+)*[a-z\d.E+-]*$/
-/** An escape whose end is missing, at the end of a string that has been cut. */
+/** An incomplete escape at the end of a cut string. */
 const CUT_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i
 
 interface Masked {
   readonly text: string
-  /** Whether something was cut off. */
+  /** Tells whether something was cut off. */
   readonly isCut: boolean
 }
 
 /**
- * A JSON text without the values of members that sound like secrets, without credentials and without what keys of URLs
- * stand in, cut at so many bytes of UTF-8. A string in it that is JSON itself is masked as JSON, and other texts by the
- * same words. Linear, and it reads no further than it writes but for what it leaves out. What is no JSON is masked by words.
+ * Masks a JSON text: the values of members with secret names, credentials and keys in URLs. Cuts it at `maxBytes` bytes
+ * of UTF-8. A string that is JSON itself is masked as JSON; other strings, and a text that is not JSON, are masked by
+ * words. It runs in linear time and reads no further than it writes, except for what it masks.
  */
 export function maskedJson(json: string, maxBytes: number): Masked {
   const { text, isWhole } = scanned(json, maxBytes, 0) ?? wordsOf(json, maxBytes)
   const bytes = Buffer.from(text)
   if (bytes.length <= maxBytes) return { text, isCut: !isWhole }
-  // A character that is cut in two is left out.
+  // A character that the cut splits is left out.
   const whole = bytes.subarray(0, maxBytes).toString('utf8')
   return { text: whole.endsWith('\u{fffd}') ? whole.slice(0, -1) : whole, isCut: true }
 }
 
 interface Part {
   readonly text: string
-  /** Whether it is all of the text, and not its beginning. */
+  /** Tells whether the text is complete rather than a beginning. */
   readonly isWhole: boolean
 }
 
-/** A text that is no JSON. */
+/** Masks a text that is not JSON. */
 function wordsOf(text: string, most: number): Part {
   return { text: maskedText(text.slice(0, most + LOOK_AHEAD)), isWhole: text.length <= most + LOOK_AHEAD }
 }
@@ -61,13 +61,13 @@ function scanned(json: string, most: number, depth: number): Part | undefined {
   return { text, isWhole: at >= json.length }
 }
 
-/** A piece of a JSON text as it is written, and the index behind what it is made of; undefined where that has been cut. */
+/** A piece of the output, and the index after its source. Undefined if the source is cut. */
 interface Piece {
   readonly text: string
   readonly end: number | undefined
 }
 
-/** What stands between two strings; undefined where JSON has no such thing. */
+/** Reads the part between two strings. Returns undefined if JSON does not allow it. */
 function structureAt(json: string, start: number, most: number): Piece | undefined {
   const quote = json.indexOf('"', start)
   const end = Math.min(quote === -1 ? json.length : quote, start + most + 1)
@@ -75,7 +75,7 @@ function structureAt(json: string, start: number, most: number): Piece | undefin
   return (end === quote ? STRUCTURE : LAST_STRUCTURE).test(text) ? { text, end } : undefined
 }
 
-/** A string, or a member whose name sounds like a secret's. */
+/** Reads a string, or a member with a secret name. */
 function stringAt(
   json: string,
   start: number,
@@ -86,17 +86,17 @@ function stringAt(
   const name = json[colon] === ':' ? json.slice(start, Math.min(end, start + LOOK_AHEAD)) : undefined
   if (name !== undefined && isSecret(name))
     return { text: `${maskedString(name, depth)}:"${REDACTED}"`, end: endOfValue(json, skipSpace(json, colon + 1)) }
-  // Two strings side by side: what was taken for their quotes is something else.
+  // Two adjacent strings: what looked like their quotes is something else.
   if (json[end] === '"') return undefined
   const read = Math.min(end, start + most + LOOK_AHEAD)
   return { text: maskedString(json.slice(start, read), depth), end: read < end ? undefined : end }
 }
 
-/** A string of a JSON text, as such a string; its end may be missing. */
+/** Masks a string literal of a JSON text, whose end may be missing. */
 function maskedString(literal: string, depth: number): string {
   const whole = parsed(literal)
   const text = whole ?? parsed(`${literal}"`) ?? parsed(`${literal.replace(CUT_ESCAPE, '')}"`)
-  // No string that JSON allows: it is masked as it is written.
+  // JSON does not allow this string: it is masked as written.
   if (text === undefined) return maskedText(literal)
   const masked = maskedValue(text, depth)
   if (masked === text) return literal
@@ -104,7 +104,7 @@ function maskedString(literal: string, depth: number): string {
   return whole === undefined ? written.slice(0, -1) : written
 }
 
-/** What a string says. */
+/** Masks the value of a string. */
 function maskedValue(text: string, depth: number): string {
   const first = text[skipSpace(text, 0)]
   const isJson = depth < DEEPEST && (first === '{' || first === '[' || first === '"')
@@ -121,14 +121,14 @@ function parsed(literal: string): string | undefined {
   }
 }
 
-/** Whether the name of a member, as JSON text, sounds like one of a secret, however it is escaped. */
+/** Tells whether the name of a member (JSON text, escaped in any way) sounds like a secret. */
 function isSecret(name: string): boolean {
   if (!name.includes('\\')) return soundsSecret(name)
   const text = parsed(name)
   return text === undefined || soundsSecret(text)
 }
 
-/** The index behind a string that begins at `start`. */
+/** Returns the index after the string that begins at `start`. */
 function endOfString(json: string, start: number): number {
   for (let at = start + 1; at < json.length; at++) {
     const code = json.charCodeAt(at)
@@ -144,7 +144,7 @@ function skipSpace(json: string, start: number): number {
   return at
 }
 
-/** The index behind a value that begins at `start`. */
+/** Returns the index after the value that begins at `start`. */
 function endOfValue(json: string, start: number): number {
   const first = json[start]
   if (first === '"') return endOfString(json, start)

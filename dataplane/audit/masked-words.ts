@@ -1,22 +1,22 @@
 import { REDACTED } from '../server/credential-text.ts'
 
-/** Names whose values are not written. */
+/** Names whose values are masked. */
 const SECRET = /pass|token|secret|key|auth|credential|private|cookie|session|assertion|verifier|signature|requeststate/i
 const SECRETS = new RegExp(SECRET.source, 'gi')
 const REST_OF_NAME = /[\w.-]*/y
-/** The end of a name, which may be quoted (and the quote escaped), and what stands between a name and its value. */
+/** The end of a name, with an optional (escaped) quote, and the separator between a name and its value. */
 const SEPARATOR = /(\\*["'`*_]*)[^\S\n]*(?:=>|[:=>])[^\S\n]*/y
-/** The quote that a value begins with, with the backslashes before it. */
+/** The quote that begins a value, with the backslashes before it. */
 const QUOTE = /\\*["'`]/y
 const PRIVATE_KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|$)/g
 
-/** Whether a name sounds like one of a secret. */
+/** Tells whether a name sounds like a secret. */
 export const soundsSecret = (name: string): boolean => SECRET.test(name)
 
 /**
- * Masks a text that is no JSON: prose, YAML, forms, settings, XML, logs, or JSON that is broken or stands within one of
- * them. The value of a name that sounds like a secret's ends with its quote, its bracket or its tag, else with its line
- * and the lines that are indented below it. Linear.
+ * Masks a text that is not JSON: prose, YAML, forms, settings, XML, logs, or broken or embedded JSON. The value of a
+ * secret name ends with its quote, its bracket or its tag, else with its line and the lines indented below it. It runs
+ * in linear time.
  */
 export function maskedWords(text: string): string {
   if (!SECRET.test(text)) return text
@@ -47,14 +47,14 @@ function endOf(pattern: RegExp, text: string, start: number): number {
   return pattern.lastIndex
 }
 
-/** What stands in the place of a value, in the quotes that the value has. */
+/** Returns the mask for a value, in the value's own quotes. */
 function quoted(text: string, start: number): string {
   QUOTE.lastIndex = start
   const quote = QUOTE.exec(text)?.[0] ?? ''
   return quote + REDACTED + quote
 }
 
-/** `isQuoted`: the name is, as in JSON, where more may stand on the same line. */
+/** Returns the index after a value. `isQuoted`: the name is quoted as in JSON, so more may follow on the same line. */
 function endOfValue(text: string, start: number, isQuoted: boolean): number {
   QUOTE.lastIndex = start
   const quote = QUOTE.exec(text)?.[0]
@@ -64,7 +64,7 @@ function endOfValue(text: string, start: number, isQuoted: boolean): number {
   return isQuoted && /[^\s|>]/.test(first ?? '') ? endOfScalar(text, start) : endOfLines(text, start)
 }
 
-/** The index behind a text in quotes; a quote that is escaped by more backslashes is within it. */
+/** Returns the index after a quoted text. A quote with more backslashes is part of the text. */
 function endOfQuoted(text: string, start: number, quote: string): number {
   const slashes = quote.length - 1
   const mark = quote[slashes] as string
@@ -100,7 +100,10 @@ function endOfElement(text: string, start: number): number {
   return end === -1 ? text.length : end
 }
 
-/** The end of the line, and of the lines below that belong to its value; the first of them where the line has none. */
+/**
+ * Returns the end of the line and of the lines below that belong to its value, or of only the first of them if the line
+ * has none.
+ */
 function endOfLines(text: string, start: number): number {
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
   const indent = indentAt(text, lineStart)

@@ -4,7 +4,7 @@ import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import type { Purpose } from '../login/login.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 
-/** What requests to an endpoint are told as, by method and path below the issuer. Of others there is no event. */
+/** The event types of requests, by method and path below the issuer. Other requests cause no event. */
 export const OPERATIONS: ReadonlyMap<string, AuditEventType> = new Map([
   ['POST /oauth/register', 'oauth_registration'],
   ['POST /oauth/token', 'oauth_token_issue'],
@@ -16,21 +16,21 @@ export const OPERATIONS: ReadonlyMap<string, AuditEventType> = new Map([
   ['GET /oauth/callback', 'oauth_provider_login'],
 ])
 
-/** The same of requests to the token endpoint, by `grant_type`. */
+/** The event types of requests to the token endpoint, by `grant_type`. */
 export const GRANTS: ReadonlyMap<string, AuditEventType> = new Map([
   ['refresh_token', 'oauth_token_refresh'],
   [TOKEN_EXCHANGE, 'oauth_token_exchange'],
   [JWT_BEARER, 'oauth_assertion'],
 ])
 
-/** How it is told that users are through at the providers, or have failed there. */
+/** The event types of a login at the providers that is complete or failed, by its purpose. */
 export const LOGINS: Readonly<Record<Purpose, AuditEventType>> = {
   authorize: 'oauth_login',
   account: 'account_sign_in',
   link: 'oauth_provider_link',
 }
 
-/** Errors by which somebody is told that they may not; others are requests or servers that won't do. */
+/** Errors that mean a denial. Other errors mean a bad request or a failing server. */
 const DENYING: ReadonlySet<string> = new Set([
   'access_denied',
   'invalid_client',
@@ -42,13 +42,13 @@ const DENYING: ReadonlySet<string> = new Set([
   'unauthorized_client',
 ])
 
-/** The outcome of what was answered with this status and error. */
+/** Returns the outcome of a response with this status and error. */
 export function authOutcome(error: string | undefined, status: number): AuditOutcome {
   if (error === undefined) return 'success'
   return DENYING.has(error) ? 'denied' : outcomeOf(Math.max(status, 400))
 }
 
-/** The code of RFC 6749 for an answer that says no other, which is a page for people. */
+/** Returns the code of RFC 6749 for a response that has none, which is a page for people. */
 export function errorOfStatus(status: number): string | undefined {
   if (status < 400) return undefined
   if (status === 429 || status === 503) return 'temporarily_unavailable'

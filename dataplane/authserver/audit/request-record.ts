@@ -8,7 +8,7 @@ import type { LoggedInUser, LoginStep, Waypoint } from '../login/login.ts'
 import type { Provider } from '../provider/provider.ts'
 import { authOutcome, errorOfStatus, GRANTS, LOGINS, OPERATIONS } from './events.ts'
 
-/** What it needs of the server that it came to. */
+/** The parts of the server that a record uses. */
 interface RecordOptions {
   readonly audit: Auditing
   readonly issuer: string
@@ -16,7 +16,7 @@ interface RecordOptions {
   provider(): Pick<Provider, 'interaction' | 'refresh'>
 }
 
-/** Members of answers that events are made of. Tokens are read for whom they are about, and not written. */
+/** Members of responses that events use. Tokens are read for their subject and never written. */
 interface Answer {
   readonly error?: string
   readonly access_token?: string
@@ -28,21 +28,22 @@ interface Answer {
 type Claims = Readonly<Record<string, unknown>>
 
 /**
- * What the audit log is told of one request to the authorization server: it is noted as the endpoints find it out, and told
- * once it is known what is answered. Nothing noted is a token, a code, a secret or the name of a login.
+ * Collects what the audit log records about one request to the authorization server. The endpoints note facts as they
+ * find them. The event is written once the response is known. No note is a token, a code, a secret or the name of a
+ * login.
  */
 export class RequestRecord {
   readonly #options: RecordOptions
   readonly #request: AuditedRequest
   readonly #startedAt = performance.now()
-  /** What the answer ends; undefined: nothing that is told of. */
+  /** The type of the event that the response completes; undefined for no event. */
   #type: AuditEventType | undefined
   #error: string | undefined
   #caller: Caller | undefined
   #client: AuditEvent['client']
   #target: AuditTarget = {}
   #waypoint: Waypoint | undefined
-  /** The refresh token that is presented has been replaced before. */
+  /** The presented refresh token has been replaced before. */
   #isReused = false
 
   /** @param operation method and path below the issuer */
@@ -52,23 +53,25 @@ export class RequestRecord {
     this.#type = OPERATIONS.get(operation)
   }
 
-  /** A token is asked for by this grant. */
+  /** Notes the grant type of a token request. */
   granting(type: string): void {
     this.#type = GRANTS.get(type) ?? this.#type
   }
 
-  /** The client that asks, by what it calls itself. */
+  /** Notes the requesting client by its id. */
   client(id: string | undefined): void {
     if (id !== undefined) this.#client = { id: plain(id) }
   }
 
-  /** Who a request is about, by the verified claims of a token; `issuer` where they name none. */
+  /** Notes the subject of the request from verified claims of a token. `issuer` applies if they name none. */
   about({ iss = this.#options.issuer, sub, ...claims }: JWTPayload | Claims): void {
     if (typeof sub !== 'string') return
     this.#caller = { kind: 'authenticated', issuer: String(iss), subject: sub, claims: named(claims), expiresAt: 0 }
   }
 
-  /** A refresh token is presented: whose it is, and whether it has been used, can't be said any more once it is refused. */
+  /**
+   * Notes the owner of a presented refresh token and whether it was used before. Both are unknown once it is refused.
+   */
   async presented(token: string, clientId: string): Promise<void> {
     const found = await this.#options
       .provider()
@@ -79,30 +82,30 @@ export class RequestRecord {
     this.#isReused = found['consumed'] !== undefined && Number(found['exp']) * 1000 > Date.now()
   }
 
-  /** A revocation has ended this; undefined: nothing. */
+  /** Notes what a revocation has ended; undefined for nothing. */
   revoked(issued: { readonly kind: string; readonly grant?: string; readonly claims: Claims | undefined } | undefined) {
     const ended = issued === undefined ? 'nothing' : issued.grant === undefined ? 'token' : 'login'
     this.#target = { ended, token: issued?.kind }
     if (issued?.claims !== undefined) this.about(issued.claims)
   }
 
-  /** A client has asked about a token: its claims, where it is told of them. */
+  /** Notes the claims that an introspection returns to the client, if any. */
   introspected(claims: Claims | undefined): void {
     this.#target = { active: String(claims !== undefined) }
     if (claims !== undefined) this.about(claims)
   }
 
-  /** A client is told of this error before its user is asked anything. */
+  /** Notes an error that the client gets before its user is asked. */
   refused(error: string | undefined): void {
     this.#error = error
   }
 
-  /** Somebody has come back to a login of theirs. */
+  /** Notes that a user has returned to their login. */
   readonly found = (waypoint: Waypoint): void => {
     this.#waypoint = waypoint
   }
 
-  /** A login goes on like this: tells of the step that the request has made, and notes how the login ends, if it does. */
+  /** Records the login step of this request, and notes how the login ends if it does. */
   async step(step: LoginStep): Promise<void> {
     const ends = step.kind === 'done' || step.kind === 'failed' ? step : undefined
     const { provider, purpose, uid }: Partial<Waypoint> = this.#waypoint ?? ends ?? {}
@@ -121,7 +124,7 @@ export class RequestRecord {
     this.#target = ends?.purpose === 'link' ? { provider } : asked
   }
 
-  /** The client of an authorization request is noted; gives what it asks for. */
+  /** Notes the client of an authorization request and returns what it asks for. */
   async #asked(uid: string): Promise<AuditTarget> {
     const found = await Promise.resolve()
       .then(() => this.#options.provider().interaction(uid))
@@ -131,13 +134,13 @@ export class RequestRecord {
     return { scope: text(scope), resource: text(resource) }
   }
 
-  /** Somebody who is signed in at the page of what is linked asks for this; undefined: for nothing that there is. */
+  /** Notes the action of a signed-in user on the account page; undefined for an unknown action. */
   account(user: LoggedInUser, type: AuditEventType | undefined): void {
     this.#type = type
     this.#user(user)
   }
 
-  /** That has ended what a client or provider had. */
+  /** Notes the client or provider whose access that action has ended. */
   unlinked(ended: { readonly clientId?: unknown; readonly provider?: string } | undefined): void {
     this.client(text(ended?.clientId))
     const isAll = ended !== undefined && ended.clientId === undefined
@@ -148,15 +151,15 @@ export class RequestRecord {
     this.about({ sub, name, email, client_id: this.#client?.id })
   }
 
-  /** Tells of how the request has ended, by its answer. */
+  /** Records how the request has ended, by its response. */
   async answered(answer: Response): Promise<void> {
     if (this.#type === undefined) return
     const isJson = answer.headers.get('content-type') === 'application/json'
     const body = isJson ? ((await answer.clone().json()) as Answer) : {}
-    // What is told of a token is of the token's client, not of the one that asks.
+    // The event of a token names the token's client, not the client that asks.
     if (this.#type !== 'oauth_introspection') this.#read(body)
     const error = this.#error ?? body.error ?? errorOfStatus(answer.status)
-    // What the user is asked, and how that ends, is told by itself.
+    // The consent and its result have events of their own.
     if (this.#type === 'oauth_authorization' && error === undefined) return
     if (this.#isReused && error === 'invalid_grant') this.#type = 'oauth_refresh_reuse'
     this.#tell(error, answer.status)
@@ -194,10 +197,10 @@ const text = (value: unknown): string | undefined => (typeof value === 'string' 
 
 const plain = (value: string): string => withoutUrlSecrets(withoutCredentials(value))
 
-/** A redirect URI of an application's own scheme may have no `//`. */
+/** Removes query and fragment. A redirect URI with the application's own scheme may lack `//`. */
 const withoutQuery = (uri: string): string => uri.split(/[?#]/, 1)[0] as string
 
-/** Of claims those that events are made of. */
+/** Picks the claims that events use. */
 function named({ name, email, client_id: client, act }: Claims): Claims {
   return { name, email, client_id: typeof client === 'string' ? plain(client) : undefined, act }
 }

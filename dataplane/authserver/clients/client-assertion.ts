@@ -12,12 +12,15 @@ export const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt
 /** Algorithms of the signatures of clients. */
 export const CLIENT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'] as const
 
-/** Seconds by which an assertion may end later than now, at the most. */
+/** The longest remaining lifetime of an assertion, in seconds. */
 const LONGEST_S = 10 * 60
-/** Seconds by which clocks may differ. */
+/** The clock skew that is tolerated, in seconds. */
 const SKEW_S = 30
 const LONGEST_JTI = 256
-/** Assertions that one network may bring: each is checked against a key that a stranger may have chosen, and marked. */
+/**
+ * The rate limit of assertions for each network: each check uses a key that a stranger may have chosen, and stores a
+ * mark.
+ */
 const CHECKS = { burst: 200, eachMs: 50 }
 
 interface ClientAssertionsOptions {
@@ -39,13 +42,14 @@ export class ClientAssertions {
   }
 
   /**
-   * Whether an assertion is by this client, for this server, and here for the first time, at whichever replica. `address`:
-   * where it comes from. Rejects with a PublicError where that can't be told now, or too many come from there.
+   * Tells whether an assertion is from this client, for this server, and used for the first time at any replica.
+   * `address`: the source address of the request. Rejects with a PublicError if that is unknown at the moment, or if
+   * too many come from there.
    */
   async isBy(client: ClientRecord, assertion: string, address: string | undefined): Promise<boolean> {
     try {
       const { kid } = decodeProtectedHeader(assertion)
-      // Before anything is fetched for it.
+      // The claims are checked before anything is fetched.
       requireClaims(decodeJwt(assertion), client.client_id, this.#audiences)
       if (!this.#limit.take(address)) throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
       const find = await this.#options.keys.of(client, kid)
@@ -70,7 +74,7 @@ export class ClientAssertions {
   }
 }
 
-/** Throws an Error where the claims of an assertion are not those of this client for one of these audiences. */
+/** Throws an Error if the claims of an assertion are not those of this client for one of these audiences. */
 function requireClaims(
   { iss, sub, aud, exp, jti }: JWTPayload,
   clientId: string,
@@ -83,7 +87,7 @@ function requireClaims(
   if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI) throw new Error('without a name')
 }
 
-/** Gives the client that an assertion names, unverified; undefined where it names none. */
+/** Returns the client that an assertion names, unverified; undefined if it names none. */
 export function subjectOf(assertion: string): string | undefined {
   try {
     const { sub } = decodeJwt(assertion)

@@ -12,16 +12,21 @@ import { type ClientRecord, RegistrationRefused, type RegistrationRules, refuse 
 
 const MOST_DOCUMENTS = 256
 const MOST_BYTES = 32 * 1024 * 1024
-/** Documents at most, whatever is configured. */
+/** The most documents, whatever the configuration says. */
 const MOST_KEPT = 65_536
 const USUAL_TTL = '5m'
 const LARGEST_DOCUMENT = 10 * 1024
-/** What a document may say of how long it is kept. */
+/** Bounds of the cache lifetime that a document may set. */
 const SHORTEST_MS = 60_000
 const LONGEST_MS = 24 * 60 * 60_000
-/** A document whose host is away serves for so long after its time: clients that are logged in go on. */
+/**
+ * The time for which an expired document stays in use while its host is down, so that logged-in clients go on working.
+ */
 const STALE_MS = 60 * 60_000
-/** Nobody makes us ask a host again and again: an address that won't do is not asked for so long. */
+/**
+ * The time for which an address with an unusable document is not fetched again, so that nobody makes the server flood a
+ * host.
+ */
 const REFUSED_MS = 60_000
 const AWAY_MS = 10_000
 const MOST_REFUSED = 1_000
@@ -29,29 +34,29 @@ const JSON_TYPE = /^application\/(?:[\w!#$&^.-]+\+)?json$/
 
 interface Known {
   readonly record: ClientRecord
-  /** `performance.now()` until which it is not asked for again. */
+  /** The time (`performance.now()`) until which it is not fetched again. */
   readonly freshUntil: number
 }
 
 interface ClientDocumentsOptions {
   readonly config: CimdConfig
   readonly rules: RegistrationRules
-  /** The issuer is on loopback: clients may be, too. */
+  /** The issuer is on loopback, so clients may be, too. */
   readonly isLocal: boolean
-  /** Log of the request that this is done for. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
 /**
- * The clients that are known by their metadata document (draft-ietf-oauth-client-id-metadata-document). Strangers choose
- * what is fetched here: from public addresses alone, 10 KiB in 5 s, once at a time for an address, at a bounded rate for
- * whoever asks, and kept in bounds.
+ * The clients with a metadata document (draft-ietf-oauth-client-id-metadata-document). Strangers choose what is fetched
+ * here, so it is limited: public addresses only, 10 KiB in 5 s, one fetch at a time for an address, a rate limit for
+ * each network, and a bounded cache.
  */
 export class ClientDocuments {
   readonly #options: ClientDocumentsOptions
-  /** Whoever names many documents pushes out what others have named no sooner than those. */
+  /** A network that names many documents evicts its own before those of others. */
   readonly #known: FairCache<Known>
-  /** A document counts as so much at least, so that there are no more than are configured. */
+  /** The least size that a document counts as, so that the cache holds at most the configured number. */
   readonly #leastBytes: number
   readonly #refused = new LRUCache<string, 'invalid' | 'away'>({ max: MOST_REFUSED })
   readonly #loading = new Map<string, Promise<ClientRecord | undefined>>()
@@ -66,14 +71,14 @@ export class ClientDocuments {
     this.#usualMs = parseDuration(cacheFallbackTtl)
   }
 
-  /** Whether an id has the form of these. */
+  /** Tells whether an id has the form of a document URL. */
   accepts(id: string): boolean {
     return isDocumentUrl(id, this.#options.isLocal)
   }
 
   /**
-   * The client of an id that is accepted; undefined where its document won't do. `address`: where the request comes from.
-   * Rejects with a PublicError `unavailable` where the document can't be fetched now.
+   * Returns the client of an accepted id; undefined if its document is unusable. `address`: the source address of the
+   * request. Rejects with a PublicError `unavailable` if the document can't be fetched now.
    */
   async find(id: string, address: string | undefined): Promise<ClientRecord | undefined> {
     const known = this.#known.get(id)
@@ -92,10 +97,10 @@ export class ClientDocuments {
     try {
       const { text, ttlMs } = await this.#fetch(id)
       const record = readDocument(parse(text), id, this.#options.rules, this.#options.isLocal)
-      // A key that its owner has withdrawn is good for no longer than others are.
+      // A key that its owner has withdrawn expires as early as other keys.
       const keptMs = record.jwks === undefined ? ttlMs : Math.min(ttlMs, KEYS_MS)
       const size = Math.max(id.length + text.length, this.#leastBytes)
-      // It stays with the first who named it: whoever names what others use has not taken it over.
+      // The entry stays with the first network that named it. A later one does not take it over.
       const holder = known === undefined ? networkHolder(address) : undefined
       this.#known.set(
         id,
@@ -113,7 +118,7 @@ export class ClientDocuments {
     }
   }
 
-  /** Throws a RegistrationRefused where the answer won't do, and an Error where there is none. */
+  /** Throws a RegistrationRefused if the response is unusable, and an Error if there is none. */
   async #fetch(id: string): Promise<{ readonly text: string; readonly ttlMs: number }> {
     const { status, headers, text } = await fetchOfStranger(id, LARGEST_DOCUMENT, this.#options.isLocal)
     if (status === 429 || status >= 500) throw new Error(`the host has answered ${status}`)
@@ -139,7 +144,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** What is known from before; throws a PublicError where that is nothing, or too long ago. */
+/** Returns the cached client. Throws a PublicError if there is none, or it is too old. */
 function stale(known: Known | undefined, cause?: unknown): ClientRecord {
   if (known !== undefined && known.freshUntil + STALE_MS > performance.now()) return known.record
   throw new PublicError('unavailable', { headers: { 'Retry-After': '10' }, cause })

@@ -6,41 +6,41 @@ import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.t
 import { PublicError } from '../../server/errors.ts'
 import type { ClientRecord, PublicJwk } from './registration.ts'
 
-/** Keys of so many clients are kept, with at most so many bytes of text in all. */
+/** The most clients whose keys are cached, with a limit of bytes of text in all. */
 const MOST_KEPT = 256
 const MOST_BYTES = 8 * 1024 * 1024
 const LARGEST_SET = 64 * 1024
 const MOST_KEYS = 20
 const FETCH_MS = 5_000
-/** For so long keys are kept: a key that a client has withdrawn is good for no longer. */
+/** The cache lifetime of keys. A withdrawn key is accepted no longer than this. */
 export const KEYS_MS = 5 * 60_000
-/** For a key id that is not known the set is fetched again before its time, at most once in so long. */
+/** The least interval of early fetches for unknown key ids. */
 const FORCED_MS = 30_000
-/** An address that had no keys is not asked for so long. */
+/** The time for which an address without keys is not fetched again. */
 const AWAY_MS = 10_000
 
 interface Known {
   readonly find: JWTVerifyGetKey
   readonly kids: ReadonlySet<string>
-  /** When it was fetched, by `performance.now()`. */
+  /** The time of the fetch, by `performance.now()`. */
   readonly at: number
 }
 
 interface ClientKeysOptions {
-  /** The issuer is on loopback: clients may be, too. */
+  /** The issuer is on loopback, so clients may be, too. */
   readonly isLocal: boolean
-  /** Log of the request that this is done for. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
 /**
- * The public keys by which clients sign their assertions: those that stand in their metadata (`jwks`), or those at an
- * address of theirs (`jwks_uri`). Strangers choose that address, as that of a document: what is fetched has the same bounds.
+ * The public keys by which clients sign their assertions: in their metadata (`jwks`), or at an address (`jwks_uri`).
+ * Strangers choose that address like that of a document, so the fetch has the same limits.
  */
 export class ClientKeys {
   readonly #options: ClientKeysOptions
   readonly #known = new LRUCache<string, Known>({ max: MOST_KEPT, maxSize: MOST_BYTES, ttl: KEYS_MS })
-  /** By the sets of documents: these are imported once, not once an assertion. */
+  /** The imported keys by the set in a document: a set is imported once rather than for each assertion. */
   readonly #inDocuments = new WeakMap<object, JWTVerifyGetKey>()
   readonly #away = new LRUCache<string, true>({ max: MOST_KEPT * 4, ttl: AWAY_MS })
   readonly #loading = new Map<string, Promise<Known>>()
@@ -50,8 +50,8 @@ export class ClientKeys {
   }
 
   /**
-   * Gives the function that finds the key of an assertion with this key id. Rejects with a PublicError `unavailable` where
-   * the keys can't be fetched now.
+   * Returns the function that finds the key of an assertion with this key id. Rejects with a PublicError `unavailable`
+   * if the keys can't be fetched now.
    */
   async of({ jwks, jwks_uri: url }: ClientRecord, kid: string | undefined): Promise<JWTVerifyGetKey> {
     if (jwks !== undefined) return this.#inDocument(jwks)
@@ -70,7 +70,7 @@ export class ClientKeys {
     return find
   }
 
-  /** Fetches a set, once at a time for an address. */
+  /** Fetches a set, one fetch at a time for an address. */
   #load(url: string): Promise<Known> {
     const loading = this.#loading.get(url)
     if (loading !== undefined) return loading
@@ -103,9 +103,9 @@ export class ClientKeys {
   }
 }
 
-/** Fetches what a stranger has named; `isLocal`: it may be on loopback. */
+/** Fetches a URL that a stranger has named. `isLocal`: the URL may be on loopback. */
 export async function fetchOfStranger(url: string, maxBytes: number, isLocal: boolean): ReturnType<GuardedFetch> {
-  // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
+  // Each fetch has its own connection, so that hosts of strangers share nothing with others and block nothing.
   const fetch = createGuardedFetch({ maxBytes, timeoutMs: FETCH_MS, connections: 1, allowLoopback: isLocal })
   try {
     return await fetch(url)
@@ -121,7 +121,9 @@ export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
   URL.canParse(url) &&
   (url.startsWith('https://') || (isLocal && /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/.test(url)))
 
-/** Gives the public keys of a JWK set (RFC 7517 section 5); undefined where it is none, or has none, or too many. */
+/**
+ * Returns the public keys of a JWK set (RFC 7517 section 5); undefined if it is not a set, or holds none or too many.
+ */
 export function keysIn(set: unknown): readonly PublicJwk[] | undefined {
   if (!isObject(set) || !Array.isArray(set['keys']) || set['keys'].length > MOST_KEYS) return undefined
   const keys = set['keys'].filter(

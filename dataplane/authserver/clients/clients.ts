@@ -7,24 +7,24 @@ import type { ClientDocuments } from './client-documents.ts'
 import type { DelegateClients } from './delegate-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
 
-/** A client that is not used for so long is forgotten. */
+/** The time after which an unused client is deleted. */
 const CLIENT_TTL_S = 30 * 24 * 60 * 60
-/** The form of the ids that are given out; what has another one is not looked up. */
+/** The form of issued client ids. An id of another form is not looked up. */
 const CLIENT_ID = /^[\w-]{22}$/
 
-/** The clients that are known here: of the configuration, with a metadata document, and those that have registered. */
+/** The known clients: configured, with a metadata document, or registered. */
 export interface Clients {
   /**
-   * `address`: where the request comes from that names it. Rejects with a PublicError `unavailable` where it can't be
-   * looked up now.
+   * Finds a client. `address`: the source address of the request that names it. Rejects with a PublicError
+   * `unavailable` if the lookup is not possible now.
    */
   find(id: string, address?: string): Promise<ClientRecord | undefined>
   /**
-   * Registers a client; gives what it is told, its secret included. `address`: where the request comes from. Throws a
+   * Registers a client and returns its record with the secret. `address`: the source address of the request. Throws a
    * RegistrationRefused.
    */
   register(document: unknown, address?: string): Promise<ClientRecord>
-  /** It has been used by somebody: one that has registered is remembered for another 30 days. */
+  /** Marks a client as used: a registered one is kept for another 30 days. */
   renew(id: string, by?: HeldBy): Promise<void>
 }
 
@@ -32,12 +32,12 @@ interface ClientsOptions {
   readonly store: RecordStore
   readonly rules: RegistrationRules
   readonly delegates: DelegateClients
-  /** Absent: clients with a metadata document are not accepted. */
+  /** Absent if clients with a metadata document are not accepted. */
   readonly documents?: ClientDocuments | undefined
 }
 
 export function createClients({ store, rules, delegates, documents }: ClientsOptions): Clients {
-  /** One that is used for the first time between two looks is found by the third. */
+  /** A client that is used for the first time between two lookups is found by the third. */
   const registered = async (id: string) =>
     (await store.get('client', id)) ?? (await store.get('newClient', id)) ?? (await store.get('client', id))
 
@@ -49,7 +49,7 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
       const text = CLIENT_ID.test(id) ? await registered(id) : undefined
       if (text === undefined) return undefined
       const record = JSON.parse(text) as ClientRecord
-      // A scope that is no longer configured: the library would refuse the whole client.
+      // A scope may no longer be configured, and the library would refuse the whole client.
       const known = record.scope.split(' ').filter((scope) => rules.scopes.includes(scope))
       return { ...record, scope: known.join(' ') }
     },
@@ -75,17 +75,17 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
   }
 }
 
-/** How a client has identified itself to an endpoint. */
+/** The credentials of a client at an endpoint. */
 export interface ClientCredentials {
   readonly id: string
   readonly secret?: string | undefined
-  /** A JWT that it has signed by its key (RFC 7523 section 2.2). */
+  /** A JWT signed with the client's key (RFC 7523 section 2.2). */
   readonly assertion?: string | undefined
 }
 
 /**
- * The client with these credentials; undefined where there is none, or they are wrong. Its method is the one by which it
- * has authenticated.
+ * Returns the client with these credentials, with the method that it used; undefined if there is none or they are
+ * wrong.
  */
 export async function authenticateClient(
   { clients, assertions }: { readonly clients: Clients; readonly assertions: ClientAssertions },
@@ -100,7 +100,7 @@ export async function authenticateClient(
     return isKeyOptional ? { ...client, token_endpoint_auth_method: 'none' } : undefined
   }
   if (assertion !== undefined) return undefined
-  // A public client that sends a secret is tolerated: some do, and it proves nothing either way.
+  // A public client that sends a secret is tolerated: some do, and the secret proves nothing either way.
   if (method === 'none') return client
   return secret !== undefined && isEqual(secretDigest(secret), digest) ? client : undefined
 }

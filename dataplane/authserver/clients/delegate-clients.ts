@@ -8,14 +8,14 @@ import { type ClientRecord, secretDigest } from './registration.ts'
 /** Token exchange (RFC 8693 section 2.1). */
 export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 
-/** A client of the configuration that may exchange tokens. */
+/** A configured client that may exchange tokens. */
 export interface DelegateClient {
   readonly clientId: string
   readonly audiences: readonly string[]
   readonly scopes: readonly string[]
 }
 
-/** The clients of the configuration. They exchange tokens and do nothing else: nobody logs in for them. */
+/** The configured clients. They only exchange tokens: no user logs in for them. */
 export class DelegateClients {
   readonly #clients: ReadonlyMap<string, DelegateClient & { readonly readSecret: ReadSecretFile }>
   readonly #log: () => Logger
@@ -39,7 +39,7 @@ export class DelegateClients {
     return this.#clients.get(clientId)
   }
 
-  /** The client as others are kept. Throws a PublicError `unavailable` while its secret can't be read. */
+  /** Returns the record of a client. Throws a PublicError `unavailable` while its secret can't be read. */
   recordOf(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
     if (client === undefined) return undefined

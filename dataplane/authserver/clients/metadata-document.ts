@@ -11,30 +11,30 @@ import {
   withoutNulls,
 } from './registration.ts'
 
-/** A URL is told in tokens and pages. */
+/** The longest client id: the URL appears in tokens and pages. */
 const LONGEST_ID = 1024
-/** Hosts whose documents may be fetched over plain http, while the issuer itself is on loopback. */
+/** Hosts whose documents may be fetched over plain http while the issuer is on loopback. */
 const PLAIN = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?\//
 /**
- * Whether a client id is the URL of a metadata document (draft-ietf-oauth-client-id-metadata-document section 3): https,
- * with a path, without credentials and fragment, and written as URLs are written, so that no two texts mean one document.
+ * Tells whether a client id is the URL of a metadata document (draft-ietf-oauth-client-id-metadata-document section 3):
+ * https, with a path, without credentials and fragment, and in normal form, so that no two ids mean one document.
  */
 export function isDocumentUrl(id: string, allowsPlain: boolean): boolean {
   if (id.length > LONGEST_ID || !/^[!-~]+$/.test(id)) return false
   if (!id.startsWith('https://') && !(allowsPlain && PLAIN.test(id))) return false
   const url = URL.parse(id)
-  // Dot segments, default ports and capitals of a host don't survive the parser: such an id is not written as it is read.
+  // The parser changes dot segments, default ports and capitals of a host, so such an id is not in normal form.
   if (url === null || url.href !== id || id.includes('#')) return false
   return url.username === '' && url.password === '' && url.pathname !== '/'
 }
 
-/** The document that a client is known by; undefined of one that has another kind of id. */
+/** Returns the document URL of a client; undefined for another kind of id. */
 export const documentOf = (clientId: string): string | undefined => (clientId.includes('://') ? clientId : undefined)
 
 /**
- * Reads the metadata document of a client. Documents are written for every server at once: what is unknown here of its
- * grants and scopes is left out. Such a client is public, or authenticates by a key of its own. `isLocal`: the issuer is on
- * loopback, so that keys may be, too. Throws a RegistrationRefused.
+ * Reads the metadata document of a client. A document serves every server, so unknown grants and scopes are ignored.
+ * Such a client is public, or authenticates with its own key. `isLocal`: the issuer is on loopback, so keys may be,
+ * too. Throws a RegistrationRefused.
  */
 export function readDocument(metadata: unknown, id: string, rules: RegistrationRules, isLocal = false): ClientRecord {
   if (!isObject(metadata)) throw refuse('the document must be a JSON object')
@@ -47,7 +47,7 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
   return {
     client_id: id,
     client_id_issued_at: Math.floor(Date.now() / 1000),
-    // Another name is left out: the page then shows the host of the document alone.
+    // An unusable name is ignored: the page then shows the host of the document alone.
     ...(typeof name === 'string' && SHOWN.test(name) && { client_name: name }),
     redirect_uris: webRedirectsOf(document['redirect_uris']),
     grant_types: grantTypesOf(document['grant_types']),
@@ -59,8 +59,8 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
 }
 
 /**
- * How a client authenticates. The plural field, where there is one, says all that it can do (SEP-3149). A client that
- * states a key has to use it (CIMD draft section 6.2), unless it also states that it needs none.
+ * Reads how a client authenticates. If the plural field is present, it lists every method (SEP-3149). A client that
+ * states a key must use it (CIMD draft section 6.2), unless it also states that it needs none.
  */
 function authenticationOf(
   document: Record<string, unknown>,
@@ -85,14 +85,14 @@ function authenticationOf(
   }
 }
 
-/** As at a registration, but for schemes of one's own: an app on a device does not own an address on the web. */
+/** Checks redirect URIs as a registration does, but without private schemes: an app on a device owns no web address. */
 function webRedirectsOf(uris: unknown): readonly string[] {
   const found = redirectUrisOf(uris, true)
   if (!found.every((uri) => /^https?:/i.test(uri))) throw refuse('redirect_uris must be http or https')
   return found
 }
 
-/** All scopes that there are, where it names none that is known here. */
+/** Returns the requested scopes that are known, or all scopes if none is. */
 function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
   const wanted = typeof asked === 'string' ? asked.split(' ', MOST_SCOPES) : []
   const known = wanted.filter((scope) => scopes.includes(scope))

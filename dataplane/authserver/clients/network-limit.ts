@@ -1,43 +1,43 @@
 import { LRUCache } from 'lru-cache'
 import { networksOf } from '../../server/network-of.ts'
 
-/** All networks together may do so many times as much as one, and those that ask little so many times besides. */
+/** The shared limit as a multiple of one network's, and the size of the reserve for light users. */
 const OPEN_TIMES = 9
 const RESERVE_TIMES = 1
 const MOST_NETWORKS = 10_000
-/** A network asks little that has asked for no more than this part of its burst within this time. */
+/** A network is a light user if it has used at most this part of its burst within this time. */
 const LITTLE = 1 / 5
 const LITTLE_MS = 10 * 60_000
-/** How much more a /64, a /56 and a /48 of IPv6 may do than an address of IPv4. */
+/** The limits of a /64, a /56 and a /48 of IPv6 as multiples of that of an IPv4 address. */
 const WIDTHS = [1, 2, 4]
 
-/** A bucket of which tokens are taken; it fills again with time. */
+/** A token bucket, which refills over time. */
 interface Bucket {
   tokens: number
   at: number
 }
 
 interface NetworkLimitOptions {
-  /** How many at once. */
+  /** The burst: the most requests at once. */
   readonly burst?: number
-  /** The time in which one more comes to that, in milliseconds. */
+  /** The time to gain one more request, in milliseconds. */
   readonly eachMs?: number
   readonly now?: () => number
 }
 
-/** As how many something counts that is `length` long, where it is large from `large` on. */
+/** Returns the weight of something of this length, which grows from `large` on. */
 export const timesOf = (length: number, large: number): number => 1 + 2 * Math.floor(length / large)
 
 /**
- * Bounds what is open to everybody and costs something: registrations, fetches of metadata documents, logins. What all
- * networks have together is used up by a few that ask for much; for those that ask for little there is a reserve.
+ * Limits what everybody may do and costs something: registrations, fetches of metadata documents, logins. A few heavy
+ * networks can use up the shared limit, so light users have a reserve.
  */
 export class NetworkLimit {
-  /** One map for each width: who has many narrow networks pushes no wide one out. */
+  /** One map for each width, so that many narrow networks evict no wide one. */
   readonly #networks = WIDTHS.map(() => new LRUCache<string, Bucket>({ max: MOST_NETWORKS }))
-  /** What networks of the greatest width have asked for lately. */
+  /** The recent requests of networks of the greatest width. */
   readonly #lately = new LRUCache<string, Bucket>({ max: MOST_NETWORKS })
-  /** For everybody. */
+  /** The shared bucket. */
   readonly #open: Bucket
   readonly #reserve: Bucket
   readonly #burst: number
@@ -53,8 +53,8 @@ export class NetworkLimit {
   }
 
   /**
-   * Whether an address may have one more; takes it where it may. `times`: as how many it counts, since it is so large; at
-   * most as all that are possible at once.
+   * Takes one request from the limit of an address. Returns false if the limit is used up. `times`: the weight of a
+   * large request, capped at the whole burst.
    */
   take(address: string | undefined, times = 1): boolean {
     const [burst, eachMs, now] = [this.#burst, this.#eachMs, this.#now()]
@@ -76,7 +76,7 @@ export class NetworkLimit {
     return true
   }
 
-  /** What all have together, of which it is taken, too; undefined where too little is left. */
+  /** Returns the shared bucket after taking from it; undefined if too little is left. */
   #shared(taken: number, now: number, asksLittle: boolean): Bucket | undefined {
     fill(this.#open, now, this.#burst * OPEN_TIMES, this.#eachMs / OPEN_TIMES)
     fill(this.#reserve, now, this.#burst * RESERVE_TIMES, this.#eachMs / RESERVE_TIMES)
@@ -87,7 +87,7 @@ export class NetworkLimit {
 
 type Buckets = LRUCache<string, Bucket>
 
-/** The bucket of this name, or a new one. */
+/** Returns the bucket of this name, or a new one. */
 function bucketIn(buckets: Buckets, name: string, fresh: Bucket): Bucket {
   let bucket = buckets.get(name)
   if (bucket === undefined) buckets.set(name, (bucket = fresh))

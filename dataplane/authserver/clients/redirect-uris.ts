@@ -1,17 +1,17 @@
-/** Schemes that a browser runs or reads itself: nothing that a client could own. */
+/** Schemes that a browser runs or reads itself, so that no client can own them. */
 const FORBIDDEN_SCHEMES: ReadonlySet<string> = new Set([
   ...['javascript:', 'vbscript:', 'data:', 'blob:', 'file:', 'filesystem:', 'about:', 'view-source:'],
   ...['ws:', 'wss:', 'ftp:', 'mailto:', 'tel:', 'sms:', 'intent:', 'ms-appx:', 'chrome:', 'resource:'],
 ])
 const LONGEST_URI = 2048
-/** Printable ASCII without blanks, quotes, angle brackets and backslashes: what a URI is written in (RFC 3986). */
+/** Printable ASCII without blanks, quotes, angle brackets and backslashes: the characters of a URI (RFC 3986). */
 const URI_CHARACTERS = /^[!#-;=?-[\]_a-z~]+$/i
-/** The host as it is written, with its port; browsers agree about these forms. */
+/** A loopback host as written, with its port. Browsers agree on these forms. */
 const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(?::(\d{1,5}))?(?=[/?]|$)/i
 
 /**
- * What is wrong with a redirect URI that a client wants to register; undefined where nothing is. Public clients may have
- * https, http on loopback, and schemes of their own (RFC 8252 section 7); confidential ones https elsewhere than on
+ * Returns the problem of a redirect URI that a client wants to register; undefined if it is valid. Public clients may
+ * use https, http on loopback, and private schemes (RFC 8252 section 7); confidential clients only https, not on
  * loopback.
  */
 export function redirectProblem(uri: unknown, isPublic: boolean): string | undefined {
@@ -38,21 +38,21 @@ function confidentialProblem({ protocol, hostname }: URL): string | undefined {
   return isLoopbackHost(hostname) ? 'must not be on loopback for a client with a secret' : undefined
 }
 
-/** Hosts that mean the computer that the browser runs on. */
+/** Hosts that mean the computer on which the browser runs. */
 const LOOPBACK_HOST = /^(?:(?:.+\.)?localhost\.?|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:(?:7f..:.+|0:0)\])$/
 
 const isLoopbackHost = (host: string): boolean => LOOPBACK_HOST.test(host)
 
-/** Whether a redirect URI leads to a web site, which nobody else can stand in for on the computer of its visitor. */
+/** Tells whether a redirect URI leads to a web site, which no program on the visitor's computer can impersonate. */
 export function isWebSite(uri: string): boolean {
   const { protocol, hostname } = new URL(uri)
   return protocol === 'https:' && !isLoopbackHost(hostname)
 }
 
 /**
- * Whether a client may be answered at a URI: one that it has registered, byte for byte. A public client may take any port
- * of a loopback address that it has registered with http (RFC 8252 section 7.3); host (the case of `localhost` aside),
- * path and query are the same.
+ * Tells whether a client may get its response at a URI: it must be registered, byte for byte. A public client may use
+ * any port of a loopback address that it has registered with http (RFC 8252 section 7.3). Host (except the case of
+ * `localhost`), path and query must be the same.
  */
 export function isRedirectAllowed(registered: readonly string[], asked: string, isPublic: boolean): boolean {
   if (registered.includes(asked)) return true
@@ -61,7 +61,7 @@ export function isRedirectAllowed(registered: readonly string[], asked: string, 
   return wanted !== undefined && registered.some((uri) => withoutPort(uri) === wanted)
 }
 
-/** A loopback URI without its port; undefined for every other. */
+/** Returns a loopback URI without its port; undefined for every other URI. */
 function withoutPort(uri: string): string | undefined {
   const match = LOOPBACK.exec(uri)
   if (match === null || Number(match[2] ?? 0) > 65_535) return undefined

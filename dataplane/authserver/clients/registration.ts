@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { isObject } from '../../../crds/settings/json.ts'
 import { redirectProblem } from './redirect-uris.ts'
 
-/** What a client is known by: what it registered, in the words of RFC 7591 section 2. */
+/** A client as stored, with the names of RFC 7591 section 2. */
 export interface ClientRecord {
   readonly client_id: string
   /** Seconds since 1970. */
@@ -19,10 +19,10 @@ export interface ClientRecord {
   /** SHA-256 of the secret, base64url. */
   readonly client_secret?: string
   readonly client_secret_expires_at?: 0
-  /** Of a client that authenticates by a key: its keys, or where they are. */
+  /** The keys of a client that authenticates with a key, or their address. */
   readonly jwks?: { readonly keys: readonly PublicJwk[] }
   readonly jwks_uri?: string
-  /** It may authenticate by its key, and need not. */
+  /** The client may authenticate with its key, but need not. */
   readonly isKeyOptional?: true
 }
 
@@ -35,16 +35,17 @@ export interface PublicJwk {
 export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt'
 
 export interface RegistrationRules {
-  /** Scopes that there are. */
   readonly scopes: readonly string[]
   /** Scopes that every client gets. */
   readonly baselineScopes: readonly string[]
   readonly allowConfidential: boolean
-  /** Clients with one of these are confidential, whatever they ask for. */
+  /** Redirect URIs that make a client confidential, whatever it asks for. */
   readonly forceConfidential: readonly string[]
 }
 
-/** Why a registration is refused (RFC 7591 section 3.2.2). The text names what is wrong and repeats nothing. */
+/**
+ * The reason why a registration is refused (RFC 7591 section 3.2.2). The text names the problem and repeats no input.
+ */
 export class RegistrationRefused extends Error {
   override readonly name = 'RegistrationRefused'
   readonly code: 'invalid_redirect_uri' | 'invalid_client_metadata'
@@ -55,21 +56,21 @@ export class RegistrationRefused extends Error {
   }
 }
 
-/** The refusal of metadata that won't do. */
+/** Returns the refusal of unusable metadata. */
 export const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
 
 const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
 const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
 const MOST_REDIRECT_URIS = 10
-/** Of all of them together, in characters. */
+/** The most characters of all redirect URIs together. */
 const LONGEST_URIS = 8 * 1024
 export const MOST_SCOPES = 100
-/** Names are shown to people: characters that look like others, or turn the direction of the text, deceive them. */
+/** The characters of a displayed name. Look-alike characters and those that reverse the text could deceive people. */
 export const SHOWN = /^[\x20-\x7e]{1,256}$/
 
 /**
- * Reads what a client asks to be registered with. It gets what there is of it (RFC 7591 section 2): unknown scopes, grant
- * types and response types are left out. Throws a RegistrationRefused.
+ * Reads a registration request. Unknown scopes, grant types and response types are ignored (RFC 7591 section 2). Throws
+ * a RegistrationRefused.
  */
 export function readRegistration(
   metadata: unknown,
@@ -104,7 +105,7 @@ function authMethodOf(document: Record<string, unknown>, rules: RegistrationRule
   return method
 }
 
-/** Checks the redirect URIs that a client names. Throws a RegistrationRefused. */
+/** Checks the redirect URIs of a client. Throws a RegistrationRefused. */
 export function redirectUrisOf(uris: unknown, isPublic: boolean): readonly string[] {
   if (!Array.isArray(uris) || uris.length === 0 || uris.length > MOST_REDIRECT_URIS)
     throw new RegistrationRefused('invalid_redirect_uri', `redirect_uris must be 1 to ${MOST_REDIRECT_URIS} URIs`)
@@ -126,7 +127,7 @@ function shown(document: Record<string, unknown>, field: 'client_name' | 'softwa
   return value
 }
 
-/** Those of the grant types that there are. Throws a RegistrationRefused where codes are not among them. */
+/** Returns the supported grant types of a request. Throws a RegistrationRefused if codes are not among them. */
 export function grantTypesOf(types: unknown): readonly string[] {
   if (types === undefined) return ['authorization_code', 'refresh_token']
   const known = Array.isArray(types) ? types.filter((type) => GRANT_TYPES.has(type)) : []
@@ -137,7 +138,8 @@ export function grantTypesOf(types: unknown): readonly string[] {
 function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'native' | 'web' {
   if (asked !== undefined && asked !== 'native' && asked !== 'web')
     throw refuse('application_type must be native or web')
-  // The library knows schemes of one's own for native clients only; its further rules for either are not stricter than ours.
+  // The library allows private schemes to native clients only. Its other rules for either kind are not stricter than
+  // ours.
   const hasOwnScheme = redirectUris.some((uri) => !/^https?:/i.test(uri))
   if (!hasOwnScheme) return 'web'
   if (redirectUris.some((uri) => /^https:\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/?]|$)/i.test(uri)))
@@ -148,7 +150,7 @@ function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'na
   return 'native'
 }
 
-/** All scopes that there are, where a client names none that is known here. */
+/** Returns the requested scopes that are known, or all scopes if none is. */
 function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
   const wanted = asked === undefined ? [] : Array.isArray(asked) ? asked : splitScope(asked)
   if (wanted.some((scope) => typeof scope !== 'string')) throw refuse('scope must hold texts')
@@ -161,9 +163,9 @@ function splitScope(text: unknown): readonly string[] {
   return text.split(' ').filter((scope) => scope !== '')
 }
 
-/** Members that are null are not there: some clients write them all. */
+/** Removes members that are null, which some clients write for every absent value. */
 export const withoutNulls = (document: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(document).filter(([, value]) => value !== null))
 
-/** What is kept of a secret. It has 256 random bits, so a plain hash keeps it as well as a slow one would. */
+/** Returns the stored digest of a secret. The secret has 256 random bits, so a plain hash is as safe as a slow one. */
 export const secretDigest = (secret: string): string => hash('sha256', secret, 'base64url')
