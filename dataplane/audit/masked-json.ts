@@ -45,8 +45,8 @@ function wordsOf(text: string, most: number): Part {
 }
 
 /**
- * A JSON text, or the beginning of one, as far as `most` characters of it are written; undefined where it is none.
- * `depth`: of texts within texts.
+ * Masks a JSON text, or the beginning of one, until `most` characters are written. Returns undefined if it is not JSON.
+ * `depth`: the nesting of texts in texts.
  */
 function scanned(json: string, most: number, depth: number): Part | undefined {
   let text = ''

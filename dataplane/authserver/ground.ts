@@ -21,38 +21,38 @@ import { createRedisStore, tryRights } from './store/redis-store.ts'
 
 export interface GroundOptions {
   readonly config: AuthServerConfig
-  /** Folder that file paths of the configuration are relative to. */
+  /** The folder that file paths of the configuration are relative to. */
   readonly directory: string
-  /** The workload that it belongs to; names its keys in Redis. */
+  /** The workload of the server; it names the keys in Redis. */
   readonly workload: { readonly kind: string; readonly namespace: string; readonly name: string }
-  /** Memory that this process may take, in bytes, where it is limited. */
+  /** The memory limit of this process, in bytes; undefined without a limit. */
   readonly memoryBytes: number | undefined
   readonly log: Logger
 }
 
-/** Storage and keys. In memory they are all that there is: a change of another setting must not lose them. */
+/** Storage and keys. In-memory state exists only here, so a change of another setting must not lose it. */
 export interface Ground {
   readonly storeKey: string
   readonly store: RecordStore
   readonly tokens: UpstreamTokenStore
-  /** Absent where they are not in memory. */
+  /** Absent if logins are not kept in memory. */
   readonly loginsUnderWay: LoginsUnderWay | undefined
   readonly keysKey: string
   readonly material: () => KeyMaterial
-  /** Keys of issuers outside. */
+  /** The keys of external issuers. */
   readonly issuers: Issuers
-  /** Seals what the store must not know. */
+  /** Seals what the store must not read. */
   readonly sealer: Sealer
-  /** Seals what browsers must not know that hold it. */
+  /** Seals what browsers hold but must not read. */
   readonly pageSealer: Sealer
 }
 
-/** The ground of a configuration: what has stayed the same of the one before, and the rest anew. */
+/** Builds the state of a configuration. It keeps the unchanged parts of the earlier one. */
 export function groundOf(options: GroundOptions, before?: Ground): Ground {
   const { config, directory, workload, log } = options
   const { signingKeyFiles, hmacSecretFiles, storage } = config
   const keysKey = JSON.stringify([signingKeyFiles, hmacSecretFiles, directory])
-  /** An empty list is as absent. */
+  /** An empty list counts as absent. */
   const files = (paths: readonly string[] = []) =>
     paths.length === 0 ? undefined : paths.map((path) => resolve(directory, path))
   const material =
@@ -60,7 +60,7 @@ export function groundOf(options: GroundOptions, before?: Ground): Ground {
       ? before.material
       : keyFiles({ signingKeyFiles: files(signingKeyFiles), hmacSecretFiles: files(hmacSecretFiles), log })
   const isShared = storage?.redis !== undefined
-  // What is sealed in Redis is opened by the secrets; in memory it is not sealed.
+  // Secrets open what is sealed in Redis. In memory nothing is sealed.
   const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
   const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
   const issuers = before?.issuers ?? new Issuers()
@@ -80,7 +80,7 @@ function openStores(
     return {
       store: createMemoryStore({ mostBytes: parts.records }),
       tokens: createMemoryTokenStore({ mostBytes: parts.tokens }),
-      // The rest is for requests that are about to be counted.
+      // The rest is for requests that are not counted yet.
       loginsUnderWay: new LoginsUnderWay({
         mostBytes: (parts.records.pending / 17) * 15,
         longestMs: LOGIN_TIME_S * 1000,

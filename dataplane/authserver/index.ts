@@ -38,10 +38,10 @@ import { TrustedIssuers } from './provider/trusted-issuers.ts'
 
 export type { OwnResource } from './provider/settings.ts'
 
-/** Logins that one network may ask for, and consents that it may give. */
+/** The rate limit of logins and consents for each network. */
 const LOGINS = { burst: 100, eachMs: 100 }
 
-/** Clocks of those who check access tokens differ by so much at most. */
+/** The largest clock skew among verifiers of access tokens. */
 const SKEW_S = 60
 
 export interface AuthServerOptions extends GroundOptions {
@@ -51,37 +51,36 @@ export interface AuthServerOptions extends GroundOptions {
   readonly observe: Observe
 }
 
-/** The embedded authorization server of one gateway. */
 export interface AuthServer {
-  /** Checks its tokens in this process. */
+  /** Verifies its tokens in this process. */
   readonly local: LocalIssuer
-  /** What providers gave users at login. */
+  /** The tokens that providers gave users at login. */
   readonly tokens: UpstreamTokenStore
-  /** Has the provider give others in their place. */
+  /** Refreshes those tokens at the provider. */
   readonly refresh: TokenRefresh
-  /** Has users log in at providers later. */
+  /** Lets users log in at providers later. */
   readonly loginLinks: LoginLinks
-  /** Whether a path is one of its own. */
+  /** Tells whether a path belongs to this server. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
   fetch(request: Request, env: FrontBindings): Response | Promise<Response>
-  /** For the admin listener; no secret is in it. */
+  /** Returns the status for the admin listener, without secrets. */
   status(): AuthServerStatus
-  /** What another configuration may go on with. */
+  /** The state that a server of another configuration may keep. */
   readonly ground: Ground
-  /** Ends connections to storage and providers; `next` is the server that takes its place. */
+  /** Closes connections to storage and providers. `next` is the server that replaces this one. */
   close(next?: AuthServer): Promise<void>
 }
 
-/** What the parts of a server are made with. */
+/** The parts that components of a server are built from. */
 interface Parts extends Pick<Front, 'settings' | 'store' | 'tokens' | 'revocations' | 'log'> {
   readonly config: AuthServerConfig
   readonly carried: CarriedTokens
 }
 
 /**
- * Makes the server that a checked configuration describes. Nothing is connected or read before it is needed. `before` is
- * the one of an earlier configuration: its storage and keys go on where nothing about them has changed.
+ * Creates the server of a checked configuration. It connects and reads lazily. `before` is the server of an earlier
+ * configuration: its storage and keys are kept unless their settings have changed.
  */
 export function createAuthServer(options: AuthServerOptions, before?: AuthServer): AuthServer {
   const { config, own, log, addressOf, audit, observe } = options
@@ -150,7 +149,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
 const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>
   upstreamProviders.map(({ name }) => name)
 
-/** What bounds strangers, and by which clients prove who they are. */
+/** Opens the limits for strangers and the checks by which clients authenticate. */
 function openGuards({ settings: { issuer }, store, log }: Parts) {
   const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
   return {
@@ -161,7 +160,7 @@ function openGuards({ settings: { issuer }, store, log }: Parts) {
   }
 }
 
-/** The providers, each of which is measured as a part of the request that it is asked for. */
+/** Opens the providers. Each call to one is measured as part of the request that causes it. */
 function openProviders(
   { config, directory, observe }: AuthServerOptions,
   { store, sealer }: Ground,
@@ -191,8 +190,8 @@ function openClients({ config, settings, store, log }: Parts, delegates: Delegat
 }
 
 /**
- * Makes the function that gives the provider with the keys as they are now: another one, over the same store, once they
- * have changed. It throws a PublicError `unavailable` while there are no keys.
+ * Returns the function that gives the provider with the current keys. If the keys have changed, it builds another
+ * provider over the same store. It throws a PublicError `unavailable` while there are no keys.
  */
 function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => Provider) {
   let current: { readonly material: KeyMaterial; readonly provider: Provider; readonly findKey: LocalKeys } | undefined
@@ -218,7 +217,7 @@ const openGrants = ({ config, settings, carried, ...parts }: Parts): Grants =>
     ttlS: settings.grantS,
     freshS: settings.freshGrantS,
     providers: namesOf(config),
-    // Who ends a login has later ones go on with nothing of it.
+    // A login that ends passes nothing on to later ones.
     onEnded: (provider, set) => carried.forget(provider, set),
   })
 
@@ -238,7 +237,7 @@ interface PartsOfLogins extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderW
   readonly requests: () => AuthorizationRequests
 }
 
-/** Both ways to the providers: for a client, and for what a client needs later. */
+/** Opens both ways to the providers: the login for a client, and the login that a client needs later. */
 function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 'login' | 'loginLinks'> {
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
@@ -250,7 +249,7 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 
   return { login, loginLinks: new LoginLinks({ ...parts, primary, onDemand, url, login, loginS, keepS: grantS }) }
 }
 
-/** How a server stands, as the admin listener tells it. */
+/** Returns the status of a server for the admin listener. */
 function statusOf(
   { config, revocations }: Parts,
   upstreams: readonly WatchedUpstream[],
@@ -265,7 +264,7 @@ function statusOf(
   }
 }
 
-/** None while the keys can't be read; the log says why. */
+/** Returns the key ids; none while the keys can't be read, and the log holds the reason. */
 function keyIds(material: () => KeyMaterial): readonly string[] {
   try {
     return material().keys.publicKeys.flatMap(({ kid }) => (kid === undefined ? [] : [kid]))

@@ -3,24 +3,24 @@ import { type ReadSecretFile, secretFile } from '../../config/secret-file.ts'
 import { type KeyedHash, keyedHash, randomSecret } from './keyed-hash.ts'
 import { ephemeralSigningKeys, readSigningKeys, type SigningKeys } from './signing-keys.ts'
 
-/** Keys and secrets as they are at one moment; another object once a file has changed. */
+/** A snapshot of keys and secrets. A changed file causes a new object. */
 export interface KeyMaterial {
   readonly keys: SigningKeys
   readonly keyed: KeyedHash
-  /** The secrets themselves, the one in force first. */
+  /** The secrets themselves, the active one first. */
   readonly secrets: readonly string[]
 }
 
 interface KeyFilesOptions {
-  /** Absolute; undefined: a key that is lost at a restart. */
+  /** Absolute paths; undefined for a key that is lost at a restart. */
   readonly signingKeyFiles: readonly string[] | undefined
   readonly hmacSecretFiles: readonly string[] | undefined
   readonly log: Logger
 }
 
 /**
- * Makes the function that gives keys and secrets, read anew where a file has changed. What can't be read or used is
- * logged, and what was in force stays so; the function throws an Error for the log where nothing was.
+ * Returns the function that reads keys and secrets, again after a file has changed. It logs an unreadable or unusable
+ * file and keeps the earlier values. Without earlier values it throws an Error for the log.
  */
 export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOptions): () => KeyMaterial {
   if (signingKeyFiles === undefined)
@@ -51,7 +51,7 @@ export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOpti
 
 const hashing = (secrets: readonly string[]) => ({ keyed: keyedHash(secrets), secrets })
 
-/** What is made of some files, and made again where the text of one has changed. */
+/** Returns a value derived from files, and derives it again when the text of one has changed. */
 function followed<T>(
   files: readonly string[] | undefined,
   make: (texts: readonly string[]) => T,

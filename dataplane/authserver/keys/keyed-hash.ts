@@ -1,27 +1,27 @@
 import { createHmac, createSecretKey, type KeyObject, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** Names things by secrets without keeping the secrets: HMAC-SHA256, one domain for each purpose. */
+/** Derives names with secrets and stores no secret: HMAC-SHA256, with one domain for each purpose. */
 export interface KeyedHash {
-  /** The digest by the secret in force, base64url. */
+  /** Returns the digest with the active secret, base64url. */
   of(purpose: string, text: string): string
-  /** The digests by all secrets, the one in force first: for looking up what an earlier one has named. */
+  /** Returns the digests with all secrets, the active one first, to look up names from an earlier secret. */
   all(purpose: string, text: string): readonly string[]
-  /** Whether a digest is one of them; compared in constant time. */
+  /** Tells whether a digest matches one of the secrets, in constant time. */
   matches(purpose: string, text: string, digest: string): boolean
 }
 
 const SHORTEST_SECRET_BYTES = 32
 
 /**
- * Makes the hash. The first secret is in force, digests by the others are accepted. Throws an Error that says which
- * secret is too short, and nothing of its content.
+ * Creates the hash. The first secret is active; digests with the others are accepted. Throws an Error that names a
+ * secret that is too short, without its content.
  */
 export function keyedHash(secrets: readonly string[]): KeyedHash {
   const keys = secrets.map((secret, index) => {
     const key = Buffer.from(secret)
     if (key.length < SHORTEST_SECRET_BYTES)
       throw new Error(`hmac secret ${index + 1} is shorter than ${SHORTEST_SECRET_BYTES} bytes`)
-    // Of bytes Node would make such an object for each digest, which costs ten times as much as the digest.
+    // From bytes Node would create such an object for each digest, which costs ten times as much as the digest.
     return createSecretKey(key)
   })
   const [first] = keys
@@ -35,10 +35,10 @@ export function keyedHash(secrets: readonly string[]): KeyedHash {
   }
 }
 
-/** A secret that nobody has had before: 256 random bits, base64url. */
+/** Returns a new secret: 256 random bits, base64url. */
 export const randomSecret = (): string => randomBytes(32).toString('base64url')
 
-/** Compares two texts in a time that tells nothing of where they differ. */
+/** Compares two texts in constant time. */
 export function isEqual(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a), Buffer.from(b)]
   return left.length === right.length && timingSafeEqual(left, right)

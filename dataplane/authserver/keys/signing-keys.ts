@@ -13,9 +13,9 @@ export interface SigningKeys {
   /** Algorithm (RFC 7518) and key id of the first key, which signs. */
   readonly alg: string
   readonly kid: string
-  /** Private members included: for the signer alone, never for an answer. */
+  /** The private keys, for the signer alone; no response may contain them. */
   readonly privateKeys: readonly JWK[]
-  /** What the key endpoint publishes: every key, without private members. */
+  /** The keys of the key endpoint: every key, without private members. */
   readonly publicKeys: readonly JWK[]
 }
 
@@ -23,8 +23,8 @@ const CURVES: Readonly<Record<string, string>> = { 'P-256': 'ES256', 'P-384': 'E
 const SHORTEST_RSA_BITS = 2048
 
 /**
- * Reads private keys (PEM: PKCS #8, SEC1 or PKCS #1). Throws an Error that says which one won't do and why, and nothing
- * of its content.
+ * Reads private keys (PEM: PKCS #8, SEC1 or PKCS #1). Throws an Error that names the unusable key and the reason,
+ * without its content.
  */
 export function readSigningKeys(pems: readonly string[]): SigningKeys {
   return signingKeysOf(
@@ -38,7 +38,7 @@ export function readSigningKeys(pems: readonly string[]): SigningKeys {
   )
 }
 
-/** A fresh ES256 key. What it signs is worth nothing after a restart. */
+/** Returns a new ES256 key. Its signatures are worthless after a restart. */
 export const ephemeralSigningKeys = (): SigningKeys =>
   signingKeysOf([generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey])
 
@@ -66,7 +66,7 @@ function describe(key: KeyObject, alg: string): JWK {
   return { ...jwk, kid: thumbprint(jwk), alg, use: 'sig' } as JWK
 }
 
-/** RFC 7638: the digest of the required members, in the order of their names. */
+/** Returns the thumbprint of RFC 7638: the digest of the required members, sorted by name. */
 function thumbprint({ kty, crv, x, y, e, n }: JsonWebKey): string {
   const required = kty === 'RSA' ? { e, kty, n } : { crv, kty, x, y }
   return hash('sha256', JSON.stringify(required), 'base64url')

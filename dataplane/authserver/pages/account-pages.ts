@@ -2,7 +2,7 @@ import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 import { answeredAt, destinationOf, knownBy, scopeList } from './client-facts.ts'
 
-/** Names of the fields of the forms about what is linked. */
+/** Names of the form fields on the account page. */
 export const fields = { token: 'token', action: 'action', revoke: 'revoke', unlink: 'unlink' } as const
 
 /** Values of `action`. */
@@ -10,45 +10,44 @@ export const actions = { signIn: 'sign-in', signOut: 'sign-out', revokeAll: 'rev
 
 /** A client that may act for the user. */
 export interface LinkedClient {
-  /** Stands for it in the form. */
+  /** The client's value in the form. */
   readonly id: string
-  /** As it calls itself; nobody has checked it. */
+  /** The name that the client reports, unverified. */
   readonly name: string | undefined
-  /** Its id, where that is the URL of its metadata document. */
+  /** The client id, if it is the URL of a metadata document. */
   readonly document: string | undefined
-  /** Where it may get its answers; empty where nobody knows it any more. */
+  /** The redirect URIs of the client; empty if the client is no longer known. */
   readonly redirectUris: readonly string[]
   readonly scopes: readonly string[]
-  /** When it was allowed, in milliseconds since 1970. */
+  /** The time of the consent, in milliseconds since 1970. */
   readonly since: number
-  /** When that ends, if it is not used. */
+  /** The time when the grant expires if it is not used. */
   readonly endsAt: number
   readonly providers: readonly LinkedAccount[]
 }
 
 /** The user's account at a provider. */
 interface LinkedAccount {
-  /** Stands for it in the form. */
+  /** The account's value in the form. */
   readonly id: string
   readonly host: string
   readonly isLinked: boolean
-  /** When the provider gave what is there; undefined where it is not known. */
+  /** The time when the provider gave the tokens; undefined if unknown. */
   readonly since?: number
 }
 
 export interface LinkedToUser {
-  /** Name of the gateway. */
   readonly gateway: string
   readonly user: { readonly name?: string; readonly email?: string }
-  /** Those that were used last come first. */
+  /** The clients, the last used first. */
   readonly links: readonly LinkedClient[]
-  /** There may be more of them. */
+  /** Tells whether the list was cut. */
   readonly isCut: boolean
-  /** What has just been done. */
+  /** The action that was just done. */
   readonly done: keyof typeof SAID | undefined
-  /** Where the form is posted to. */
+  /** The URL that the form is posted to. */
   readonly action: string
-  /** Goes back with the form: proof that it was sent from this page. */
+  /** The token that the form returns, which proves that it was sent from this page. */
   readonly token: string
 }
 
@@ -60,7 +59,10 @@ const SAID = {
 
 const FOOTER = html`Whoever sees this page can revoke, and nothing else. You are signed out after 15 minutes.`
 
-/** Shows what is linked to a user, with a button for the end of each link. It works without scripts. */
+/**
+ * Renders the account page: all clients and provider accounts of a user, with a button to end each. It works without
+ * scripts.
+ */
 export function linksPage({ gateway, user, links, isCut, done, action, token }: LinkedToUser): Page {
   return {
     title: 'What is linked to you',
@@ -108,7 +110,7 @@ ${providers.map((provider) => accountOf(provider, name))}
 </li>`
 }
 
-/** Each once, however many redirect URIs lead there. */
+/** Returns each destination once, even if several redirect URIs lead there. */
 function destinationsOf(redirectUris: readonly string[]): readonly Markup[] {
   const found = redirectUris.map(destinationOf)
   const keys = found.map((one) => JSON.stringify(one))
@@ -130,22 +132,21 @@ const textOf = (time: number): string => `${FORMAT.format(time)} UTC`
 const timeOf = (time: number): Markup => html`<time datetime="${new Date(time).toISOString()}">${textOf(time)}</time>`
 
 interface SignIn {
-  /** Name of the gateway. */
   readonly gateway: string
-  /** Host of the identity provider that says who users are. */
+  /** The host of the identity provider that identifies users. */
   readonly provider: string
-  /** Where the form is posted to. */
+  /** The URL that the form is posted to. */
   readonly action: string
-  /** Goes back with the form: proof that it was sent from this page. */
+  /** The token that the form returns, which proves that it was sent from this page. */
   readonly token: string
 }
 
-/** Offers to sign in to who wants to see what is linked to them. */
+/** Renders the page that asks users to sign in before they see their account page. */
 export const signInPage = ({ gateway, provider, action, token }: SignIn): Page => ({
   title: 'What is linked to you',
   place: gateway,
   footer: html`You stay signed in for 15 minutes, in this browser alone.`,
-  // To the provider, and where that sends the browser.
+  // The form leads to the provider, and further to where that redirects.
   formsLead: 'anywhere',
   body: html`
 <h1>What is linked to you</h1>

@@ -1,13 +1,13 @@
 import { html } from 'hono/html'
 import type { Markup } from '../../pages/page.ts'
 
-/** What is said of a client that nobody has checked. `document`: the URL of its metadata document, where it has one. */
+/** Describes an unverified client. `document`: the URL of its metadata document, if it has one. */
 export const knownBy = (document: string | undefined): Markup =>
   document === undefined
     ? html`It registered itself under this name, which nobody has checked.`
     : html`It is known by its address at <b>${shownHost(document)}</b>.`
 
-/** Where a client gets its answers. */
+/** Describes the destination of a client's responses. */
 export function answeredAt(destination: Destination): Markup {
   switch (destination.kind) {
     case 'computer':
@@ -19,7 +19,7 @@ export function answeredAt(destination: Destination): Markup {
   }
 }
 
-/** What scopes of OpenID Connect mean; others are names that the gateway's operator has given. */
+/** The meanings of OpenID Connect scopes. The operator of the gateway names the others. */
 const MEANINGS: ReadonlyMap<string, string> = new Map([
   ['openid', 'know who you are'],
   ['profile', 'see your name'],
@@ -27,7 +27,7 @@ const MEANINGS: ReadonlyMap<string, string> = new Map([
   ['offline_access', 'stay logged in while you are away'],
 ])
 
-/** What a client may do, or asks for. */
+/** Lists the scopes that a client has or asks for. */
 export function scopeList(scopes: readonly string[]): Markup {
   const named = scopes.filter((scope) => !MEANINGS.has(scope))
   const code = (scope: string) => html`<code>${scope}</code> `
@@ -37,19 +37,21 @@ ${named.length === 0 ? '' : html`<li>${named.map(code)}</li>`}
 </ul>`
 }
 
-/** Where a redirect URI leads, in the terms of whoever is asked about it. */
+/** The destination of a redirect URI, in terms that users understand. */
 export type Destination =
   | { readonly kind: 'site' | 'computer'; readonly host: string }
   | { readonly kind: 'app'; readonly scheme: string }
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** `redirectUri`: a registered one, so an absolute URI. */
+/** Returns the destination of a registered redirect URI, which is an absolute URI. */
 export function destinationOf(redirectUri: string): Destination {
   const { protocol, hostname, host } = new URL(redirectUri)
   if (protocol !== 'https:' && protocol !== 'http:') return { kind: 'app', scheme: protocol }
   return { kind: LOOPBACK.has(hostname) ? 'computer' : 'site', host }
 }
 
-/** The host of a URL as browsers understand it: names in other scripts stand in their ASCII form, which deceives nobody. */
+/**
+ * Returns the host of a URL as browsers read it. International names become ASCII, so that look-alikes deceive nobody.
+ */
 export const shownHost = (url: string): string => new URL(url).host

@@ -2,40 +2,40 @@ import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 import { answeredAt, type Destination, destinationOf, knownBy, scopeList, shownHost } from './client-facts.ts'
 
-/** What a user is asked before anything is sent to an identity provider on a client's behalf. */
+/** The question to the user before anything is sent to an identity provider on a client's behalf. */
 export interface ConsentQuestion {
-  /** Name of the gateway that is to be used. */
+  /** The name of the gateway. */
   readonly gateway: string
   readonly client: {
-    /** As it calls itself; nobody has checked it. */
+    /** The name that the client reports, unverified. */
     readonly name: string | undefined
-    /** Its id, where that is the URL of its metadata document; undefined of one that registered itself. */
+    /** The client id, if it is the URL of a metadata document; undefined for a registered client. */
     readonly document: string | undefined
   }
-  /** Where the client gets its answer. */
+  /** The URI that gets the client's response. */
   readonly redirectUri: string
-  /** Whether the user is not asked again for a while. */
+  /** Tells whether the consent is remembered for a while. */
   readonly isRemembered: boolean
-  /** What the client would get tokens for. */
+  /** The resource that the client's tokens would be for. */
   readonly resource: string
   readonly scopes: readonly string[]
-  /** Hosts of the identity providers that the user will be sent to, in order. */
+  /** The hosts of the identity providers that the login visits, in order. */
   readonly providers: readonly string[]
-  /** Where the answer is posted to. */
+  /** The URL that the form is posted to. */
   readonly action: string
-  /** Goes back with the answer: proof that it was given on this page. */
+  /** The token that the form returns, which proves that the answer was given on this page. */
   readonly token: string
 }
 
 /** Names of the form's fields. */
 export const fields = { token: 'token', decision: 'decision' } as const
-/** The value of `decision` that allows; every other one denies. */
+/** The value of `decision` that allows; every other value denies. */
 export const ALLOW = 'allow'
 
 const footer = (isRemembered: boolean) =>
   html`You are asked because programs can register here by themselves. ${isRemembered ? 'Your answer is remembered in this browser.' : 'You are asked each time, since any program on this device could take the answer.'} <a href="sessions">See what is linked to you</a>.`
 
-/** Asks whether a client may act for the user. It works without scripts. */
+/** Renders the page that asks whether a client may act for the user. It works without scripts. */
 export function consentPage(question: ConsentQuestion): Page {
   const { gateway, client, redirectUri, isRemembered, resource, scopes, providers, action, token } = question
   const destination = destinationOf(redirectUri)
@@ -44,7 +44,7 @@ export function consentPage(question: ConsentQuestion): Page {
     title: `Allow ${name}?`,
     place: gateway,
     footer: footer(isRemembered),
-    // Where the form's answer leads, and where that leads, is for identity providers to say: see `Page`.
+    // Identity providers decide where the form's response redirects, and where that leads: see `Page`.
     formsLead: 'anywhere',
     body: html`
 <h1>Allow <bdi>${name}</bdi> to use <bdi>${gateway}</bdi>?</h1>
@@ -67,8 +67,8 @@ ${foreign(client.document, destination)}
 }
 
 /**
- * A client may send its answers elsewhere than to its own site, and any program on a computer can say that it is the one
- * that a document describes; whoever allows it should have seen that.
+ * Warns of a client whose responses go elsewhere than to its own site. Any program on a computer can claim to be the
+ * client that a document describes, so users should see the warning before they allow it.
  */
 function foreign(document: string | undefined, destination: Destination): Markup | string {
   if (document === undefined || destination.kind === 'app') return ''

@@ -1,21 +1,21 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
 
-/** What a user is shown before they log in at a provider for a program that has their account already. */
+/** The question to the user before they log in at a provider for a program that already has their account. */
 export interface LinkQuestion {
-  /** Name of the gateway that is used. */
+  /** The name of the gateway. */
   readonly gateway: string
-  /** Whose account it is, as the provider that knows its users has said. */
+  /** The owner of the account, as the primary provider has reported. */
   readonly account: { readonly name?: string; readonly email?: string }
-  /** Name of the provider that is to be linked. */
+  /** The name of the provider to link. */
   readonly provider: string
-  /** Hosts of the providers that the user will be sent to, in order. */
+  /** The hosts of the providers that the login visits, in order. */
   readonly hosts: readonly string[]
-  /** Where the answer is posted to. */
+  /** The URL that the form is posted to. */
   readonly action: string
-  /** The link itself. */
+  /** The id of the link. */
   readonly ticket: string
-  /** Goes back with the answer: proof that it was given on this page. */
+  /** The token that the form returns, which proves that the answer was given on this page. */
   readonly token: string
 }
 
@@ -24,13 +24,13 @@ export const fields = { ticket: 'ticket', token: 'token' } as const
 
 const FOOTER = html`You are asked because a program that you use needs this provider. Nothing happens until you go on.`
 
-/** Asks a user to log in at one more provider. It works without scripts. */
+/** Renders the page that asks a user to log in at one more provider. It works without scripts. */
 export function linkPage({ gateway, account, provider, hosts, action, ticket, token }: LinkQuestion): Page {
   return {
     title: `Link ${provider}?`,
     place: gateway,
     footer: FOOTER,
-    // Where the form's answer leads, and where that leads, is for identity providers to say: see `Page`.
+    // Identity providers decide where the form's response redirects, and where that leads: see `Page`.
     formsLead: 'anywhere',
     body: html`
 <h1>Link <bdi>${provider}</bdi> with your account at <bdi>${gateway}</bdi>?</h1>

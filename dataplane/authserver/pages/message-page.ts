@@ -3,17 +3,17 @@ import type { Markup, Page } from '../../pages/page.ts'
 
 const FOOTER = html`An authorization server for MCP clients.`
 
-/** What went wrong, for the person in front of the browser. */
+/** A problem, as the person at the browser sees it. */
 export interface Message {
   readonly title: string
   readonly text: string | Markup
-  /** What to do now. */
+  /** The advice for what to do now. */
   readonly advice: string | Markup
-  /** Where it goes on all the same. */
+  /** The link to continue anyway. */
   readonly onward?: { readonly href: string; readonly text: string }
 }
 
-/** A page that says that it can't go on here, and how it can. */
+/** Renders a page that says why the flow can't continue here, and what to do. */
 export const messagePage = (gateway: string, { title, text, advice, onward }: Message): Page => ({
   title,
   place: gateway,

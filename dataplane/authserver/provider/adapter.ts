@@ -15,12 +15,15 @@ interface AdapterOptions {
   readonly refresh: RefreshTokens
 }
 
-/** Gives the library what keeps each of its models. A model that has no place here is an error: nothing is kept by chance. */
+/**
+ * Returns the storage adapter for each of the library's models. An unknown model is an error, so that nothing is stored
+ * by accident.
+ */
 export function adapters(options: AdapterOptions): (model: string) => LibraryAdapter {
   const made: Readonly<Record<string, LibraryAdapter>> = {
     Client: clientAdapter(options),
     Session: kept('Session', {
-      // Nobody stays logged in here: each authorization request logs in at the providers.
+      // The library keeps no login session: each authorization request logs in at the providers.
       upsert: nothing,
       find: nothing,
       destroy: nothing,
@@ -29,7 +32,7 @@ export function adapters(options: AdapterOptions): (model: string) => LibraryAda
     AuthorizationCode: codeAdapter(options),
     RefreshToken: refreshAdapter(options),
     Grant: grantAdapter(options),
-    // Access tokens are JWTs and not kept.
+    // Access tokens are JWTs and are not stored.
     AccessToken: kept('AccessToken', { revokeByGrantId: nothing, find: nothing }),
   }
   return (model) => made[model] ?? kept(model, {})
@@ -37,7 +40,7 @@ export function adapters(options: AdapterOptions): (model: string) => LibraryAda
 
 const nothing = async () => undefined
 
-/** An adapter that refuses everything but what is given. */
+/** Returns an adapter that rejects every operation except the given ones. */
 function kept(model: string, operations: Partial<LibraryAdapter>): LibraryAdapter {
   const refuse = (operation: string) => async () => {
     throw new Error(`${operation} of ${model} is not served`)
@@ -62,13 +65,13 @@ const clientAdapter = ({ clients }: AdapterOptions) =>
     },
   })
 
-/** A client as the library gets it. One with a key has proved that it has it before the library is asked. */
+/** Converts a client for the library. A client with a key has authenticated before the library is called. */
 function libraryClient({ jwks, jwks_uri: _, isKeyOptional, ...client }: ClientRecord): Payload {
   const isByKey = client.token_endpoint_auth_method === 'private_key_jwt'
   return isByKey ? { ...client, token_endpoint_auth_method: 'none' } : { ...client }
 }
 
-/** What is found by a secret that somebody brings: kept under its digest. */
+/** Returns an adapter for records that a secret from a request finds: their names are digests of the secret. */
 function secretAdapter(
   model: string,
   kind: 'interaction' | 'code',
@@ -89,15 +92,18 @@ function secretAdapter(
   })
 }
 
-/** Whoever the grant is of that it belongs to. */
+/** Returns the holder of the grant that a record belongs to. */
 const holderOf = (payload: Payload | undefined): HeldBy | undefined =>
   typeof payload?.['grantId'] === 'string' ? { grant: payload['grantId'] } : undefined
 
-/** Codes: used once, and whoever brings one again ends what it was exchanged for (RFC 6749 section 4.1.2). */
+/**
+ * Returns the adapter for codes. A code is used once. A second use ends the grant that the code was exchanged for (RFC
+ * 6749 section 4.1.2).
+ */
 function codeAdapter(options: AdapterOptions): LibraryAdapter {
   const { store, grants } = options
   const codes = secretAdapter('AuthorizationCode', 'code', options)
-  // Of the code alone, so that a rotated secret opens no second use.
+  // The mark depends on the code alone, so that a rotated secret allows no second use.
   const markOf = (id: string) => hash('sha256', `used-code\0${id}`, 'base64url')
   return {
     ...codes,
@@ -118,7 +124,10 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
   }
 }
 
-/** Replaced by the one that follows it, in one write: until then it is good, so a crash in between loses nothing. */
+/**
+ * Returns the adapter for refresh tokens. The next token replaces the current one in one write, so a crash before that
+ * loses nothing.
+ */
 const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
   kept('RefreshToken', {
     async upsert(id, payload, expiresIn) {
@@ -131,7 +140,10 @@ const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
     revokeByGrantId: (grantId) => refresh.forget(grantId),
   })
 
-/** A grant lives as long as the store keeps it: each rotation of its refresh token renews it. */
+/**
+ * Returns the adapter for grants. A grant lives as long as the store keeps it, and each rotation of its refresh token
+ * renews it.
+ */
 const grantAdapter = ({ grants }: AdapterOptions) =>
   kept('Grant', {
     upsert: (id, payload) => grants.keep(id, { ...payload, exp: undefined, jti: undefined }),
@@ -142,8 +154,8 @@ const grantAdapter = ({ grants }: AdapterOptions) =>
     destroy: (id) => grants.end(id),
   })
 
-/** Tolerance of clocks. */
+/** The clock skew that is tolerated. */
 const CLOCK_S = 30
 
-/** Whole seconds, of which stores take no fewer than one. */
+/** Returns whole seconds, at least one, as stores require. */
 const seconds = (value: number | undefined): number => Math.max(1, Math.ceil(value ?? 0))

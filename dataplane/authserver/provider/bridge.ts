@@ -3,36 +3,39 @@ import { Socket } from 'node:net'
 import { PublicError } from '../../server/errors.ts'
 import type { Library } from './library.ts'
 
-/** A request as the library gets it: nothing of it comes from a client unless it is put in here. */
+/** A request to the library. It holds client input only where it is copied in explicitly. */
 export interface InnerRequest {
   readonly method: 'GET' | 'POST'
-  /** Path below the issuer, with a query. */
+  /** The path below the issuer, with a query. */
   readonly path: string
-  /** Of a form. */
+  /** The body of a form. */
   readonly body?: string
-  /** Cookies of the library itself. */
+  /** The library's own cookies. */
   readonly cookie?: string
 }
 
 export interface InnerResponse {
   readonly status: number
-  /** Where it redirects to. */
+  /** The URL of a redirect. */
   readonly location: string | undefined
   readonly contentType: string | undefined
   readonly body: string
 }
 
-/** Rejects with a PublicError where one has failed the request inside the library, such as storage that is away. */
+/**
+ * Sends a request to the library. Rejects with the PublicError of a failure inside the library, such as an outage of
+ * the store.
+ */
 type Send = (request: InnerRequest) => Promise<InnerResponse>
 
 /**
- * Makes the function that hands requests to the library. It sees the issuer's host and scheme and nothing of what a client
- * says of either: URLs that it makes follow the Host header. Its cookies stay here.
+ * Returns the function that passes requests to the library. The library sees the issuer's host and scheme and never the
+ * client's, because the URLs that it builds follow the Host header. Its cookies stay here.
  */
 export function bridgeTo(library: Library, issuer: string): Send {
   const { host, protocol } = new URL(issuer)
   const handle = library.callback()
-  // The library answers whatever fails in it alike, and tells of the reason before that answer ends.
+  // The library answers every failure in the same way, and reports the reason before that response ends.
   const failures = new WeakMap<IncomingMessage, PublicError>()
   library.on('server_error', ({ req }, error) => {
     if (error instanceof PublicError) failures.set(req, error)
@@ -65,10 +68,10 @@ export function bridgeTo(library: Library, issuer: string): Send {
   }
 }
 
-/** A response that goes nowhere: what is written into it is handed on whole. */
+/** A response without a socket, which collects everything that is written. */
 class CapturedResponse extends ServerResponse {
   captured: (response: InnerResponse) => void = () => {
-    // Set before the request is handled.
+    // The property is set before the request is handled.
   }
   readonly #chunks: Buffer[] = []
 

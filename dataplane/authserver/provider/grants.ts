@@ -4,32 +4,32 @@ import { firstRecord, type HeldBy, type RecordStore } from '../store/record-stor
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
 
-/** Who has logged in, as access tokens say it besides the subject. */
+/** The claims of access tokens about the user, besides the subject. */
 interface UserClaims {
   readonly name?: string
   readonly email?: string
 }
 
 interface GrantRecord {
-  /** Absent until the library has kept it. */
+  /** Absent until the library has stored the grant. */
   readonly payload?: Payload
   readonly user?: UserClaims
   readonly trace?: string | undefined
 }
 
-/** A grant of a user, as it is listed. */
+/** A grant of a user, as listings show it. */
 export interface ListedGrant {
   readonly id: string
   readonly payload: Payload
-  /** When it ends where it is used no more, in milliseconds since 1970. */
+  /** The expiry if it is not used again, in milliseconds since 1970. */
   readonly endsAt: number
 }
 
-/** What users have granted to clients. A grant is one login: its id is what access tokens name the login by. */
+/** The grants of users to clients. A grant is one login: access tokens name the login by its id. */
 export interface Grants {
   /**
-   * Says who has logged in, and the trace context of the request that the login began with, where that is traced; before
-   * the library keeps the grant. `by`: who makes us keep it.
+   * Stores the user and the trace context of the request that began the login, if it is traced, before the library
+   * stores the grant. `by`: the holder of the record.
    */
   describe(
     id: string,
@@ -39,28 +39,28 @@ export interface Grants {
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
   userOf(id: string): Promise<UserClaims>
-  /** Trace context of the request that its login began with; undefined where that is not traced. */
+  /** Returns the trace context of the request that began the login; undefined if it is not traced. */
   traceOf(id: string): Promise<string | undefined>
-  /** Those of a user that were used last, at most `MOST_MEMBERS`. */
+  /** Returns the last used grants of a user, at most `MOST_MEMBERS`. */
   ofUser(subject: string): Promise<readonly ListedGrant[]>
-  /** It is used: it lives on for a whole lifespan. */
+  /** Marks a grant as used: it lives for another full lifespan. */
   renew(id: string, subject: string): Promise<void>
-  /** Ends it: its tokens, those that are out already, and what providers have given at its login. */
+  /** Ends a grant, with its issued tokens and the provider tokens of its login. */
   end(id: string): Promise<void>
 }
 
 interface GrantsOptions {
   readonly store: RecordStore
   readonly revocations: Revocations
-  /** Seconds that a grant lives once it has been renewed, and before that. */
+  /** The lifetime of a grant after a renewal, and before the first one, in seconds. */
   readonly ttlS: number
   readonly freshS: number
-  /** What providers gave at logins, and their names. */
+  /** The store of provider tokens, and the names of the providers. */
   readonly tokens: UpstreamTokenStore
   readonly providers: readonly string[]
-  /** Called with what a provider gave at a login that has been ended. */
+  /** Called with the provider tokens of a login that has ended. */
   readonly onEnded?: (provider: string, set: UpstreamTokenSet) => Promise<void>
-  /** Log of the request that this is done for. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
@@ -72,7 +72,7 @@ export function createGrants(options: GrantsOptions): Grants {
   const write = (id: string, record: GrantRecord, by?: HeldBy) =>
     store.set('grant', id, JSON.stringify(record), { ttlS: freshS, by })
 
-  /** What a provider gave lives as long as the grant. A write of somebody else meanwhile has seen to that itself. */
+  /** Extends the lifetime of provider tokens to that of the grant. A concurrent write has done so itself. */
   async function keepTokens(place: Place): Promise<void> {
     const set = await tokens.get(place)
     if (set !== undefined) await tokens.put(place, set, { replaces: set.version, ttlMs: ttlS * 1000 })
@@ -90,7 +90,7 @@ export function createGrants(options: GrantsOptions): Grants {
     describe: (id, login, by) => write(id, login, by),
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
-      // Before the grant, so that there is none that its user can't see.
+      // The member is added before the grant, so that its user can see every grant.
       await store.addMember('user', String(payload['accountId']), id, { ttlS: freshS, by: { grant: id } })
       await write(id, record)
     },
@@ -102,7 +102,7 @@ export function createGrants(options: GrantsOptions): Grants {
       const found = await Promise.all(
         members.map(async ({ member: id, endsAt }) => ({ id, endsAt, payload: (await read(id))?.payload })),
       )
-      // One that has ended in the middle of a write may still be a member.
+      // A grant that ended during a write may still be a member.
       return found.filter((one): one is ListedGrant => one.payload?.['accountId'] === subject)
     },
     async renew(id, subject) {
@@ -112,7 +112,7 @@ export function createGrants(options: GrantsOptions): Grants {
     },
     async end(id) {
       const reading = read(id).then((record) => record?.payload?.['accountId'])
-      // Tokens that are out come first, whoever they are of: what follows only frees memory.
+      // Issued tokens are revoked first, whoever owns them. The rest only frees memory.
       await revocations.add(id, await reading.then(userHolder, () => undefined))
       const subject = await reading
       await Promise.all([

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 // @ts-expect-error: it brings no types; those that are used here are below.
 import OidcProvider, { errors as oidcErrors } from 'oidc-provider'
 
-/** What is used of the npm package `oidc-provider`, as its documentation describes it. */
+/** The part of the npm package `oidc-provider` that is used here, as its documentation describes it. */
 
-/** Metadata of a client (RFC 7591 section 2), as it is stored. */
+/** The stored metadata of a client (RFC 7591 section 2). */
 type ClientMetadata = Readonly<Record<string, unknown>>
 
 export interface LibraryClient {
@@ -38,7 +38,7 @@ export interface LibraryToken {
   readonly rotations?: number
 }
 
-/** Koa's context with what the library has put into it. */
+/** Koa's context with the library's additions. */
 export interface LibraryContext {
   type: string
   body: unknown
@@ -48,7 +48,7 @@ export interface LibraryContext {
   }
 }
 
-/** Keeps what the library has of one model. Times are in seconds. */
+/** Stores the records of one model. Times are in seconds. */
 export interface LibraryAdapter {
   upsert(id: string, payload: Payload, expiresIn?: number): Promise<void>
   find(id: string): Promise<Payload | undefined>
@@ -59,11 +59,11 @@ export interface LibraryAdapter {
   revokeByGrantId(grantId: string): Promise<void>
 }
 
-/** What the library keeps of a model; it reads the members itself. */
+/** A record of a model; only the library reads its members. */
 export type Payload = Record<string, unknown>
 
 export interface Library {
-  /** Whether X-Forwarded headers count; here they are always ours. */
+  /** Tells whether X-Forwarded headers are trusted. Here the gateway itself always sets them. */
   proxy: boolean
   callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>
   on(event: 'server_error', listener: (context: { readonly req: IncomingMessage }, error: Error) => void): void
@@ -80,10 +80,10 @@ export interface Library {
   readonly RefreshToken: { readonly prototype: { generateTokenId(this: LibraryToken): string } }
 }
 
-/** Makes the library's server. Throws where the settings won't do. */
+/** Creates the library's server. Throws if the settings are invalid. */
 export const createLibrary = OidcProvider as unknown as { new (issuer: string, settings: object): Library }
 
-/** The library's errors: thrown by what it calls, they become the answer's `error`. */
+/** The library's errors. If a callback throws one, it becomes the `error` of the response. */
 export const { InvalidGrant, InvalidTarget } = oidcErrors as {
   readonly InvalidGrant: new (detail?: string) => Error
   readonly InvalidTarget: new (description?: string) => Error

@@ -21,10 +21,10 @@ import {
 import { type RefreshTokens, refreshTokens } from './refresh-tokens.ts'
 import type { Settings } from './settings.ts'
 
-/** How long a user has for logging in, in seconds. */
+/** The time that a user has for a login, in seconds. */
 export const LOGIN_TIME_S = 600
 
-/** Names of the library's cookies; they never leave this process. */
+/** The names of the library's cookies, which never leave this process. */
 const COOKIES = { session: '_session', interaction: '_interaction', resume: '_resume' }
 
 export interface ProviderOptions {
@@ -34,24 +34,26 @@ export interface ProviderOptions {
   readonly store: RecordStore
   readonly clients: Clients
   readonly grants: Grants
-  /** Log of the request that this is done for. */
+  /** Returns the log of the current request. */
   log(): Logger
 }
 
-/** The npm package `oidc-provider` as it is set up here: codes, refresh tokens and JWTs; no page, no session, no cookie. */
+/**
+ * The npm package `oidc-provider` as configured here: codes, refresh tokens and JWTs; no page, no session, no cookie.
+ */
 export interface Provider {
   readonly refresh: RefreshTokens
   readonly keys: SigningKeys
   readonly keyed: KeyedHash
-  /** Hands it a request. An authorization request that needs a login is answered with a redirect to `loginUidOf`. */
+  /** Passes a request to the library. An authorization request that needs a login gets a redirect to `loginUidOf`. */
   send(request: InnerRequest): Promise<InnerResponse>
   interaction(uid: string): Promise<LibraryInteraction | undefined>
-  /** Keeps an authorization request with these parameters; gives its uid, undefined where it won't do. */
+  /** Stores an authorization request with these parameters. Returns its uid; undefined if the request is invalid. */
   open(request: string): Promise<string | undefined>
   drop(uid: string): Promise<void>
-  /** Keeps what a user grants to a client at a login. */
+  /** Stores the grant of a user to a client at a login. */
   grant(login: GrantedLogin): Promise<void>
-  /** Goes on with an authorization request whose result was saved: the redirect to the client. */
+  /** Continues an authorization request whose result was saved, with the redirect to the client. */
   resume(uid: string): Promise<InnerResponse>
 }
 
@@ -63,7 +65,7 @@ interface GrantedLogin {
   readonly scope: string
 }
 
-/** The authorization request that waits for a login, from where the library redirects to. */
+/** Returns the uid of the authorization request that waits for a login, from the library's redirect. */
 export const loginUidOf = (location: string | undefined): string | undefined =>
   location?.startsWith(LOGIN_PATH) ? location.slice(LOGIN_PATH.length) : undefined
 
@@ -76,7 +78,7 @@ export function createProvider(options: ProviderOptions): Provider {
   const library = new createLibrary(settings.issuer, configuration(options, adapter))
   library.proxy = true
   library.on('server_error', (_context, error) => {
-    // What is thrown to whoever has sent the request is told there.
+    // The sender of the request reports this error.
     if (!(error instanceof PublicError)) log().error({ err: error }, 'the authorization server failed')
   })
   adapt(library, refresh)
@@ -91,7 +93,7 @@ export function createProvider(options: ProviderOptions): Provider {
     drop: async (uid) => (await library.Interaction.find(uid))?.destroy(),
     async grant({ login, subject, clientId, resource, scope }) {
       const grant = new library.Grant({ jti: login, accountId: subject, clientId })
-      // The library takes scopes that are configured for those of OpenID Connect: granted in both senses, they are granted.
+      // The library treats configured scopes as OpenID Connect scopes, so they are granted as both kinds.
       grant.addOIDCScope(scope)
       grant.addResourceScope(resource, scope)
       await grant.save()
@@ -100,7 +102,7 @@ export function createProvider(options: ProviderOptions): Provider {
   }
 }
 
-/** Two places where the library is told otherwise by its prototypes, as its documentation does for redirect URIs. */
+/** Overrides two behaviors of the library by its prototypes, as its documentation does for redirect URIs. */
 function adapt(library: Library, refresh: RefreshTokens): void {
   library.Client.prototype.redirectUriAllowed = function redirectUriAllowed(this: LibraryClient, uri: string) {
     return isRedirectAllowed(this.redirectUris, uri, this.clientAuthMethod === 'none')

@@ -3,33 +3,33 @@ import { firstRecord, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 
 /**
- * A refresh token is `GRANT.ROTATION.RANDOM.MAC`. By its MAC a token that was once issued is known for one without being
- * kept: a grant takes one record, however often its token is rotated, and still every earlier token is noticed when it is
- * used again (RFC 9700 section 4.14.2).
+ * A refresh token is `GRANT.ROTATION.RANDOM.MAC`. Its MAC proves that it was issued here, so no token is stored: a
+ * grant takes one record however often its token rotates, and the reuse of any earlier token is still detected (RFC
+ * 9700 section 4.14.2).
  */
 const TOKEN = /^([\w-]{43})\.(\d{1,9})\.([\w-]{43})\.([\w-]{43})$/
 const PURPOSE = 'refresh-token'
 
-/** How long an exchange is answered alike when it is repeated: a client may have lost the answer. */
+/** The time within which a repeated exchange gets the same answer: the client may have lost the first one. */
 export const GRACE_MS = 10_000
 
 /** The record of a grant's refresh tokens. */
 interface Rotations {
-  /** Digest of the token that is good now. */
+  /** The digest of the current token. */
   readonly current: string
-  /** Digest of the one before, and when it was replaced (ms since 1970). */
+  /** The digest of the token before, and the time of its replacement (ms since 1970). */
   readonly previous?: string
   readonly replacedAt?: number
   readonly payload: Payload
 }
 
 export interface RefreshTokens {
-  /** A new token of a grant. */
+  /** Creates a token of a grant. */
   make(grantId: string, rotation: number): string
-  /** The grant that a token was issued for; undefined where it was not issued here. */
+  /** Returns the grant that a token was issued for; undefined if it was not issued here. */
   grantOf(token: string): string | undefined
   keep(token: string, payload: Payload, ttlS: number): Promise<void>
-  /** What is known of a token that was issued here; `consumed` where it has been replaced. */
+  /** Returns the record of a token that was issued here, with `consumed` if it has been replaced. */
   find(token: string): Promise<Payload | undefined>
   forget(grantId: string): Promise<void>
 }
@@ -68,8 +68,8 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       if (record === undefined) return undefined
       const payload = { ...record.payload, jti: token }
       if (isToken(token, record.current)) return payload
-      // Replaced a moment ago, and no answer to that was kept: the process ended in between. The one that was to replace it
-      // has reached nobody.
+      // The token was replaced a moment ago and no answer was stored: the process ended in between. Its replacement has
+      // reached nobody.
       const isRecent = record.replacedAt !== undefined && now() - record.replacedAt < GRACE_MS
       if (isRecent && isToken(token, record.previous)) return payload
       return { ...payload, consumed: Math.floor(now() / 1000) }

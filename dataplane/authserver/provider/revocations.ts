@@ -4,26 +4,26 @@ import { purgeRegularly } from '../../storage/purge.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
 
-/** The login of the user for whom a token was exchanged, where the token itself does not reach that login. */
+/** The claim with the user's login behind an exchanged token, if the token itself does not name it. */
 export const DELEGATED_CLAIM = 'delegated_login'
 
-/** Other replicas hear of a grant's end within this time. */
+/** The poll interval: other replicas learn of the end of a grant within this time. */
 const POLL_MS = 2_000
-/** Clocks of replicas differ, and a write may take a while to be seen. */
+/** The overlap of polls, since clocks of replicas differ and a write may become visible late. */
 const OVERLAP_MS = 60_000
 const MOST_ENDED = 200_000
-/** Whoever ends no more than so many is the equal of others. */
+/** Users who end no more grants than this count as equal. */
 const EVEN_ENDED = 16
 
 /**
- * Grants that have ended while access tokens of theirs may be out. Whoever checks a token asks here, in memory; what ends
- * at another replica is read from the store.
+ * The ended grants whose access tokens may still be in use. Verifiers of tokens ask here, in memory. Grants that end at
+ * another replica are read from the store.
  */
 export class Revocations {
   readonly #store: RecordStore
   readonly #ttlS: number
   readonly #log: Logger
-  /** Whoever ends many pushes out what others have ended no sooner than what is their own. */
+  /** A user who ends many grants evicts their own entries before those of others. */
   readonly #ended = new FairCache<true>({ most: MOST_ENDED, even: EVEN_ENDED })
   readonly #timer: NodeJS.Timeout
   #askedAt = 0
@@ -40,23 +40,26 @@ export class Revocations {
     this.#timer.unref()
   }
 
-  /** Whether the grant of a token has ended. */
+  /** Tells whether the grant of a token has ended. */
   has(grant: string): boolean {
     return this.#ended.get(grant) === true
   }
 
-  /** Whether a token with these claims has ended: itself, its login, or the login that it was exchanged for. */
+  /** Tells whether a token with these claims is revoked: itself, its login, or the login that it was exchanged for. */
   hasEnded({ jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated }: Readonly<Record<string, unknown>>): boolean {
     return [jti, login, delegated].some((name) => typeof name === 'string' && this.has(name))
   }
 
-  /** Ends a grant, or one token by its `jti`, of somebody; here at once, and at other replicas with their next question. */
+  /**
+   * Revokes a grant, or one token by its `jti`. It takes effect here at once, and at other replicas with their next
+   * poll.
+   */
   async add(grant: string, holder?: Holder): Promise<void> {
     this.#remember(grant, holder)
     await this.#store.revoke(grant, this.#ttlS, holder)
   }
 
-  /** Settles once what has ended before is known; rejects where the store is away. */
+  /** Resolves once the earlier revocations are loaded. Rejects if the store is unavailable. */
   async ready(): Promise<void> {
     if (this.#askedAt !== 0) return
     this.#first ??= this.#poll().finally(() => {
@@ -65,7 +68,7 @@ export class Revocations {
     await this.#first
   }
 
-  /** Whether the store has answered the last time that it was asked, which is every two seconds; null before the first. */
+  /** Tells whether the last poll of the store succeeded (one every two seconds); null before the first. */
   get isAnswered(): boolean | null {
     return this.#failed ? false : this.#askedAt === 0 ? null : true
   }

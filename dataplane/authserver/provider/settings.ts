@@ -3,69 +3,69 @@ import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
 import { callbackNameOf, isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
 
-/** Scopes of OpenID Connect that every client may ask for. */
+/** OpenID Connect scopes that every client may ask for. */
 const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']
 
-/** What the server is told of the gateway that it belongs to. */
+/** The server's view of its gateway. */
 export interface OwnResource {
-  /** Public URL of the MCP endpoint, which clients ask tokens for. */
+  /** The public URL of the MCP endpoint, which clients request tokens for. */
   readonly resource: string
-  /** What the gateway requires in `aud`. */
+  /** The audience that the gateway requires in `aud`. */
   readonly audience: string
-  /** Scopes that the gateway tells clients of. */
+  /** The scopes that the gateway advertises. */
   readonly scopes: readonly string[]
 }
 
-/** The configuration as the server works with it; times in seconds. */
+/** The configuration in the form that the server uses; times in seconds. */
 export interface Settings {
   readonly issuer: string
-  /** Path of the issuer, without a slash at the end; empty for most. */
+  /** The path of the issuer, without a trailing slash; usually empty. */
   readonly issuerPath: string
   readonly authorizationEndpoint: string
-  /** Its path, which is served besides those below the issuer. */
+  /** The path of the authorization endpoint, which is served besides those below the issuer. */
   readonly authorizationPath: string
   /**
-   * Where the authorization endpoint sends browsers on to, at the host of callbacks: a cookie that binds a browser to its
-   * login is set by the host that sees it again. Undefined where it is that host itself.
+   * The URL to which the authorization endpoint redirects browsers, at the host of callbacks: the cookie that binds a
+   * browser to its login must come from the host that reads it later. Undefined if that is the same host.
    */
   readonly loginEndpoint: string | undefined
-  /** The page of what is linked, at the host of callbacks; undefined where all is at that host. */
+  /** The account page at the host of callbacks; undefined if everything is at that host. */
   readonly accountEndpoint: string | undefined
-  /** Whether cookies are for https alone. */
+  /** Tells whether cookies are for https alone. */
   readonly isSecure: boolean
   readonly accessTokenS: number
   readonly refreshTokenS: number
   readonly codeS: number
-  /** How long a grant lives without a refresh: as long as anything that was issued by it may be used. */
+  /** The lifetime of a grant without a refresh: as long as any of its tokens may be used. */
   readonly grantS: number
-  /** How long it lives until it has a refresh token, which most never get whose code nobody fetches. */
+  /** The lifetime of a grant before its first refresh token. Most grants whose code nobody exchanges never get one. */
   readonly freshGrantS: number
   readonly scopes: readonly string[]
-  /** Those of `scopes` that are not of OpenID Connect. */
+  /** The scopes that are not OpenID Connect scopes. */
   readonly ownScopes: readonly string[]
-  /** Scopes of a request that names none. */
+  /** The scopes of a request that names none. */
   readonly defaultScope: string
-  /** From resources to the audience of tokens for them. */
+  /** The audience of tokens by resource. */
   readonly audiences: ReadonlyMap<string, string>
-  /** The configured spelling of a resource that a client names, and any other text as it is. */
+  /** Returns the configured spelling of a requested resource, and any other text unchanged. */
   readonly resourceNamed: (asked: string) => string
-  /** What is meant by a request without `resource`; undefined where there is a choice. */
+  /** The resource of a request without `resource`; undefined if there are several. */
   readonly defaultResource: string | undefined
   readonly allowConfidential: boolean
-  /** Clients may be known by a metadata document. */
+  /** Clients may have a metadata document. */
   readonly acceptsDocuments: boolean
   readonly providers: readonly ShownProvider[]
-  /** What names a provider at the end of its callback's path; undefined where nothing does. */
+  /** The name of each provider at the end of its callback path; undefined if the path has none. */
   readonly callbackNames: ReadonlyMap<string, string | undefined>
-  /** The one that says who users are. */
+  /** The provider that identifies users. */
   readonly primary: ShownProvider
-  /** Hosts of the providers that every login passes, in order. */
+  /** The hosts of the providers that every login visits, in order. */
   readonly providerHosts: readonly string[]
-  /** Where users log in later at a provider that is asked for on demand, at the host of callbacks. */
+  /** The page where users log in later at an on-demand provider, at the host of callbacks. */
   readonly linkEndpoint: string
 }
 
-/** A provider, as people are told of it. */
+/** A provider as pages show it. */
 interface ShownProvider {
   readonly name: string
   readonly host: string
@@ -89,7 +89,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   ])
   const authorizationEndpoint = `${base}/oauth/authorize`
   const callbacks = config.upstreamProviders.map((provider) => redirectUriOf(config, provider))
-  // All have one host; the path below it is the first one's.
+  // All callbacks have one host. The path of the first one counts.
   const callback = (callbacks[0] ?? issuer).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const issuerPath = new URL(issuer).pathname.replace(/\/$/, '')
@@ -128,7 +128,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   }
 }
 
-/** Whether the pages of a login, which have the callback's host, lie beside the authorization endpoint as well. */
+/** Tells whether the login pages, which have the callback's host, are also next to the authorization endpoint. */
 const isBeside = (authorization: URL, callback: URL, issuerPath: string): boolean =>
   authorization.host === callback.host &&
   ['/oauth/authorize', `${issuerPath}/oauth/authorize`].includes(authorization.pathname)
@@ -142,9 +142,9 @@ const URL_PARTS = /^([a-z][a-z\d+.-]*):\/\/([^/?#@]+)([^?#]*)(\?[^#]*)?$/i
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { http: ':80', https: ':443' }
 
 /**
- * A resource in the form that it is compared in: scheme and host without case, without the scheme's own port, and without
- * one slash at the end of the path (RFC 3986 sections 6.2.2.1 and 6.2.3; clients write the URL of a server in each of these
- * ways). Whatever else differs is another resource; so is a text that is no URL with a host, or has a fragment.
+ * Normalizes a resource for comparison: scheme and host in lower case, without the default port and without one
+ * trailing slash of the path (RFC 3986 sections 6.2.2.1 and 6.2.3; clients write the URL of a server in each of these
+ * ways). Any other difference makes another resource. So does a text that is not a URL with a host, or has a fragment.
  */
 function comparable(resource: string): string {
   const [, scheme, authority, path = '', query = ''] = URL_PARTS.exec(resource) ?? []
@@ -156,11 +156,11 @@ function comparable(resource: string): string {
   return `${protocol}://${bare}${path.replace(/\/$/, '')}${query}`
 }
 
-/** Makes a function that gives the configured spelling of a resource, and any other text as it is. */
+/** Returns the function that gives the configured spelling of a resource, and any other text unchanged. */
 export function resourceSpelling(configured: Iterable<string>): (asked: string) => string {
   const names = [...configured]
   const exact = new Set(names)
-  // The first one counts where two are configured that differ in their spelling alone.
+  // If two configured resources differ in spelling alone, the first one counts.
   const spellings = new Map(names.toReversed().map((name) => [comparable(name), name]))
   return (asked) => (exact.has(asked) ? asked : (spellings.get(comparable(asked)) ?? asked))
 }

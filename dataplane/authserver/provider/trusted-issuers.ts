@@ -7,29 +7,29 @@ import { type Issuers, type OpenProvider, verifyJwt } from '../../identity/index
 /** A JWT as a grant (RFC 7523 section 2.1). */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
-/** An issuer outside whose tokens are taken for something here. */
+/** An external issuer whose tokens are accepted in exchange for something here. */
 export interface TrustedIssuer {
   readonly config: TrustedIssuerConfig
-  /** Absent: every actor. */
+  /** The matcher for the actor; absent for every actor. */
   readonly matchesActor: ClaimMatcher | undefined
 }
 
-/** What is required of a token besides signature, issuer and time. */
+/** The requirements for a token besides signature, issuer and time. */
 interface Expected {
-  /** One of these is in `aud`. */
+  /** The accepted audiences: one of them is in `aud`. */
   readonly audiences: readonly string[]
-  /** `typ` of its header, in lower case; absent: an access token or a plain JWT. */
+  /** The accepted `typ` of the header, in lower case; absent for an access token or a plain JWT. */
   readonly types?: ReadonlySet<string>
 }
 
-/** A token of an issuer outside, verified. */
+/** A verified token of an external issuer. */
 export interface OutsideToken {
   readonly issuer: TrustedIssuer
   readonly typ: string | undefined
   readonly claims: JWTPayload & { readonly sub: string; readonly exp: number }
 }
 
-/** The issuers outside, by their name alone: what a token says of its keys counts for nothing. */
+/** The external issuers, found by name alone: what a token says about its keys is ignored. */
 export class TrustedIssuers {
   readonly #issuers: ReadonlyMap<string, TrustedIssuer & { readonly open: OpenProvider }>
 
@@ -38,7 +38,7 @@ export class TrustedIssuers {
     this.#issuers = new Map(
       configs.map((config) => {
         const { issuerUrl: issuer, jwksUrl, allowPrivateIPs, insecureAllowHTTP, actorMatcher } = config
-        // What is expected of `aud` is said for each token.
+        // Each call states the expected `aud`.
         const provider = { issuer, jwksUrl, allowPrivateIP: allowPrivateIPs, insecureAllowHTTP, audience: '' }
         const matchesActor = actorMatcher === undefined ? undefined : compileClaimMatcher(actorMatcher)
         return [issuer, { config, matchesActor, open: issuers.open(provider, log) }]
@@ -46,7 +46,7 @@ export class TrustedIssuers {
     )
   }
 
-  /** Whether one of them gives assertions that are taken as a grant. */
+  /** Tells whether one of them issues assertions that are accepted as a grant. */
   get hasAssertions(): boolean {
     return [...this.#issuers.values()].some(({ config }) => config.jwtBearerGrant !== undefined)
   }
@@ -55,7 +55,10 @@ export class TrustedIssuers {
     return this.#issuers.get(issuer)
   }
 
-  /** Verifies a token of this issuer. Rejects with a PublicError `unavailable` where its keys can't be had, and with an Error for the log where it won't do. */
+  /**
+   * Verifies a token of this issuer. Rejects with a PublicError `unavailable` if its keys are unavailable, and with an
+   * Error for the log if the token is invalid.
+   */
   async verify(token: string, issuer: string, { audiences, types }: Expected): Promise<OutsideToken> {
     const found = this.#issuers.get(issuer)
     if (found === undefined) throw new Error('a token of an issuer that is not trusted')
@@ -75,11 +78,11 @@ export class TrustedIssuers {
   }
 }
 
-/** It becomes part of the subject here. Characters that end a line, or turn a text around, would deceive whoever reads it. */
+/** The subject becomes part of a subject here. Characters that end a line or reverse a text could deceive readers. */
 const SUBJECT = /^[^\p{C}\p{Zl}\p{Zp}]{1,512}$/u
 
 /**
- * Subject of somebody from outside in our tokens. An issuer has no `#` (RFC 8414 section 2), so the first one ends it: no
- * two people have one name, and nobody has the name of a user who logs in here.
+ * Builds the subject of an external user in our tokens. An issuer has no `#` (RFC 8414 section 2), so the first one
+ * ends it: no two people share a name, and none has the name of a user who logs in here.
  */
 export const outsideSubject = (issuer: string, subject: string): string => `${issuer}#${subject}`

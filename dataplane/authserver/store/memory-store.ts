@@ -16,26 +16,29 @@ import {
   YOUNGEST_EVICTED_MS,
 } from './record-store.ts'
 
-/** Of an entry besides its texts, and of each holder: measured, 230 and 220. */
+/** The size of an entry besides its texts, and of a holder: 230 and 220 bytes measured. */
 const ENTRY_BYTES = 230
 const HOLDER_BYTES = 220
 
 interface MemoryStoreOptions {
-  /** Bytes that parts may take. Whoever holds most makes room first; marks make none. */
+  /** The memory limits by pool. The holder with the most bytes is evicted first; marks are never evicted. */
   readonly mostBytes?: Partial<Readonly<Record<Pool, number>>>
   readonly mostClients?: number
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now?: () => number
-  /** How often it drops what has ended. */
+  /** The interval at which expired records are deleted. */
   readonly purgeMs?: number
 }
 
 interface MemoryStore extends RecordStore {
-  /** How many records it holds, of whatever kind. */
+  /** The number of records of all kinds. */
   readonly size: number
 }
 
-/** Logins of one user that make no difference between users: of these the one goes first who was away for longest. */
+/**
+ * Users with no more bytes of logins than this count as equal. Among them the login that was unused for longest is
+ * evicted.
+ */
 const EVEN_BYTES: Partial<Record<Pool, number>> = { grants: 8 * 1024 }
 const MOST_ENDED = 100_000
 const EVEN_ENDED = 16
@@ -53,14 +56,14 @@ function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () =
   return { pools, ended, all }
 }
 
-/** A store in the memory of this process: bounded, and lost with it. */
+/** Creates a store in the memory of this process: limited in size, and lost at a restart. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { mostClients = MOST_CLIENTS, now = Date.now } = options
   const { pools, ended, all } = openPools({ ...options, now })
   const poolOf = (kind: Kind) => pools[kinds[kind]]
   const keyOf = (kind: Kind, name: string) => `${kind}:${name}`
 
-  /** Undefined where nobody is known, or whoever is meant has ended the grant. */
+  /** Returns undefined if the holder is unknown, or their grant has ended. */
   const holderOf = (by: HeldBy | undefined): Holder | undefined =>
     by !== undefined && 'grant' in by ? pools.grants.holderOf(keyOf('grant', by.grant)) : by
 
@@ -104,9 +107,9 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     async useClient(name, ttlS, by) {
       const used = get('client', name)
       const text = used ?? get('newClient', name)
-      // First out of there: it makes its own room.
+      // The new client is removed first, which makes its own room.
       remove('newClient', name)
-      // It stays with the user who was the first to use it.
+      // The client belongs to the first user who used it.
       if (text !== undefined) set('client', name, text, { ttlS, by: used === undefined ? by : undefined })
     },
     ...memorySets({ get, set, delete: remove, now }),
@@ -124,8 +127,8 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
 }
 
 /**
- * Refuses a mark where there is no room for it: without its mark an assertion could be used again. Of what is free nobody who
- * is known gets more than half: that leaves as much for all others.
+ * Rejects a mark if there is no room for it: without its mark an assertion could be used again. A known holder gets at
+ * most half of the free space, which leaves as much for all others.
  */
 function checkMark(marks: FairCache<string>, holder: Holder, size: number): void {
   const hasRoom = () =>
@@ -136,11 +139,11 @@ function checkMark(marks: FairCache<string>, holder: Holder, size: number): void
   if (!hasRoom()) throw full('marks of used assertions')
 }
 
-/** Bytes of a text in memory: one a character, or two for all of them where one needs two. */
+/** Returns the bytes of a text in memory: one for each character, or two for all of them if one needs two. */
 const memoryOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
 
 interface ClientPools {
-  /** Those that somebody has got tokens for. */
+  /** The clients that somebody has got tokens for. */
   readonly clients: Pick<FairCache<unknown>, 'size' | 'held' | 'most' | 'needed' | 'delete' | 'leaver' | 'purgeLately'>
   readonly newClients: ClientPools['clients']
 }
@@ -152,17 +155,17 @@ interface Needed {
 
 interface ClientBounds {
   readonly mostClients: number
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   now(): number
 }
 
-/** The part of the room that clients may have for which somebody has got tokens: the others never get less than the rest. */
+/** The share of the clients' memory for clients that somebody has got tokens for. New clients always keep the rest. */
 const USED = 3 / 4
 
 /**
- * Makes room for one more client that has just registered. Of these the network that holds most loses the oldest: whoever
- * registers clients without end pushes out their own, and none that somebody has got tokens for. Throws a PublicError
- * `unavailable` where what would go has just come from a network that has no more than this one.
+ * Makes room for one more new client. It evicts the oldest new client of the network that holds most, so a network that
+ * registers without end evicts its own clients and none with tokens. Throws a PublicError `unavailable` if the
+ * candidate has just registered from a network that holds no more than this one.
  */
 function makeRoom(
   { clients, newClients }: ClientPools,
@@ -182,7 +185,7 @@ function makeRoom(
   }
 }
 
-/** Makes room for one more client that somebody has got tokens for, where users have used too many. */
+/** Makes room for one more client with tokens if users have used too many. */
 function makeUsedRoom(
   { clients }: ClientPools,
   { holder, bytes }: Needed,
@@ -202,7 +205,7 @@ function makeUsedRoom(
 const full = (what: string) =>
   new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`the store of ${what} is full`) })
 
-/** How texts are kept: at once, so that nothing comes in between. */
+/** Stores texts synchronously, so that nothing runs in between. */
 interface Texts {
   get(kind: Kind, name: string): string | undefined
   set(kind: Kind, name: string, text: string, term: Term): void
@@ -210,7 +213,7 @@ interface Texts {
   now(): number
 }
 
-/** Sets among the texts of a memory, which count as these do. */
+/** Stores sets among the texts of a memory store, with the same size limits. */
 function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | 'members' | 'removeMember'> {
   const membersOf = (kind: Kind, name: string) => readMembers(texts.get(kind, name), now())
 
@@ -233,12 +236,12 @@ function memorySets({ now, ...texts }: Texts): Pick<RecordStore, 'addMember' | '
   }
 }
 
-/** A set as a text, with its ends in whole seconds: names have neither `:` nor `,`. */
+/** Writes a set as a text, with expiries in whole seconds. Names contain neither `:` nor `,`. */
 function textOfMembers(members: readonly Member[]): string {
   return members.map(({ member, endsAt }) => `${member}:${(endsAt / 1000).toString(36)}`).join(',')
 }
 
-/** The members that have not ended, first those that stay longest. */
+/** Returns the members that have not expired, those that stay longest first. */
 function readMembers(text: string | undefined, now: number): readonly Member[] {
   if (text === undefined || text === '') return []
   const members = text.split(',').map((part) => {
@@ -248,7 +251,9 @@ function readMembers(text: string | undefined, now: number): readonly Member[] {
   return members.filter(({ endsAt }) => endsAt > now)
 }
 
-/** The set with one more, or with one that stays for another time; before others that end in the same second. */
+/**
+ * Returns the set with a member added or its expiry changed. It stands before others that expire in the same second.
+ */
 function withMember(members: readonly Member[], added: Member): readonly Member[] {
   const others = members.filter(({ member }) => member !== added.member)
   return [added, ...others].sort((a, b) => b.endsAt - a.endsAt).slice(0, MOST_MEMBERS)
@@ -256,39 +261,39 @@ function withMember(members: readonly Member[], added: Member): readonly Member[
 
 const MIB = 1024 * 1024
 
-/** Where the memory of the process is not limited, or so much that a quarter of it is more. */
+/** The limits if the memory of the process is unlimited, or so large that a quarter of it is more. */
 const MOST = {
-  // Both together.
+  // The sum of both client pools.
   clients: 64 * MIB,
   newClients: 64 * MIB,
   grants: 166 * MIB,
   tokens: 64 * MIB,
 }
-/** Small, and not to be forgotten: without its mark an assertion could be used again. */
+/** The size of the marks: small, and never evicted, since without its mark an assertion could be used again. */
 const MARKS = 4 * MIB
-/** The same of assertions by which clients authenticate. */
+/** The same for assertions that authenticate clients. */
 const CLIENT_MARKS = 2 * MIB
-/** Logins under way, and the pages of people who have logged in. */
+/** The size of logins in progress and of pages for users who have logged in. */
 const MOST_PENDING = 20 * MIB
 const LEAST_PENDING = 4 * MIB
-/** The part of it for those pages: whoever opens many pushes out no login. */
+/** The share of those pages, so that a user with many pages evicts no login. */
 const PAGES = 3 / 20
 const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
 const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS
-/** What a gateway takes that holds nothing. */
+/** The memory use of an idle gateway. */
 const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
 
 interface MemoryParts {
-  /** Of records, by pool. */
+  /** The limits of records, by pool. */
   readonly records: Readonly<Record<Pool, number>>
-  /** Of what upstream providers gave. */
+  /** The limit of provider tokens. */
   readonly tokens: number
 }
 
 /**
- * The bytes that an authorization server may keep of everything that it has in memory: a quarter of what a gateway leaves
- * of `memoryBytes` that holds nothing. The rest is for requests, and for what backends show.
+ * Returns the byte limits of everything that an authorization server keeps in memory: a quarter of what an idle gateway
+ * leaves of `memoryBytes`. The rest is for requests and the catalogs of backends.
  */
 export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts {
   const inAll = Math.min(Math.max((memoryBytes - IDLE) / 4, LEAST_IN_ALL), MOST_IN_ALL)

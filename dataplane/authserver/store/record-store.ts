@@ -1,46 +1,46 @@
 import type { Holder } from '../../storage/fair-cache.ts'
 
-/** What is kept, by kind; a kind decides in which part of the memory it counts. */
+/** The kinds of records, each with the memory pool that it counts in. */
 export const kinds = {
-  /** Clients that have registered themselves, and nobody has got tokens for yet. */
+  /** Clients that have registered and have no tokens yet. */
   newClient: 'newClients',
-  /** Those that somebody has got tokens for. */
+  /** Registered clients that somebody has got tokens for. */
   client: 'clients',
   /** Clients that upstream providers have registered for us, sealed. */
   upstreamClient: 'clients',
-  /** Such a client is being registered at this moment. */
+  /** Registrations of such clients in progress. */
   registering: 'pages',
   /** Authorization requests whose user is logging in. */
   interaction: 'pending',
-  /** Authorization requests whose client may be logged in for. */
+  /** Authorization requests whose client has the user's consent. */
   allowed: 'pending',
-  /** Links to a provider that is asked for on demand: one for each login and provider. */
+  /** Links to an on-demand provider: one for each login and provider. */
   link: 'pages',
-  /** Logins at such a provider that are under way. */
+  /** Logins in progress at such a provider. */
   linking: 'pages',
-  /** Logins that are under way at an upstream provider. */
+  /** Logins in progress at an upstream provider. */
   login: 'pending',
-  /** People who look at what is linked to them. */
+  /** Sessions of the account page. */
   account: 'pages',
-  /** What users have granted to clients, one for each login. */
+  /** The grants of users to clients, one for each login. */
   grant: 'grants',
-  /** Of each user a set: the grants. */
+  /** The set of grants of each user. */
   user: 'grants',
-  /** What users have allowed clients, by browser. */
+  /** The consents of users to clients, by browser. */
   consent: 'grants',
   code: 'grants',
   usedCode: 'grants',
   /** The refresh tokens of a grant: one record, whatever their number. */
   refresh: 'grants',
-  /** A refresh token is being exchanged at this moment. */
+  /** Exchanges of a refresh token in progress. */
   rotating: 'grants',
-  /** What the exchange of a refresh token was answered, sealed. */
+  /** The answers to exchanges of refresh tokens, sealed. */
   rotated: 'grants',
-  /** Assertions that have been used: whoever may bring many pushes out no grant. */
+  /** Used assertions, in a pool of their own so that many of them evict no grant. */
   assertion: 'marks',
-  /** Assertions by which clients have authenticated: many of them push out no grant, and no mark of another kind. */
+  /** Used assertions of client authentication, in a pool of their own so that many evict no grant and no other mark. */
   clientAssertion: 'clientMarks',
-  /** Grants that have ended before their access tokens. */
+  /** Grants that ended before their access tokens expired. */
   revoked: 'grants',
 } as const
 
@@ -48,75 +48,76 @@ export type Kind = keyof typeof kinds
 export type Pool = (typeof kinds)[Kind]
 
 /**
- * Who makes the store keep something: somebody, or whoever the grant of this name is of. In memory, whoever holds most
- * makes room for others.
+ * The holder of a record: a holder, or the holder of the grant of this name. In memory, the holder with the most bytes
+ * is evicted first.
  */
 export type HeldBy = Holder | { readonly grant: string }
 
-/** How long something is kept, in seconds, and who makes the store keep it; absent: whoever did before, or nobody known. */
+/** The lifetime of a record in seconds, and its holder; absent: the holder before, or none. */
 export type Term = number | { readonly ttlS: number; readonly by?: HeldBy | undefined }
 
 export const secondsOf = (term: Term): number => (typeof term === 'number' ? term : term.ttlS)
 export const holderIn = (term: Term): HeldBy | undefined => (typeof term === 'number' ? undefined : term.by)
 
-/** Whoever registers clients costs us so many at most; beyond it the oldest go that nobody has got tokens for. */
+/** The most registered clients. Beyond it the oldest ones without tokens are evicted. */
 export const MOST_CLIENTS = 100_000
-/** One that has just registered is about to be used: it makes no room for others. */
+/** The minimum age for eviction: a client that has just registered is about to be used. */
 export const YOUNGEST_EVICTED_MS = 60 * 60_000
 
-/** Of a set; beyond it those leave that would end first. */
+/** The most members of a set. Beyond it the members that expire first are removed. */
 export const MOST_MEMBERS = 200
 
-/** What is in a set. */
 export interface Member {
   readonly member: string
-  /** When it leaves the set, in milliseconds since 1970. */
+  /** The time when it leaves the set, in milliseconds since 1970. */
   readonly endsAt: number
 }
 
 /**
- * Keeps texts for a time, and sets of them. Everything that must happen once happens by one of these operations, each of which is atomic.
- * Names are of `A-Z a-z 0-9 _ -` and of bounded length; whoever has a name from outside hashes it. Where the store is
- * away everything rejects with a PublicError `unavailable`.
+ * Stores texts and sets of them for a time. Every step that must happen once is one of these operations, each of which
+ * is atomic. Names consist of `A-Z a-z 0-9 _ -` and have a limited length; callers hash names from outside. If the
+ * store is down, every operation rejects with a PublicError `unavailable`.
  */
 export interface RecordStore {
   get(kind: Kind, name: string): Promise<string | undefined>
-  /** Keeps it for its term, in place of what was there. Rejects with `unavailable` where there is no room. */
+  /** Stores a text for its term and replaces an earlier one. Rejects with `unavailable` if there is no room. */
   set(kind: Kind, name: string, text: string, term: Term): Promise<void>
-  /** The same where there is nothing yet; false where there is. */
+  /** Stores a text unless there is one already. Returns false if there is. */
   add(kind: Kind, name: string, text: string, term: Term): Promise<boolean>
-  /** Gives it and removes it: of several callers one gets it. */
+  /** Returns a text and deletes it. Of several callers one gets it. */
   take(kind: Kind, name: string): Promise<string | undefined>
   delete(kind: Kind, name: string): Promise<void>
-  /** Keeps what is there for `ttlS` seconds from now. */
+  /** Extends the lifetime of a record to `ttlS` seconds from now. */
   extend(kind: Kind, name: string, ttlS: number): Promise<void>
   /**
-   * Keeps a client that has just registered. Where there are too many of these the oldest goes of the network that has
-   * most; rejects with `unavailable` where that one has just come, and the network has no more than this one.
+   * Stores a client that has just registered. Beyond the limit it evicts the oldest new client of the network that has
+   * most. Rejects with `unavailable` if that one has just come, and its network has no more than this one.
    */
   addClient(name: string, text: string, ttlS: number, by?: HeldBy): Promise<void>
-  /** Keeps a client that is used for `ttlS` seconds from now; from its first use on new ones don't push it out. */
+  /**
+   * Extends the lifetime of a used client to `ttlS` seconds from now. After its first use new clients can't evict it.
+   */
   useClient(name: string, ttlS: number, by?: HeldBy): Promise<void>
-  /** Puts a member into a set for a term from now; one that is there already stays for so long. */
+  /** Adds a member to a set for a term from now, or changes its term. */
   addMember(kind: Kind, name: string, member: string, term: Term): Promise<void>
-  /** The members of a set, first those that stay longest. */
+  /** Returns the members of a set, those that stay longest first. */
   members(kind: Kind, name: string): Promise<readonly Member[]>
   removeMember(kind: Kind, name: string, member: string): Promise<void>
-  /** Adds a grant to those that have ended, for `ttlS` seconds. */
+  /** Adds a grant to the ended ones for `ttlS` seconds. */
   revoke(grant: string, ttlS: number, by?: HeldBy): Promise<void>
-  /** Grants that have ended since `sinceMs` (ms since 1970), and are remembered still. */
+  /** Returns the grants that ended since `sinceMs` (ms since 1970) and are still recorded. */
   revokedSince(sinceMs: number): Promise<readonly string[]>
   /**
-   * Settles once what was written here survives the end of the server that has it, as far as the storage can say. Before
-   * an answer that somebody relies on goes out.
+   * Resolves once earlier writes survive the loss of the server that has them, as far as the storage can tell. Callers
+   * wait for it before they send an answer that somebody relies on.
    */
   settled(): Promise<void>
   close(): void
 }
 
 /**
- * The first record there is under one of several names, as JSON has it: what a secret has named is looked for by the
- * digests of all secrets, the one in force first (`KeyedHash.all`). `ask` gets or takes it.
+ * Returns the first record under one of several names, parsed as JSON. A name that a secret has derived is looked up by
+ * the digests of all secrets, the active one first (`KeyedHash.all`). `ask` gets or takes the record.
  */
 export async function firstRecord<T>(
   names: readonly string[],

@@ -13,13 +13,13 @@ import {
 
 interface RedisStoreOptions extends ClientBounds {
   readonly client: RedisClient
-  /** Before all keys; its part in braces puts them in one slot of a Cluster. */
+  /** The prefix of all keys. Its part in braces puts them in one slot of a Cluster. */
   readonly prefix: string
-  /** Waits until what was written to the server of a key is at a replica too; see `replicaWait`. */
+  /** Waits until writes to the server of a key have reached a replica; see `replicaWait`. */
   readonly atReplica?: (key: string) => Promise<void>
 }
 
-/** Puts a member into a sorted set by its end, and has the set live as long as the member that stays longest. */
+/** Adds a member to a sorted set by its expiry, and extends the set to its longest-lived member. */
 const ADD_MEMBER = `
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])
@@ -28,7 +28,7 @@ local left = tonumber(ARGV[2]) - tonumber(ARGV[3])
 if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
 return 1`
 
-/** A store in Redis, shared by all replicas of a gateway. It uses no command newer than Redis 6.2. */
+/** Creates a store in Redis that all replicas of a gateway share. It uses no command newer than Redis 6.2. */
 export function createRedisStore({ client, prefix, atReplica, ...bounds }: RedisStoreOptions): RecordStore {
   const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
@@ -64,7 +64,7 @@ export function createRedisStore({ client, prefix, atReplica, ...bounds }: Redis
       withRedis(client, async (redis) => void (await redis.zrem(keyOf(kind, name), member))),
     revoke: (grant, ttlS) =>
       withRedis(client, async (redis) => {
-        // Members are sorted by when they were added; those that ended a longest lifespan ago are of no use any more.
+        // The set is sorted by the time of adding. Members older than the longest lifespan are obsolete.
         const now = Date.now()
         const results = await redis
           .multi()
@@ -81,10 +81,10 @@ export function createRedisStore({ client, prefix, atReplica, ...bounds }: Redis
   }
 }
 
-/** Access tokens live for a day at most, and clocks differ. */
+/** The longest time that ended grants are kept: access tokens live for a day at most, and clocks differ. */
 const LONGEST_KEPT_MS = 25 * 60 * 60_000
 
-/** Each kind of command that the store needs, on keys that nothing else uses. */
+/** A script with each kind of command that the store needs, on keys that nothing else uses. */
 const TRY = `
 redis.call('SET', KEYS[1], '1', 'EX', 5)
 redis.call('RENAME', KEYS[1], KEYS[2])
@@ -97,8 +97,8 @@ redis.call('DEL', KEYS[1])
 return 1`
 
 /**
- * Tries, whenever a connection is made, what the store will ask of Redis. What its user may not do is in the log then,
- * before anybody wants to log in.
+ * Tries the commands of the store after each connect, so that the log shows missing rights of the Redis user before
+ * anybody logs in.
  */
 export function tryRights(client: RedisClient, prefix: string): void {
   client.on('ready', () => {
@@ -107,12 +107,12 @@ export function tryRights(client: RedisClient, prefix: string): void {
       await redis.multi().exists(keys[0]).exec()
       await redis.eval(TRY, 2, ...keys)
     }).catch(() => {
-      // What is refused for good has been said by `logRefusals`, and an outage by whoever made the connection.
+      // `logRefusals` has logged a permanent refusal, and the creator of the connection an outage.
     })
   })
 }
 
-/** What the keys of clients begin with: of those that are used, and of new ones. All are in one slot of a Cluster. */
+/** The prefixes of the keys of used and of new clients. All are in one slot of a Cluster. */
 interface ClientKeys {
   readonly used: string
   readonly fresh: string
@@ -120,15 +120,14 @@ interface ClientKeys {
 
 interface ClientBounds {
   readonly mostClients?: number
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now?: () => number
 }
 
 /**
- * What new clients are counted by: of each a hash knows its holder, the widest network first, separated by blanks. Below
- * `held:` and the path of a group stands how many each part of it has, below `names:` and a whole path the names of a holder
- * by age. All scripts begin with this; KEYS[2] is the list by age, KEYS[3] that hash, `fresh` what the keys of new clients
- * begin with.
+ * The bookkeeping of new clients. A hash maps each client to its holder, the widest network first, separated by blanks.
+ * `held:` and the path of a group hold the count of each part, `names:` and a full path the names of a holder by age.
+ * All scripts begin with this. KEYS[2] is the list by age, KEYS[3] that hash, `fresh` the prefix of new clients' keys.
  */
 const HOLDERS = `
 local function below(path, part) return path == '' and part or path .. ' ' .. part end
@@ -150,10 +149,10 @@ local function forget(fresh, name)
 end`
 
 /**
- * Keeps a client by its key and in the lists of new ones, by age. Where there are too many the oldest goes of the holder that
- * has most. Gives 0 where there is no room. What takes memory is written first: Redis refuses that alone when it is full, and
- * nothing any more once a script has written something. Of those that have ended it forgets a hundred: more are added by
- * nobody at once.
+ * Stores a client under its key and in the lists of new ones, by age. Beyond the limit it evicts the oldest client of
+ * the largest holder. Returns 0 if there is no room. It writes what takes memory first: a full Redis refuses only that,
+ * and refuses nothing more once a script has written. It deletes at most a hundred expired clients, since nobody adds
+ * more at once.
  */
 const ADD = `${HOLDERS}
 local name, text, now, ttl, fresh = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[7]
@@ -210,7 +209,7 @@ for level = FIRST, #ARGV do
 end
 return 1`
 
-/** Has a client live on; a new one is one of those that are used from now on. */
+/** Extends the lifetime of a client. A new client becomes a used one. */
 const USE = `${HOLDERS}
 if redis.call('EXPIRE', KEYS[1], ARGV[2]) == 1 then return 1 end
 if redis.call('EXISTS', KEYS[4]) == 0 then return 0 end
@@ -219,13 +218,13 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 forget(ARGV[3], ARGV[1])
 return 1`
 
-/** The parts of a holder as a script takes them; who is not known is one of them. */
+/** Returns the parts of a holder for a script. An unknown holder is one of them. */
 const partsOf = (by: HeldBy | undefined): readonly string[] => {
   const parts = by === undefined || 'grant' in by ? [] : by.filter((part) => part !== '')
   return parts.length === 0 ? ['-'] : parts
 }
 
-/** The clients of a store in Redis. */
+/** Creates the client operations of a store in Redis. */
 function redisClients(
   client: RedisClient,
   { used, fresh }: ClientKeys,
