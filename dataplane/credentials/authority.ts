@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import { statedScopes } from '../identity/scopes.ts'
 
 /**
- * Claims that say what a token is good for and who acts by it, beside its subject and its scopes: RFC 8693 (section 4), RFC 9068
- * (section 2.2), RFC 9396 and RFC 9470, and the names that Okta (`cid`) and Entra ID (`appid`) have for the client.
+ * Claims that state the authority of a token and its actor, besides subject and scopes: RFC 8693 (section 4), RFC 9068
+ * (section 2.2), RFC 9396 and RFC 9470, and the client's claim at Okta (`cid`) and Entra ID (`appid`).
  */
 const CLAIMS = ['act', 'may_act', 'azp', 'client_id', 'cid', 'appid', 'acr', 'authorization_details']
 
 /**
- * What a token is good for, as one text: tokens of one user that differ in it are kept apart like two users, with their
- * sessions. What changes with each token is not in it. Empty where the claims say nothing of it.
+ * Returns the authority of a token as one text. Tokens of one user with different authority are kept apart like two
+ * users, with their sessions. Claims that change with each token are not in it. Empty if the claims state none.
  */
 export function authorityOf(claims: Readonly<Record<string, unknown>>): string {
   const scopes = [...(statedScopes(claims) ?? [])].sort()
@@ -18,15 +18,15 @@ export function authorityOf(claims: Readonly<Record<string, unknown>>): string {
   try {
     return JSON.stringify([scopes, others])
   } catch {
-    // Nested deeper than the stack: no issuer that means well signs this.
+    // The claims are nested deeper than the stack allows. No honest issuer signs this.
     return 'nested too deep'
   }
 }
 
 /**
- * Claims that say when a token was made and which one it is, and nothing of its subject: RFC 7519 (section 4.1), OpenID Connect
- * Core 1.0 (sections 2, 3.1.3.6, 3.3.2.11 and 5.1), and those that Entra ID (`uti`, `aio`, `rh`) and Cognito (`event_id`)
- * make anew for each token. `scope` and `scp` are read together.
+ * Claims that describe the token and not its subject (its time and id): RFC 7519 (section 4.1), OpenID Connect Core 1.0
+ * (sections 2, 3.1.3.6, 3.3.2.11 and 5.1), and those that Entra ID (`uti`, `aio`, `rh`) and Cognito (`event_id`) set
+ * for each token. `scope` and `scp` are read together.
  */
 const OF_THE_TOKEN: ReadonlySet<string> = new Set([
   ...['exp', 'nbf', 'iat', 'jti', 'auth_time', 'updated_at', 'nonce', 'at_hash', 'c_hash', 's_hash'],
@@ -34,9 +34,10 @@ const OF_THE_TOKEN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Digest of all that a token service may look at in a token: what is got for a token must not serve another one of the same
- * user that says anything else, such as another organisation or one group less. What changes with each token is not in it,
- * nor is the order of members and of lists of texts. Empty where there are no claims.
+ * Returns a digest of all claims that a token service may read. A credential obtained for a token must not serve
+ * another token of the same user with other claims, such as another organisation or one group less. Claims that change
+ * with each token are not in it. The order of members and of lists of texts does not matter. Empty if there are no
+ * claims.
  */
 export function claimsDigest(claims: Readonly<Record<string, unknown>>): string {
   const { scope, scp } = claims
@@ -46,12 +47,12 @@ export function claimsDigest(claims: Readonly<Record<string, unknown>>): string 
   try {
     return hash('sha256', JSON.stringify([scopes, Object.fromEntries(others)], inOrder), 'base64url')
   } catch {
-    // Nested deeper than the stack: no issuer that means well signs this.
+    // The claims are nested deeper than the stack allows. No honest issuer signs this.
     return 'nested too deep'
   }
 }
 
-/** For `JSON.stringify`: members by name, and lists of texts as the sets that claims mean by them. */
+/** Replaces values for `JSON.stringify`: sorts members by name, and lists of texts, since claims mean them as sets. */
 function inOrder(_name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.every((one) => typeof one === 'string') ? value.toSorted() : value
   if (typeof value !== 'object' || value === null) return value

@@ -10,12 +10,12 @@ import { dependingOn, type UpstreamTokens } from './upstream-tokens.ts'
 
 const DURATION_S = 3600
 
-/** Of a region; those of China are under a domain of their own. */
+/** Returns the endpoint of a region. The regions of China have their own domain. */
 const regional = (region: string) => `https://sts.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}/`
 
 /**
- * Temporary credentials of an AWS role for each caller, with which each request is signed. The token that goes to AWS is
- * the caller's own verified token or, with `subjectProviderName`, the ID token of that provider; its claims choose the
+ * Obtains temporary credentials of an AWS role for each caller, which sign each request. The token for AWS is the
+ * caller's own verified token or, with `subjectProviderName`, the ID token of that provider. Its claims select the
  * role.
  */
 export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): Strategy {
@@ -26,7 +26,7 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
   async function identityOf({ token, claims, ...caller }: Subject) {
     if (subjectProviderName === undefined) return { token, claims }
     const idToken = await upstreamTokens.idToken(caller, subjectProviderName)
-    // It was verified at login.
+    // The token was verified at login.
     return { token: idToken, claims: decodeJwt(idToken) as Readonly<Record<string, unknown>> }
   }
 
@@ -51,7 +51,7 @@ export function awsSts(config: AwsStsConfig, upstreamTokens: UpstreamTokens): St
   }
 }
 
-/** As what somebody is known to AWS. */
+/** The role and session name under which a caller is known to AWS. */
 interface AssumedRole {
   readonly roleArn: string
   readonly sessionName: string
@@ -65,7 +65,7 @@ interface Mapping {
 const LONGEST_NAME = 64
 const SHORTEST_NAME = 2
 
-/** Makes the function that says which role is assumed for whom, by their verified claims; it throws a CredentialError where it is none. */
+/** Returns the function that selects the role for verified claims. It throws a CredentialError if no role fits. */
 function roleChooser(config: AwsStsConfig): (claims: Readonly<Record<string, unknown>>) => AssumedRole {
   const { roleClaim = ROLE_CLAIM, sessionNameClaim = 'sub', fallbackRoleArn } = config
   const mappings = orderedMappings(config.roleMappings ?? [], roleClaim)
@@ -76,7 +76,7 @@ function roleChooser(config: AwsStsConfig): (claims: Readonly<Record<string, unk
   }
 }
 
-/** The lowest priority number first; those without one last; equal ones as they stand. */
+/** Sorts the mappings: the lowest priority number first, those without one last, equal ones in their order. */
 const orderedMappings = (mappings: NonNullable<AwsStsConfig['roleMappings']>, roleClaim: string): readonly Mapping[] =>
   mappings
     .toSorted((a, b) => (a.priority ?? Number.MAX_SAFE_INTEGER) - (b.priority ?? Number.MAX_SAFE_INTEGER))
@@ -88,11 +88,11 @@ const orderedMappings = (mappings: NonNullable<AwsStsConfig['roleMappings']>, ro
 const own = (claims: Readonly<Record<string, unknown>>, name: string) =>
   Object.hasOwn(claims, name) ? claims[name] : undefined
 
-/** Whether a claim is this value, or a list that has it. */
+/** Tells whether a claim is this value, or a list that contains it. */
 const holds = (claim: unknown, value: string | undefined): boolean =>
   value !== undefined && (claim === value || (Array.isArray(claim) && claim.includes(value)))
 
-/** A name of AWS's characters (2 to 64 of `[\w+=,.@-]`); others become `_`. */
+/** Returns a session name in AWS's characters (2 to 64 of `[\w+=,.@-]`). Others become `_`. */
 function sessionName(claim: unknown): string {
   if (typeof claim !== 'string' || claim === '')
     throw refused('the claim that names the session is missing', 'your token lacks the claim that names you to AWS')
@@ -102,23 +102,22 @@ function sessionName(claim: unknown): string {
 
 const refused = (message: string, text: string) => new CredentialError(message, { text, isPassing: false })
 
-/** Temporary credentials of AWS. */
 interface AwsCredentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
   readonly sessionToken: string
-  /** In milliseconds since 1970. */
+  /** The expiry in milliseconds since 1970. */
   readonly expiresAt: number
 }
 
 const API_VERSION = '2011-06-15'
-/** Error codes of AssumeRoleWithWebIdentity: words that are ours to repeat in a log. */
+/** Error codes of AssumeRoleWithWebIdentity, which are safe to repeat in a log. */
 const ERRORS: ReadonlySet<unknown> = new Set([
   ...['AccessDenied', 'ExpiredTokenException', 'IDPCommunicationError', 'IDPRejectedClaim', 'InvalidIdentityToken'],
   ...['MalformedPolicyDocument', 'PackedPolicyTooLarge', 'RegionDisabledException', 'ValidationError'],
 ])
 
-/** Nothing in an answer is refined: no entities, no attributes, no numbers. */
+/** Parser options that convert nothing: no entities, no attributes, no numbers. */
 const AS_IT_IS = {
   ignoreAttributes: true,
   ignoreDeclaration: true,
@@ -127,9 +126,9 @@ const AS_IT_IS = {
   processEntities: false,
 }
 
-/** Asks the Security Token Service of AWS for credentials of a role, for a token of the user (AssumeRoleWithWebIdentity). */
+/** Requests credentials of a role from AWS STS for a token of the user (AssumeRoleWithWebIdentity). */
 interface AssumeRole {
-  /** Rejects with a CredentialError that repeats nothing of what was sent or answered. */
+  /** Rejects with a CredentialError that repeats nothing from the request or the response. */
   (role: AssumedRole, webIdentityToken: string): Promise<AwsCredentials>
   close(): Promise<void>
 }
@@ -161,7 +160,7 @@ function createAssumeRole(stsUrl: string, durationSeconds: number): AssumeRole {
 }
 
 async function parse(text: string): Promise<unknown> {
-  // Loaded by gateways that need it.
+  // The module is loaded only by gateways that need it.
   const { XMLParser } = await import('fast-xml-parser')
   try {
     return new XMLParser(AS_IT_IS).parse(text)
@@ -180,7 +179,7 @@ function credentialsIn(answer: unknown): AwsCredentials {
     'Expiration',
   ].map((name) => textAt(answer, [...RESULT, name]))
   const expiresAt = Date.parse(expiration ?? '')
-  // What can stand in a header, which two of them are sent in.
+  // Two of the values are sent in headers, so all must be valid there.
   const isWhole = [accessKeyId, secretAccessKey, sessionToken].every((text) => /^[\x21-\x7e]+$/.test(text ?? ''))
   if (!isWhole || !/^\w+$/.test(accessKeyId ?? '') || Number.isNaN(expiresAt)) throw unusable('gave no credentials')
   return { accessKeyId, secretAccessKey, sessionToken, expiresAt } as AwsCredentials
@@ -202,12 +201,12 @@ interface SigningScope {
   readonly service: string
 }
 
-/** Header names that the signature covers, besides the host and those that it brings. Proxies may change the others. */
+/** The headers that the signature covers, besides the host and those that it adds. Proxies may change others. */
 const CONTENT_TYPE = 'content-type'
 
-/** Signs requests with AWS Signature Version 4, which covers method, host, path, query, body and time. */
+/** Returns a signer for AWS Signature Version 4, which covers method, host, path, query, body and time. */
 async function awsSigner(credentials: AwsCredentials, { region, service }: SigningScope): Promise<SignRequest> {
-  // Loaded by gateways that need it.
+  // The module is loaded only by gateways that need it.
   const { default: aws4 } = await import('aws4')
   const { accessKeyId, secretAccessKey, sessionToken } = credentials
   return function signRequest({ method, host, path, headers, body }) {
@@ -221,7 +220,7 @@ async function awsSigner(credentials: AwsCredentials, { region, service }: Signi
         service,
         body: body ?? '',
         headers: { Host: host, ...(at < 0 ? {} : { [CONTENT_TYPE]: headers[at + 1] }) },
-        // Ours is the one that the connection writes.
+        // The connection writes this header itself.
         extraHeadersToIgnore: { 'content-length': true },
       } as Parameters<typeof aws4.sign>[0],
       { accessKeyId, secretAccessKey, sessionToken },

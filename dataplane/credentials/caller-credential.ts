@@ -2,23 +2,23 @@ import { hash } from 'node:crypto'
 import { type Credential, CredentialError, type CredentialSource, type Strategy, type Subject } from './credential.ts'
 import { type CredentialCache, type KeptCredential, lasts } from './credential-cache.ts'
 
-/** How long a credential is used before what it was obtained for is looked at again, where that is stored. */
+/** The interval after which the stored source of a credential is checked again. */
 const LOOK_AGAIN_MS = 5_000
 
-/** The credential of one caller for one backend: what is in use now, and how another one is had. */
+/** The credential of one caller for one backend. It holds the current one and obtains the next. */
 export class CallerCredential {
-  /** The one that was obtained last; it may have ended. */
+  /** The last credential, which may have expired. */
   current: Credential | undefined
   readonly #strategy: Strategy
   readonly #cache: CredentialCache
-  /** The caller, with the newest token that it has come with. */
+  /** Returns the caller with their newest token. */
   readonly #subject: () => Subject
-  /** Without what the credential is obtained for, where that is stored. */
+  /** The cache key without the stored source of the credential. */
   readonly #base: string
   #key: string
-  /** What was found in the cache last. */
+  /** The last entry found in the cache. */
   #kept: KeptCredential | undefined
-  /** Until when what the credential was obtained for need not be looked at, in milliseconds since 1970. */
+  /** The time until which the stored source need not be checked, in milliseconds since 1970. */
   #lookedUntil = 0
   #look: Promise<void> | undefined
 
@@ -38,12 +38,15 @@ export class CallerCredential {
     this.#key = this.#base
   }
 
-  /** Whether there is never another one in the place of one that was refused. */
+  /** Tells whether a refused credential is never replaced. */
   get isFinal(): boolean {
     return this.#strategy.isFinal === true
   }
 
-  /** Undefined where there is one that lasts; else settles when there is. Rejects with a CredentialError. */
+  /**
+   * Returns undefined if the current credential is valid; else a promise that resolves once there is one. Rejects with
+   * a CredentialError.
+   */
   needed(): Promise<unknown> | undefined {
     const mustLook = this.#strategy.source !== undefined && this.#lookedUntil <= Date.now()
     if (this.#kept !== undefined && lasts(this.#kept) && !mustLook) return undefined
@@ -55,8 +58,8 @@ export class CallerCredential {
   }
 
   /**
-   * Obtains another one in the place of `refused`, which the backend has not accepted, unless there is another one already.
-   * Rejects with a CredentialError.
+   * Replaces `refused`, which the backend has rejected, unless there is another credential already. Rejects with a
+   * CredentialError.
    */
   renewed(refused: Credential | undefined): Promise<unknown> {
     if (refused !== undefined) this.#cache.drop(this.#key, refused)
@@ -64,7 +67,7 @@ export class CallerCredential {
     return this.#obtain(refused)
   }
 
-  /** Goes by what is stored now; one look at a time. */
+  /** Checks the stored source, one check at a time. */
   #looked(): Promise<void> {
     this.#look ??= this.#obtain().finally(() => {
       this.#look = undefined
@@ -79,14 +82,17 @@ export class CallerCredential {
       this.current = await this.#cache.get(this.#key, () => this.#strategy.obtain(this.#subject(), refused))
       this.#lookedUntil = Date.now() + LOOK_AGAIN_MS
     } catch (error) {
-      // What it was obtained for is there no more: it is not to be sent by whoever needs no new one.
+      // The stored source is gone, so the credential must not be sent even if it is still valid.
       const isOver = error instanceof CredentialError && !error.isPassing
       if (this.#strategy.isOfLogin === true && isOver) this.current = undefined
       throw error
     }
   }
 
-  /** Names the credential by what is stored. Where none is kept for that, it is replaced first if it is about to end. */
+  /**
+   * Builds the cache key from the stored source. If nothing is cached for it, a source that is about to expire is
+   * refreshed first.
+   */
   async #find(source: CredentialSource): Promise<void> {
     this.#kept = undefined
     this.#key = await this.#keyOf(source)

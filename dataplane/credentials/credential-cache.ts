@@ -1,35 +1,35 @@
 import { LRUCache } from 'lru-cache'
 import { type Credential, CredentialError } from './credential.ts'
 
-/** A credential is not handed out any more in its last minute: it has to last for the request. */
+/** The margin before the expiry: a credential must last for the request, so it is not used in its last minute. */
 export const MARGIN_MS = 60_000
-/** None is kept for longer, whatever its provider says. */
+/** The longest lifetime of an entry, whatever its provider says. */
 const LONGEST_MS = 24 * 60 * 60_000
 const MOST_ENTRIES = 20_000
-/** Total size of the headers that are kept. */
+/** The most bytes of all cached headers. */
 const MOST_BYTES = 32 * 1024 * 1024
 const ENTRY_BYTES = 256
-/** Providers may be slow, callers many: beyond this nobody waits for one more. */
+/** The most pending requests to providers, which may be slow. Further callers fail at once. */
 const MOST_PENDING = 4096
 
-/** A credential that is kept. */
+/** A cached credential. */
 export interface KeptCredential {
   readonly credential: Credential
-  /** Milliseconds since 1970; from then on another one is needed. */
+  /** The time in milliseconds since 1970 from which another one is needed. */
   readonly until: number
-  /** Its backend has refused it: it is not to be used again. */
+  /** Its backend has refused it, so it must not be used again. */
   isDropped: boolean
 }
 
 /**
- * Credentials by key (strategy, issuer, subject), until a minute before they end. One is obtained at a time for a key:
- * whoever needs it meanwhile waits for the same, and who leaves cancels nothing. In memory alone.
+ * Caches credentials by key (strategy, issuer, subject) until a minute before they expire. For each key one request
+ * runs at a time: later callers wait for it, and a caller that leaves cancels nothing. It is in memory only.
  */
 export class CredentialCache {
   readonly #kept = new LRUCache<string, KeptCredential>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
   readonly #pending = new Map<string, Promise<Credential>>()
 
-  /** The credential of this key, where one is kept that lasts. */
+  /** Returns the valid credential of this key, if there is one. */
   peek(key: string): KeptCredential | undefined {
     const kept = this.#kept.get(key)
     if (kept === undefined || lasts(kept)) return kept
@@ -37,7 +37,7 @@ export class CredentialCache {
     return undefined
   }
 
-  /** The same; obtained where there is none. Rejects with a CredentialError. */
+  /** Returns the credential of this key and obtains it if needed. Rejects with a CredentialError. */
   get(key: string, obtain: () => Promise<Credential>): Promise<Credential> {
     const kept = this.peek(key)
     if (kept !== undefined) return Promise.resolve(kept.credential)
@@ -66,7 +66,7 @@ export class CredentialCache {
   }
 
   #keep(key: string, credential: Credential): void {
-    // How long one lasts that does not say it is not known: it serves those who wait for it, and no one after them.
+    // A credential without an expiry serves those who wait for it, and nobody later.
     const { keepMs, expiresAt = keepMs === undefined ? 0 : Number.POSITIVE_INFINITY } = credential
     const now = Date.now()
     const until = Math.min(expiresAt - MARGIN_MS, now + (keepMs ?? LONGEST_MS))
@@ -75,7 +75,7 @@ export class CredentialCache {
     this.#kept.set(key, { credential, until, isDropped: false }, { size })
   }
 
-  /** Keeps this credential no longer: its backend has refused it. One that has replaced it already stays. */
+  /** Drops this credential, which its backend has refused. A newer one stays. */
   drop(key: string, credential: Credential): void {
     const kept = this.#kept.peek(key)
     if (kept?.credential !== credential) return
@@ -84,5 +84,5 @@ export class CredentialCache {
   }
 }
 
-/** Whether a credential may be sent that was kept. */
+/** Tells whether a cached credential may still be sent. */
 export const lasts = ({ until, isDropped }: KeptCredential): boolean => !isDropped && until > Date.now()

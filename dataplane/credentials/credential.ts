@@ -1,92 +1,93 @@
 import type { MakeLink } from '../upstream-tokens/index.ts'
 
-/** The authenticated caller for whom a credential is obtained, and the verified token that came with the call. */
+/** The authenticated caller for whom a credential is obtained, with the verified token of the call. */
 export interface Subject {
   readonly issuer: string
   readonly subject: string
   readonly claims: Readonly<Record<string, unknown>>
-  /** Goes to the token endpoint of a strategy that needs it, and nowhere else. */
+  /** The token is sent to the token endpoint of a strategy that needs it, and nowhere else. */
   readonly token: string
-  /** The login that the token belongs to, where the gateway's own authorization server has issued it. */
+  /** The login of the token, if the gateway's own authorization server issued it. */
   readonly login?: string | undefined
-  /** Flat list of the headers that the call brings for the server itself, where that is how it is configured. */
+  /** A flat list of the call's headers for the server itself, if the configuration forwards them. */
   readonly forwarded?: readonly string[]
 }
 
-/** What a backend gets for one caller. */
+/** The credential of one caller for one backend. */
 export interface Credential {
-  /** Flat list of header names and values. */
+  /** A flat list of header names and values. */
   readonly headers: readonly string[]
-  /** When it ends, in milliseconds since 1970; undefined where the provider does not say. */
+  /** The expiry in milliseconds since 1970; undefined if the provider does not say. */
   readonly expiresAt: number | undefined
-  /** How long it is used before it is asked for again, in milliseconds; absent: until its end. */
+  /** The time in milliseconds for which it is used before it is requested again; absent: until it expires. */
   readonly keepMs?: number
-  /** Signs each request, where the credential is no fixed header. */
+  /** Signs each request, if the credential is not a fixed header. */
   readonly sign?: SignRequest
 }
 
-/** A request that is about to be sent. */
 interface UnsignedRequest {
   readonly method: string
-  /** With its port, as the Host header has it. */
+  /** The host with its port, as in the Host header. */
   readonly host: string
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string
-  /** Flat list of names and values. */
+  /** A flat list of names and values. */
   readonly headers: readonly string[]
   readonly body?: string | null | undefined
 }
 
-/** Gives the headers that sign a request, as a flat list; they replace others of their names. */
+/** Returns the headers that sign a request, as a flat list. They replace others with their names. */
 export type SignRequest = (request: UnsignedRequest) => readonly string[]
 
-/** What a credential is obtained for, where that is stored and may change, or be taken away, before the credential ends. */
+/** The stored source of a credential. It may change or be removed before the credential expires. */
 export interface CredentialSource {
-  /** Its digest; undefined where there is none. Rejects with a CredentialError where that can't be said. */
+  /**
+   * Returns the digest of the source; undefined if there is none. Rejects with a CredentialError if that is unknown.
+   */
   digest(subject: Subject): Promise<string | undefined>
-  /** Has what is about to end replaced. Rejects with a CredentialError where there is nothing that can be used. */
+  /** Refreshes a source that is about to expire. Rejects with a CredentialError if no usable one results. */
   refresh(subject: Subject): Promise<unknown>
 }
 
-/** How the credentials for one backend are obtained. */
+/** Obtains the credentials for one backend. */
 export interface Strategy {
-  /** Identity of its settings: strategies with equal keys give the same caller the same credential. */
+  /** The identity of its settings: strategies with equal keys give the same caller the same credential. */
   readonly key: string
-  /** Whether there is never another credential in the place of one that was refused. */
+  /** Tells whether a refused credential is never replaced. */
   readonly isFinal?: boolean
-  /** Whether it gives each login of a caller a credential of its own. */
+  /** Tells whether each login of a caller has its own credential. */
   readonly isOfLogin?: boolean
-  /** Whether its credentials sign requests. */
+  /** Tells whether its credentials sign requests. */
   readonly signs?: boolean
   /**
-   * What of the caller's claims the credential depends on: tokens of one caller that differ in it are kept apart like
-   * callers. Absent, or an empty text: nothing.
+   * Returns the part of the claims that the credential depends on. Tokens of one caller that differ in it are kept
+   * apart like callers. An absent method or an empty text means nothing.
    */
   variant?(subject: Pick<Subject, 'claims'>): string
   /**
-   * Digest of all of the caller's claims that the credential may depend on, whatever looks at them: what was obtained for a
-   * token serves no other one that differs in it. Sessions outlive such a difference. Absent: on none.
+   * Returns a digest of all claims that the credential may depend on at any reader. A credential obtained for a token
+   * serves no other token that differs in it. Sessions survive such a difference. Absent: it depends on no claim.
    */
   digest?(subject: Pick<Subject, 'claims'>): string
-  /** What is stored of the caller that a credential is obtained for; absent: what the call brings is enough. */
+  /** The stored source of the credential; absent if the call brings everything. */
   readonly source?: CredentialSource | undefined
-  /** `refused`: what the backend has not accepted. Rejects with a CredentialError. */
+  /** Obtains a credential. `refused`: the one that the backend has rejected. Rejects with a CredentialError. */
   obtain(subject: Subject, refused?: Credential): Promise<Credential>
-  /** A credential of the gateway itself, for probes; absent where there is none of that kind. */
+  /** Obtains the gateway's own credential, for probes; absent if there is none of that kind. */
   readonly obtainOwn?: (() => Promise<Credential>) | undefined
   close(): Promise<void>
 }
 
 /**
- * Why there is no credential. `message` is for the log and holds nothing that a provider has said but registered error
- * codes; `text` is a clause for the caller, of fixed words.
+ * The reason why there is no credential. `message` is for the log and quotes only registered error codes of a provider.
+ * `text` is a fixed clause for the caller.
  */
 export class CredentialError extends Error {
   override readonly name = 'CredentialError'
   readonly text: string
-  /** Whether the provider could not be asked, so that the next try may succeed. */
+  /** Tells whether the provider was unavailable, so that the next try may succeed. */
   readonly isPassing: boolean
-  /** How the user gets one; absent: this is not for the user to mend. */
+  /** Makes the link by which the user gets a token; absent if the user can't fix this. */
   readonly link: MakeLink | undefined
 
   constructor(

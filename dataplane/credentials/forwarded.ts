@@ -2,12 +2,12 @@ import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Credential, Strategy, Subject } from './credential.ts'
 
-/** Of one request, in characters: more is no credential. */
+/** The most characters of one request's headers. No credential is longer. */
 const LONGEST = 64 * 1024
 
 /**
- * The credential that a request brings for the server itself, as a flat list of headers; undefined where it brings none.
- * `names` in lower case.
+ * Returns the credential that a request carries for the server itself, as a flat list of headers; undefined if there is
+ * none. `names` are in lower case.
  */
 export function forwardedHeaders(names: readonly string[], from: IncomingHttpHeaders): readonly string[] | undefined {
   const headers = names.flatMap((name) => {
@@ -18,7 +18,10 @@ export function forwardedHeaders(names: readonly string[], from: IncomingHttpHea
   return headers.length === 0 || length > LONGEST ? undefined : headers
 }
 
-/** Who brings a credential that is not checked here: whoever has the same one. Of it nothing but its digest is in the name. */
+/**
+ * Returns the subject of a forwarded credential that is not checked here. Its name contains only the digest of the
+ * credential, so it means everybody with that credential.
+ */
 export const bearerOf = (headers: readonly string[]): Subject => ({
   issuer: 'forwarded',
   subject: hash('sha256', JSON.stringify(headers), 'base64url'),
@@ -27,7 +30,7 @@ export const bearerOf = (headers: readonly string[]): Subject => ({
   forwarded: headers,
 })
 
-/** Hands on what each request brings; the digest that the subject is named by keeps one from serving for another. */
+/** Forwards the credential of each request. The digest in the subject's name prevents its use for another caller. */
 export const forwarded = (): Strategy => ({
   key: 'forwarded',
   isFinal: true,

@@ -12,18 +12,21 @@ import {
 } from './upstream-tokens.ts'
 
 interface StoredUpstreamTokensOptions {
-  /** Issuer of the gateway's own JWTs: tokens of others name no login here. */
+  /** The issuer of the gateway's own JWTs. Other tokens name no login here. */
   readonly issuer: string
   /**
-   * Has the provider give another access token and stores it. Undefined where the provider gives none any more; rejects
-   * where it can't be asked. Absent: none is ever refreshed.
+   * Refreshes the access token at the provider and stores it. Returns undefined if the provider refuses; rejects if it
+   * is unavailable. If absent, no token is refreshed.
    */
   refresh?(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined>
-  /** How the user of a login logs in at a provider later; undefined where every login visits it. Absent: nowhere. */
+  /**
+   * Returns the link for a later login at a provider; undefined if every login visits it. If absent, there are no
+   * links.
+   */
   linkOf?(place: Place, owner: string): MakeLink | undefined
 }
 
-/** What can stand in a header after `Bearer `. */
+/** The characters that are valid in a header after `Bearer `. */
 const TOKEN = /^[\x21-\x7e]+$/
 
 interface Picked {
@@ -31,18 +34,18 @@ interface Picked {
   readonly expiresAt: number | undefined
 }
 
-/** Tokens of upstream providers as they are stored, for the user alone who logged in. */
+/** Reads the stored tokens of upstream providers, only for the user who logged in. */
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
   { issuer, refresh, linkOf }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
-  /** That the caller has no token there, and how one is had. */
+  /** Returns the error for a missing token, with the link to get one. */
   function missing({ issuer: from, login, subject }: TokenHolder, provider: string): CredentialError {
     const link = login === undefined || from !== issuer ? undefined : linkOf?.({ login, provider }, subject)
     return link === undefined ? noUpstreamToken(provider) : notLinked(provider, link)
   }
 
-  /** What is stored for the caller and nobody else; undefined where nothing is. */
+  /** Returns the caller's own stored set; undefined if there is none. */
   async function find(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet] | undefined> {
     const { login } = caller
     if (login === undefined || caller.issuer !== issuer) return undefined
@@ -57,7 +60,7 @@ export function storedUpstreamTokens(
     return found
   }
 
-  /** What is picked of the set, refreshed where it is about to end or was refused. */
+  /** Returns the selected part of the set, refreshed if it is about to expire or was refused. */
   async function usable(
     caller: TokenHolder,
     provider: string,
@@ -73,7 +76,7 @@ export function storedUpstreamTokens(
     const lasting = tokenOf(set, marginOf(set))
     if (lasting !== undefined) return lasting
     const next = await refresh?.(place, set).catch((error: unknown) => {
-      // It may still serve in its last minute.
+      // The token may still serve in its last minute.
       if (tokenOf(set, 0) === undefined) throw notRefreshed(provider, error)
     })
     const found = tokenOf(next ?? set, 0)
@@ -93,11 +96,14 @@ export function storedUpstreamTokens(
   }
 }
 
-/** A token that lives for a minute would be refreshed at each call: of its life it is used four fifths. */
+/**
+ * Returns the margin before the expiry. Four fifths of a lifetime are used, because a token that lives for a minute
+ * would otherwise be refreshed at each call.
+ */
 const marginOf = ({ expiresAt, obtainedAt }: StoredTokenSet): number =>
   expiresAt === undefined || obtainedAt === undefined ? MARGIN_MS : Math.min(MARGIN_MS, (expiresAt - obtainedAt) / 5)
 
-/** When an ID token ends, in milliseconds since 1970; at once where it does not say. */
+/** Returns the expiry of an ID token in milliseconds since 1970; 0 if it has none. */
 function endOf(idToken: string | undefined): number {
   try {
     return (decodeJwt(idToken ?? '').exp ?? 0) * 1000
@@ -106,7 +112,7 @@ function endOf(idToken: string | undefined): number {
   }
 }
 
-/** Where the provider, or what the refresh needs besides, is away: the next call tries it again. */
+/** Returns the error for a provider, or a dependency of the refresh, that is unavailable. The next call tries again. */
 const notRefreshed = (provider: string, cause: unknown): CredentialError =>
   cause instanceof CredentialError
     ? cause

@@ -7,11 +7,14 @@ import { tokenExchange } from './token-exchange.ts'
 import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
 import { xaa } from './xaa.ts'
 
-/** How long a token is used before the store is asked again: so soon one is noticed that was replaced or unlinked. */
+/**
+ * The time for which a token is used before the store is read again. It bounds how late a replaced or unlinked token is
+ * noticed.
+ */
 const KEEP_MS = 5_000
 const BEARER = 'Bearer '
 
-/** Sends the access token that an upstream provider gave the caller at login. */
+/** Sends the access token that the upstream provider gave the caller at login. */
 const upstreamInject = ({ providerName }: UpstreamInjectConfig, upstreamTokens: UpstreamTokens): Strategy => ({
   key: JSON.stringify(['upstreamInject', providerName]),
   isOfLogin: true,
@@ -24,13 +27,13 @@ const upstreamInject = ({ providerName }: UpstreamInjectConfig, upstreamTokens: 
 })
 
 interface StrategyOptions {
-  /** Folder that file paths of the configuration are relative to. */
+  /** The folder that file paths of the configuration are relative to. */
   readonly directory: string
-  /** Absent: there is no authorization server. */
+  /** Absent if there is no authorization server. */
   readonly upstreamTokens?: UpstreamTokens | undefined
 }
 
-/** The strategy that a configuration asks for. */
+/** Creates the configured strategy. */
 export function createStrategy(
   { tokenExchange: exchange, upstreamInject: inject, xaa: crossAppAccess, awsSts: aws }: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,

@@ -5,41 +5,44 @@ import { basicAuthorization } from '../identity/introspection.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { type Credential, CredentialError } from './credential.ts'
 
-/** Where tokens are obtained, and as which client. File paths are absolute. */
+/** The token endpoint and the client for it. File paths are absolute. */
 interface TokenEndpointSettings {
   readonly tokenUrl: string
   readonly clientId?: string | undefined
   readonly clientSecretFile?: string | undefined
   readonly caBundleFile?: string | undefined
   readonly allowPrivateIP?: boolean | undefined
-  /** What the log and callers are told of it by; default `its token endpoint`. */
+  /** The name of the endpoint in the log and in errors; default `its token endpoint`. */
   readonly name?: string | undefined
 }
 
-/** A token as its endpoint gave it. */
+/** A token from the endpoint. */
 export interface IssuedToken {
   readonly token: string
-  /** Undefined where the answer has none. */
+  /** Undefined if the response has none. */
   readonly issuedTokenType: string | undefined
   readonly tokenType: string
-  /** In milliseconds since 1970; undefined where the answer does not say. */
+  /** The expiry in milliseconds since 1970; undefined if the response does not say. */
   readonly expiresAt: number | undefined
 }
 
-/** An answer is one token and a few words about it. */
+/** The largest response: one token and a few members. */
 const MAX_BYTES = 64 * 1024
 const LONGEST_TOKEN = 32 * 1024
 const TIMEOUT_MS = 10_000
 const CONNECTIONS = 32
-/** What can stand in a header after `Bearer ` (RFC 6750 section 2.1 is narrower; opaque tokens in use are not). */
+/**
+ * The characters that are valid in a header after `Bearer ` (RFC 6750 section 2.1 is narrower; opaque tokens in use are
+ * not).
+ */
 const TOKEN = /^[\x21-\x7e]+$/
-/** Error codes of RFC 6749, 8693 and 8707: words that are ours to repeat in a log. */
+/** Error codes of RFC 6749, 8693 and 8707, which are safe to repeat in a log. */
 const ERRORS: ReadonlySet<unknown> = new Set([
   ...['invalid_request', 'invalid_client', 'invalid_grant', 'invalid_scope', 'invalid_target'],
   ...['unauthorized_client', 'unsupported_grant_type', 'server_error', 'temporarily_unavailable'],
 ])
 
-/** A fetch from a service that gives tokens. */
+/** Returns the fetch function for a service that issues tokens. */
 export const tokenFetch = (
   url: string,
   reach: Pick<TokenEndpointSettings, 'caBundleFile' | 'allowPrivateIP'> = {},
@@ -52,7 +55,7 @@ export const tokenFetch = (
     connections: CONNECTIONS,
   })
 
-/** One token endpoint (RFC 6749 section 3.2), with HTTP Basic authentication where there is a client secret. */
+/** One token endpoint (RFC 6749 section 3.2), with HTTP Basic authentication if there is a client secret. */
 export class TokenEndpoint {
   readonly name: string
   readonly #url: string
@@ -69,7 +72,7 @@ export class TokenEndpoint {
     this.#fetch = tokenFetch(tokenUrl, { caBundleFile, allowPrivateIP })
   }
 
-  /** Whether the gateway can authenticate itself there. */
+  /** Tells whether the gateway can authenticate there. */
   get hasClient(): boolean {
     return this.#clientId !== undefined && this.#readSecret !== undefined
   }
@@ -78,7 +81,7 @@ export class TokenEndpoint {
     return this.#fetch.close()
   }
 
-  /** Asks for a token. Rejects with a CredentialError that repeats nothing of what was sent or answered. */
+  /** Requests a token. Rejects with a CredentialError that repeats nothing from the request or the response. */
   async request(form: Readonly<Record<string, string | undefined>>): Promise<IssuedToken> {
     const { status, text } = await this.#post(form)
     const answer = parse(text)
@@ -108,7 +111,7 @@ export class TokenEndpoint {
     }
   }
 
-  /** The endpoint can't be used: it is away, or its answer is none. */
+  /** Returns the error for an endpoint that is unavailable or gives an invalid response. */
   unusable(what: string, cause?: unknown): CredentialError {
     return new CredentialError(`${this.name} ${what}`, {
       text: `${this.name} does not answer as it should`,
@@ -137,8 +140,8 @@ export class TokenEndpoint {
 }
 
 /**
- * A lifetime in seconds; NaN where it is none. RFC 6749 section 5.1 has a JSON number; older servers write it as text
- * ("3600"), which is taken in plain digits alone: no sign, fraction, exponent or blank.
+ * Reads a lifetime in seconds; NaN if it is invalid. RFC 6749 section 5.1 has a JSON number. Older servers write a text
+ * ("3600"), which is accepted only in plain digits: no sign, fraction, exponent or blank.
  */
 function secondsOf(value: unknown): number {
   const seconds = typeof value === 'string' && /^\d{1,10}$/.test(value) ? Number(value) : value
@@ -154,7 +157,10 @@ function parse(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** A header with a bearer token. Throws where the token is of another kind: one that is bound to a key can't be sent so. */
+/**
+ * Returns a header with a bearer token. Throws for a token of another kind: a token bound to a key can't be sent this
+ * way.
+ */
 export function bearerCredential(
   headerName: string,
   { token, tokenType, expiresAt }: IssuedToken,

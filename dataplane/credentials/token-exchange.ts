@@ -6,7 +6,7 @@ import { dependingOn, type StrategyParts } from './upstream-tokens.ts'
 const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const TYPE = 'urn:ietf:params:oauth:token-type:'
 const ACCESS_TOKEN = `${TYPE}access_token`
-/** What may be sent as a bearer token; a refresh or ID token is none (RFC 8693 section 3). */
+/** The token types that may be sent as bearer tokens; refresh and ID tokens may not (RFC 8693 section 3). */
 const BEARERS: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, `${TYPE}jwt`])
 
 /**

@@ -7,34 +7,35 @@ import { CredentialError, type CredentialSource, type Strategy, type Subject } f
 export interface TokenHolder {
   readonly issuer: string
   readonly subject: string
-  /** The login that the caller's token belongs to. */
+  /** The login of the caller's token. */
   readonly login?: string | undefined
 }
 
-/** A token that an upstream provider has given a user at login. */
+/** A token that an upstream provider gave a user at login. */
 export interface UpstreamToken {
   readonly token: string
-  /** In milliseconds since 1970; undefined where the provider does not say. */
+  /** The expiry in milliseconds since 1970; undefined if the provider does not say. */
   readonly expiresAt: number | undefined
 }
 
-/** Tokens of upstream providers, by login and provider; put there and refreshed by the authorization server. */
+/** Tokens of upstream providers, by login and provider. The authorization server stores and refreshes them. */
 export interface UpstreamTokens {
   /**
-   * `refused`: the token that a server has not accepted; it is not given again. Rejects with a CredentialError where the
-   * caller's login has none that can be used.
+   * Returns the access token. `refused`: the token that a server has rejected, which is not returned again. Rejects
+   * with a CredentialError if the caller's login has no usable token.
    */
   accessToken(caller: TokenHolder, provider: string, refused?: string): Promise<UpstreamToken>
-  /** The ID token, which was verified at login, as long as it has not ended. Rejects as `accessToken` does. */
+  /** Returns the unexpired ID token, which was verified at login. Rejects like `accessToken`. */
   idToken(caller: TokenHolder, provider: string): Promise<string>
   /**
-   * The ID token of the caller's login there, which was verified when it came, even if it has ended: who the user is at
-   * the provider. Undefined where there is none. Rejects with a PublicError `unavailable` where the store is away.
+   * Returns the ID token of the caller's login, which was verified when it came, even if it has expired. It identifies
+   * the user at the provider. Undefined if there is none. Rejects with a PublicError `unavailable` if the store is
+   * down.
    */
   identity(caller: TokenHolder, provider: string): Promise<string | undefined>
   /**
-   * The access or ID token that is stored, whether it can be used or not: what was made of another one is not to be used any
-   * more. Undefined where there is none. Rejects with a CredentialError where the store is away.
+   * Returns the stored access or ID token, usable or not: a credential made from another token must not be used any
+   * more. Undefined if there is none. Rejects with a CredentialError if the store is down.
    */
   stored(caller: TokenHolder, provider: string, kind: StoredKind): Promise<string | undefined>
 }
@@ -47,7 +48,7 @@ export const noUpstreamToken = (provider: string): CredentialError =>
     isPassing: false,
   })
 
-/** The same, where the user may log in there now. */
+/** Returns the same error with a link for the user to log in now. */
 export const notLinked = (provider: string, link: MakeLink): CredentialError =>
   new CredentialError(`the caller has not logged in at the provider ${JSON.stringify(provider)}`, {
     text: `you have to log in at the provider ${JSON.stringify(provider)} first`,
@@ -55,7 +56,7 @@ export const notLinked = (provider: string, link: MakeLink): CredentialError =>
     link,
   })
 
-/** There is no authorization server: nobody has logged in anywhere. */
+/** The provider without an authorization server: nobody has logged in. */
 export const noUpstreamTokens: UpstreamTokens = {
   accessToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   idToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
@@ -63,16 +64,16 @@ export const noUpstreamTokens: UpstreamTokens = {
   stored: async () => undefined,
 }
 
-/** What strategies are made with, besides their settings. */
+/** The dependencies of strategies, besides their settings. */
 export interface StrategyParts {
-  /** The absolute path of a file of the configuration. */
+  /** Returns the absolute path of a file of the configuration. */
   inFolder(file: string | undefined): string | undefined
   readonly upstreamTokens: UpstreamTokens
 }
 
 /**
- * What a credential depends on that is obtained for a token of the caller: for the one that the call brings or, with a
- * provider, for the one that is stored of the caller's login there.
+ * Returns the dependencies of a credential on a token of the caller: the token of the call or, with a provider, the
+ * stored token of the caller's login there.
  */
 export function dependingOn(
   upstreamTokens: UpstreamTokens,

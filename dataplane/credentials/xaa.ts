@@ -8,13 +8,13 @@ const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token'
 const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
-/** What is given is no access token (RFC 8693 section 2.2.1). */
+/** The token type of a token that is not an access token (RFC 8693 section 2.2.1). */
 const NOT_APPLICABLE = 'n_a'
 
 /**
- * Cross-app access (Identity Assertion JWT Authorization Grant): the identity provider gives an assertion for the user's
- * ID token, and the target's authorization server an access token for the assertion (RFC 7523). The ID token is the one
- * of the login at `subjectProviderName` or, without it, the caller's own verified token.
+ * Implements cross-app access (Identity Assertion JWT Authorization Grant). The identity provider gives an assertion
+ * for the user's ID token, and the target's authorization server an access token for the assertion (RFC 7523). The ID
+ * token is from the login at `subjectProviderName` or, without it, the caller's own verified token.
  */
 export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyParts): Strategy {
   const { scopes, subjectProviderName, targetAudience, targetResource } = config
@@ -48,7 +48,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyPar
     const isAssertion = issued.issuedTokenType === ID_JAG && issued.tokenType.toLowerCase() === NOT_APPLICABLE
     if (!isAssertion) throw provider.unusable('gave a token of another type, or of none')
     const { aud, resource } = claimsOf(issued.token) ?? {}
-    // An assertion that is good elsewhere as well could be used there by the target.
+    // The target could use an assertion elsewhere if it were valid there, too.
     if (!isAlone(aud, targetAudience)) throw provider.unusable('gave an assertion that is not for the target alone')
     if (targetResource !== undefined && !isAlone(resource, targetResource))
       throw provider.unusable('gave an assertion for another resource')
@@ -74,7 +74,7 @@ export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: StrategyPar
   }
 }
 
-/** Of an assertion that has come from the provider itself; who takes it checks its signature. */
+/** Reads the claims of an assertion that came from the provider itself. The target checks its signature. */
 function claimsOf(assertion: string): Readonly<Record<string, unknown>> | undefined {
   try {
     decodeProtectedHeader(assertion)
@@ -84,6 +84,6 @@ function claimsOf(assertion: string): Readonly<Record<string, unknown>> | undefi
   }
 }
 
-/** Whether a claim has this value and no other one. */
+/** Tells whether a claim has this value and no other. */
 const isAlone = (claim: unknown, value: string): boolean =>
   claim === value || (Array.isArray(claim) && claim.length === 1 && claim[0] === value)

@@ -5,14 +5,14 @@ interface ChallengeOptions {
   readonly realm: string
   readonly resourceMetadataUrl: string | undefined
   readonly scopes: readonly string[] | undefined
-  /** Absent where no token was sent. */
+  /** Absent if no token was sent. */
   readonly error?: 'invalid_token' | 'insufficient_scope'
-  /** What is wrong with the token that was sent, in a fixed text. */
+  /** The problem of the token that was sent, as a fixed text. */
   readonly problem?: string
 }
 
 /**
- * The value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9728 section 5.1). There is an `error` only where a token
+ * Returns the value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9728 section 5.1). It has an `error` only if a token
  * was sent (RFC 6750 section 3.1).
  */
 export function challenge({ realm, resourceMetadataUrl, scopes, error, problem }: ChallengeOptions): string {
@@ -30,7 +30,7 @@ export function challenge({ realm, resourceMetadataUrl, scopes, error, problem }
     .join(', ')}`
 }
 
-/** The refusal of a caller without a valid token, with the challenge. `problem`: of the token that was sent. */
+/** Returns the error for a caller without a valid token, with the challenge. `problem`: of the token that was sent. */
 export function unauthenticated(options: Omit<ChallengeOptions, 'error'>, cause?: unknown): PublicError {
   const { problem } = options
   return new PublicError('unauthenticated', {
@@ -43,8 +43,8 @@ export function unauthenticated(options: Omit<ChallengeOptions, 'error'>, cause?
 }
 
 /**
- * The refusal of a valid token that lacks scopes. It names all that are needed, so that the client asks for all at once
- * (RFC 6750 section 3.1; MCP authorization, scope challenge).
+ * Returns the error for a valid token that lacks scopes. It names all required ones, so that the client requests all at
+ * once (RFC 6750 section 3.1; MCP authorization, scope challenge).
  */
 export function insufficientScope(options: Omit<ChallengeOptions, 'error' | 'problem'>): PublicError {
   const problem = 'The token lacks a scope that is needed here.'
@@ -53,5 +53,5 @@ export function insufficientScope(options: Omit<ChallengeOptions, 'error' | 'pro
   })
 }
 
-/** Printable ASCII without quotes and backslashes, which would need escapes that clients get wrong. */
+/** Keeps printable ASCII without quotes and backslashes, whose escapes clients get wrong. */
 const quotable = (text: string): string => text.replace(/[^\x20-\x7e]|["\\]/g, '')

@@ -2,8 +2,9 @@ import { isLoopback } from '../config/check/url.ts'
 import type { GuardedFetch } from '../net/guarded-fetch.ts'
 
 /**
- * Where an issuer's metadata may be, most common first: OpenID Connect Discovery 1.0 section 4 (suffix), RFC 8414
- * section 3 (inserted between host and path), and the inserted form of the OpenID name (RFC 8414 section 5).
+ * Returns the possible URLs of an issuer's metadata, most common first: OpenID Connect Discovery 1.0 section 4
+ * (suffix), RFC 8414 section 3 (inserted between host and path), and the inserted form of the OpenID name (RFC 8414
+ * section 5).
  */
 export function discoveryUrls(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer)
@@ -17,15 +18,15 @@ export function discoveryUrls(issuer: string): readonly string[] {
   ]
 }
 
-/** A longer URL counts as none: it would fill logs. */
+/** The longest URL that is accepted: a longer one would fill logs. */
 const LONGEST_URL = 2048
 
 /** The endpoints that are read from an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
 export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
 
 /**
- * Finds an endpoint of an issuer. Throws an Error for the log: nothing answers, the document names another issuer
- * (RFC 8414 section 3.3), or the URL would go over plain http where that is not allowed.
+ * Finds an endpoint of an issuer. Throws an Error for the log if nothing answers, if the document names another issuer
+ * (RFC 8414 section 3.3), or if the URL uses plain http where that is not allowed.
  */
 export async function discoverEndpoint(
   endpoint: Endpoint,

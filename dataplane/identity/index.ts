@@ -22,25 +22,25 @@ export type { Verifier } from './verify.ts'
 interface AuthenticateOptions {
   /** Absolute URL of the protected resource metadata, named in challenges; undefined where no public URL is known. */
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
-  /** The client address of a request; absent: the peer of its connection. */
+  /** Returns the client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
   /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
-  /** Folder that file paths of the configuration are relative to. */
+  /** The folder that file paths of the configuration are relative to. */
   readonly directory?: string
-  /** The issuer that is in this process; its tokens are checked by its own keys. */
+  /** The issuer in this process. Its tokens are verified with its own keys. */
   readonly local?: LocalIssuer | undefined
-  /** Folder of the tokens for key endpoints; absent: the mount path in pods. */
+  /** The folder of the tokens for key endpoints; absent: the mount path in pods. */
   readonly tokenFolder?: string
 }
 
 async function closeNothing(): Promise<void> {
-  // Without an issuer there are no connections to end.
+  // Without an issuer, there are no connections to close.
 }
 
-/** Makes the function that authenticates requests. `close` ends its connections to the issuer. */
+/** Creates the function that authenticates requests. `close` ends its connections to the issuer. */
 export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
   { directory = '.', tokenFolder = JWKS_TOKENS, local, ...options }: AuthenticateOptions,

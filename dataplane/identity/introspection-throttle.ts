@@ -4,61 +4,64 @@ import { PublicError } from '../server/errors.ts'
 import { networksOf } from '../server/network-of.ts'
 import type { VerifiedToken } from './token-cache.ts'
 
-/** Introspection requests that run at a time; the others wait. */
+/** The most introspection requests that run at a time. The others wait. */
 const MOST_AT_ONCE = 8
 const MOST_WAITING = 1_000
-/** Of these, requests that wait of networks that ask little. */
+/** The queue places that are reserved for light networks. */
 const RESERVE_WAITING = 100
-/** A network asks little that has no more requests open than so many, and has sent no more inactive tokens lately. */
+/** A network is light if it has no more than this many open requests, and has sent no more inactive tokens lately. */
 const LITTLE = 8
-/** Requests that one address may cause, running and waiting. */
+/** The most requests that one address may cause, running and waiting. */
 const MOST_PER_ADDRESS = 64
-/** How much more a /64, a /56 and a /48 of IPv6 may cause than an address of IPv4. */
+/** The limits of a /64, a /56 and a /48 of IPv6 as multiples of that of an IPv4 address. */
 const WIDTHS = [1, 2, 4]
-/** How many inactive tokens an address may send in a row, and the time after which it may send one more. */
+/** The number of inactive tokens that an address may send in a row, and the time to gain one more. */
 const BURST = 30
 const REFILL_MS = 2_000
 const MOST_NETWORKS = 10_000
-/** How long an inactive token is remembered. No longer, since an issuer may know a token only a moment after it was issued. */
+/**
+ * The time for which an inactive token is cached. It is short, since an issuer may know a token only a moment after it
+ * was issued.
+ */
 const INACTIVE_MS = 10_000
 const MOST_INACTIVE = 10_000
-/** Tokens that were active when they were introspected last. */
+/** The most cached tokens that were active at their last introspection. */
 const MOST_ACTIVE = 10_000
 
 /** The introspection requests that one network may still cause. */
 interface NetworkBudget {
   readonly width: number
-  /** Inactive tokens that it may still send, as of `at` (`performance.now()`). */
+  /** The inactive tokens that it may still send, as of `at` (`performance.now()`). */
   left: number
   at: number
   open: number
 }
 
-/** Those of the networks that an address is in, the narrowest first. */
+/** The budgets of the networks that contain an address, the narrowest first. */
 type Budgets = readonly NetworkBudget[]
 
 /**
- * Limits the introspection requests that callers without a valid token can cause: one request at a time for a token, none
- * for 10 s after a token was found inactive, and a number of inactive tokens for each client address (for IPv6 each /64, /56
- * and /48). Active tokens cost an address nothing. A token that was active before is introspected again whatever others
- * behind the same address have sent; a new one has to wait, like theirs, until the address has budget again. Requests of
- * networks that ask little are sent before those of others, and have places of their own where too many wait.
+ * Limits the introspection requests that callers without a valid token can cause: one request at a time for a token,
+ * none for 10 s after a token was inactive, and a number of inactive tokens for each client address (for IPv6 each /64,
+ * /56 and /48). Active tokens cost an address nothing. A token that was active before is introspected again, whatever
+ * others behind the same address have sent. A new token waits until the address has budget again. Requests of light
+ * networks run before those of others, and have reserved places in the queue.
  */
 export class IntrospectionThrottle {
   readonly #pending = new Map<string, Promise<VerifiedToken | undefined>>()
   readonly #inactive = new LRUCache<string, number>({ max: MOST_INACTIVE })
   readonly #active = new LRUCache<string, true>({ max: MOST_ACTIVE })
-  /** One map for each width: whoever has many narrow networks pushes no wide one out. */
+  /** One map for each width, so that many narrow networks evict no wide one. */
   readonly #budgets = WIDTHS.map(() => new LRUCache<string, NetworkBudget>({ max: MOST_NETWORKS }))
   readonly #waiting: (() => void)[] = []
-  /** Those of networks that ask little. */
+  /** The queue of light networks. */
   readonly #first: (() => void)[] = []
   #running = 0
 
   /**
-   * What `request` tells of a token; undefined where no issuer calls it active. `address`: where the request that
-   * carried the token came from; undefined for requests of our own. Rejects with `rate_limited` where that address has
-   * sent too many inactive tokens, with `unavailable` where too many requests wait, and with what `request` rejects with.
+   * Returns the result of `request` for a token; undefined if no issuer calls it active. `address`: the source of the
+   * request with the token; undefined for our own requests. Rejects with `rate_limited` if that address has sent too
+   * many inactive tokens, with `unavailable` if too many requests wait, and with the error of `request`.
    */
   introspect(
     token: string,
@@ -90,7 +93,7 @@ export class IntrospectionThrottle {
       return await this.#run(key, budgets, request)
     } finally {
       for (const budget of budgets) budget.open--
-      // Also where the check has thrown: there is a slot for the next one.
+      // The slot is free even if the check has thrown.
       if (this.#running < MOST_AT_ONCE) (this.#first.shift() ?? this.#waiting.shift())?.()
     }
   }
@@ -124,7 +127,9 @@ export class IntrospectionThrottle {
     return new Promise((resolve) => (isFirst ? this.#first : this.#waiting).push(resolve))
   }
 
-  /** The budgets of an address, refilled for the time that has passed. The least recently used ones are evicted. */
+  /**
+   * Returns the budgets of an address, refilled for the time that has passed. It evicts the least recently used ones.
+   */
   #budgetsOf(address: string): Budgets {
     const now = performance.now()
     return networksOf(address).map((network, index) => {
@@ -138,7 +143,10 @@ export class IntrospectionThrottle {
   }
 }
 
-/** Of the widest network that an address is in; a request without an address is one of our own, or of a known token. */
+/**
+ * Tells whether the widest network of an address is light. A request without an address is our own, or for a known
+ * token.
+ */
 const asksLittle = (widest: NetworkBudget | undefined): boolean =>
   widest === undefined || (widest.open <= LITTLE && widest.left > BURST * widest.width - LITTLE)
 

@@ -6,29 +6,29 @@ import { type Authenticated, isBoundToKey, isFor, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import { fetchFrom, type Issuer } from './issuer-keys.ts'
 
-/** How opaque tokens of an issuer are checked. The file path is absolute. */
+/** The introspection settings for opaque tokens of an issuer. The file path is absolute. */
 export interface IntrospectionClient {
-  /** Absent: the endpoint is called without credentials. */
+  /** Absent if the endpoint is called without credentials. */
   readonly clientId?: string | undefined
   readonly clientSecretFile?: string | undefined
-  /** Absent: found by discovery, at the issuer's own origin. */
+  /** The URL of the endpoint; absent: found by discovery, at the issuer's own origin. */
   readonly url?: string | undefined
 }
 
 interface IntrospectionOptions {
   readonly issuer: Issuer
-  /** The issuer's name; undefined until its API server has named it. */
+  /** Returns the issuer's name; undefined until its API server has named it. */
   issuerName(): string | undefined
   readonly audience: string
-  /** The claim that the audience is in; absent: `aud`. */
+  /** The claim with the audience; absent: `aud`. */
   readonly audienceClaim?: string | undefined
   readonly client: IntrospectionClient
-  /** Seconds by which clocks may differ. */
+  /** The clock skew that is tolerated, in seconds. */
   readonly skewS: number
   readonly log: Logger
 }
 
-/** A response is a handful of claims. */
+/** The largest response: a few claims. */
 const MAX_BYTES = 64 * 1024
 
 /** Introspects opaque tokens at their issuer (RFC 7662), as a client with HTTP Basic authentication. */
@@ -51,9 +51,8 @@ export class Introspection {
   }
 
   /**
-   * The caller of this token that its issuer calls active; undefined where it is not active, not meant for this server, or bound
-   * to a key. Throws a PublicError
-   * (`unavailable`) where the issuer can't be reached.
+   * Returns the caller of a token; undefined if it is inactive, not meant for this server, or bound to a key. Throws a
+   * PublicError (`unavailable`) if the issuer is unreachable.
    */
   async introspect(token: string): Promise<Authenticated | undefined> {
     const document = await this.#post(token).catch((error: unknown) => this.#unavailable(error))
@@ -77,7 +76,10 @@ export class Introspection {
     return JSON.parse(answer.text)
   }
 
-  /** The client's secret and callers' tokens are sent there: an endpoint at another origin must be configured explicitly. */
+  /**
+   * Discovers the endpoint. It gets the client's secret and callers' tokens, so one at another origin must be
+   * configured.
+   */
   async #discover(): Promise<string> {
     const { issuer = '', insecureAllowHTTP: allowHTTP = false } = this.#options.issuer
     const url = await discoverEndpoint('introspection_endpoint', issuer, this.#fetch, { headers: {}, allowHTTP })
@@ -86,7 +88,7 @@ export class Introspection {
   }
 
   #unavailable(error: unknown): never {
-    // It may have moved: the next token has it looked up again, where it is not configured.
+    // A discovered endpoint may have moved: the next token causes a new discovery.
     this.#endpoint = undefined
     if (!this.#isUnavailable)
       this.#options.log.warn({ issuer: this.#options.issuerName(), err: error }, 'the issuer can’t be asked of a token')
@@ -105,13 +107,19 @@ function credentialsOf({ clientId, clientSecretFile }: IntrospectionClient): () 
   return () => ({ authorization: basicAuthorization(clientId, secret()) })
 }
 
-/** The `Authorization` of a client. Name and secret are form-encoded before they are joined (RFC 6749 section 2.3.1). */
+/**
+ * Returns the `Authorization` of a client. Name and secret are form-encoded before they are joined (RFC 6749 section
+ * 2.3.1).
+ */
 export function basicAuthorization(clientId: string, secret: string): string {
   const encoded = [clientId, secret].map((part) => new URLSearchParams([['', part]]).toString().slice(1)).join(':')
   return `Basic ${Buffer.from(encoded).toString('base64')}`
 }
 
-/** RFC 7662 requires only `active` of the issuer; here `exp`, `aud` and `sub` are required too. */
+/**
+ * Returns the caller of a response. RFC 7662 requires only `active` of the issuer; here `exp`, `aud` and `sub` are
+ * required too.
+ */
 function callerOf(
   answer: unknown,
   { issuerName, audience, audienceClaim = 'aud', skewS }: IntrospectionOptions,
@@ -130,6 +138,6 @@ function callerOf(
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
 
-/** Whether `nbf`, where there is one, is a time before `latest` (seconds since 1970). */
+/** Tells whether `nbf`, if present, is before `latest` (seconds since 1970). */
 const hasBegun = (nbf: unknown, latest: number): boolean =>
   nbf === undefined || (typeof nbf === 'number' && nbf <= latest)

@@ -12,20 +12,20 @@ import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
 /** An issuer by its name, or by the cluster whose API server names it. File paths are absolute. */
 export interface Issuer {
-  /** Absent: the one that the cluster's API server names. */
+  /** Absent: the issuer that the cluster's API server names. */
   readonly issuer?: string | undefined
   /** The cluster whose API server issues the tokens; issuer and keys are read from that API server. */
   readonly cluster?: Cluster | undefined
   readonly jwksUrl?: string | undefined
   readonly caBundleFile?: string | undefined
   readonly bearerTokenFile?: string | undefined
-  /** Folder that `bearerTokenFile` must be in after links are resolved. */
+  /** The folder that must contain `bearerTokenFile` after links are resolved. */
   readonly tokenFolder?: string | undefined
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined
 }
 
-/** A fetch of what an issuer answers, in bytes at most. */
+/** Returns the fetch function for an issuer's responses, limited to `maxBytes`. */
 export const fetchFrom = ({ issuer = '', cluster, ...reach }: Issuer, maxBytes?: number): GuardedFetch =>
   createGuardedFetch({
     caBundleFile: cluster === undefined ? reach.caBundleFile : cluster.caFile,
@@ -34,35 +34,36 @@ export const fetchFrom = ({ issuer = '', cluster, ...reach }: Issuer, maxBytes?:
     ...(maxBytes !== undefined && { maxBytes }),
   })
 
-/** Keys older than this are refetched in the background. */
+/** The age from which keys are fetched again in the background. */
 const REFRESH_MS = 5 * 60_000
-/** Keys older than this are no longer trusted: their issuer has been unreachable for too long. */
+/** The age from which keys are no longer trusted, because their issuer has been unreachable for too long. */
 const STALE_MS = 60 * 60_000
-/** An unknown key id causes at most one fetch in this time: anybody can invent key ids. */
+/** The least interval of fetches for unknown key ids, since anybody can invent key ids. */
 const COOLDOWN_MS = 10_000
-/** An empty set is accepted once the issuer has answered with it for so long: an issuer may be empty while it starts. */
+/** The time after which an empty set is accepted: an issuer may be empty while it starts. */
 const EMPTY_ACCEPTED_MS = 60_000
 const BACKOFF = { first: 500, longest: 15_000 }
 
 /**
- * The signing keys of one issuer: found by discovery, cached, and refetched as they rotate. An issuer that is unreachable
- * is tried once per back-off; meanwhile cached keys stay in use, and without any the answer is 503 at once. It recovers
- * with the first request after the issuer is back. An answer that is no usable key set counts as a failed fetch. An empty
- * set withdraws all keys once the issuer has answered with it for a minute; as the first answer it counts as a failure.
+ * The signing keys of one issuer, found by discovery, cached, and fetched again as they rotate. An unreachable issuer
+ * is tried once per back-off. Meanwhile cached keys stay in use; without any, the answer is 503 at once. It recovers
+ * with the first request after the issuer is back. A response that is not a usable key set counts as a failed fetch. An
+ * empty set withdraws all keys once the issuer has answered with it for a minute; as the first response it counts as a
+ * failure.
  */
 export class IssuerKeys {
   readonly #issuer: Issuer
   readonly #log: Logger
   readonly #fetch: GuardedFetch
   readonly #readToken: ReadSecretFile | undefined
-  /** The issuer's name: configured, or as the API server said last. */
+  /** The issuer's name: configured, or the last one from the API server. */
   #name: string | undefined
   #keys: KeySet | undefined
   #fetchedAt = 0
   #loading: Promise<void> | undefined
   #failures = 0
   #retryAt = 0
-  /** Since when the issuer has answered with an empty set. */
+  /** The time of the first empty set in a row. */
   #emptySince: number | undefined
   #unknownKeyAt = Number.NEGATIVE_INFINITY
   #closed = false
@@ -81,14 +82,15 @@ export class IssuerKeys {
   }
 
   /**
-   * Reads the issuer's name from the API server again, where none is configured: it may have changed. At most one request
-   * in 10 s, whatever callers send. Throws a PublicError (`unavailable`) where the API server can't be reached.
+   * Reads the issuer's name from the API server again if none is configured, since it may have changed. It sends at
+   * most one request in 10 s, whatever callers send. Throws a PublicError (`unavailable`) if the API server is
+   * unreachable.
    */
   async rediscoverIssuer(): Promise<void> {
     if (this.#issuer.issuer === undefined && this.#mayRefetch()) await this.#load()
   }
 
-  /** Fetches the keys ahead of the first request. A failure is logged, nothing more. */
+  /** Fetches the keys ahead of the first request. A failure is only logged. */
   prefetch(): void {
     this.#load().catch(() => {
       // `#onFailure` has logged it; the next request that needs the keys tries again.
@@ -101,8 +103,8 @@ export class IssuerKeys {
   }
 
   /**
-   * The key for a token's header; jose's key function. Throws a PublicError (`unavailable`) where the keys can't be
-   * had, and jose's JWKSNoMatchingKey where there is no such key.
+   * Returns the key for a token's header, as jose's key function. Throws a PublicError (`unavailable`) if the keys are
+   * unavailable, and jose's JWKSNoMatchingKey if there is no such key.
    */
   readonly findKey = async (header: JWTHeaderParameters, token: FlattenedJWSInput) => {
     const keys = await this.#cachedKeys()
@@ -161,7 +163,7 @@ export class IssuerKeys {
     this.#keys = this.#accept(keySetOf(JSON.parse(answer.text)))
   }
 
-  /** The keys after an answer; throws while an empty set is not accepted yet. */
+  /** Returns the keys of a response. Throws while an empty set is not accepted yet. */
   #accept(keys: KeySet | undefined): KeySet {
     const now = performance.now()
     if (keys !== undefined) {
@@ -176,7 +178,10 @@ export class IssuerKeys {
     return NO_KEYS
   }
 
-  /** The token is sent to the configured origin only, never to one that a discovery document names. */
+  /**
+   * Returns the headers for a URL. The token is sent only to the configured origin, never to one from a discovery
+   * document.
+   */
   #headersFor(url: string): Record<string, string> {
     if (this.#readToken === undefined || new URL(url).origin !== new URL(configuredUrl(this.#issuer)).origin) return {}
     return { authorization: `Bearer ${this.#readToken()}` }
@@ -208,7 +213,7 @@ export class IssuerKeys {
   }
 }
 
-/** The configured URL that is requested first. */
+/** Returns the configured URL that is requested first. */
 const configuredUrl = ({ cluster, jwksUrl, issuer }: Issuer): string => cluster?.apiServer ?? jwksUrl ?? issuer ?? ''
 
 function tokenOf({ cluster, bearerTokenFile, tokenFolder }: Issuer): ReadSecretFile | undefined {
@@ -218,8 +223,8 @@ function tokenOf({ cluster, bearerTokenFile, tokenFolder }: Issuer): ReadSecretF
 }
 
 /**
- * Reads a secret that must lie below a folder, wherever links lead: a link out of it is an error that names the file.
- * The folder itself may be a link, as `/var/run` is in most images, and links inside it are what Kubernetes mounts.
+ * Reads a secret that must be below a folder. A link that leads out of it is an error that names the file. The folder
+ * itself may be a link, as `/var/run` is in most images, and Kubernetes mounts links inside it.
  */
 function confinedFile(path: string, folder: string): ReadSecretFile {
   const read = secretFile(path)
@@ -244,27 +249,27 @@ interface Cluster {
 
 interface ClusterKeys {
   readonly issuer: string
-  /** Undefined where it publishes none. */
+  /** Undefined if the issuer publishes none. */
   readonly keys: KeySet | undefined
 }
 
 interface ClusterIssuer {
   readonly cluster: Cluster
-  /** Absent: the one that the API server names. */
+  /** Absent: the issuer that the API server names. */
   readonly issuer?: string | undefined
-  /** At the API server; absent: `/openid/v1/jwks`. */
+  /** The URL of the keys at the API server; absent: `/openid/v1/jwks`. */
   readonly jwksUrl?: string | undefined
 }
 
 /** An API server answers 406 to a request for keys that accepts plain JSON only (RFC 7517 section 8.5.2). */
 const KEYS_ACCEPTED = 'application/jwk-set+json, application/json'
 
-/** An issuer is a URL (OpenID Connect Discovery); a longer text counts as none. */
+/** The longest issuer that is accepted. An issuer is a URL (OpenID Connect Discovery). */
 const LONGEST_ISSUER = 2048
 
 /**
- * Reads issuer and keys from the API server itself, with its token. `jwks_uri` of its discovery document is not
- * followed: it may name any address. Of several issuers the document names the first, which signs new tokens
+ * Reads issuer and keys from the API server itself, with its token. It ignores `jwks_uri` of the discovery document,
+ * which may name any address. Of several issuers the document names the first, which signs new tokens
  * (https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery).
  * Throws an Error for the log.
  */

@@ -10,24 +10,24 @@ import { TokenCache } from './token-cache.ts'
 /** An issuer whose tokens are accepted, for one audience. */
 export interface Provider extends Issuer {
   readonly audience: string
-  /** The claim that the audience is in; absent: `aud`. */
+  /** The claim with the audience; absent: `aud`. */
   readonly audienceClaim?: string | undefined
-  /** Scopes that clients are told to ask for; tokens must have those that are not of OpenID Connect. */
+  /** The scopes that clients are told to request. Tokens must have those that are not of OpenID Connect. */
   readonly scopes?: readonly string[] | undefined
-  /** The ServiceAccount that is let in, or all of a namespace; absent: every subject. */
+  /** The accepted ServiceAccount, or all of a namespace; absent: every subject. */
   readonly serviceAccount?: { readonly namespace: string; readonly name?: string | undefined } | undefined
-  /** The issuer itself, where it is in this process; absent: it is elsewhere. */
+  /** The issuer itself, if it is in this process. */
   readonly local?: LocalIssuer | undefined
-  /** Absent: its opaque tokens are not accepted. */
+  /** Absent if its opaque tokens are not accepted. */
   readonly introspection?: IntrospectionClient | undefined
 }
 
-/** An issuer in this process: its keys need no request, and what it has revoked is known at once. */
+/** An issuer in this process. Its keys need no request, and its revocations are known at once. */
 export interface LocalIssuer {
   readonly issuer: string
   /** Rejects with a PublicError `unavailable` while there are no keys. */
   readonly findKey: (...lookup: Parameters<KeySet>) => ReturnType<KeySet>
-  /** Whether a token with these claims has been revoked, though it has not expired. */
+  /** Tells whether an unexpired token with these claims has been revoked. */
   isRevoked(claims: Readonly<Record<string, unknown>>): boolean
 }
 
@@ -36,13 +36,12 @@ interface Closable {
 }
 
 /**
- * Resources that several owners share, by a key of everything that they are made from. A resource is closed when its last
- * owner releases it.
+ * Shared resources by a key of everything that they are built from. The last owner that releases a resource closes it.
  */
 export class RefCounted<P extends Closable> {
   readonly #resources = new Map<string, { readonly resource: P; owners: number }>()
 
-  /** The resource of this key, made where there is none yet. Each `acquire` is paired with one `release`. */
+  /** Returns the resource of this key and creates it if needed. Each `acquire` is paired with one `release`. */
   acquire(key: string, make: () => P): P {
     const entry = this.#resources.get(key) ?? { resource: make(), owners: 0 }
     entry.owners++
@@ -58,7 +57,7 @@ export class RefCounted<P extends Closable> {
   }
 }
 
-/** What is asked of an issuer's keys. */
+/** The operations on an issuer's keys. */
 type Keys = Pick<IssuerKeys, 'issuer' | 'findKey' | 'rediscoverIssuer'>
 
 /** One provider of tokens, with its keys and its introspection client. */
@@ -67,18 +66,18 @@ export interface OpenProvider {
   /** Scopes that its tokens must have. */
   readonly requiredScopes: readonly string[]
   readonly keys: Keys
-  /** Introspects its opaque tokens, where a client is configured for it. */
+  /** The introspection of its opaque tokens, if a client is configured for it. */
   readonly introspection: Introspection | undefined
-  /** A key of everything that it is made from. */
+  /** A key of everything that it is built from. */
   readonly identity: string
-  /** Ends its connections, once no verifier uses them any more. */
+  /** Ends its connections once no verifier uses them. */
   close(): Promise<void>
 }
 
 /**
- * What outlives a reload of the configuration: the keys of issuers, the callers of verified tokens, and the introspection
- * budget of each address. A reload that changes nothing about an issuer does not affect its users, even while that issuer
- * is unreachable.
+ * The state that survives a reload of the configuration: the keys of issuers, the callers of verified tokens, and the
+ * introspection budget of each address. A reload that changes nothing about an issuer does not affect its users, even
+ * while that issuer is unreachable.
  */
 export class Issuers {
   readonly verified = new TokenCache()
@@ -86,7 +85,7 @@ export class Issuers {
   readonly #keys = new RefCounted<IssuerKeys>()
   readonly #introspections = new RefCounted<Introspection>()
 
-  /** Opens a provider; what an open provider of the same issuer has loaded already is shared with it. */
+  /** Opens a provider. It shares what an open provider of the same issuer has already loaded. */
   open(provider: Provider, log: Logger): OpenProvider {
     const { introspection: client, audience, audienceClaim, serviceAccount, local } = provider
     const scopes = requiredScopes(provider.scopes)
@@ -117,10 +116,10 @@ export class Issuers {
   }
 }
 
-/** A provider in this process: there is nothing to fetch, and nothing to close. */
+/** Opens a provider in this process, which has nothing to fetch or close. */
 function openLocal(provider: Provider, local: LocalIssuer, scopes: readonly string[]): OpenProvider {
   const nothing = async () => {
-    // Its name and its keys are known.
+    // The name and the keys of a local issuer are known.
   }
   return {
     provider,
@@ -132,7 +131,7 @@ function openLocal(provider: Provider, local: LocalIssuer, scopes: readonly stri
   }
 }
 
-/** The fields of a provider that identify its issuer and how that is reached; the configuration has more. */
+/** Picks the fields that identify an issuer and its address; the configuration has more. */
 const issuerOf = (provider: Provider): Issuer =>
   ({
     issuer: provider.issuer,
@@ -145,7 +144,7 @@ const issuerOf = (provider: Provider): Issuer =>
     insecureAllowHTTP: provider.insecureAllowHTTP,
   }) satisfies { readonly [field in keyof Required<Issuer>]: Issuer[field] }
 
-/** The same text for the same fields, whatever their order, at any depth. */
+/** Returns the same text for the same fields, whatever their order, at any depth. */
 const keyOf = (value: unknown): string =>
   JSON.stringify(value, (_name, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)

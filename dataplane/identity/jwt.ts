@@ -2,19 +2,19 @@ import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVeri
 import { type Authenticated, isBoundToKey, isFor, isSubject, SKEW_S } from './caller.ts'
 import type { OpenProvider, Provider } from './issuers.ts'
 
-/** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
+/** The accepted signature algorithms. All are asymmetric: with a symmetric key, a verifier could also forge. */
 export const ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'Ed25519', 'EdDSA'],
 ]
 /**
- * `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. Tokens made for something else
- * (`logout+jwt`, `dpop+jwt`) name it here and are refused. ID tokens are plain JWTs; what refuses them is their
- * audience, the client's id, unless the configuration names just that.
+ * The accepted `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. Tokens for other
+ * purposes (`logout+jwt`, `dpop+jwt`) name them here and are refused. ID tokens are plain JWTs. They are refused for
+ * their audience, the client's id, unless the configuration names just that.
  */
 const TYPES: ReadonlySet<string> = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
 
-/** Whether a token is not a JWT. Three parts of which the first is a JSON object make a JWT, valid or not. */
+/** Tells whether a token is not a JWT. Three parts of which the first is a JSON object make a JWT, valid or not. */
 export function isOpaque(token: string): boolean {
   if (token.split('.').length !== 3) return true
   try {
@@ -25,10 +25,10 @@ export function isOpaque(token: string): boolean {
   }
 }
 
-/** The compact form (RFC 7515 section 3.1). What reads it here overlooks blanks, padding and letters of plain base64. */
+/** The compact form (RFC 7515 section 3.1). The decoder would ignore blanks, padding and letters of plain base64. */
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]*$/
 
-/** The issuer that a token claims, unverified. Undefined where the token is no JWT, or one that is written otherwise. */
+/** Returns the issuer that a token claims, unverified; undefined if it is not a JWT in compact form. */
 export function issuerOf(token: string): string | undefined {
   if (!COMPACT.test(token)) return undefined
   try {
@@ -38,19 +38,20 @@ export function issuerOf(token: string): string | undefined {
   }
 }
 
-/** What is expected of a token. */
+/** The requirements for a token. */
 interface ExpectedToken {
-  /** One of these is in the claim. */
+  /** The accepted audiences: one of them is in the claim. */
   readonly audience: string | string[]
-  /** The claim that it is looked for in; absent: `aud`. */
+  /** The claim with the audience; absent: `aud`. */
   readonly audienceClaim?: string | undefined
-  /** `typ` of its header in lower case, where it has one; absent: an access token or a plain JWT. */
+  /** The accepted `typ` of the header in lower case; absent: an access token or a plain JWT. */
   readonly types?: ReadonlySet<string> | undefined
 }
 
 /**
- * Verifies signature, issuer, audience and time of a token, that it has `exp` and `sub`, and that it is bound to no key. Rejects with a PublicError
- * `unavailable` where the keys can't be had, and with another Error where it won't do.
+ * Verifies signature, issuer, audience and time of a token, that it has `exp` and `sub`, and that it is bound to no
+ * key. Rejects with a PublicError `unavailable` if the keys are unavailable, and with another Error if the token is
+ * invalid.
  */
 export async function verifyJwt(
   token: string,
@@ -66,7 +67,7 @@ export async function verifyJwt(
   }
   const result = await jwtVerify(token, keys.findKey, expected).catch(async (error: unknown) => {
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
-    // A token without a key id: any key that fits its algorithm may have signed it.
+    // The token has no key id, so any key that fits its algorithm may have signed it.
     for await (const key of error) {
       const verified = await jwtVerify(token, key, expected).catch((failure: unknown) => {
         if (failure instanceof errors.JWSSignatureVerificationFailed) return undefined
@@ -85,7 +86,7 @@ export async function verifyJwt(
   return result
 }
 
-/** Whether a provider allows a subject; the API server names a ServiceAccount by namespace and name. */
+/** Tells whether a provider allows a subject. The API server names a ServiceAccount by namespace and name. */
 export function isAllowedSubject(subject: string, { serviceAccount }: Provider): boolean {
   if (serviceAccount === undefined) return true
   const { namespace, name } = serviceAccount
@@ -96,14 +97,14 @@ export function isAllowedSubject(subject: string, { serviceAccount }: Provider):
 export function callerOf(claims: JWTPayload, issuer: string, provider: Provider): Authenticated {
   const { sub, exp } = claims
   if (!isSubject(sub)) throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
-  // JSON has numbers that are none here: `1e999` would be a token without an end.
+  // A JSON number may be infinite here: a token with `1e999` would never expire.
   if (!Number.isFinite(exp)) throw new errors.JWTClaimValidationFailed('no end', claims, 'exp')
   if (!isAllowedSubject(sub, provider))
     throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp as number }
 }
 
-/** The `error_description` for the client: enough to act on, without the values that were expected. */
+/** Returns the `error_description` for the client: enough to act on, without the expected values. */
 export function problemOf(failure: unknown): string {
   if (failure instanceof errors.JWTExpired) return 'The token has expired.'
   if (failure instanceof errors.JWTClaimValidationFailed) {

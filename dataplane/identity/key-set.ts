@@ -1,20 +1,20 @@
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 import { createLocalJWKSet, type JSONWebKeySet, type JWK } from 'jose'
 
-/** Finds the key for a token's header, as jose takes it. */
+/** The function that finds the key for a token's header, as jose takes it. */
 export type KeySet = ReturnType<typeof createLocalJWKSet>
 
-/** Issuers publish a few keys. A token without a key id is tried with each of them. */
+/** The most keys of an issuer. A token without a key id is tried with each of them. */
 const MOST_KEYS = 100
 const KINDS = new Set<unknown>(['RSA', 'EC', 'OKP'])
 
-/** The set of an issuer that has withdrawn all its keys: no token is valid with it. */
+/** The set of an issuer that has withdrawn all its keys, so that no token is valid. */
 export const NO_KEYS: KeySet = createLocalJWKSet({ keys: [] })
 
 /**
- * The signature keys of a JWK set (RFC 7517 section 5); keys for other uses and unreadable ones are ignored, as the RFC
- * asks. Undefined where the set is well formed and holds no key at all. Throws an Error for the log where the
- * document is no set, has more than 100 keys, or none of its keys is of use.
+ * Returns the signature keys of a JWK set (RFC 7517 section 5). It ignores keys for other uses and unreadable ones, as
+ * the RFC asks. Undefined if the set is well formed and empty. Throws an Error for the log if the document is not a
+ * set, has more than 100 keys, or has no usable key.
  */
 export function keySetOf(document: unknown): KeySet | undefined {
   const { keys } = (document ?? {}) as { readonly keys?: unknown }
@@ -26,7 +26,7 @@ export function keySetOf(document: unknown): KeySet | undefined {
   return createLocalJWKSet({ keys: usable } satisfies JSONWebKeySet)
 }
 
-/** Whether it is a readable public key for signatures. */
+/** Tells whether it is a readable public key for signatures. */
 function isUsable(key: unknown): key is JWK {
   if (typeof key !== 'object' || key === null || Array.isArray(key)) return false
   const { kty, use, kid, alg, key_ops: operations } = key as Record<string, unknown>

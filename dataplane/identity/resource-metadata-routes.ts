@@ -6,15 +6,18 @@ import { PublicError } from '../server/errors.ts'
 import { type ProtectedResourceMetadata, resourceMetadataPaths } from './resource-metadata.ts'
 
 interface Options {
-  /** The metadata to answer a request with; undefined while there is none. */
+  /** Returns the metadata for a request; undefined while there is none. */
   readonly current: (c: Context<{ Bindings: HttpBindings }>) => ProtectedResourceMetadata | undefined
-  /** Paths that answer for it; the bare well-known one and the one with exactly the resource's own path, unless given. */
+  /**
+   * Returns the paths of the metadata; default: the bare well-known one and the one with exactly the resource's own
+   * path.
+   */
   readonly paths?: (resource: string) => readonly string[]
 }
 
 /**
- * Serves the metadata of a resource (RFC 9728 section 3.1); 404 while there is none. Pages of every origin may read
- * it: clients in browsers start here.
+ * Serves the metadata of a resource (RFC 9728 section 3.1); 404 while there is none. Pages of every origin may read it,
+ * since clients in browsers start here.
  */
 export function resourceMetadataRoutes({ current, paths = resourceMetadataPaths }: Options) {
   const app = new Hono<{ Bindings: HttpBindings }>()

@@ -1,6 +1,6 @@
 import { advertisedScopes } from './scopes.ts'
 
-/** What `/.well-known/oauth-protected-resource` says (RFC 9728 section 2). */
+/** The content of `/.well-known/oauth-protected-resource` (RFC 9728 section 2). */
 export interface ProtectedResourceMetadata {
   readonly resource: string
   readonly authorization_servers: readonly string[]
@@ -9,7 +9,7 @@ export interface ProtectedResourceMetadata {
 }
 
 interface Resource {
-  /** Public URL of the resource, from configuration: nothing is ever taken from a Host header. */
+  /** The public URL of the resource, from the configuration and never from a Host header. */
   readonly resource: string
   readonly issuers: readonly string[]
   readonly scopes?: readonly string[] | undefined
@@ -27,13 +27,13 @@ export function protectedResourceMetadata({ resource, issuers, scopes }: Resourc
   }
 }
 
-/** Where a resource's metadata is: the well-known path goes between host and path (RFC 9728 section 3.1). */
+/** Returns the URL of a resource's metadata: the well-known path goes between host and path (RFC 9728 section 3.1). */
 export function resourceMetadataUrl(resource: string): string {
   const url = new URL(resource)
   return `${url.origin}${WELL_KNOWN}${url.pathname === '/' ? '' : url.pathname}${url.search}`
 }
 
-/** The paths that answer for a resource: the bare well-known one and the one with the resource's own path. */
+/** Returns the paths of a resource's metadata: the bare well-known one and the one with the resource's own path. */
 export function resourceMetadataPaths(resource: string): readonly string[] {
   const { pathname } = new URL(resource)
   return pathname === '/' ? [WELL_KNOWN] : [WELL_KNOWN, `${WELL_KNOWN}${pathname}`]

@@ -1,11 +1,11 @@
-/** How long a replaced resource stays open for the requests that still use it. */
+/** The time for which a replaced resource stays open for the requests that still use it. */
 const LINGER_MS = 30_000
 
 interface Closing {
   close(): Promise<void>
 }
 
-/** Resources that a reload has replaced. They are closed a while later, so that requests in flight don't fail. */
+/** Resources that a reload has replaced. They are closed later, so that requests in flight don't fail. */
 export class Retired {
   readonly #waiting = new Map<Closing, NodeJS.Timeout>()
   readonly #onFault: (error: unknown) => void
@@ -15,7 +15,7 @@ export class Retired {
     this.#onFault = onFault
   }
 
-  /** Closes it in 30 s. */
+  /** Closes a resource in 30 s. */
   add(part: Closing): void {
     const timer = setTimeout(() => {
       this.#waiting.delete(part)

@@ -4,13 +4,14 @@
  */
 const OPENID_SCOPES = new Set(['openid', 'profile', 'email', 'address', 'phone', 'offline_access'])
 
-/** The scopes that a token must have: those of the configuration, without those that are the issuer's own affair. */
+/** Returns the scopes that a token must have: the configured ones without those that only concern the issuer. */
 export const requiredScopes = (configured: readonly string[] = []): readonly string[] =>
   configured.flatMap((scope) => scope.split(' ')).filter((scope) => scope !== '' && !OPENID_SCOPES.has(scope))
 
 /**
- * The scopes that challenges (RFC 6750 section 3) and metadata (`scopes_supported`, RFC 9728 section 2) advertise. A
- * refresh token is between client and issuer: `offline_access` is in neither (MCP authorization, scope selection).
+ * Returns the scopes that challenges (RFC 6750 section 3) and metadata (`scopes_supported`, RFC 9728 section 2)
+ * advertise. A refresh token only concerns client and issuer, so `offline_access` is in neither (MCP authorization,
+ * scope selection).
  */
 export const advertisedScopes = (configured: readonly string[] = []): readonly string[] =>
   configured.filter((scope) => scope !== 'offline_access')
@@ -21,8 +22,8 @@ interface ScopeClaims {
 }
 
 /**
- * The scopes that a token states: `scope` (RFC 8693 section 4.2, RFC 7662) and `scp` (Okta, Entra ID), each a text with
- * blanks or an array. Undefined where it has neither claim; a claim of another shape states none.
+ * Returns the scopes that a token states: `scope` (RFC 8693 section 4.2, RFC 7662) and `scp` (Okta, Entra ID), each a
+ * text with blanks or an array. Undefined if it has neither claim; a claim of another shape states none.
  */
 export function statedScopes({ scope, scp }: ScopeClaims): ReadonlySet<string> | undefined {
   if (scope === undefined && scp === undefined) return undefined
@@ -35,8 +36,8 @@ function scopesIn(claim: unknown): readonly string[] {
 }
 
 /**
- * Whether all required scopes are among the stated ones. Entra ID is asked for `api://AUDIENCE/NAME` and states `NAME`:
- * a required scope below the audience is there under its short name, too.
+ * Tells whether all required scopes are among the stated ones. Clients ask Entra ID for `api://AUDIENCE/NAME` and it
+ * states `NAME`, so a required scope below the audience may appear under its short name.
  */
 export function hasScopes(stated: ReadonlySet<string>, required: readonly string[], audience: string): boolean {
   const prefixes = [`${audience}/`, `api://${audience}/`]

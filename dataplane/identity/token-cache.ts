@@ -2,41 +2,41 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Authenticated } from './caller.ts'
 
-/** A withdrawn key or a revoked token is noticed within this time. */
+/** The longest lifetime of an entry: a withdrawn key or a revoked token is noticed within this time. */
 const LONGEST_MS = 60_000
 const MOST_ENTRIES = 10_000
-/** Bytes that the claims of all entries take. */
+/** The most bytes of the claims of all entries. */
 const MOST_BYTES = 32 * 1024 * 1024
-/** Of an entry, beside its claims. */
+/** The size of an entry besides its claims. */
 const ENTRY_BYTES = 256
 
-/** What is known of a token that its issuer has vouched for. */
+/** The result for a token that its issuer has vouched for. */
 export interface VerifiedToken {
   readonly caller: Authenticated
-  /** It is valid, but lacks a scope that is required. */
+  /** The token is valid, but lacks a required scope. */
   readonly lacksScope: boolean
 }
 
-/** The same, for a time. */
+/** A cached result. */
 export interface KnownToken extends VerifiedToken {
-  /** Milliseconds since 1970; from then on it has to be verified again. */
+  /** The time in milliseconds since 1970 from which it must be verified again. */
   readonly until: number
-  /** Identity of the provider that accepted the token. */
+  /** The identity of the provider that accepted the token. */
   readonly provider: string
 }
 
-/** By what a token is known here. */
+/** Returns the cache key of a token. */
 export const digestOf = (token: string): string => hash('sha256', token, 'base64')
 
 /**
- * Callers of tokens that were verified a moment ago. Measured: 250 µs of CPU to verify an RS256 token, 3 µs to find it here.
- * The token itself is not kept here, only its SHA-256 digest. Beyond 10,000 tokens, or 32 MiB of claims, the least
+ * Caches the callers of verified tokens. Measured: 250 µs of CPU to verify an RS256 token, 3 µs to find it here. It
+ * keeps the SHA-256 digest of a token and never the token. Beyond 10,000 tokens, or 32 MiB of claims, the least
  * recently used are evicted.
  */
 export class TokenCache {
   readonly #entries = new LRUCache<string, KnownToken>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
 
-  /** What is known of the token with this digest, if one of these providers vouched for it. */
+  /** Returns the result for the token with this digest, if one of these providers vouched for it. */
   get(key: string, providers: ReadonlySet<string>): KnownToken | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined || !providers.has(entry.provider)) return undefined
@@ -46,7 +46,8 @@ export class TokenCache {
   }
 
   /**
-   * Keeps it for a minute, but never beyond `expiresAt` (ms since 1970). `provider`: identity of the one that accepted it.
+   * Caches a result for a minute, but never beyond `expiresAt` (ms since 1970). `provider`: the identity of the one
+   * that accepted it.
    */
   set(
     token: string,

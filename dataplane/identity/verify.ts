@@ -13,12 +13,12 @@ import { hasScopes, statedScopes } from './scopes.ts'
 import { digestOf, type KnownToken, type VerifiedToken } from './token-cache.ts'
 
 interface VerifyOptions {
-  /** Realm of the challenge. */
+  /** The realm of the challenge. */
   readonly realm: string
   /** Scopes named in challenges. */
   readonly scopes?: readonly string[] | undefined
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
-  /** The client address of a request; absent: the peer of its connection. */
+  /** Returns the client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
@@ -27,28 +27,31 @@ interface VerifyOptions {
 }
 
 export type Verifier = Authenticate & {
-  /** The issuers whose tokens are accepted, as far as they are known now. */
+  /** Returns the issuers whose tokens are accepted, as far as they are known now. */
   issuers(): readonly string[]
   close(): Promise<void>
 }
 
-/** Of these an issuer states the scopes that were asked for (RFC 9068 section 2.2.3): without the claim there are none. */
+/** Token types whose issuers state the requested scopes (RFC 9068 section 2.2.3): without the claim there are none. */
 const ACCESS_TOKEN_TYPES = new Set(['at+jwt', 'application/at+jwt'])
 const NO_SCOPES: ReadonlySet<string> = new Set()
-/** Characters of a header that is remembered, and of all of them with what is known of their tokens. */
+/** The most characters of a cached header, and of all of them with the results for their tokens. */
 const LONGEST_REMEMBERED = 2048
 const MOST_REMEMBERED = 8 * 1024 * 1024
-/** A header that comes again within this time keeps its place in the order of use. */
+/** The time within which a repeated header keeps its place in the order of use. */
 const ORDER_MS = 1_000
-/** By so many characters at its end a header is looked up: they are of the signature, and to hash all takes far longer. */
+/**
+ * The number of characters at its end by which a header is looked up. They are part of the signature, and hashing the
+ * whole header takes far longer.
+ */
 const TAIL = 48
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 
 /**
- * Makes the function that verifies bearer tokens of several issuers. A JWT is tried with the providers of its own
- * `iss` alone; that claim is only believed once its signature has been checked. What is no JWT is opaque: the issuers
- * that have an introspection client introspect it. A JWT that fails is never introspected.
+ * Creates the verifier of bearer tokens of several issuers. A JWT is tried with the providers of its own `iss` alone;
+ * that claim is believed only after its signature was checked. Any other token is opaque, and the issuers with an
+ * introspection client introspect it. A JWT that fails is never introspected.
  */
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
   const verifier = new TokenVerifier(providers, options)
@@ -66,11 +69,11 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
   })
 }
 
-/** A header that was good, and what is known of its token. */
+/** A valid header with the result for its token. */
 interface Remembered {
   readonly authorization: string
   readonly known: KnownToken
-  /** When it came last, by about a second; milliseconds since 1970. */
+  /** The time of its last use, within about a second, in milliseconds since 1970. */
   usedAt: number
 }
 
@@ -80,9 +83,9 @@ class TokenVerifier {
   readonly #known: OpenProvider[]
   readonly #introspecting: readonly OpenProvider[]
   readonly #accepted: ReadonlySet<string>
-  /** Hash of the providers that introspect: an introspection result holds for the same providers only. */
+  /** The hash of the introspecting providers: an introspection result holds for the same providers only. */
   readonly #introspectingKey: string
-  /** Headers that were good, by their ends: to digest a token is what takes longest about a known one. */
+  /** Valid headers by their ends, since the digest is the slowest step for a cached token. */
   readonly #remembered = new LRUCache<string, Remembered>({ maxSize: MOST_REMEMBERED })
   #saidNoScopes = false
   readonly #addressOf: (request: CallerRequest) => string | undefined
@@ -102,7 +105,7 @@ class TokenVerifier {
     )
   }
 
-  /** The caller, where this very header was good a moment ago. Throws as `verified`. It is asked for each request. */
+  /** Returns the caller of a header that was valid a moment ago. Throws like `verified`. It runs for each request. */
   again(authorization: string, request?: CallerRequest): Caller | undefined {
     const end = authorization.slice(-TAIL)
     const remembered = this.#remembered.peek(end)
@@ -119,7 +122,7 @@ class TokenVerifier {
     return this.#callerOf(remembered.known, request)
   }
 
-  /** The caller of a token that was verified a moment ago. Throws a PublicError where it lacks a scope. */
+  /** Returns the caller of a token that was verified a moment ago. Throws a PublicError if it lacks a scope. */
   verified(authorization: string, token: string, request?: CallerRequest): Caller | undefined {
     const known = this.#issuers.verified.get(digestOf(token), this.#accepted)
     if (known === undefined) return undefined
@@ -133,14 +136,14 @@ class TokenVerifier {
     return caller
   }
 
-  /** The caller of a token that is known. Throws a PublicError where the token has been revoked, or lacks a scope. */
+  /** Returns the caller of a cached token. Throws a PublicError if the token has been revoked, or lacks a scope. */
   #callerOf({ caller, lacksScope }: VerifiedToken, request?: CallerRequest): Caller {
     this.#checkRevoked(caller, request)
     if (lacksScope) throw insufficientScope(this.#challengeOf(request))
     return caller
   }
 
-  /** Throws where an issuer in this process has revoked the token of a caller. */
+  /** Throws if an issuer in this process has revoked the token of a caller. */
   #checkRevoked(caller: Caller, request?: CallerRequest): void {
     if (caller.kind !== 'authenticated') return
     const isRevoked = this.#known.some(
@@ -149,7 +152,7 @@ class TokenVerifier {
     if (isRevoked) throw this.refusal(request, 'The token has been revoked.')
   }
 
-  /** The caller of a token. Rejects with a PublicError where it is not valid, or can't be checked now. */
+  /** Returns the caller of a token. Rejects with a PublicError if it is invalid, or can't be checked now. */
   async verify(token: string, request?: CallerRequest): Promise<Caller> {
     const observed = this.#options.observe({ kind: 'decision', name: 'authenticate' })
     try {
@@ -194,7 +197,10 @@ class TokenVerifier {
     return verified
   }
 
-  /** Undefined where no issuer calls the token active; throws where one of them can't be reached and no other does. */
+  /**
+   * Introspects a token. Returns undefined if no issuer calls it active; throws if one is unreachable and no other
+   * accepts it.
+   */
   async #introspect(token: string): Promise<VerifiedToken | undefined> {
     let unavailable: unknown
     for (const open of this.#introspecting) {
@@ -212,7 +218,7 @@ class TokenVerifier {
     return undefined
   }
 
-  /** Keeps what is known of a token, also where a scope is missing: a client may go on sending it. */
+  /** Caches the result for a token, even if a scope is missing: a client may keep sending it. */
   #remember(token: string, caller: Authenticated, open: OpenProvider, typ?: string): VerifiedToken {
     const verified = {
       caller: { ...caller, bytes: jsonMemory(caller.claims) },
@@ -224,8 +230,8 @@ class TokenVerifier {
   }
 
   /**
-   * Whether a token lacks a required scope. An issuer that writes no scopes into its tokens lets nobody state any:
-   * nothing is required of such tokens, and the log says so once.
+   * Tells whether a token lacks a required scope. If an issuer writes no scopes into its tokens, nothing is required of
+   * them, and the log says so once.
    */
   #lacksScope({ claims }: Authenticated, { requiredScopes, provider, keys }: OpenProvider, typ?: string): boolean {
     if (requiredScopes.length === 0) return false

@@ -1,19 +1,19 @@
 import { html } from 'hono/html'
 import type { Markup } from './page.ts'
 
-/** How a server is added to one client: a text to copy, and what to do with it. */
+/** The instructions to add a server to one client: a text to copy, and what to do with it. */
 export interface Setup {
   readonly client: string
   readonly hint: string
   readonly text: string
 }
 
-/** How a client reaches a server: at an address, or by a command that it runs. */
+/** The way a client reaches a server: at an address, or by a command that it runs. */
 export type Connection =
   | { readonly type: 'http' | 'sse'; readonly url: string }
   | { readonly command: string; readonly args: readonly string[]; readonly env?: Readonly<Record<string, string>> }
 
-/** What is typed to add a server to the clients that people use; `name` is what it is called there. */
+/** Returns the setups for common clients. `name` is the server's name in the client. */
 export function setupsFor(title: string, connection: Connection): readonly Setup[] {
   const name = title.replace(/[^\w-]/g, '-')
   const typed = 'url' in connection ? connection : { type: 'stdio', ...connection }
@@ -40,7 +40,7 @@ export function setupsFor(title: string, connection: Connection): readonly Setup
   ]
 }
 
-/** JSON as people write it: objects over several lines, lists in one. */
+/** Formats JSON as people write it: objects over several lines, lists in one. */
 function json(value: unknown, indent = ''): string {
   if (Array.isArray(value)) return `[${value.map((item) => JSON.stringify(item)).join(', ')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -56,12 +56,12 @@ function claudeCommand(name: string, connection: Connection): string {
   return ['claude', 'mcp', 'add', name, ...variables, '--', command, ...args].map(quoted).join(' ')
 }
 
-/** A word for a POSIX shell. */
+/** Quotes a word for a POSIX shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** A section to open for each client; the first one is open. */
+/** Renders a collapsible section for each client; the first one is open. */
 export const setupList = (setups: readonly Setup[]): Markup =>
   html`${setups.map(
     ({ client, hint, text }, index) => html`<details${index === 0 ? html` open` : ''}><summary>${client}</summary>

@@ -3,29 +3,29 @@ import type { Context } from 'hono'
 import { html, raw } from 'hono/html'
 import { STYLE } from './style.ts'
 
-/** What `html` makes: text in which everything that was put in is escaped. */
+/** The result of `html`: text in which every inserted value is escaped. */
 export type Markup = ReturnType<typeof html>
 
 export interface Page {
-  /** Of the window, before the name of the product. */
+  /** The window title, before the product name. */
   readonly title: string
-  /** Beside the name of the product, at the top. */
+  /** The text next to the product name, at the top. */
   readonly place?: string | undefined
-  /** Where the name of the product leads; `/` unless given. */
+  /** The link of the product name; `/` by default. */
   readonly home?: string
   readonly body: Markup
-  /** Below everything else. */
+  /** The content below everything else. */
   readonly footer: Markup
   /**
-   * Where forms may lead; `self`, the page's own origin, unless given. Browsers hold every redirect behind a form
-   * against this: a form whose answer redirects to another site, which may redirect further, needs `anywhere`.
+   * The allowed form targets; default `self`, the page's own origin. Browsers check this for every redirect behind a
+   * form: a form whose response redirects to another site, which may redirect further, needs `anywhere`.
    */
   readonly formsLead?: 'self' | 'anywhere'
 }
 
 /**
- * Nothing but the page itself and its own style sheet: no script, no picture, no frame; and nobody frames it. What a
- * document that somebody published manages to smuggle in finds nothing that it may do.
+ * The Content-Security-Policy allows only the page and its own style sheet: no script, no picture, no frame, and no
+ * framing. Markup that a published document injects can do nothing.
  */
 const POLICY = [
   "default-src 'none'",
@@ -41,7 +41,7 @@ const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
-  // What is shown depends on the caller, and on what it takes.
+  // The content depends on the caller, and on the content type that it accepts.
   'cache-control': 'private, no-cache',
   vary: 'Accept, Authorization',
 }

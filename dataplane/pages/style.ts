@@ -1,4 +1,4 @@
-/** The one style sheet of the pages. It stands in the page itself: nothing else has to be fetched. */
+/** The one style sheet of the pages. Each page contains it, so that nothing else is fetched. */
 export const STYLE = `
 :root{color-scheme:light dark;--bg:#f7f7f5;--card:#fff;--ink:#1c1d21;--soft:#62656e;--line:#e3e3df;--accent:#3a4fd0;
 --tint:#eef0fd;--code:#f2f2ee;--warn:#8a5a00;--warn-tint:#fff3d9;--shadow:0 1px 2px rgb(0 0 0/.05)}

@@ -2,17 +2,17 @@ import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
 
 const ARGUMENT = 'arg_'
 const PRESENT = '_present'
-/** What the arguments that policies read may have together, as JSON: patterns are matched in time that grows with it. */
+/** The most bytes of all arguments that policies read, as JSON: matching takes time that grows with them. */
 const MOST_BYTES = 16 * 1024
 
-/** The arguments of a call, of which policies see what they read. */
+/** The arguments of a call. Policies see only those that they read. */
 export type Arguments = Readonly<Record<string, unknown>>
 
-/** What the arguments of calls are to some policies. */
+/** Converts the arguments of calls for some policies. */
 export class ReadArguments {
   readonly #values: readonly string[]
   readonly #presences: readonly string[]
-  /** Names of the arguments that some policy reads in any way. */
+  /** Names of the arguments that any policy reads. */
   readonly names: ReadonlySet<string>
 
   constructor(attributes: readonly string[]) {
@@ -24,9 +24,9 @@ export class ReadArguments {
   }
 
   /**
-   * `arg_<name>` of scalars and of lists of scalars, and `arg_<name>_present` of whatever is there and is no scalar.
-   * Undefined where policies read none of these arguments. Throws Unjudgeable for an object under a name that is read:
-   * were it left out, a policy that forbids values of an argument would not see this one.
+   * Returns `arg_<name>` for scalars and lists of scalars, and `arg_<name>_present` for other values. Undefined if
+   * policies read none of these arguments. Throws Unjudgeable for an object under a name that is read: if it were left
+   * out, a policy that forbids values of an argument would not see this one.
    */
   of(given: Arguments): Readonly<Record<string, CedarValue>> | undefined {
     const values: Record<string, CedarValue> = {}

@@ -6,45 +6,45 @@ import { DEEPEST, entityKey, readsOf } from './expressions.ts'
 import { type PolicyText, readingPolicies } from './policy-text.ts'
 import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
 
-/** A source that was checked, and what is known of it. */
+/** A checked source with its derived data. */
 export interface Compiled {
   readonly policies: readonly PolicyText[]
   readonly entities: DeclaredEntities
-  /** Names of all attributes that some policy reads and that hold a claim, `claim_<name>`. */
+  /** Names of all claim attributes (`claim_<name>`) that any policy reads. */
   readonly claims: ReadonlySet<string>
   /** Declared entities that a policy names. */
   readonly named: readonly string[]
-  /** Every entity that a policy or a declared entity names. */
+  /** Entities that a policy or a declared entity names. */
   readonly mentioned: ReadonlySet<string>
   readonly groupEntityType: string
 }
 
-/** What the name of an attribute begins with that holds a claim of the caller. */
+/** The prefix of attributes that hold a claim of the caller. */
 export const CLAIM = 'claim_'
 /** The most policies, and the most characters of all together. */
 const { policies: MOST_POLICIES, policyText: MOST_TEXT } = limits
-/** Characters of a pattern: matching takes pattern times text. */
+/** The most characters of a pattern: matching takes pattern times text. */
 const LONGEST_PATTERN = 512
 const GROUP_TYPE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const OWN_TYPES = new Set(['Client', 'Action', 'Tool', 'Prompt', 'Resource', 'MCP', 'Backend'])
 
 /**
- * What was compiled to be checked, until it is put in force: a source at its bounds takes half a second, in which a gateway
- * does nothing else.
+ * The compiled sources of a check, until they are put in force. A source at its limits takes half a second, and the
+ * gateway does nothing else meanwhile.
  */
 const checked = new WeakMap<PolicySource, Compiled>()
 
-/** The same as `compile`, of a source that has been checked without compiling it once more. */
+/** Returns the result of `compile`, and reuses that of an earlier check. */
 export function compiledOf(source: PolicySource): Compiled {
   const known = checked.get(source)
   checked.delete(source)
   return known ?? compile(source)
 }
 
-/** Compiles policies and entities. Throws a PolicyError with everything that is wrong. */
+/** Compiles policies and entities. Throws a PolicyError with all problems. */
 export const compile = (source: PolicySource): Compiled => atOnce(compiling(source))
 
-/** The same in steps. */
+/** Compiles in steps. */
 function* compiling(source: PolicySource): Steps<Compiled> {
   const problems: PolicyProblem[] = []
   const entities = yield* collect(problems, readingEntities(source.entitiesJson ?? '[]'))
@@ -83,7 +83,7 @@ function* policiesOf(texts: readonly string[]): Steps<readonly PolicyText[]> {
   const length = texts.reduce((sum, text) => sum + text.length, 0)
   if (length > MOST_TEXT)
     throw new PolicyError([{ pointer: '/policies', message: `have more than ${MOST_TEXT} characters together` }])
-  // Each text holds a policy at least, or is wrong: nobody is told what is wrong with each of so many.
+  // Each text holds at least one policy, or is wrong. Listing the problems of so many helps nobody.
   if (texts.length > MOST_POLICIES) throw tooMany()
   const problems: PolicyProblem[] = []
   const policies: PolicyText[] = []
@@ -102,12 +102,12 @@ function* policiesOf(texts: readonly string[]): Steps<readonly PolicyText[]> {
 const tooMany = (): PolicyError =>
   new PolicyError([{ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` }])
 
-/** What the language allows and nobody could act on. */
+/** Returns the problems of policies that the language allows but that can't work. */
 function problemsOf(
   { name, effect, mentions, annotations }: PolicyText,
   declared: ReadonlySet<string>,
 ): readonly PolicyProblem[] {
-  // Other engines hold calls up for some of them (`@requireApproval`): to pass over one would be to allow more.
+  // Other engines hold calls for some annotations (`@requireApproval`). Ignoring one would allow more.
   const found = annotations.map(
     (annotation) => `has the annotation @${annotation}, which has no effect here; there is @id`,
   )
@@ -118,7 +118,7 @@ function problemsOf(
   return found.map((message) => ({ pointer: `/policies/${name.split('.')[0]}`, message }))
 }
 
-/** Why a forbid would keep nobody from anything: it is of an action that is never asked about. */
+/** Reports a forbid that forbids nothing, since its action is never requested. */
 function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<string>): Generator<string> {
   const known = new Set(actions.map((action) => entityKey('Action', action)))
   for (const key of entities) {
@@ -129,10 +129,10 @@ function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<strin
   }
 }
 
-/** Everything that is wrong with a source. Compiles it, which takes up to a second of a source at its bounds. */
+/** Returns all problems of a source. It compiles the source, which takes up to a second at its limits. */
 export const policyProblems = (source: PolicySource): readonly PolicyProblem[] => atOnce(findingProblems(source))
 
-/** The same, in a longer time, in which others are served. */
+/** Returns the same in steps. It takes longer but lets other requests run. */
 export const policyProblemsStepwise = (source: PolicySource): Promise<readonly PolicyProblem[]> =>
   stepwise(findingProblems(source))
 
@@ -146,10 +146,10 @@ function* findingProblems(source: PolicySource): Steps<readonly PolicyProblem[]>
   }
 }
 
-/** Characters of policies that the engine is given in one step. */
+/** The most characters of policies that the engine gets in one step. */
 const AT_ONCE = 16 * 1024
 
-/** Has the engine take policies as sets. Throws a PolicyError where it does not. */
+/** Loads policies into the engine as sets. Throws a PolicyError if the engine refuses them. */
 function* loading(policies: readonly PolicyText[]): Steps<void> {
   let batch: PolicyText[] = []
   let size = 0
@@ -165,7 +165,7 @@ function* loading(policies: readonly PolicyText[]): Steps<void> {
   load('check', batch)
 }
 
-/** Gives the engine a policy set under a name. Throws a PolicyError where it does not take it. */
+/** Loads a policy set into the engine under a name. Throws a PolicyError if the engine refuses it. */
 export function load(name: string, policies: readonly PolicyText[]): void {
   const staticPolicies = Object.fromEntries(policies.map(({ name: id, text }) => [id, text]))
   const answer = engine.run((cedar) => cedar.preparsePolicySet(name, { staticPolicies }))

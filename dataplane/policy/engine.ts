@@ -7,22 +7,23 @@ const PACKAGE = '@cedar-policy/cedar-wasm/nodejs'
 const require = createRequire(import.meta.url)
 
 /**
- * The Cedar engine (WebAssembly), loaded when the first policy is compiled: a process without policies has none of its
- * 60 MB. It is a process-wide resource, since compiled policy sets live in its memory, under names.
- *
- * A trap (a stack overflow, for one) leaves that memory undefined, and every later answer with it. So the engine is
- * thrown away and loaded anew, and policy sets are compiled again when they are asked next.
+ * The Cedar engine (WebAssembly). It is loaded when the first policy is compiled, so a process without policies saves
+ * its 60 MB. It is shared in the process, since compiled policy sets live in its memory, under names. A trap (such as a
+ * stack overflow) leaves that memory, and so every later answer, undefined. The engine is then discarded and loaded
+ * again, and policy sets are compiled again on their next use.
  */
 class Engine {
   #cedar: Cedar | undefined
-  /** Changes when compiled policy sets are lost. */
+  /** The generation changes when compiled policy sets are lost. */
   generation = 0
   #sets = 0
   readonly #free: string[] = []
-  /** The engine has no call that drops a policy set: its name is used again when nobody can ask by it any more. */
+  /** The engine has no call that drops a policy set: its name is reused once nobody can use the old set. */
   readonly #collected = new FinalizationRegistry<string>((name) => this.#release(name))
 
-  /** Throws an EngineFault where the engine fails, which says nothing about who may do what. */
+  /**
+   * Runs a function with the engine. Throws an EngineFault if the engine fails, which says nothing about permissions.
+   */
   run<T>(use: (engine: Cedar) => T): T {
     try {
       this.#cedar ??= require(PACKAGE) as Cedar
@@ -35,7 +36,7 @@ class Engine {
     }
   }
 
-  /** A name for a policy set that lives as long as `owner`. */
+  /** Returns a name for a policy set that lives as long as `owner`. */
   nameFor(owner: object): string {
     const name = this.#free.pop() ?? `set-${this.#sets++}`
     this.#collected.register(owner, name)
@@ -46,13 +47,13 @@ class Engine {
     try {
       this.#cedar?.preparsePolicySet(name, { staticPolicies: {} })
     } catch {
-      // An engine that is broken is found out, and replaced, by whoever asks it next.
+      // The next caller detects and replaces a broken engine.
     }
     this.#free.push(name)
   }
 }
 
-/** The engine itself has failed. */
+/** A failure of the engine itself. */
 export class EngineFault extends Error {
   override readonly name = 'EngineFault'
 

@@ -8,17 +8,17 @@ import { PolicyError } from './source.ts'
 const DEEPEST = 32
 const MOST_ENTITIES = 10_000
 
-/** Entities that are checked in one step, and characters of them. */
+/** The most entities, and characters of them, that are checked in one step. */
 const AT_ONCE = { entities: 100, characters: 16 * 1024 } as const
-/** Characters of one entity as JSON. */
+/** The most characters of one entity as JSON. */
 const LONGEST_ENTITY = 128 * 1024
 
-/** Pairs of an entity and one above it. The engine takes about a microsecond and 120 bytes for each. */
+/** The most pairs of an entity and an ancestor. The engine takes about a microsecond and 120 bytes for each. */
 const MOST_ANCESTORS = 100_000
-/** Parents times what is above each of them: the steps to find all those pairs. */
+/** The most steps to find those pairs: parents times their ancestors. */
 const MOST_STEPS = 1_000_000
 
-/** Reads declared entities, in steps. Throws a PolicyError where they are no Cedar entities. */
+/** Reads declared entities, in steps. Throws a PolicyError if they are not Cedar entities. */
 export function* readingEntities(text: string): Steps<DeclaredEntities> {
   const read = parseEntities(text)
   yield
@@ -42,17 +42,17 @@ export function* readingEntities(text: string): Steps<DeclaredEntities> {
   return declared
 }
 
-/** Has the engine look at entities, some of which may name others that it does not see. */
+/** Checks entities with the engine. Some may name others that are not in the list. */
 function check(entities: EntityJson[]): void {
   const answer = engine.run((cedar) => cedar.checkParseEntities({ entities }))
   if (answer.type === 'failure') throw invalid(answer.errors.map(({ message }) => message).join('; '))
 }
 
-/** The entities that a configuration declares, and what each of them names. */
+/** The entities that a configuration declares, and the entities that each of them names. */
 export class DeclaredEntities {
   readonly #byKey = new Map<string, EntityJson>()
   readonly #namedBy = new Map<string, readonly string[]>()
-  /** Every entity that is declared or named by one. */
+  /** Entities that are declared or named by a declared one. */
   readonly mentioned = new Set<string>()
 
   add(entity: EntityJson): void {
@@ -68,7 +68,7 @@ export class DeclaredEntities {
     return this.#byKey.get(key)
   }
 
-  /** What can be reached from some entities, those included where they are declared. */
+  /** Returns the entities that are reachable from some keys, including those keys if declared. */
   reachedFrom(keys: Iterable<string>, reached = new Map<string, EntityJson>()): Map<string, EntityJson> {
     const open = [...keys]
     for (let key = open.pop(); key !== undefined; key = open.pop()) {
@@ -81,7 +81,7 @@ export class DeclaredEntities {
   }
 }
 
-/** Keys of all entities that a value names. */
+/** Returns the keys of all entities that a value names. */
 function namedIn(value: unknown): readonly string[] {
   const found: string[] = []
   const open = [value]
@@ -116,7 +116,10 @@ function parseEntities(text: string): readonly EntityJson[] {
   return entities
 }
 
-/** The engine also takes lists in the place of objects, which nothing here would find the names in. */
+/**
+ * Tells whether the names in an entity can be found. The engine also accepts lists instead of objects, which this code
+ * does not read.
+ */
 const isReadable = ({ uid, parents }: EntityJson): boolean =>
   uidOf(uid) !== undefined && Array.isArray(parents) && parents.every((parent) => uidOf(parent) !== undefined)
 
@@ -131,7 +134,7 @@ function isDeeperThan(value: unknown, most: number): boolean {
   return false
 }
 
-/** One entity in the walk from an entity to all above it. */
+/** One entity in the walk from an entity to its ancestors. */
 interface Visit {
   readonly key: string
   readonly parents: readonly string[]
@@ -140,9 +143,9 @@ interface Visit {
 }
 
 /**
- * Says why the engine is not asked about entities: one of them is above itself, or more stands above them all together
- * than the engine can work out in a moment. It makes a list of everything above each entity, so a chain of entities costs
- * the square of its length. Takes time and memory within the bounds, whatever the entities are.
+ * Returns the reason why entities can't go to the engine: one is its own ancestor, or all have more ancestors than the
+ * engine can handle quickly. The engine lists all ancestors of each entity, so a chain costs the square of its length.
+ * The check takes limited time and memory, whatever the entities are.
  */
 function ancestryProblem(entities: readonly EntityJson[]): string | undefined {
   const parents = new Map<string, string[]>()
@@ -156,7 +159,7 @@ function ancestryProblem(entities: readonly EntityJson[]): string | undefined {
   return new Walk(parents).problem()
 }
 
-/** Walks without recursion: a chain may be as long as its writer likes. */
+/** Walks without recursion, since a chain may have any length. */
 class Walk {
   readonly #parents: ReadonlyMap<string, readonly string[]>
   readonly #above = new Map<string, ReadonlySet<string>>()
@@ -200,7 +203,7 @@ class Walk {
     this.#open.push({ key, parents: this.#parents.get(key) ?? [], above: new Set(), next: 0 })
   }
 
-  /** Adds a parent and all above it; goes on to the next one. */
+  /** Adds a parent and its ancestors, and continues with the next parent. */
   #add(visit: Visit, parent: string, above: Iterable<string>): void {
     const { size } = visit.above
     visit.above.add(parent)

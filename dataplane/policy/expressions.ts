@@ -1,32 +1,36 @@
 import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/settings/json.ts'
 
-/** What has attributes that a policy can read. */
+/** The variables with attributes that a policy can read. */
 const variables = ['principal', 'resource', 'context'] as const
 type Variable = (typeof variables)[number]
 
-/** Names of the attributes that are read or asked for with `has`, by what has them. */
+/** Names of the attributes that are read or tested with `has`, by variable. */
 export type Reads = Readonly<Record<Variable, ReadonlySet<string>>>
 
-/** What a policy reads, found in its JSON form. */
+/** The reads of a policy, found in its JSON form. */
 export interface Mentions {
   readonly reads: Readonly<Record<Variable, Set<string>>>
   /** Entities that are named, as `type::id`. */
   readonly entities: Set<string>
-  /** Whether `context` is used as a whole: then nobody can tell what of it is read. */
+  /** Tells whether `context` is used as a whole, so that its read members are unknown. */
   usesWholeContext: boolean
-  /** Characters of the longest `like` pattern. */
+  /** The characters of the longest `like` pattern. */
   longestPattern: number
-  /** Most expressions in one another. */
+  /** The deepest nesting of expressions. */
   depth: number
 }
 
-/** Steps of the JSON form, two for an operator; the engine's evaluator overflows its stack at twice as many. */
+/**
+ * The most levels of the JSON form, two for an operator. The engine's evaluator overflows its stack at twice as many.
+ */
 export const DEEPEST = 200
 
 export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
 
-/** The type and id of an entity as an object of texts, which is how documents of Cedar write it; undefined for anything else. */
+/**
+ * Returns the type and id of an entity as an object of texts, the form of Cedar documents; undefined for anything else.
+ */
 export function uidOf(uid: unknown): { readonly type: string; readonly id: string } | undefined {
   const named = isObject(uid) && '__entity' in uid ? uid['__entity'] : uid
   if (!isObject(named)) return undefined
@@ -34,7 +38,7 @@ export function uidOf(uid: unknown): { readonly type: string; readonly id: strin
   return typeof type === 'string' && typeof id === 'string' ? { type, id } : undefined
 }
 
-/** The key of an entity that is written like that. */
+/** Returns the key of an entity in that form. */
 export const keyOf = (uid: unknown): string => {
   const { type, id } = uidOf(uid) ?? {}
   return entityKey(type, id)
@@ -48,7 +52,7 @@ const newMentions = (): Mentions => ({
   depth: 0,
 })
 
-/** Walks without recursion: the policy may be nested as deep as its writer likes. */
+/** Walks without recursion, since a policy may have any depth. */
 export function mentionsOf(policy: PolicyJson): Mentions {
   const found = newMentions()
   const { principal, action, resource, conditions } = policy
@@ -67,7 +71,7 @@ export function mentionsOf(policy: PolicyJson): Mentions {
 
 type Child = readonly [node: unknown, isRead: boolean]
 
-/** Notes what one node says and gives its children; `isRead`: an attribute of it is read. */
+/** Records the reads of one node and returns its children. `isRead`: an attribute of the node is read. */
 function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: Mentions): readonly Child[] {
   const { type, id } = node
   if (typeof type === 'string' && typeof id === 'string') {
@@ -91,13 +95,16 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
   })
 }
 
-/** Whose attributes these may be: of the variable that they stand at, or of whatever another attribute leads to. */
+/**
+ * Returns the variables that may have these attributes: the variable on the left, or any that another attribute leads
+ * to.
+ */
 function variablesOf(left: unknown, names: readonly string[]): readonly Variable[] {
   const variable = isObject(left) && names.length === 1 ? variables.find((one) => one === left['Var']) : undefined
   return variable === undefined ? variables : [variable]
 }
 
-/** What several policies read together. */
+/** Merges the reads of several policies. */
 export const readsOf = (all: readonly Mentions[]): Reads => {
   const joined = (variable: Variable) => new Set(all.flatMap(({ reads }) => [...reads[variable]]))
   return { principal: joined('principal'), resource: joined('resource'), context: joined('context') }

@@ -10,7 +10,7 @@ import { type Slice, Slices } from './slices.ts'
 import type { PolicySource, Subject } from './source.ts'
 import { type CedarValue, Unjudgeable } from './values.ts'
 
-/** A policy that an explanation names. */
+/** A policy in an explanation. */
 interface NamedPolicy {
   /** `policies/3`, or `policies/3.1` for the first of several in that text. */
   readonly policy: string
@@ -25,7 +25,7 @@ export interface Explanation {
   readonly reason: string
   /** The policies that decided. */
   readonly policies: readonly NamedPolicy[]
-  /** Policies that could not be evaluated, each of which denies. */
+  /** Policies with an evaluation error, each of which denies. */
   readonly errors: readonly (NamedPolicy & { readonly message: string })[]
 }
 
@@ -33,21 +33,21 @@ interface Verdict {
   readonly allowed: boolean
   readonly reasons: readonly string[]
   readonly errors: readonly { readonly policyId: string; readonly message: string }[]
-  /** Why nothing was evaluated. */
+  /** The reason why nothing was evaluated. */
   readonly unjudgeable?: string
 }
 
-/** Arguments under the names of their attributes. */
+/** Arguments by attribute name. */
 type Given = Readonly<Record<string, CedarValue>>
 
 const MOST_BYTES = 8 * 1024 * 1024
-/** What an entry costs beside its key. */
+/** The size of an entry besides its key. */
 const ENTRY_BYTES = 150
-/** A longer name or URI is not judged, and not kept. */
+/** The longest name or URI. A longer one is denied and not cached. */
 const LONGEST_ID = 8192
 const NO_ARGUMENTS: Arguments = {}
 
-/** Policies in force: who may do what. What is not permitted is denied, and so is what can't be judged. */
+/** The policies in force. Requests that are not permitted, or can't be evaluated, are denied. */
 export class Policies {
   readonly principalOf: (id: string, claims: Claims) => Principal
   readonly #compiled: Compiled
@@ -55,7 +55,7 @@ export class Policies {
   readonly #server: string
   readonly #decisions = new LRUCache<string, boolean>({ maxSize: MOST_BYTES })
 
-  /** `server`: the parent of all that is asked for, as `MCP::"…"`. Throws a PolicyError. */
+  /** `server`: the parent of all resources, as `MCP::"…"`. Throws a PolicyError. */
   constructor(source: PolicySource, server: string) {
     this.#compiled = compiledOf(source)
     this.#slices = new Slices(this.#compiled)
@@ -63,17 +63,17 @@ export class Policies {
     this.principalOf = principals(this.#compiled, source)
   }
 
-  /** Somebody of whom nothing is known: nothing is permitted, and `why` explains it. */
+  /** Returns an unknown caller, who is permitted nothing. `why` is for explanations. */
   unknown(why: string): Principal {
     return { id: '', groups: [], claims: {}, digest: 'unknown', unjudgeable: why }
   }
 
-  /** The arguments that decisions about a subject depend on. */
+  /** Returns the arguments that decisions about a subject depend on. */
   argumentsOf(subject: Subject): ReadArguments {
     return this.#slices.of(subject).arguments
   }
 
-  /** Whether the principal may. Decisions that depend on no argument are kept, as long as there is room. */
+  /** Tells whether the principal is allowed. It caches decisions that depend on no argument, within a limit. */
   allows(principal: Principal, subject: Subject, given: Arguments = NO_ARGUMENTS): boolean {
     if (principal.unjudgeable !== undefined || subject.id.length > LONGEST_ID) return false
     const slice = this.#slices.of(subject)
@@ -88,7 +88,7 @@ export class Policies {
     return allowed
   }
 
-  /** Which policies allow or deny. */
+  /** Returns the policies that allow or deny. */
   explain(principal: Principal, subject: Subject, given: Arguments = NO_ARGUMENTS): Explanation {
     const { allowed, reasons, errors, unjudgeable } = this.#explained(principal, subject, given)
     return {
@@ -114,7 +114,7 @@ export class Policies {
     return { policy: `policies/${name}`, ...(id === undefined ? {} : { id }), effect, text: firstLine(text) }
   }
 
-  /** Decides here where it can, and has the engine decide the rest. */
+  /** Decides here if possible, else with the engine. */
   #decide(
     slice: Slice,
     principal: Principal,
@@ -136,7 +136,7 @@ export class Policies {
       if (answer.type === 'failure') return denied(answer.errors.map(({ message }) => message).join('; '))
       const { decision, diagnostics } = answer.response
       const errors = diagnostics.errors.map(({ policyId, error }) => ({ policyId, message: error.message }))
-      // A policy that can't be evaluated may be the one that forbids.
+      // A policy with an evaluation error may be the one that forbids.
       return { allowed: decision === 'allow' && errors.length === 0, reasons: diagnostics.reason, errors }
     } catch (error) {
       if (error instanceof EngineFault) return denied(error.message)
@@ -145,7 +145,7 @@ export class Policies {
   }
 }
 
-/** What policies see of the arguments of a call: undefined where they read none of them. */
+/** Returns the arguments of a call that policies read; undefined if they read none. */
 function readOf(slice: Slice, given: Arguments): Given | undefined | Unjudgeable {
   try {
     return slice.arguments.of(given)

@@ -4,30 +4,32 @@ import { engine } from './engine.ts'
 import { type Evaluated, evaluated } from './evaluate/policy.ts'
 import { DEEPEST, keyOf, type Mentions, mentionsOf, uidOf } from './expressions.ts'
 
-/** One policy. */
 export interface PolicyText {
-  /** Place in the source: `3`, or `3.1` for the first of several in the fourth text. */
+  /** The place in the source: `3`, or `3.1` for the first of several in the fourth text. */
   readonly name: string
   readonly text: string
   readonly effect: 'permit' | 'forbid'
-  /** Its `@id` annotation, where it has one. */
+  /** The `@id` annotation, if present. */
   readonly id: string | undefined
   /** Names of its other annotations. */
   readonly annotations: readonly string[]
   readonly mentions: Mentions
-  /** How it is evaluated without the engine; undefined where it can't be. */
+  /** The evaluator without the engine; undefined if the policy has unsupported parts. */
   readonly evaluated: Evaluated | undefined
-  /** The one action and the one resource that it applies to, as `type::id`; undefined where there may be several. */
+  /** The one action and the one resource that it applies to, as `type::id`; undefined if there may be several. */
   readonly only: { readonly action: string | undefined; readonly resource: string | undefined }
 }
 
-/** Brackets in one another; the engine's parser overflows its stack somewhat beyond a hundred. */
+/** The deepest nesting of brackets. The engine's parser overflows its stack somewhat beyond a hundred. */
 const DEEPEST_BRACKETS = 32
 
-/** Characters of one policy: the engine takes a millisecond for two thousand. */
+/** The most characters of one policy: the engine takes a millisecond for two thousand. */
 const LONGEST_POLICY = 64 * 1024
 
-/** The policies of one text. Gives a message, with line and column where the parser tells them, where it holds none. */
+/**
+ * Reads the policies of one text. If there are none, it returns a message, with line and column if the parser gives
+ * them.
+ */
 export function* readingPolicies(text: string, name: string): Steps<readonly PolicyText[] | string> {
   const { depth, pieces } = lexed(text)
   if (depth > DEEPEST_BRACKETS) return `has more than ${DEEPEST_BRACKETS} brackets in one another`
@@ -53,7 +55,7 @@ export function* readingPolicies(text: string, name: string): Steps<readonly Pol
   return policies
 }
 
-/** What the parser says of the whole text, with places in it. */
+/** Returns the parser's message for the whole text, with places in it. */
 function syntaxProblem(text: string): string | undefined {
   const whole = engine.run((cedar) => cedar.policySetTextToParts(text))
   return whole.type === 'failure' ? whole.errors.map((error) => described(error, text)).join('; ') : undefined
@@ -68,13 +70,13 @@ function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
   return { name, text, effect, id, annotations: Object.keys(others), mentions, evaluated: parts, only }
 }
 
-/** The entity of a scope that is `== entity`. */
+/** Returns the entity of a scope that is `== entity`. */
 function onlyOne(scope: object): string | undefined {
   const { op, entity } = scope as Readonly<Record<string, unknown>>
   return op === '==' && uidOf(entity) !== undefined ? keyOf(entity) : undefined
 }
 
-/** The parser's message at its place; its offsets are in bytes. */
+/** Formats the parser's message with its place; the parser's offsets are in bytes. */
 function described({ message, sourceLocations: [place] = [] }: DetailedError, text: string): string {
   const plain = message.replace(/^failed to parse polic(y|ies) from string: /, '')
   if (place === undefined) return plain
@@ -84,12 +86,12 @@ function described({ message, sourceLocations: [place] = [] }: DetailedError, te
   return `line ${lines.length}, column ${column}: ${plain}${label}`
 }
 
-/** A string goes to the end of the text where nothing closes it: each character is looked at once, whatever is written. */
+/** Tokens of the syntax. An unclosed string extends to the end of the text, so that each character is read once. */
 const LEXED = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\/[^\n]*|[()[\]{};]/gs
 
 /**
- * Most brackets in one another, outside of strings and comments; and the text cut behind each policy, at the semicolons
- * outside of brackets: the engine gives the policies of a whole text in the order of their numbers as text.
+ * Returns the deepest nesting of brackets outside strings and comments, and the text split after each policy, at the
+ * semicolons outside brackets: the engine sorts the policies of a whole text by their numbers as text.
  */
 function lexed(text: string): { readonly depth: number; readonly pieces: readonly string[] } {
   let deepest = 0
@@ -112,7 +114,7 @@ function lexed(text: string): { readonly depth: number; readonly pieces: readonl
 
 const LONGEST_LINE = 200
 
-/** A policy's first line, without its annotations where they stand on lines of their own. */
+/** Returns a policy's first line, without annotations on lines of their own. */
 export function firstLine(text: string): string {
   const lines = text.split('\n').map((line) => line.trim())
   const line = lines.find((one) => one !== '' && !one.startsWith('//') && !/^@\w+(\(".*"\))?$/.test(one)) ?? ''

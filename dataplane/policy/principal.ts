@@ -5,31 +5,31 @@ import { entityKey } from './expressions.ts'
 import type { PolicySource } from './source.ts'
 import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
 
-/** A caller as policies see it: of its claims only what some policy reads, of its groups only those that are named. */
+/** A caller as policies see it: only the claims that some policy reads, and only the groups that are named. */
 export interface Principal {
   readonly id: string
   readonly groups: readonly string[]
-  /** `claim_<name>`. */
+  /** The claims as `claim_<name>`. */
   readonly claims: Readonly<Record<string, CedarValue>>
-  /** Of all that decisions can depend on: callers with the same digest get the same decisions. */
+  /** The digest of all that decisions can depend on: callers with the same digest get the same decisions. */
   readonly digest: string
-  /** Why nothing can be decided for it; undefined where it can. */
+  /** The reason why nothing can be decided for this caller; undefined if it can. */
   readonly unjudgeable: string | undefined
 }
 
-/** Claims that have been verified; none of an anonymous caller. */
+/** Verified claims; none for an anonymous caller. */
 export type Claims = Readonly<Record<string, unknown>>
 
 const GROUP_CLAIMS = ['groups', 'roles', 'cognito:groups']
-/** A token in a header has less; the answer of an introspection endpoint may have as much. */
+/** The most bytes of claims. A token in a header has fewer, but an introspection response may have as many. */
 const MOST_BYTES = 64 * 1024
 
 type ClaimNames = Pick<PolicySource, 'groupClaimName' | 'roleClaimName'>
 
-/** Makes the function that gives a caller's principal. */
+/** Creates the function that returns a caller's principal. */
 export function principals({ claims: read, mentioned, groupEntityType }: Compiled, names: ClaimNames) {
   const wanted = [...read]
-  // Where no single client is named anywhere, callers that differ in their subject alone are judged alike.
+  // If no policy names a single client, callers that differ only in their subject get the same decisions.
   const dependsOnId = [...mentioned].some((key) => key.startsWith('Client::'))
   const isNamed = (group: string) => mentioned.has(entityKey(groupEntityType, group))
 
@@ -43,7 +43,7 @@ export function principals({ claims: read, mentioned, groupEntityType }: Compile
   }
 }
 
-/** The claims under the names of their attributes. */
+/** Reads the claims by the names of their attributes. */
 function readClaims(attributes: readonly string[], claims: Claims) {
   const values: Record<string, CedarValue> = {}
   let problem: string | undefined
@@ -61,10 +61,10 @@ function readClaims(attributes: readonly string[], claims: Claims) {
   return { values, problem }
 }
 
-/** Whether the issuer says itself that nobody has checked whose e-mail address it is. */
+/** Tells whether the issuer states that the e-mail address is unverified. */
 const isEmailRefuted = ({ email_verified: verified }: Claims): boolean => verified === false || verified === 'false'
 
-/** Groups and roles, sorted, each once. What is no array of texts counts as none. */
+/** Returns groups and roles, sorted and unique. A claim that is not an array of texts counts as empty. */
 function groupsOf(claims: Claims, { groupClaimName, roleClaimName }: ClaimNames): readonly string[] {
   const first = GROUP_CLAIMS.find((name) => Object.hasOwn(claims, name))
   const groups = groupClaimName === undefined ? first && claims[first] : claimAt(claims, groupClaimName)
@@ -75,7 +75,7 @@ function groupsOf(claims: Claims, { groupClaimName, roleClaimName }: ClaimNames)
 const textsOf = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : []
 
-/** The claim of this very name, else the one at the end of the path of names that it is with its dots. */
+/** Returns the claim of exactly this name, else the one at its dotted path. */
 function claimAt(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   let value: unknown = claims

@@ -2,12 +2,12 @@ import { isObject } from '../../crds/settings/json.ts'
 import type { Claims } from './principal.ts'
 import type { Subject } from './source.ts'
 
-/** Who asks, and for what: what an explanation is about. */
+/** The request to explain: a caller and what they ask for. */
 export interface Question {
-  /** The caller's claims with its `sub`; undefined: an anonymous caller. */
+  /** The caller's claims with its `sub`; undefined for an anonymous caller. */
   readonly caller: Claims | undefined
   readonly type: Subject['type']
-  /** Name or URI. */
+  /** The name or URI. */
   readonly id: string
   readonly arguments: Readonly<Record<string, unknown>>
 }
@@ -15,11 +15,13 @@ export interface Question {
 const types = { tool: 'Tool', prompt: 'Prompt', resource: 'Resource' } as const
 const known = new Set([...Object.keys(types), 'caller', 'arguments'])
 
-/** The caller of an explanation where there is one. Gives a message where it has no subject. */
+/** Tells whether a value is a caller with a subject, for an explanation. */
 export const isCaller = (value: unknown): value is Claims =>
   isObject(value) && typeof value['sub'] === 'string' && value['sub'] !== ''
 
-/** Reads `{caller, tool | prompt | resource, arguments}`, a value of any shape. Gives a message where it is none. */
+/**
+ * Reads `{caller, tool | prompt | resource, arguments}` from a value of any shape. Returns a message if it is invalid.
+ */
 export function readQuestion(value: unknown): Question | string {
   if (!isObject(value)) return 'The body must be a JSON object.'
   const stranger = Object.keys(value).find((name) => !known.has(name))

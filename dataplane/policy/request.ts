@@ -8,8 +8,8 @@ import type { CedarValue } from './values.ts'
 type Values = Readonly<Record<string, CedarValue>>
 
 /**
- * What the engine is asked. The time that it takes grows with all that it is told, so it is told what policies read
- * and no more: an attribute that none reads, and a parent that none names, change no decision.
+ * Builds the engine's request. Its time grows with the input, so it contains only what policies read: an unread
+ * attribute, or a parent that no policy names, changes no decision.
  */
 export function authorizationRequest(
   { principal: { id, groups, claims }, subject, given, server, groupEntityType }: Asked,
@@ -40,7 +40,7 @@ export function authorizationRequest(
   }
 }
 
-/** Those of some values that are read. */
+/** Returns the values that are read. */
 function read(values: Values, names: ReadonlySet<string>): Values {
   const found: Record<string, CedarValue> = {}
   for (const name in values) if (names.has(name)) found[name] = values[name] as CedarValue
@@ -55,7 +55,7 @@ function parentsOf({ backend }: Subject, server: string) {
 const featureOf = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as const
 const operationOf = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
 
-/** Attributes of what is asked for, but for those of the call's arguments. */
+/** Returns the attributes of a subject, without the call's arguments. */
 export const attributesOf = ({ action, type, id, backend, hints }: Subject) => ({
   ...hints,
   name: id.toWellFormed(),
@@ -66,9 +66,9 @@ export const attributesOf = ({ action, type, id, backend, hints }: Subject) => (
 })
 
 /**
- * Our entities, together with those of the configuration that can be reached from them. One that both have is one: with
- * the parents of both, and our attributes, which nobody declares away. One of which nothing is said is not there: for
- * the engine that is the same.
+ * Merges our entities with the configured ones that are reachable from them. An entity in both has the parents of both,
+ * and our attributes, which no declaration overrides. Entities without data are left out, which is the same for the
+ * engine.
  */
 function withDeclared(own: readonly EntityJson[], action: string, compiled: Compiled): EntityJson[] {
   const { entities: declared, named } = compiled

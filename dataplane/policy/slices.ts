@@ -8,24 +8,27 @@ import { entityKey, type Reads, readsOf } from './expressions.ts'
 import type { PolicyText } from './policy-text.ts'
 import type { Subject } from './source.ts'
 
-/** A policy stands in every slice that it applies to: more of them together than these are not worth their memory. */
+/**
+ * The limit of policies in all slices together. A policy is in every slice that it applies to, and more are not worth
+ * their memory.
+ */
 const MOST_SLICED = 4000
 
 /**
- * Those of the policies that can apply to a resource. The others can neither permit nor forbid nor fail: a scope that
- * does not match ends the evaluation of a policy before its conditions (Cedar, authorization semantics).
+ * The policies that can apply to a resource. The others can't permit, forbid or fail: a scope that does not match ends
+ * the evaluation of a policy before its conditions (Cedar, authorization semantics).
  */
 export class Slice {
-  /** What these policies read, and nothing else need be said of caller and resource. */
+  /** The attributes of caller and resource that these policies read. */
   readonly reads: Reads
   readonly arguments: ReadArguments
   readonly #policies: readonly PolicyText[]
-  /** All of them; undefined where one can't be evaluated without the engine. */
+  /** The evaluators of all policies; undefined if one of them needs the engine. */
   readonly #evaluated: readonly Evaluated[] | undefined
   readonly #set: string
   #generation = -1
 
-  /** `hasEntities`: the configuration declares entities, which the engine alone knows. */
+  /** `hasEntities`: the configuration declares entities, which only the engine knows. */
   constructor(policies: readonly PolicyText[], hasEntities: boolean) {
     this.#policies = policies
     const evaluated = policies.flatMap((policy) => policy.evaluated ?? [])
@@ -35,12 +38,12 @@ export class Slice {
     this.arguments = new ReadArguments([...this.reads.resource, ...this.reads.context])
   }
 
-  /** Whether these policies allow it; undefined where the engine has to be asked. */
+  /** Returns the decision of these policies; undefined if the engine must decide. */
   decide(situation: Situation): boolean | undefined {
     return this.#evaluated && decide(this.#evaluated, situation)
   }
 
-  /** Asks the engine. Throws an EngineFault. */
+  /** Evaluates with the engine. Throws an EngineFault. */
   authorize(call: Omit<StatefulAuthorizationCall, 'preparsedPolicySetId'>) {
     if (this.#generation !== engine.generation) {
       load(this.#set, this.#policies)
@@ -50,14 +53,14 @@ export class Slice {
   }
 }
 
-/** The policies of a configuration by what they can apply to. Each slice is made when it is first asked for. */
+/** The policies of a configuration by resource. Each slice is built on its first use. */
 export class Slices {
   readonly #policies: readonly PolicyText[]
-  /** Resources that have policies of their own; undefined where all policies are one slice. */
+  /** Resources that have policies of their own; undefined if all policies are one slice. */
   readonly #resources: ReadonlySet<string> | undefined
   readonly #hasEntities: boolean
   readonly #made = new Map<string, Slice>()
-  /** By subject: a catalog asks about the same objects again and again. */
+  /** Slices by subject: a catalog asks about the same objects again and again. */
   readonly #found = new WeakMap<Subject, Slice>()
 
   constructor({ policies, entities }: Compiled) {

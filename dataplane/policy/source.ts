@@ -1,26 +1,26 @@
-/** Policies as a configuration has them. */
+/** The policies of a configuration. */
 export interface PolicySource {
   /** Cedar policies; a text may hold several. */
   readonly policies: readonly string[]
-  /** Cedar entities besides callers and what they ask for: JSON text of an array. */
+  /** Cedar entities besides callers and resources: the JSON text of an array. */
   readonly entitiesJson?: string | undefined
-  /** Claim that holds the caller's groups; absent: the first present of `groups`, `roles`, `cognito:groups`. */
+  /** The claim with the caller's groups; absent: the first present of `groups`, `roles`, `cognito:groups`. */
   readonly groupClaimName?: string | undefined
-  /** Claim that holds more of them. */
+  /** The claim with more groups. */
   readonly roleClaimName?: string | undefined
-  /** Entity type of a group; default `Group`. */
+  /** The entity type of a group; default `Group`. */
   readonly groupEntityType?: string | undefined
 }
 
-/** One thing that is wrong with policies or entities. */
+/** One problem of policies or entities. */
 export interface PolicyProblem {
-  /** JSON pointer into the source. */
+  /** The JSON pointer into the source. */
   readonly pointer: string
-  /** Begins with the line and column in the text, where the parser tells them. */
+  /** The message, with line and column in the text first if the parser gives them. */
   readonly message: string
 }
 
-/** Everything that is wrong with a source. */
+/** All problems of a source. */
 export class PolicyError extends Error {
   override readonly name = 'PolicyError'
   readonly problems: readonly PolicyProblem[]
@@ -31,26 +31,26 @@ export class PolicyError extends Error {
   }
 }
 
-/** Entity type of groups where the source names none. */
+/** The default entity type of groups. */
 export const GROUP = 'Group'
 
-/** What policies are asked about. Lists are always given, filtered by these. */
+/** The actions that policies decide. Lists are always allowed and filtered by these decisions. */
 export const actions = ['call_tool', 'get_prompt', 'read_resource'] as const
 export type Action = (typeof actions)[number]
 
-/** Actions of the widely used gateway that are never judged here. */
+/** Actions of the widely used gateway that are never evaluated here. */
 export const listActions: readonly string[] = ['list_tools', 'list_prompts', 'list_resources']
 
-/** What a caller asks for. */
+/** The object that a caller asks for. */
 export interface Subject {
   readonly action: Action
   readonly type: 'Tool' | 'Prompt' | 'Resource'
-  /** Name or URI as clients know it. */
+  /** The name or URI that clients use. */
   readonly id: string
-  /** The backend that has it; undefined where none is known to. */
+  /** The backend that has the object; undefined if unknown. */
   readonly backend: string | undefined
-  /** Annotations of a tool that are true or false. */
+  /** The boolean annotations of a tool. */
   readonly hints: Readonly<Record<string, boolean>>
-  /** The same for no other subject. */
+  /** The unique key of the subject. */
   readonly key: string
 }

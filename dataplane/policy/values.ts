@@ -3,19 +3,19 @@ import { isObject } from '../../crds/settings/json.ts'
 /** A value in the form that the engine takes. */
 export type CedarValue = boolean | number | string | readonly CedarValue[] | { readonly [name: string]: CedarValue }
 
-/** A value that Cedar can't have, or that takes too much: a policy that reads it can't be judged. */
+/** The error of a value that Cedar can't represent, or that is too large. A policy that reads it can't be evaluated. */
 export class Unjudgeable extends Error {
   override readonly name = 'Unjudgeable'
 }
 
 const DEEPEST = 10
-/** Four decimal places, and what a 64-bit integer of ten-thousandths holds (Cedar, decimal). */
+/** The largest decimal: four decimal places in a 64-bit integer of ten-thousandths (Cedar, decimal). */
 const LARGEST_DECIMAL = 9e14
 
 /**
- * A JSON value as one of Cedar's: an array is a set, a whole number a Long, another number a decimal; undefined for null,
- * which Cedar doesn't have. Throws Unjudgeable for what has no such form. Members named like the engine's escapes
- * (`__entity`) have none: a claim never becomes an entity.
+ * Converts a JSON value to Cedar: an array becomes a set, a whole number a Long, another number a decimal. Undefined
+ * for null, which Cedar doesn't have. Throws Unjudgeable for other values. It rejects members named like the engine's
+ * escapes (`__entity`), so that a claim never becomes an entity.
  */
 export function cedarValueOf(value: unknown, depth = 0): CedarValue | undefined {
   if (typeof value === 'string') return value.toWellFormed()

@@ -4,14 +4,14 @@ import { purgeRegularly } from '../storage/purge.ts'
 import { type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
 
 interface MemoryStoreOptions {
-  /** Of all logins; beyond it whoever holds most loses the login that was not used for longest. */
+  /** The limit of all logins. Beyond it the holder with the most bytes loses the login that was unused for longest. */
   readonly mostBytes?: number
 }
 
 const MIB = 1024 * 1024
-/** What a login costs besides its tokens. */
+/** The size of a login besides its tokens. */
 const LOGIN_BYTES = 512
-/** Logins of one user that make no difference between users. */
+/** Users with no more bytes of logins than this count as equal. */
 const EVEN_BYTES = 16 * 1024
 
 interface Entry {
@@ -19,7 +19,7 @@ interface Entry {
   readonly size: number
 }
 
-/** Keeps upstream tokens in this process: a restart forgets them, and other replicas don't know them. */
+/** Creates a store of upstream tokens in this process. A restart loses them, and other replicas don't see them. */
 export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOptions = {}): UpstreamTokenStore {
   const logins = new FairCache<ReadonlyMap<string, Entry>>({ most: mostBytes, even: EVEN_BYTES })
   purgeRegularly(logins)
@@ -29,7 +29,7 @@ export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOpti
     for (const [name, { until }] of locks) if (until <= now) locks.delete(name)
   }
 
-  /** Writes what a login has; it lives for so long at least. */
+  /** Writes the tokens of a login, which lives for at least `ttlMs`. */
   function write(login: string, entries: ReadonlyMap<string, Entry>, ttlMs: number, holder?: Holder): void {
     const total = [...entries.values()].reduce((sum, entry) => sum + entry.size, LOGIN_BYTES + 2 * login.length)
     logins.set(login, entries, { size: total, ttlMs: Math.max(logins.leftOf(login), ttlMs), holder })
@@ -42,7 +42,7 @@ export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOpti
     async put({ login, provider }, set, { replaces, ttlMs, holder }) {
       const before = logins.get(login)
       if (replaces !== undefined && before?.get(provider)?.set.version !== replaces) return undefined
-      // Two bytes a character, at most.
+      // A character takes at most two bytes.
       const size = 2 * textOfSet(set).length
       const version = randomBytes(12).toString('base64url')
       const entries = new Map(before).set(provider, { set: Object.freeze({ ...set, version }), size })

@@ -6,15 +6,15 @@ import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } 
 
 interface RedisTokenStoreOptions {
   readonly client: RedisClient
-  /** Of all keys; see `redisKeyPrefix`. */
+  /** The prefix of all keys; see `redisKeyPrefix`. */
   readonly prefix: string
-  /** Waits until what was written to the server of a key is at a replica too; see `replicaWait`. */
+  /** Waits until writes to the server of a key have reached a replica; see `replicaWait`. */
   readonly atReplica?: (key: string) => Promise<void>
-  /** Each of 32 bytes at least: the first one seals, all of them open. Asked for each time. */
+  /** Returns secrets of at least 32 bytes: the first one seals, all of them open. Called for each use. */
   secrets(): readonly string[]
 }
 
-/** Writes one provider's tokens over any (`''`) or over one version, and has the login live as long as the longest says. */
+/** Writes one provider's tokens over any (`''`) or over one version, and extends the login to the longest expiry. */
 const PUT = `
 local now = redis.call('HGET', KEYS[1], ARGV[1])
 if ARGV[2] ~= '' and (not now or string.sub(now, 1, #ARGV[2]) ~= ARGV[2]) then return 0 end
@@ -26,15 +26,19 @@ const RELEASE = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1`
 
-/** What a set may be once it is sealed: base64 of it, with nonce, key id and tag. */
+/** The largest sealed set: its base64, with nonce, key id and tag. */
 const LARGEST_SEALED = Math.ceil((LARGEST_SET * 4) / 3) + 128
 
-/** Keeps upstream tokens in Redis, for all replicas: a hash for each login, with a sealed set for each provider. */
+/**
+ * Creates a store of upstream tokens in Redis for all replicas: a hash for each login, with a sealed set for each
+ * provider.
+ */
 export function createRedisTokenStore(options: RedisTokenStoreOptions): UpstreamTokenStore {
   const { client, prefix, secrets, atReplica } = options
   const redis = new PromptRedis(client)
   const sealer = createSealer(secrets, prefix)
-  // By its digest: the name of a key is shown to whoever watches Redis, and has a bound.
+  // The key contains a digest of the login: its name is visible to everybody who watches Redis, and is limited in
+  // length.
   const keyOf = (login: string) => `${prefix}upstream:${hash('sha256', login, 'base64url')}`
   const nameOf = (login: string, provider: string) => `${keyOf(login)}#${provider}`
 
@@ -52,7 +56,7 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
         commands.eval(PUT, 1, keyOf(login), provider, replaces, sealed, ttl),
       )
       if (written !== 1) return undefined
-      // The refresh token that it replaces may be good no more: a failover must not bring that one back.
+      // The refresh token that it replaces may be invalid by now, so a failover must not restore it.
       await atReplica?.(keyOf(login))
       return versionOf(sealed)
     },
@@ -76,7 +80,10 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
   }
 }
 
-/** What was sealed by one of our replicas, if of another release: a set that lacks what this one needs is none. */
+/**
+ * Parses an opened set, which may come from a replica of another release. A set that lacks required members counts as
+ * none.
+ */
 function setOf(text: string, version: string): StoredTokenSet | undefined {
   const set: unknown = JSON.parse(text)
   if (!isObject(set)) return undefined

@@ -1,12 +1,15 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** What a stored text was sealed for: it opens there alone. */
+/** The name that a text was sealed for; it opens only under that name. */
 type KeyName = string
 
-/** Seals texts (AES-256-GCM) under keys that are derived from secrets, so that the storage does not know them. */
+/** Seals texts (AES-256-GCM) under keys that are derived from secrets, so that the storage can't read them. */
 export interface Sealer {
   seal(text: string, name: KeyName): string
-  /** Undefined where none of the secrets opens it: it was changed, lies under another name, or its secret is not known here. */
+  /**
+   * Opens a text. Returns undefined if no secret opens it: it was changed, stored under another name, or its secret is
+   * unknown.
+   */
   open(sealed: string, name: KeyName): string | undefined
 }
 
@@ -21,7 +24,7 @@ const TAG_BYTES = 16
 const KEY_BYTES = 32
 const ID_BYTES = 8
 const SHORTEST_SECRET = 32
-/** Characters of a nonce, and so of a version. */
+/** The characters of a nonce, and so of a version. */
 const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
 
 /**
@@ -69,7 +72,7 @@ export function createSealer(secrets: () => readonly string[], salt: string): Se
   }
 }
 
-/** The version of what was sealed. */
+/** Returns the version of a sealed text. */
 export const versionOf = (sealed: string): string => sealed.slice(0, VERSION_LENGTH)
 
 function derive(secret: string, salt: string): SealKey {

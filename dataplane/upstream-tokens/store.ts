@@ -1,82 +1,83 @@
 import type { Holder } from '../storage/fair-cache.ts'
 
-/** Where a user logs in at a provider, so that there are tokens of it. */
+/** A link to log in at a provider and so obtain its tokens. */
 export interface LinkOffer {
-  /** Names the link, and says nothing of it. */
+  /** The id of the link, which reveals nothing about it. */
   readonly id: string
   readonly url: string
-  /** Name of the provider. */
   readonly provider: string
 }
 
-/** Makes such a link. Rejects with a PublicError where that can't be done at the moment. */
+/** Creates such a link. Rejects with a PublicError if that is not possible at the moment. */
 export type MakeLink = () => Promise<LinkOffer>
 
-/** Whose tokens: one login of a user, at one upstream provider. */
+/** The place of a token set: one login of a user, at one upstream provider. */
 export interface Place {
   /** The claim `LOGIN_CLAIM` of the gateway's own JWTs. */
   readonly login: string
-  /** Name of the provider in the configuration: a DNS label. */
+  /** The name of the provider in the configuration: a DNS label. */
   readonly provider: string
 }
 
-/** What a provider has given a user at a login. */
+/** The tokens that a provider gave a user at a login. */
 export interface UpstreamTokenSet {
-  /** Subject (`sub`) of the gateway's own JWTs for the user: whoever else names the login gets nothing. */
+  /**
+   * The subject (`sub`) of the gateway's own JWTs for the user. Nobody else gets the tokens, even with the login's
+   * name.
+   */
   readonly owner: string
-  /** Subject of the user at the provider. */
+  /** The subject of the user at the provider. */
   readonly subject: string
   readonly accessToken: string
-  /** When the access token ends, in milliseconds since 1970; absent: the provider does not say. */
+  /** The expiry of the access token, in milliseconds since 1970; absent if the provider does not say. */
   readonly expiresAt?: number
-  /** When the provider gave it, in milliseconds since 1970. */
+  /** The time when the provider issued it, in milliseconds since 1970. */
   readonly obtainedAt?: number
   readonly refreshToken?: string
   readonly idToken?: string
   readonly scopes?: readonly string[]
 }
 
-/** A set as it is stored. */
 export interface StoredTokenSet extends UpstreamTokenSet {
-  /** Another one after each write; never the same again. */
+  /** The version, which is new and unique after each write. */
   readonly version: string
 }
 
-/** A lock that was got; it ends by itself after its time. */
+/** An acquired lock, which expires by itself. */
 export interface Lock {
-  /** Lets go of it, where it is still this one. */
+  /** Releases the lock if it is still held. */
   release(): Promise<void>
 }
 
 /**
- * Tokens of upstream providers, by login and provider. A store that is away rejects at once with the PublicError
- * `unavailable`.
+ * Stores tokens of upstream providers, by login and provider. If the store is down, it rejects at once with the
+ * PublicError `unavailable`.
  */
 export interface UpstreamTokenStore {
-  /** Undefined where there is none, it has ended, or no secret that is known here opens it. */
+  /** Returns a set; undefined if there is none, it has expired, or no known secret opens it. */
   get(place: Place): Promise<StoredTokenSet | undefined>
   /**
-   * Writes a set: over whatever is there or, with `replaces`, over that version alone. Gives the new version; undefined
-   * where another one is there, or none. Rejects with a RangeError where it is too large.
+   * Writes a set over any other or, with `replaces`, over that version alone. Returns the new version; undefined if
+   * there is another version, or none. Rejects with a RangeError if the set is too large.
    */
   put(place: Place, set: UpstreamTokenSet, options: PutOptions): Promise<string | undefined>
-  /** Forgets what one provider has given. */
+  /** Deletes the tokens of one provider. */
   remove(place: Place): Promise<void>
-  /** Forgets all providers of a login. */
+  /** Deletes the tokens of all providers of a login. */
   removeLogin(login: string): Promise<void>
-  /** Takes the lock of a place for so long, for whoever refreshes its tokens; undefined where somebody has it. */
+  /** Acquires the lock of a place for a refresh of its tokens; undefined if it is taken. */
   lock(place: Place, milliseconds: number): Promise<Lock | undefined>
 }
 
 export interface PutOptions {
   readonly replaces?: string | undefined
-  /** Who makes us keep it; absent: the set's owner or, where it has none, whoever holds the login. */
+  /** The holder of the record; absent: the set's owner or, without one, the login's holder. */
   readonly holder?: Holder | undefined
-  /** How long the login is kept from now, in milliseconds; what was said for longer stays. */
+  /** The lifetime of the login from now, in milliseconds. A longer one from before stays. */
   readonly ttlMs: number
 }
 
-/** Of a set as JSON, in bytes: three tokens, of which ID tokens with many groups are the largest. */
+/** The largest set as JSON, in bytes: three tokens, of which ID tokens with many groups are the largest. */
 export const LARGEST_SET = 96 * 1024
 
 /** The claim of the gateway's own JWTs that names the login they belong to. */

@@ -3,16 +3,16 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { CedarValue } from '../values.ts'
 import { Entity, type Situation } from './situation.ts'
 
-/** What an expression can be here. */
+/** The value of an expression. */
 type Value = CedarValue | Entity | readonly Value[]
 
-/** Gives the value of an expression. Throws UNSURE. */
+/** Evaluates an expression. Throws UNSURE. */
 type Evaluate = (situation: Situation) => Value
 
-/** Thrown where an expression has no value that is certain here: an error by Cedar's rules, or one of its rarer values. */
+/** The error of an expression without a certain value here: an error by Cedar's rules, or a rare type of value. */
 export const UNSURE = Symbol('unsure')
 
-/** Thrown for an expression that is not read here. */
+/** The error of an expression that this evaluator does not support. */
 export class Unsupported extends Error {
   override readonly name = 'Unsupported'
 }
@@ -21,9 +21,9 @@ type Operand = Readonly<Record<string, unknown>>
 type Compile = (operand: Operand) => Evaluate
 
 /**
- * Makes the function that evaluates an expression in Cedar's JSON form: its common operators, on Booleans, Longs, texts,
- * sets, records and entities (Cedar, policy syntax: operators). What has an error by the rules, and what is not compared
- * here (decimals, sets with sets), is UNSURE. Throws Unsupported for all others.
+ * Compiles an expression in Cedar's JSON form: the common operators on Booleans, Longs, texts, sets, records and
+ * entities (Cedar, policy syntax: operators). An error by Cedar's rules, or an unsupported comparison (decimals, sets
+ * with sets), throws UNSURE at evaluation. Throws Unsupported for other expressions.
  */
 function compileExpression(expression: Expr | unknown): Evaluate {
   if (!isObject(expression)) throw new Unsupported('no expression')
@@ -37,7 +37,7 @@ function compileExpression(expression: Expr | unknown): Evaluate {
   return compile(operand)
 }
 
-/** The same, of an expression that must be true or false. */
+/** Compiles an expression that must be true or false. */
 export function compileCondition(expression: unknown): (situation: Situation) => boolean {
   const evaluate = compileExpression(expression)
   return (situation) => bool(evaluate(situation))
@@ -57,7 +57,7 @@ type Scalar = boolean | number | string
 const isScalar = (value: Value): value is Scalar =>
   typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isSafeInteger(value))
 
-/** Values of different types differ, and that is no error. */
+/** Compares two values. Values of different types differ, and that is no error. */
 function areEqual(one: Value, two: Value): boolean {
   if (isScalar(one) && isScalar(two)) return one === two
   if (one instanceof Entity && two instanceof Entity) return one.key === two.key
@@ -70,7 +70,7 @@ function has(values: readonly Value[], wanted: Value): boolean {
   return values.some((value) => value instanceof Entity && value.key === key)
 }
 
-/** Which elements of the set at the right are in the one at the left. */
+/** Tells for each element of the right set whether it is in the left one. */
 function found(left: Value, right: Value): readonly boolean[] {
   const values = elements(left)
   return elements(right).map((one) => has(values, one))
@@ -88,7 +88,7 @@ function literal(value: unknown): Evaluate {
   return () => constant
 }
 
-/** The entity of `{type, id}`. */
+/** Returns the entity of `{type, id}`. */
 export function entityOf(value: unknown): Entity {
   const { type, id } = isObject(value) ? value : {}
   if (typeof type !== 'string' || typeof id !== 'string') throw new Unsupported('a literal')
@@ -106,14 +106,14 @@ function set(operands: unknown): Evaluate {
   return (situation) => items.map((item) => item(situation))
 }
 
-/** Gives an attribute of what stands at the left, undefined where it has none. */
+/** Returns an attribute of the left value; undefined if it has none. */
 function attribute(left: unknown, name: string): (situation: Situation) => CedarValue | undefined {
   if (isObject(left) && left['Var'] === 'context') return (situation) => situation.context(name)
   const evaluate = compileExpression(left)
   return (situation) => {
     const value = evaluate(situation)
     if (value instanceof Entity) return situation.attribute(value, name)
-    // A record; a decimal is one by its form alone.
+    // A decimal has the form of a record, so it is excluded here.
     if (!isObject(value) || Object.hasOwn(value, '__extn')) return unsure()
     return Object.hasOwn(value, name) ? (value[name] as CedarValue) : undefined
   }
@@ -129,12 +129,15 @@ const both =
 
 function isIn(left: Value, right: Value, situation: Situation): boolean {
   const below = entity(left)
-  // All elements of a set are looked at: one that is no entity is an error, wherever it stands.
+  // All elements of a set are checked: one that is not an entity is an error at any position.
   const above = right instanceof Entity ? [right] : elements(right).map(entity)
   return above.some((other) => situation.isIn(below, other))
 }
 
-/** Whether a text matches the parts of a pattern: wildcards stand between them, and where the first or last is empty. */
+/**
+ * Tells whether a text matches a pattern. Its parts are separated by wildcards; an empty first or last part is a
+ * wildcard at that end.
+ */
 function matches(value: string, [first = '', ...rest]: readonly string[]): boolean {
   const last = rest.pop()
   if (last === undefined) return value === first

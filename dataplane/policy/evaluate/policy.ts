@@ -3,7 +3,7 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { compileCondition, entityOf, UNSURE, Unsupported } from './expression.ts'
 import type { Entity, Situation } from './situation.ts'
 
-/** Whether a policy applies. Throws UNSURE. */
+/** Tells whether a policy applies. Throws UNSURE. */
 export type Applies = (situation: Situation) => boolean
 
 /** A policy that is evaluated here, without the engine. */
@@ -12,7 +12,7 @@ export interface Evaluated {
   readonly applies: Applies
 }
 
-/** Makes the function that evaluates a policy; undefined where it has what is not read here. */
+/** Compiles a policy; undefined if it has unsupported parts. */
 export function evaluated({ effect, principal, action, resource, conditions }: PolicyJson): Evaluated | undefined {
   try {
     const parts = [
@@ -35,7 +35,7 @@ function condition(kind: unknown, body: unknown): Applies {
   throw new Unsupported('a condition')
 }
 
-/** The scope of one variable (Cedar, JSON policy format). */
+/** Compiles the scope of one variable (Cedar, JSON policy format). */
 function scope(constraint: unknown, of: (situation: Situation) => Entity): Applies {
   const { op, entity, entities, entity_type: type, in: above } = isObject(constraint) ? constraint : {}
   const isBelow = (others: readonly Entity[]): Applies => {
@@ -59,13 +59,13 @@ function scope(constraint: unknown, of: (situation: Situation) => Entity): Appli
   }
 }
 
-/** An entity of a scope, which stands there by itself or as an escape. */
+/** Returns the entity of a scope, which may be plain or escaped. */
 const scoped = (value: unknown): Entity =>
   entityOf(isObject(value) && isObject(value['__entity']) ? value['__entity'] : value)
 
 /**
- * What these policies say: allowed where one permits and none forbids. Undefined where one of them has to be asked of the
- * engine: it may have an error, which denies.
+ * Returns the decision of these policies: allowed if one permits and none forbids. Undefined if the engine must
+ * evaluate one of them: it may have an error, which denies.
  */
 export function decide(policies: readonly Evaluated[], situation: Situation): boolean | undefined {
   let isPermitted = false

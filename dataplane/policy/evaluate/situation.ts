@@ -8,7 +8,7 @@ type Values = Readonly<Record<string, CedarValue>>
 /** An entity as policies name it. */
 export class Entity {
   readonly type: string
-  /** The same for no other entity. */
+  /** The unique key of the entity. */
   readonly key: string
 
   constructor(type: string, id: string) {
@@ -17,13 +17,13 @@ export class Entity {
   }
 }
 
-/** What a policy is evaluated about. */
+/** The request that a policy is evaluated for. */
 export interface Asked {
   readonly principal: { readonly id: string; readonly groups: readonly string[]; readonly claims: Values }
   readonly subject: Subject
-  /** `arg_<name>`. */
+  /** The arguments as `arg_<name>`. */
   readonly given: Values
-  /** The parent of all that is asked for. */
+  /** The parent of all resources. */
   readonly server: string
   readonly groupEntityType: string
 }
@@ -31,7 +31,7 @@ export interface Asked {
 const own = (values: Values, name: string): CedarValue | undefined =>
   Object.hasOwn(values, name) ? values[name] : undefined
 
-/** Who asks for what, as expressions look at it. There are no other entities than these with attributes or parents. */
+/** The request in the form that expressions read. Only its entities have attributes or parents. */
 export class Situation {
   readonly principal: Entity
   readonly action: Entity
@@ -40,7 +40,7 @@ export class Situation {
   readonly #attributes: Values
   #groups: ReadonlySet<string> | undefined
 
-  /** `attributes`: of the resource, but for those of the call's arguments. */
+  /** `attributes`: those of the resource, without the call's arguments. */
   constructor(asked: Asked, attributes: Values) {
     const { principal, subject } = asked
     this.#asked = asked
@@ -50,19 +50,19 @@ export class Situation {
     this.resource = new Entity(subject.type, subject.id.toWellFormed())
   }
 
-  /** An attribute of an entity; undefined where it has none of this name. */
+  /** Returns an attribute of an entity; undefined if it has none of this name. */
   attribute({ key }: Entity, name: string): CedarValue | undefined {
     if (key === this.principal.key) return own(this.#asked.principal.claims, name)
     if (key === this.resource.key) return own(this.#asked.given, name) ?? own(this.#attributes, name)
     return undefined
   }
 
-  /** A member of the context; undefined where it has none of this name. */
+  /** Returns a member of the context; undefined if it has none of this name. */
   context(name: string): CedarValue | undefined {
     return own(this.#asked.given, name) ?? own(this.#asked.principal.claims, name)
   }
 
-  /** Whether an entity is another one, or below it. */
+  /** Tells whether an entity is another one, or a descendant of it. */
   isIn({ key }: Entity, other: Entity): boolean {
     if (key === other.key) return true
     if (key === this.principal.key) return this.#groupsOfCaller().has(other.key)
