@@ -97,8 +97,8 @@ export function storedUpstreamTokens(
 }
 
 /**
- * Returns the margin before the expiry. Four fifths of a lifetime are used, because a token that lives for a minute
- * would otherwise be refreshed at each call.
+ * Returns the margin before the expiry: at most a fifth of the lifetime, because a token that lives for a minute would
+ * otherwise be refreshed at each call.
  */
 const marginOf = ({ expiresAt, obtainedAt }: StoredTokenSet): number =>
   expiresAt === undefined || obtainedAt === undefined ? MARGIN_MS : Math.min(MARGIN_MS, (expiresAt - obtainedAt) / 5)

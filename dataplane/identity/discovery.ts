@@ -21,7 +21,7 @@ export function discoveryUrls(issuer: string): readonly string[] {
 /** The longest URL that is accepted: a longer one would fill logs. */
 const LONGEST_URL = 2048
 
-/** The endpoints that are read from an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
+/** The endpoints read from an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
 export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
 
 /**

@@ -20,7 +20,7 @@ export {
 export type { Verifier } from './verify.ts'
 
 interface AuthenticateOptions {
-  /** Absolute URL of the protected resource metadata, named in challenges; undefined where no public URL is known. */
+  /** Returns the absolute metadata URL for challenges; undefined if no public URL is known. */
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
   /** Returns the client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined

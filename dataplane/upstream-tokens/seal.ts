@@ -28,11 +28,11 @@ const SHORTEST_SECRET = 32
 const VERSION_LENGTH = (NONCE_BYTES / 3) * 4
 
 /**
- * Makes a sealer of what is sealed as NONCE.KEY-ID.CIPHERTEXT, where the nonce, which is random, names the version.
+ * Creates a sealer. A sealed text is NONCE.KEY-ID.CIPHERTEXT; the random nonce is its version.
  *
- * @param secrets the first one seals, all of them open; asked for each time, so that they may be rotated
- * @param salt    sets the keys apart from those of others with the same secrets
- * @throws Error when it seals or opens, where a secret has less than 32 bytes
+ * @param secrets the first one seals, all of them open; called for each use, so that they can be rotated
+ * @param salt    separates the keys from those of other sealers with the same secrets
+ * @throws Error at sealing or opening, if a secret has less than 32 bytes
  */
 export function createSealer(secrets: () => readonly string[], salt: string): Sealer {
   let derivedFrom: readonly string[] = []

@@ -85,13 +85,13 @@ export const LOGIN_CLAIM = 'tsid'
 
 const LONGEST_LOGIN = 128
 
-/** The login that verified claims belong to; undefined where they name none. */
+/** Returns the login that verified claims name; undefined if they name none. */
 export function loginOf(claims: Readonly<Record<string, unknown>>): string | undefined {
   const login = claims[LOGIN_CLAIM]
   return typeof login === 'string' && login !== '' && login.length <= LONGEST_LOGIN ? login : undefined
 }
 
-/** The JSON text of a set. Throws a RangeError where it is too large. */
+/** Returns the JSON text of a set. Throws a RangeError if it is too large. */
 export function textOfSet({ owner, subject, accessToken, ...others }: UpstreamTokenSet): string {
   const { expiresAt, obtainedAt, refreshToken, idToken, scopes } = others
   const text = JSON.stringify({ owner, subject, accessToken, expiresAt, obtainedAt, refreshToken, idToken, scopes })

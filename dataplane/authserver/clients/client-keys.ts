@@ -114,7 +114,7 @@ export async function fetchOfStranger(url: string, maxBytes: number, isLocal: bo
   }
 }
 
-/** Tells whether keys may be fetched from an address: over https, or over http on loopback while the issuer is there. */
+/** Tells whether keys may be fetched from an address: https, or http on loopback while the issuer is there. */
 export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
   typeof url === 'string' &&
   url.length <= 2048 &&

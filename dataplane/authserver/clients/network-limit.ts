@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { networksOf } from '../../server/network-of.ts'
 
-/** The shared limit as a multiple of one network's, and the size of the reserve for light users. */
+/** The shared limit as a multiple of one network's, and the same for the reserve of light users. */
 const OPEN_TIMES = 9
 const RESERVE_TIMES = 1
 const MOST_NETWORKS = 10_000
@@ -76,7 +76,7 @@ export class NetworkLimit {
     return true
   }
 
-  /** Returns the shared bucket after taking from it; undefined if too little is left. */
+  /** Returns the shared bucket to take from, or the reserve; undefined if they hold too little. */
   #shared(taken: number, now: number, asksLittle: boolean): Bucket | undefined {
     fill(this.#open, now, this.#burst * OPEN_TIMES, this.#eachMs / OPEN_TIMES)
     fill(this.#reserve, now, this.#burst * RESERVE_TIMES, this.#eachMs / RESERVE_TIMES)

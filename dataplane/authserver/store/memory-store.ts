@@ -36,8 +36,8 @@ interface MemoryStore extends RecordStore {
 }
 
 /**
- * Users with no more bytes of logins than this count as equal. Among them the login that was unused for longest is
- * evicted.
+ * Users with no more bytes of logins than this count as equal. Among them the user who was away for longest is evicted
+ * first.
  */
 const EVEN_BYTES: Partial<Record<Pool, number>> = { grants: 8 * 1024 }
 const MOST_ENDED = 100_000
