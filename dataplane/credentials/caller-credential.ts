@@ -44,8 +44,8 @@ export class CallerCredential {
   }
 
   /**
-   * Returns undefined if the current credential is valid; else a promise that resolves once there is one. Rejects with
-   * a CredentialError.
+   * Returns undefined if the current credential is valid; else resolves once there is one, or rejects
+   * (CredentialError).
    */
   needed(): Promise<unknown> | undefined {
     const mustLook = this.#strategy.source !== undefined && this.#lookedUntil <= Date.now()
@@ -57,10 +57,7 @@ export class CallerCredential {
     return undefined
   }
 
-  /**
-   * Replaces `refused`, which the backend has rejected, unless there is another credential already. Rejects with a
-   * CredentialError.
-   */
+  /** Replaces `refused`, which the backend has rejected, unless that has happened. Rejects with a CredentialError. */
   renewed(refused: Credential | undefined): Promise<unknown> {
     if (refused !== undefined) this.#cache.drop(this.#key, refused)
     this.#kept = undefined
@@ -90,8 +87,7 @@ export class CallerCredential {
   }
 
   /**
-   * Builds the cache key from the stored source. If nothing is cached for it, a source that is about to expire is
-   * refreshed first.
+   * Builds the cache key from the stored source. Without an entry, it first refreshes a source that is about to expire.
    */
   async #find(source: CredentialSource): Promise<void> {
     this.#kept = undefined

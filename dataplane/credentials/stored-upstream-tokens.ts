@@ -20,8 +20,7 @@ interface StoredUpstreamTokensOptions {
    */
   refresh?(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined>
   /**
-   * Returns the link for a later login at a provider; undefined if every login visits it. If absent, there are no
-   * links.
+   * Returns the link for a later login at a provider; undefined if every login visits it. Absent: there are no links.
    */
   linkOf?(place: Place, owner: string): MakeLink | undefined
 }

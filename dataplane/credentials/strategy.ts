@@ -7,10 +7,7 @@ import { tokenExchange } from './token-exchange.ts'
 import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
 import { xaa } from './xaa.ts'
 
-/**
- * The time for which a token is used before the store is read again. It bounds how late a replaced or unlinked token is
- * noticed.
- */
+/** The interval of reads of the store, which bounds how late a replaced or unlinked token is noticed. */
 const KEEP_MS = 5_000
 const BEARER = 'Bearer '
 

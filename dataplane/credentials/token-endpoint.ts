@@ -32,8 +32,7 @@ const LONGEST_TOKEN = 32 * 1024
 const TIMEOUT_MS = 10_000
 const CONNECTIONS = 32
 /**
- * The characters that are valid in a header after `Bearer ` (RFC 6750 section 2.1 is narrower; opaque tokens in use are
- * not).
+ * The characters valid in a header after `Bearer ` (RFC 6750 section 2.1 is narrower; opaque tokens in use are not).
  */
 const TOKEN = /^[\x21-\x7e]+$/
 /** Error codes of RFC 6749, 8693 and 8707, which are safe to repeat in a log. */
@@ -157,10 +156,7 @@ function parse(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/**
- * Returns a header with a bearer token. Throws for a token of another kind: a token bound to a key can't be sent this
- * way.
- */
+/** Returns a header with a bearer token. Throws for a token of another kind, such as one bound to a key. */
 export function bearerCredential(
   headerName: string,
   { token, tokenType, expiresAt }: IssuedToken,

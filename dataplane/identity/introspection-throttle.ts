@@ -19,10 +19,7 @@ const WIDTHS = [1, 2, 4]
 const BURST = 30
 const REFILL_MS = 2_000
 const MOST_NETWORKS = 10_000
-/**
- * The time for which an inactive token is cached. It is short, since an issuer may know a token only a moment after it
- * was issued.
- */
+/** The cache lifetime of inactive tokens: short, since an issuer may know a token only a moment after its issue. */
 const INACTIVE_MS = 10_000
 const MOST_INACTIVE = 10_000
 /** The most cached tokens that were active at their last introspection. */
@@ -144,8 +141,7 @@ export class IntrospectionThrottle {
 }
 
 /**
- * Tells whether the widest network of an address is light. A request without an address is our own, or for a known
- * token.
+ * Tells whether the widest network of an address is light. Without an address it is our own request or a known token.
  */
 const asksLittle = (widest: NetworkBudget | undefined): boolean =>
   widest === undefined || (widest.open <= LITTLE && widest.left > BURST * widest.width - LITTLE)

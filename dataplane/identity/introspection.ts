@@ -76,10 +76,7 @@ export class Introspection {
     return JSON.parse(answer.text)
   }
 
-  /**
-   * Discovers the endpoint. It gets the client's secret and callers' tokens, so one at another origin must be
-   * configured.
-   */
+  /** Discovers the endpoint. It gets secrets and callers' tokens, so one at another origin must be configured. */
   async #discover(): Promise<string> {
     const { issuer = '', insecureAllowHTTP: allowHTTP = false } = this.#options.issuer
     const url = await discoverEndpoint('introspection_endpoint', issuer, this.#fetch, { headers: {}, allowHTTP })
@@ -107,19 +104,13 @@ function credentialsOf({ clientId, clientSecretFile }: IntrospectionClient): () 
   return () => ({ authorization: basicAuthorization(clientId, secret()) })
 }
 
-/**
- * Returns the `Authorization` of a client. Name and secret are form-encoded before they are joined (RFC 6749 section
- * 2.3.1).
- */
+/** Returns the `Authorization` of a client. Name and secret are form-encoded, then joined (RFC 6749 section 2.3.1). */
 export function basicAuthorization(clientId: string, secret: string): string {
   const encoded = [clientId, secret].map((part) => new URLSearchParams([['', part]]).toString().slice(1)).join(':')
   return `Basic ${Buffer.from(encoded).toString('base64')}`
 }
 
-/**
- * Returns the caller of a response. RFC 7662 requires only `active` of the issuer; here `exp`, `aud` and `sub` are
- * required too.
- */
+/** Returns the caller of a response. RFC 7662 requires only `active`; here `exp`, `aud` and `sub` are required too. */
 function callerOf(
   answer: unknown,
   { issuerName, audience, audienceClaim = 'aud', skewS }: IntrospectionOptions,

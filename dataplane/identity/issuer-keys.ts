@@ -178,10 +178,7 @@ export class IssuerKeys {
     return NO_KEYS
   }
 
-  /**
-   * Returns the headers for a URL. The token is sent only to the configured origin, never to one from a discovery
-   * document.
-   */
+  /** Returns the headers for a URL. Only the configured origin gets the token, never one from a discovery document. */
   #headersFor(url: string): Record<string, string> {
     if (this.#readToken === undefined || new URL(url).origin !== new URL(configuredUrl(this.#issuer)).origin) return {}
     return { authorization: `Bearer ${this.#readToken()}` }

@@ -8,10 +8,7 @@ import { type ProtectedResourceMetadata, resourceMetadataPaths } from './resourc
 interface Options {
   /** Returns the metadata for a request; undefined while there is none. */
   readonly current: (c: Context<{ Bindings: HttpBindings }>) => ProtectedResourceMetadata | undefined
-  /**
-   * Returns the paths of the metadata; default: the bare well-known one and the one with exactly the resource's own
-   * path.
-   */
+  /** Returns the paths of the metadata; default: the bare well-known one and the one with the resource's exact path. */
   readonly paths?: (resource: string) => readonly string[]
 }
 

@@ -46,8 +46,7 @@ export class TokenCache {
   }
 
   /**
-   * Caches a result for a minute, but never beyond `expiresAt` (ms since 1970). `provider`: the identity of the one
-   * that accepted it.
+   * Caches a result for a minute at most, until `expiresAt` (ms since 1970). `provider`: the identity of its provider.
    */
   set(
     token: string,

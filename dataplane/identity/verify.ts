@@ -198,8 +198,8 @@ class TokenVerifier {
   }
 
   /**
-   * Introspects a token. Returns undefined if no issuer calls it active; throws if one is unreachable and no other
-   * accepts it.
+   * Introspects a token. Returns undefined if it is inactive; throws if an issuer is unreachable and no other accepts
+   * it.
    */
   async #introspect(token: string): Promise<VerifiedToken | undefined> {
     let unavailable: unknown

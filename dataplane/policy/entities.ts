@@ -116,10 +116,7 @@ function parseEntities(text: string): readonly EntityJson[] {
   return entities
 }
 
-/**
- * Tells whether the names in an entity can be found. The engine also accepts lists instead of objects, which this code
- * does not read.
- */
+/** Tells whether the names in an entity can be found: the engine also accepts lists instead of objects. */
 const isReadable = ({ uid, parents }: EntityJson): boolean =>
   uidOf(uid) !== undefined && Array.isArray(parents) && parents.every((parent) => uidOf(parent) !== undefined)
 

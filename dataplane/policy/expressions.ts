@@ -96,8 +96,7 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
 }
 
 /**
- * Returns the variables that may have these attributes: the variable on the left, or any that another attribute leads
- * to.
+ * Returns the variables that may have these attributes: the one on the left, or any that another attribute leads to.
  */
 function variablesOf(left: unknown, names: readonly string[]): readonly Variable[] {
   const variable = isObject(left) && names.length === 1 ? variables.find((one) => one === left['Var']) : undefined

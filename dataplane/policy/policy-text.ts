@@ -26,10 +26,7 @@ const DEEPEST_BRACKETS = 32
 /** The most characters of one policy: the engine takes a millisecond for two thousand. */
 const LONGEST_POLICY = 64 * 1024
 
-/**
- * Reads the policies of one text. If there are none, it returns a message, with line and column if the parser gives
- * them.
- */
+/** Reads the policies of one text. Without any it returns a message, with line and column if the parser gives them. */
 export function* readingPolicies(text: string, name: string): Steps<readonly PolicyText[] | string> {
   const { depth, pieces } = lexed(text)
   if (depth > DEEPEST_BRACKETS) return `has more than ${DEEPEST_BRACKETS} brackets in one another`

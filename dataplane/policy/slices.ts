@@ -9,8 +9,8 @@ import type { PolicyText } from './policy-text.ts'
 import type { Subject } from './source.ts'
 
 /**
- * The limit of policies in all slices together. A policy is in every slice that it applies to, and more are not worth
- * their memory.
+ * The most policies in all slices together. A policy is in each slice that it applies to, and more cost too much
+ * memory.
  */
 const MOST_SLICED = 4000
 

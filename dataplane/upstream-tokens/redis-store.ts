@@ -29,10 +29,7 @@ return 1`
 /** The largest sealed set: its base64, with nonce, key id and tag. */
 const LARGEST_SEALED = Math.ceil((LARGEST_SET * 4) / 3) + 128
 
-/**
- * Creates a store of upstream tokens in Redis for all replicas: a hash for each login, with a sealed set for each
- * provider.
- */
+/** Creates a token store in Redis for all replicas: a hash for each login, with a sealed set for each provider. */
 export function createRedisTokenStore(options: RedisTokenStoreOptions): UpstreamTokenStore {
   const { client, prefix, secrets, atReplica } = options
   const redis = new PromptRedis(client)
@@ -81,8 +78,7 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
 }
 
 /**
- * Parses an opened set, which may come from a replica of another release. A set that lacks required members counts as
- * none.
+ * Parses an opened set. A replica of another release may have written it; without required members it counts as none.
  */
 function setOf(text: string, version: string): StoredTokenSet | undefined {
   const set: unknown = JSON.parse(text)

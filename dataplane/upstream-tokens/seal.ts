@@ -6,10 +6,7 @@ type KeyName = string
 /** Seals texts (AES-256-GCM) under keys that are derived from secrets, so that the storage can't read them. */
 export interface Sealer {
   seal(text: string, name: KeyName): string
-  /**
-   * Opens a text. Returns undefined if no secret opens it: it was changed, stored under another name, or its secret is
-   * unknown.
-   */
+  /** Opens a text. Returns undefined if it was changed, stored under another name, or its secret is unknown. */
   open(sealed: string, name: KeyName): string | undefined
 }
 

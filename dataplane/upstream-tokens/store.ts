@@ -21,10 +21,7 @@ export interface Place {
 
 /** The tokens that a provider gave a user at a login. */
 export interface UpstreamTokenSet {
-  /**
-   * The subject (`sub`) of the gateway's own JWTs for the user. Nobody else gets the tokens, even with the login's
-   * name.
-   */
+  /** The subject (`sub`) of the gateway's own JWTs for the user. Others get nothing, even with the login's name. */
   readonly owner: string
   /** The subject of the user at the provider. */
   readonly subject: string

@@ -17,10 +17,7 @@ const LONGEST_S = 10 * 60
 /** The clock skew that is tolerated, in seconds. */
 const SKEW_S = 30
 const LONGEST_JTI = 256
-/**
- * The rate limit of assertions for each network: each check uses a key that a stranger may have chosen, and stores a
- * mark.
- */
+/** The rate limit of assertions for each network: each check uses a key of a stranger's choice, and stores a mark. */
 const CHECKS = { burst: 200, eachMs: 50 }
 
 interface ClientAssertionsOptions {

@@ -23,10 +23,7 @@ const LONGEST_MS = 24 * 60 * 60_000
  * The time for which an expired document stays in use while its host is down, so that logged-in clients go on working.
  */
 const STALE_MS = 60 * 60_000
-/**
- * The time for which an address with an unusable document is not fetched again, so that nobody makes the server flood a
- * host.
- */
+/** The time for which an address with an unusable document is not fetched again, to protect its host from floods. */
 const REFUSED_MS = 60_000
 const AWAY_MS = 10_000
 const MOST_REFUSED = 1_000

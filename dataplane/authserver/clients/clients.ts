@@ -83,10 +83,7 @@ export interface ClientCredentials {
   readonly assertion?: string | undefined
 }
 
-/**
- * Returns the client with these credentials, with the method that it used; undefined if there is none or they are
- * wrong.
- */
+/** Returns the client with these credentials, with the method that it used; undefined if they match no client. */
 export async function authenticateClient(
   { clients, assertions }: { readonly clients: Clients; readonly assertions: ClientAssertions },
   { id, secret, assertion }: ClientCredentials,

@@ -23,8 +23,7 @@ const CURVES: Readonly<Record<string, string>> = { 'P-256': 'ES256', 'P-384': 'E
 const SHORTEST_RSA_BITS = 2048
 
 /**
- * Reads private keys (PEM: PKCS #8, SEC1 or PKCS #1). Throws an Error that names the unusable key and the reason,
- * without its content.
+ * Reads private keys (PEM: PKCS #8, SEC1 or PKCS #1). Throws an Error that names an unusable key but not its content.
  */
 export function readSigningKeys(pems: readonly string[]): SigningKeys {
   return signingKeysOf(

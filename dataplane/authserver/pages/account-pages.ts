@@ -59,10 +59,7 @@ const SAID = {
 
 const FOOTER = html`Whoever sees this page can revoke, and nothing else. You are signed out after 15 minutes.`
 
-/**
- * Renders the account page: all clients and provider accounts of a user, with a button to end each. It works without
- * scripts.
- */
+/** Renders a user's clients and provider accounts, with a button to end each. It works without scripts. */
 export function linksPage({ gateway, user, links, isCut, done, action, token }: LinkedToUser): Page {
   return {
     title: 'What is linked to you',

@@ -15,10 +15,7 @@ interface AdapterOptions {
   readonly refresh: RefreshTokens
 }
 
-/**
- * Returns the storage adapter for each of the library's models. An unknown model is an error, so that nothing is stored
- * by accident.
- */
+/** Returns the storage adapter for each of the library's models. An unknown model is an error. */
 export function adapters(options: AdapterOptions): (model: string) => LibraryAdapter {
   const made: Readonly<Record<string, LibraryAdapter>> = {
     Client: clientAdapter(options),
@@ -124,10 +121,7 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
   }
 }
 
-/**
- * Returns the adapter for refresh tokens. The next token replaces the current one in one write, so a crash before that
- * loses nothing.
- */
+/** Returns the adapter for refresh tokens. One write replaces a token with the next, so a crash loses nothing. */
 const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
   kept('RefreshToken', {
     async upsert(id, payload, expiresIn) {
@@ -140,10 +134,7 @@ const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
     revokeByGrantId: (grantId) => refresh.forget(grantId),
   })
 
-/**
- * Returns the adapter for grants. A grant lives as long as the store keeps it, and each rotation of its refresh token
- * renews it.
- */
+/** Returns the adapter for grants. Each rotation of its refresh token renews a grant in the store. */
 const grantAdapter = ({ grants }: AdapterOptions) =>
   kept('Grant', {
     upsert: (id, payload) => grants.keep(id, { ...payload, exp: undefined, jti: undefined }),

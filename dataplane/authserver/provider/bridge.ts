@@ -22,10 +22,7 @@ export interface InnerResponse {
   readonly body: string
 }
 
-/**
- * Sends a request to the library. Rejects with the PublicError of a failure inside the library, such as an outage of
- * the store.
- */
+/** Sends a request to the library. Rejects with the PublicError of a failure inside, such as an outage of the store. */
 type Send = (request: InnerRequest) => Promise<InnerResponse>
 
 /**

@@ -50,10 +50,7 @@ export class Revocations {
     return [jti, login, delegated].some((name) => typeof name === 'string' && this.has(name))
   }
 
-  /**
-   * Revokes a grant, or one token by its `jti`. It takes effect here at once, and at other replicas with their next
-   * poll.
-   */
+  /** Revokes a grant, or one token by its `jti`: here at once, at other replicas with their next poll. */
   async add(grant: string, holder?: Holder): Promise<void> {
     this.#remember(grant, holder)
     await this.#store.revoke(grant, this.#ttlS, holder)

@@ -35,10 +35,7 @@ interface MemoryStore extends RecordStore {
   readonly size: number
 }
 
-/**
- * Users with no more bytes of logins than this count as equal. Among them the user who was away for longest is evicted
- * first.
- */
+/** Users with no more bytes of logins than this count as equal. The one away for longest is evicted first. */
 const EVEN_BYTES: Partial<Record<Pool, number>> = { grants: 8 * 1024 }
 const MOST_ENDED = 100_000
 const EVEN_ENDED = 16

@@ -48,8 +48,7 @@ export type Kind = keyof typeof kinds
 export type Pool = (typeof kinds)[Kind]
 
 /**
- * The holder of a record: a holder, or the holder of the grant of this name. In memory, the holder with the most bytes
- * is evicted first.
+ * The holder of a record, or a grant whose holder it is. In memory, the holder with the most bytes is evicted first.
  */
 export type HeldBy = Holder | { readonly grant: string }
 

@@ -96,10 +96,7 @@ redis.call('HSET', KEYS[1], 'a', '1')
 redis.call('DEL', KEYS[1])
 return 1`
 
-/**
- * Tries the commands of the store after each connect, so that the log shows missing rights of the Redis user before
- * anybody logs in.
- */
+/** Tries the store's commands after each connect, so that missing rights are logged before anybody logs in. */
 export function tryRights(client: RedisClient, prefix: string): void {
   client.on('ready', () => {
     const keys = [1, 2].map((index) => `${prefix}as:trial:${index}:${randomUUID()}`) as [string, string]

@@ -135,8 +135,7 @@ function isIn(left: Value, right: Value, situation: Situation): boolean {
 }
 
 /**
- * Tells whether a text matches a pattern. Its parts are separated by wildcards; an empty first or last part is a
- * wildcard at that end.
+ * Tells whether a text matches a pattern, given as the texts between its wildcards (empty at a leading or last one).
  */
 function matches(value: string, [first = '', ...rest]: readonly string[]): boolean {
   const last = rest.pop()
