@@ -10,28 +10,28 @@ import { probeFeed } from './refresh/probe-feed.ts'
 import type { Feed } from './refresh/schedule.ts'
 import { ToolFeed } from './refresh/tool-feed.ts'
 
-/** How long a client's first request may wait for a backend's first answer. */
+/** The longest wait of a client's first request for a backend's first answer. */
 const FIRST_ANSWER_MS = 3_000
-/** How long backends have to take the end of their sessions when the gateway stops; calls have been waited for before. */
+/** The time that backends have to end their sessions when the gateway stops, after the wait for calls. */
 const CLOSE_MS = 1_000
 
 type Common = Omit<BackendOptions, 'config' | 'log' | 'share' | 'caller' | 'headers' | 'transport'>
 
 interface Member {
-  /** Everything that makes another backend of it when it changes. */
+  /** The settings whose change makes this another backend. */
   readonly key: string
   readonly backend: Backend
   readonly feed: Feed
-  /** Where each caller has a credential of their own. */
+  /** Set if each caller has their own credential. */
   readonly personal: PersonalBackend | undefined
 }
 
 interface BackendsOptions {
   readonly log: Logger
   readonly onChange: () => void
-  /** Memory of the container, where it has a limit. */
+  /** The container's memory limit, if any. */
   readonly memoryBytes?: number | undefined
-  /** Where callers log in: what upstream providers gave them there, for backends that get these. */
+  /** The tokens that callers obtained from upstream providers, for backends that get these. */
   readonly ownIssuer: { readonly upstreamTokens: UpstreamTokens }
 }
 
@@ -43,7 +43,7 @@ export class Backends {
   #policy: FailurePolicy = failurePolicy({})
   readonly #untried = new Set<Promise<void>>()
   all: readonly Backend[] = []
-  /** Those for which each caller has a credential of their own; `all` has what nobody's credential is sent to. */
+  /** Backends for which each caller has a credential. Their entries in `all` are sent no caller's credential. */
   personal: readonly PersonalBackend[] = []
 
   readonly #budget: Budget
@@ -68,7 +68,7 @@ export class Backends {
     await Promise.all(this.#untried)
   }
 
-  /** Follows the configuration. Unchanged backends stay; gives those that are gone, which are to be closed. */
+  /** Applies the configuration. Unchanged backends stay. Returns the removed backends, which the caller must close. */
   follow(configs: readonly BackendConfig[], common: Common, policy: FailurePolicy): readonly Backend[] {
     const before = this.#members
     this.#members = new Map()
@@ -103,7 +103,7 @@ export class Backends {
 
   #feedOf(backend: Backend, personal: PersonalBackend | undefined): Feed {
     const onChange = this.#onChange
-    // Those who bring no credential see what the gateway itself sees.
+    // Callers who bring no credential see the lists of the gateway itself.
     return personal === undefined || personal.forwards !== undefined
       ? new ToolFeed(backend, { onChange, log: this.#log })
       : probeFeed(backend, { onChange, authorize: personal.authorize })
@@ -119,7 +119,7 @@ export class Backends {
     this.#untried.add(tried)
   }
 
-  /** Closes all; cuts what is still in flight after a while. */
+  /** Closes all backends. Cuts calls that are still in flight after a while. */
   async close(): Promise<void> {
     const members = [...this.#members.values()]
     for (const { feed } of members) feed.stop()
@@ -131,7 +131,7 @@ export class Backends {
           })
         }, CLOSE_MS)
         await backend.close().catch(() => {
-          // A backend that doesn't close must not keep the others, or the gateway, from closing.
+          // A backend that fails to close must not keep the others, or the gateway, from closing.
         })
         clearTimeout(timer)
       }),

@@ -7,18 +7,20 @@ import { listTools } from './refresh/list-tools.ts'
 
 /** A backend for which each caller has a credential of their own. */
 export interface PersonalBackend {
-  /** The backend as the gateway itself sees it, without anybody's credential. */
+  /** The backend as the gateway itself sees it, without any caller's credential. */
   readonly shared: Backend
   readonly strategy: Strategy
-  /** Headers, in lower case, in which a request brings the credential itself; undefined where the strategy obtains it. */
+  /**
+   * The headers, in lower case, in which a request brings the credential itself; undefined if the strategy obtains it.
+   */
   readonly forwards: readonly string[] | undefined
-  /** What it shows to whoever asks without a credential; undefined where that is nothing, or not known. */
+  /** Returns the tools that the backend lists without a credential; undefined if there are none or they are unknown. */
   readonly openTools: () => Promise<Backend['tools']>
-  /** Obtains what the gateway's own probes carry. */
+  /** Obtains the credential of the gateway's own probes. */
   readonly authorize: () => Promise<unknown>
   /**
-   * The backend for one caller: with sessions, streams, lists, era and health of its own, so that nothing of one caller
-   * can reach another. It shares connections, which carry no identity, where the transport is HTTP.
+   * Opens the backend for one caller, with its own sessions, streams, lists, era and health, so that nothing of one
+   * caller can reach another. It shares connections, which carry no identity, if the transport is HTTP.
    */
   open(credential: CallerCredential): Backend
 }
@@ -28,11 +30,11 @@ interface PersonalOptions {
   readonly upstreamTokens: UpstreamTokens | undefined
 }
 
-/** The way to the backend that all share; where requests are signed, for this caller. */
+/** Returns the shared transport, or one that signs for this caller if requests are signed. */
 const transportOf = ({ dispatcher, url }: Backend, credential: CallerCredential, { signs }: Strategy): Transport =>
   signs === true ? new SigningTransport(dispatcher, url.host, () => credential.current?.sign) : dispatcher
 
-/** Undefined where the configuration names no credential of callers. */
+/** Returns undefined if the configuration names no credential of callers. */
 export function personalBackend(
   options: BackendOptions,
   { policy, upstreamTokens }: PersonalOptions,
@@ -49,11 +51,11 @@ export function personalBackend(
     strategy,
     forwards,
     authorize: () => own.authorize(),
-    // What the gateway's own credential shows is not everybody's.
+    // The lists that the gateway's own credential gives are not public.
     openTools: strategy.obtainOwn === undefined ? openTools(shared) : async () => undefined,
     open(credential) {
       const caller = new CallerHeaders(config.name, configured, credential)
-      // A stream of messages (HTTP+SSE) is one conversation: each caller has one.
+      // A message stream (HTTP+SSE) is one conversation: each caller has one.
       const transport = config.transport === 'sse' ? undefined : transportOf(shared, credential, strategy)
       const backend = new Backend({ ...options, caller, transport })
       backend.health.policy = policy()

@@ -28,30 +28,33 @@ import { addressOf, createTransport } from './create-transport.ts'
 
 export interface BackendOptions {
   readonly config: BackendConfig
-  /** Folder that file paths of the configuration are relative to. */
+  /** The folder that file paths of the configuration are relative to. */
   readonly directory: string
-  /** Go duration for backends without their own `timeout`. */
+  /** The timeout (Go duration) of backends without their own `timeout`. */
   readonly defaultTimeout: string
   readonly client: Implementation
   readonly log: Logger
-  /** What it may make the gateway keep. */
+  /** The backend's share of memory. */
   readonly share: Share
-  /** The one caller that it is for, where callers have credentials of their own; absent: all of them. */
+  /** The one caller that the backend is for, if callers have their own credentials; absent: all callers. */
   readonly caller?: CallerHeaders | undefined
-  /** Headers of its requests in place of the configured ones. */
+  /** Headers of its requests that replace the configured ones. */
   readonly headers?: BackendHeaders | undefined
-  /** Ends what belongs to it alone, when it is closed. */
+  /** Releases the backend's own resources when it is closed. */
   readonly release?: (() => Promise<void>) | undefined
-  /** Connections that it shares with others; absent: it has its own. */
+  /** Connections that it shares with others. Absent: it has its own. */
   readonly transport?: Transport | undefined
 }
 
-/** How long a known era is used without a probe: an upgraded server still answers `initialize`. Capabilities change as well. */
+/**
+ * The longest use of a known era without a probe: an upgraded server still answers `initialize`, and capabilities
+ * change.
+ */
 const ERA_MS = 5 * 60_000
-/** How long the answer to the probe may take: servers are met that let what they don't know hang. */
+/** The longest wait for the answer to the probe: some servers never answer an unknown method. */
 const PROBE_MS = 5_000
 const LEGACY: Era = { era: 'legacy' }
-/** Errors of connections that were not made: there is nobody who could have been put off by the probe. */
+/** Errors of connections that were never made: no server can have been put off by the probe. */
 const NOT_CONNECTED: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -66,66 +69,65 @@ const isUnreached = ({ code, cause }: BackendFailure): boolean =>
   code === 'backend_unavailable' &&
   (cause === undefined || cause instanceof AddressRefused || NOT_CONNECTED.has((cause as NodeJS.ErrnoException).code))
 
-/** One object, so that backends that have shown nothing show the same. */
+/** One shared object, so that all backends without items compare as equal. */
 const NO_ITEMS: readonly BackendItem[] = []
 
-/** One backend: its connections, era, sessions, health and the tools it has shown. */
+/** One backend: its connections, era, sessions, health and lists. */
 export class Backend implements SessionPeer {
   readonly name: string
   readonly url: URL
-  /** Where it is asked: as configured, or where that redirects to within the origin. */
+  /** The path of requests: the configured one, or the one that it redirects to within the origin. */
   path: string
   readonly timeoutMs: number
   readonly client: Implementation
   readonly log: Logger
   readonly headers: BackendHeaders
-  /** The credential of the one caller that it is for; undefined where it is for all. */
+  /** The credential of the one caller that the backend is for; undefined if it is for all. */
   readonly caller: CallerHeaders | undefined
   readonly health = new Health()
   readonly dispatcher: Transport
-  /** Getting the credential of a caller. */
+  /** The metric of obtaining a caller's credential. */
   readonly exchangeOperation: Operation
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
   readonly ownSession: BackendSession
   readonly callerSessions = new CallerSessions(this)
   /** Resources that are watched here in the modern era. */
   readonly watched = new SharedWatch(this)
-  /** What is kept of its lists. */
+  /** Counts the bytes kept of its lists. */
   readonly lists: ListRooms
-  /** What it may make the gateway keep. */
   readonly share: Share
-  /** Undefined until a first list has come; then the last good one. */
+  /** The last good list; undefined until a first list has come. */
   tools: readonly BackendTool[] | undefined
   prompts: readonly BackendItem[] = NO_ITEMS
   resources: readonly BackendItem[] = NO_ITEMS
   templates: readonly BackendItem[] = NO_ITEMS
-  /** What was mended in its lists, and what is left out. */
+  /** The notes on repaired and omitted entries of its lists. */
   readonly entryNotes: Record<ListKind, readonly EntryNote[]> = { tools: [], prompts: [], resources: [], templates: [] }
-  /** As of the last poll of its lists. */
+  /** The capabilities at the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */
   era: Era | undefined
-  /** Whether it has the legacy era as well, where its era is the modern one: legacy clients are then served in sessions. */
+  /** Tells whether a modern backend supports the legacy era too: legacy clients are then served in sessions. */
   readonly legacySupport: LegacySupport
-  /** Its `instructions`, from when a session was opened or the era was probed. */
+  /** Its `instructions`, known once a session was opened or the era was probed. */
   instructions: string | undefined
   closed = false
-  /** Asks for its lists anew; set by whoever keeps them. */
+  /** Refreshes its lists. The feed that keeps the lists sets it. */
   refreshLists: () => void = () => {
-    // Until then nobody keeps any.
+    // No feed keeps the lists yet.
   }
   #capabilities: Readonly<Record<string, unknown>> = {}
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
   readonly #sessions = new Set<BackendSession>()
-  /** One conversation serves everybody, in one era: that of a server on standard input and output. */
+  /** True for a server on standard input and output: one conversation, in one era, serves all clients. */
   readonly #hasOneEra: boolean
   readonly #protocolEra: BackendConfig['protocolEra']
   readonly #sharesTransport: boolean
-  /** HTTP+SSE: a server that has forgotten a session leaves its stream open. */
+  /** True for HTTP+SSE: a server that has lost a session leaves its stream open. */
   readonly hasStreamSessions: boolean
   readonly #attributes: Operation['attributes'] & object
-  /** By method; those that may be relayed are few. */
+  /** Metrics by method. Few methods may be relayed. */
   readonly #operations = new Map<string, Operation>()
   readonly #release: BackendOptions['release']
 
@@ -154,12 +156,12 @@ export class Backend implements SessionPeer {
     this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
   }
 
-  /** What is measured of a call of one of its tools. */
+  /** Returns the metric for calls of one of its tools. */
   callOperationOf(tool: string): Operation {
     return { kind: 'backend-call', name: 'tools/call', attributes: this.#attributes, tool }
   }
 
-  /** What is measured of another request that is relayed to it. */
+  /** Returns the metric for another relayed request. */
   operationOf(method: string): Operation {
     let operation = this.#operations.get(method)
     if (operation === undefined)
@@ -167,20 +169,20 @@ export class Backend implements SessionPeer {
     return operation
   }
 
-  /** Whether what it shows may be another thing for each session: not where all share one conversation, or have no sessions. */
+  /** True if its lists may differ between sessions. False if all share one conversation or it has no sessions. */
   get mayShowBySession(): boolean {
     if (this.#hasOneEra) return false
     const { opened } = this.ownSession
     return this.hasStreamSessions || opened === undefined || opened.sessionId !== undefined
   }
 
-  /** Revision that the gateway itself speaks with this backend, where it is known. */
+  /** The protocol revision that the gateway itself speaks with this backend, if known. */
   get revision(): string | null {
     if (this.era === undefined) return null
     return this.era.era === 'modern' ? MODERN : (this.ownSession.opened?.revision ?? null)
   }
 
-  /** Its capabilities, as of the last `initialize` or `server/discover`; empty before. */
+  /** Its capabilities, as of the last `initialize` or `server/discover`. Empty before. */
   get capabilities(): Readonly<Record<string, unknown>> {
     const said = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
     if (said !== undefined) this.#capabilities = said
@@ -199,12 +201,12 @@ export class Backend implements SessionPeer {
     return this.ownSession === session ? undefined : (this.ownSession.opened?.capabilities ?? {})
   }
 
-  /** Whether it runs tool calls as tasks of 2025-11-25. */
+  /** True if it runs tool calls as tasks of 2025-11-25. */
   get runsTasks(): boolean {
     return this.era?.era === 'legacy' && declaresTasks(this.capabilities)
   }
 
-  /** Whether it has never been reached: no list of tools, and no answer of another kind. */
+  /** True if it has never been reached: it has given no list of tools and no other answer. */
   get silent(): boolean {
     const code = this.health.lastError?.code
     return (
@@ -212,14 +214,17 @@ export class Backend implements SessionPeer {
     )
   }
 
-  /** A new session with this backend, in which the capabilities `declared` (JSON text) are declared; not opened yet. `closeSession` must be called in the end. */
+  /**
+   * Creates a session with this backend, not opened yet, that declares the capabilities `declared` (JSON text). The
+   * caller must call `closeSession` in the end.
+   */
   newSession(keeper?: SessionKeeper, declared?: string): BackendSession {
     const session = new BackendSession(this, keeper, declared)
     this.#sessions.add(session)
     return session
   }
 
-  /** Drops a session that goes on at another replica. */
+  /** Drops a session that continues at another replica. */
   leaveSession(session: BackendSession): void {
     this.#sessions.delete(session)
     session.leave()
@@ -230,7 +235,7 @@ export class Backend implements SessionPeer {
     session.close()
   }
 
-  /** The era, probed where it isn't known. Rejects with a BackendFailure where the answer proves nothing. */
+  /** Returns the era and probes it if unknown. Rejects with a BackendFailure if the answer proves nothing. */
   detect(): Promise<Era> {
     if (this.era !== undefined) return Promise.resolve(this.era)
     this.#detecting ??= this.probe().finally(() => {
@@ -239,14 +244,14 @@ export class Backend implements SessionPeer {
     return this.#detecting
   }
 
-  /** The era, probed anew where it was last probed too long ago. Calls go on with the known one meanwhile. */
+  /** Returns the era and probes it again if the last probe is too old. Calls use the known era meanwhile. */
   async review(): Promise<Era> {
     if (this.era === undefined) return this.detect()
     if (performance.now() > this.#eraUntil) await this.probe()
     return this.era
   }
 
-  /** Forgets an era that an answer has disproved: it is probed anew. */
+  /** Forgets an era that an answer has disproved, so that it is probed again. */
   invalidateEra(): void {
     this.era = undefined
     this.legacySupport.forget()
@@ -263,7 +268,10 @@ export class Backend implements SessionPeer {
     return this.era
   }
 
-  /** The era that is configured, or that the answer to the probe proves; after one that proves nothing, a session does. */
+  /**
+   * Returns the configured era, or the one that the answer to the probe proves. If it proves nothing, opening a session
+   * decides.
+   */
   async #foundEra(): Promise<Era> {
     if (this.#protocolEra === 'session') return LEGACY
     const timeoutMs = Math.min(PROBE_MS, this.timeoutMs, this.health.policy.timeoutMs)
@@ -280,7 +288,10 @@ export class Backend implements SessionPeer {
     throw new BackendFailure('backend_failed', 'speaks the session era alone, and protocolEra is stateless')
   }
 
-  /** Opens a session, or finds that the one which is open is still known. Throws the failure of the probe where there is none. */
+  /**
+   * Opens a session, or verifies that the open one is still known. Throws the failure of the probe if there is no
+   * session.
+   */
   async #proveSession(failure: BackendFailure): Promise<void> {
     const { ownSession } = this
     const { opened } = ownSession
@@ -293,8 +304,8 @@ export class Backend implements SessionPeer {
   }
 
   /**
-   * Whether a server that is spoken to in one era for good opens a session: in the legacy era it can send requests, and
-   * clients of both eras are served. Rejects with a BackendFailure where it can't be reached.
+   * Tells whether a server that keeps one era for good opens a session. In the legacy era it can send requests, and
+   * clients of both eras are served. Rejects with a BackendFailure if the server can't be reached.
    */
   async #opensSession(): Promise<boolean> {
     try {
@@ -307,7 +318,7 @@ export class Backend implements SessionPeer {
     }
   }
 
-  /** Headers of a modern request, as a flat list of its own. */
+  /** Returns the headers of a modern request as a new flat list. */
   modernHeaders(method: string): string[] {
     return [
       'content-type',
@@ -323,7 +334,7 @@ export class Backend implements SessionPeer {
     ]
   }
 
-  /** Sends a message of our own. */
+  /** Sends one of the gateway's own messages. */
   post(request: OwnPost): Promise<BackendAnswer> {
     return requestBackend({
       dispatcher: this.dispatcher,
@@ -336,16 +347,15 @@ export class Backend implements SessionPeer {
     })
   }
 
-  /** It has redirected to this path, where it is asked from now on. */
+  /** Records a redirect: later requests go to this path. */
   readonly moved = (path: string): void => {
     this.path = path
   }
 
-  /** Ends a session. */
   end(headers: string[]): void {
     const { dispatcher, path } = this
     requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {
-      // A backend that refuses or can't be reached ends the session by its own time limit.
+      // A backend that refuses or can't be reached ends the session by its own timeout.
     })
   }
 
@@ -361,7 +371,7 @@ export class Backend implements SessionPeer {
   }
 }
 
-/** The error of a request that some backends would have to be there for, which says which ones. */
+/** Returns the error of a request that needs unreachable backends, and names them. */
 export function unreachable(backends: readonly Backend[]): PublicError {
   const names = backends.slice(0, MOST_NAMED).map(({ name }) => JSON.stringify(name))
   const others = backends.length - names.length

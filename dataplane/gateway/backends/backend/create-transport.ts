@@ -13,17 +13,17 @@ import { MOST_CALLS, type Transport } from '../connection/transport.ts'
 
 interface TransportOptions {
   readonly config: BackendConfig
-  /** Folder that file paths of the configuration are relative to. */
+  /** The folder that paths of the configuration are relative to. */
   readonly directory: string
   readonly log: Logger
-  /** What the backend may make the gateway keep. */
+  /** The backend's share of memory. */
   readonly share: Share
 }
 
-/** Each session whose messages are subscribed to holds a stream of its own. */
+/** The most streams: each session with a subscription to messages holds one. */
 const MOST_STREAMS = 16_384
 
-/** The address for people and, over HTTP, for requests. */
+/** Returns the address for logs and status and, over HTTP, for requests. */
 export function addressOf({ name, url, stdio }: BackendConfig): URL {
   if (url !== undefined) return new URL(url)
   const { attach } = stdio ?? {}
@@ -34,7 +34,7 @@ export function addressOf({ name, url, stdio }: BackendConfig): URL {
   )
 }
 
-/** Builds the way to a backend; nothing is opened yet. */
+/** Builds the transport to a backend without opening a connection. */
 export function createTransport(options: TransportOptions): Transport {
   const { config, directory, log, share } = options
   if (config.transport === 'stdio')
@@ -53,7 +53,7 @@ export function createTransport(options: TransportOptions): Transport {
   return new ChannelDispatcher({ open, shared: false, log, release: () => http.destroy() })
 }
 
-/** Calls and streams have connections of their own. */
+/** Gives calls and streams separate connections. */
 class HttpTransport implements Transport {
   readonly #calls: Dispatcher
   readonly #streams: Dispatcher

@@ -3,7 +3,7 @@ import { requestText } from '../../mcp/rpc-text.ts'
 import { type ResourceWatch, updatedUri } from '../session/resource-updates.ts'
 import type { Backend } from './backend.ts'
 
-/** Watches resources for a modern client, at whichever backends they are. */
+/** Watches resources of any backends for a modern client. */
 export function watchResources(
   places: readonly (readonly [backend: Backend | undefined, uri: string])[],
   onUpdate: (uri: string) => void,
@@ -20,7 +20,7 @@ export function watchResources(
   )
 }
 
-/** Watches resources at a legacy backend, in a session of its own. */
+/** Watches resources at a legacy backend, in a separate session. */
 function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: string) => void): ResourceWatch {
   const session = backend.newSession()
   const begin = async () => {
@@ -38,7 +38,7 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
     await Promise.allSettled(subscribed)
   }
   const active = begin().catch(() => {
-    // Without a session there are no updates of these resources; the client's own requests to the backend report its error.
+    // These resources get no updates without a session. The client's own requests report the backend's error.
   })
   return { active, stop: () => backend.closeSession(session) }
 }

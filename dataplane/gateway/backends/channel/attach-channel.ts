@@ -10,29 +10,29 @@ import { LineSplitter, LONGEST_LINE } from './line-splitter.ts'
 
 interface AttachChannelOptions {
   readonly attach: NonNullable<StdioConfig['attach']>
-  /** Folder that paths of the configuration are relative to. */
+  /** The folder that paths of the configuration are relative to. */
   readonly directory: string
   /** Called with the beginning of a line that was too long. */
   readonly onDropped: (start: string) => void
 }
 
-/** The first byte of each frame says which of the container's streams it belongs to (Kubernetes, remotecommand). */
+/** The first byte of each frame names the container's stream that the frame belongs to (Kubernetes, remotecommand). */
 const STDIN = 0
 const STDOUT = 1
 const ERROR = 3
 /** `v5` adds a signal for a closed standard input; an API server before 1.30 speaks `v4`. */
 const PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const OPEN_MS = 10_000
-/** Load balancers in front of an API server cut what is silent. */
+/** Load balancers in front of an API server cut silent connections. */
 const PING_MS = 20_000
 const MOST_UNREAD = 32 * 1024 * 1024
 /** Largest frame that we send: API servers have been seen to refuse larger ones. */
 const FRAME = 32 * 1024
 
 /**
- * A server that speaks on the standard input and output of its container, by attaching to it through the API server.
- * Its error output is in the container's log already. When the connection ends the kubelet closes the container's
- * input (`stdinOnce`), the server exits and is started anew: attaching then begins a new conversation.
+ * Opens a channel to the standard input and output of a server's container by attaching through the API server. The
+ * container's log already holds its error output. When the connection ends, the kubelet closes the container's input
+ * (`stdinOnce`), and the server exits and is restarted. Attaching again then begins a new conversation.
  */
 export function attachChannel({ attach, directory, onDropped }: AttachChannelOptions): OpenChannel {
   const { namespace, pod, container, tokenFile, caFile } = attach
@@ -85,7 +85,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
   }
 }
 
-/** A line as frames for the container's standard input. */
+/** Splits a line into frames for the container's standard input. */
 function framesOf(text: string): Uint8Array<ArrayBuffer>[] {
   const bytes = Buffer.from(`${text}\n`)
   if (bytes.length > LONGEST_LINE) throw new BackendFailure('backend_failed', 'the message is too long for the server')
@@ -108,7 +108,7 @@ function readToken(token: () => string): string {
   }
 }
 
-/** Waits until it is open; `refusal` finds out why it could not be opened. */
+/** Waits until the socket is open. `refusal` finds the reason when it could not be opened. */
 async function connected(socket: WebSocket, refusal: () => Promise<string | undefined>): Promise<WebSocket> {
   socket.binaryType = 'arraybuffer'
   const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -129,7 +129,7 @@ async function connected(socket: WebSocket, refusal: () => Promise<string | unde
   }
 }
 
-/** Why an attach was refused: a WebSocket gives no status, the same request without the upgrade does. */
+/** Finds out why an attach was refused. A WebSocket gives no status; the same request without the upgrade does. */
 async function refusalOf(
   url: URL,
   headers: Record<string, string>,
@@ -144,7 +144,7 @@ async function refusalOf(
   }
 }
 
-/** The message of a Kubernetes `Status` that is no success. */
+/** Returns the message of a Kubernetes `Status` that reports no success. */
 function textOfStatus(text: string): string | undefined {
   try {
     const { status, message } = JSON.parse(text) as { status?: unknown; message?: unknown }

@@ -6,9 +6,9 @@ import type { Exchange } from './exchange.ts'
 /** One of the clients that share a conversation with a server. */
 export interface ChannelClient extends ClientSubscriptions {
   readonly id: string
-  /** What it declared at `initialize`: which requests of the server it takes. */
+  /** The capabilities that it declared at `initialize`: they tell which requests of the server it takes. */
   readonly capabilities: Readonly<Record<string, unknown>>
-  /** Its GET stream, where it has one open. */
+  /** Its open GET stream, if any. */
   listening: Exchange | undefined
 }
 
@@ -20,21 +20,20 @@ export interface PendingRequest {
   /** The id and progress token that the client chose, as JSON text. */
   readonly id: string
   readonly token: string | undefined
-  /** Whether it is a client's call: an error then names the capability that the client would have had to declare. */
+  /** True for a client's call: an error then names the capability that the client would have had to declare. */
   readonly isCall: boolean
   answered(text: string): void
   failed(failure: BackendFailure): void
 }
 
-/** The clients of a conversation, and the requests that wait for an answer, by the id that each has on the channel. */
+/** The clients of a conversation and its pending requests, by their ids on the channel. */
 export interface Participants {
   readonly clients: ReadonlySet<ChannelClient>
   readonly pending: ReadonlyMap<number, PendingRequest>
 }
 
-/** What one of the clients that share a server has subscribed to. */
+/** The subscriptions of one of the clients that share a server. */
 export interface ClientSubscriptions {
-  /** URIs of the resources that it has subscribed to. */
   readonly subscribed: Set<string>
   /** The lowest level of log messages that it wants. */
   level: string | undefined
@@ -48,7 +47,10 @@ interface SubscriptionRequest {
   readonly params: Readonly<Record<string, unknown>>
 }
 
-/** The client that an unsolicited message is for: the only one that waits for an answer, or the only one there is. */
+/**
+ * Returns the client that an unsolicited message is for: the only one that waits for an answer, or the only one there
+ * is.
+ */
 export function addressee({
   clients,
   pending,
@@ -60,7 +62,7 @@ export function addressee({
   return { client, exchange: client.listening ?? first?.exchange, isCall: false }
 }
 
-/** Whether a request subscribes to one resource more than a client may. */
+/** Tells whether a request would take the client over its limit of resource subscriptions. */
 export const exceedsSubscriptions = (
   { subscribed }: ClientSubscriptions,
   method: string,
@@ -71,9 +73,9 @@ export const exceedsSubscriptions = (
   !(typeof uri === 'string' && subscribed.has(uri))
 
 /**
- * Notes what a request changes of its client's subscriptions, and gives the request to forward to the server, which has
- * one subscription and one log level for all clients; undefined where nothing need be forwarded. Other requests are given
- * back as they are.
+ * Records the change that a request makes to its client's subscriptions and returns the request to forward. The server
+ * has one subscription and one log level for all clients, so the result is undefined if nothing need be forwarded.
+ * Other requests are returned unchanged.
  */
 export function applySubscription(
   subscriptions: ClientSubscriptions,
@@ -95,6 +97,6 @@ export function applySubscription(
   return text
 }
 
-/** Whether a client wants a log message of this level; one that has set no level wants all. */
+/** Tells whether a client wants log messages of this level. A client that has set no level wants all. */
 export const wantsLogLevel = (subscriptions: ClientSubscriptions | undefined, level: unknown): boolean =>
   levelOf(level) >= levelOf(subscriptions?.level)

@@ -14,21 +14,21 @@ import { Exchange } from './exchange.ts'
 
 interface ChannelDispatcherOptions {
   readonly open: OpenChannel
-  /** All share one channel, as with a process; otherwise each session opens its own. */
+  /** If true, all sessions share one channel, as with a process. Otherwise each session opens its own. */
   readonly shared: boolean
   readonly log: Logger
   /** Called when all channels have ended for good. */
   release?(): Promise<void>
 }
 
-/** A server that does not answer the probe in this time speaks the legacy era (2026-07-28, stdio). */
+/** A server that does not answer the probe within this time speaks the legacy era (2026-07-28, stdio). */
 const PROBE_MS = 2_000
-/** A server that does not come up in this time is started anew. */
+/** A server that does not answer `initialize` within this time is restarted. */
 const INITIALIZE_MS = 60_000
 const INITIALIZED = notificationText('notifications/initialized')
 /**
- * The capabilities that are declared to a shared server; each of its requests is then forwarded to the client that it is
- * for, and refused where that client has not declared the capability.
+ * The capabilities that are declared to a shared server. Each of its requests is then forwarded to the client that it
+ * is for, and refused if that client has not declared the capability.
  */
 const SHARED_CAPABILITIES = JSON.stringify(ALL_CAPABILITIES)
 
@@ -44,13 +44,13 @@ interface Posted {
   readonly id: string | undefined
   readonly method: string | undefined
   readonly params: Readonly<Record<string, unknown>>
-  /** Flat list. */
+  /** A flat list. */
   readonly headers: readonly string[]
 }
 
 /**
- * Makes a server on a channel look like one behind Streamable HTTP, sessions included: all that calls backends stays
- * the same for it. When the channel ends all of its sessions are lost, as with an HTTP server that was started anew.
+ * Makes a server on a channel look like one behind Streamable HTTP, sessions included, so that callers of backends need
+ * no second code path. When the channel ends, all of its sessions are lost, as with an HTTP server that was restarted.
  */
 export class ChannelDispatcher {
   readonly #options: ChannelDispatcherOptions
@@ -58,14 +58,14 @@ export class ChannelDispatcher {
   readonly #conversations = new Set<Conversation>()
   #current: Conversation | undefined
   #opening: Promise<Conversation> | undefined
-  /** Set once the server has shown that it speaks the legacy era: by an answer, by silence or by its end. */
+  /** Set once the server has shown that it speaks the legacy era: by an answer, by silence or by exiting. */
   #probedLegacy = false
   #closing = false
   #drained: (() => void) | undefined
 
   constructor(options: ChannelDispatcherOptions) {
     this.#options = options
-    // With own channels it is HTTP+SSE, which is older than the modern era.
+    // Sessions with their own channels use HTTP+SSE, which is older than the modern era.
     this.#probedLegacy = !options.shared
   }
 
@@ -80,7 +80,7 @@ export class ChannelDispatcher {
     return true
   }
 
-  /** The same as `dispatch`: streams share the channel with all else. */
+  /** Does the same as `dispatch`: streams share the channel with all other requests. */
   stream(...request: Parameters<ChannelDispatcher['dispatch']>): boolean {
     return this.dispatch(...request)
   }
@@ -119,7 +119,7 @@ export class ChannelDispatcher {
     conversation.forward({ text, id, method: probe, client: undefined, exchange, headers })
   }
 
-  /** Silence means the legacy era, and so does the end of the server: some exit on a method that they don't know. */
+  /** Takes silence as a sign of the legacy era, and the server's exit too: some servers exit on an unknown method. */
   #watchProbe(exchange: Exchange, conversation: Conversation, id: string): void {
     const legacy = () => {
       conversation.onEnding.delete(legacy)
@@ -149,7 +149,7 @@ export class ChannelDispatcher {
       exchange.answer(200, editObject(answer, { id }))
       return
     }
-    // A conversation has one era: after `initialize` it is not probed any more.
+    // A conversation has one era: it is not probed again after `initialize`.
     this.#probedLegacy = true
     const client: ChannelClient = {
       id: randomBytes(12).toString('base64url'),
@@ -166,7 +166,9 @@ export class ChannelDispatcher {
     })
   }
 
-  /** A server that has the modern era alone goes on in it, however late it has answered the probe, or is still to answer it. */
+  /**
+   * Continues in the modern era with a server that has no other, even if its answer to the probe is late or pending.
+   */
   #refusedSession(conversation: Conversation, answer: string): void {
     if (conversation.isModern || isModernRefusal(answer)) {
       conversation.initialized = undefined
@@ -231,7 +233,7 @@ export class ChannelDispatcher {
     if (this.#conversations.size === 0) this.#drained?.()
   }
 
-  /** Ends all channels once nothing is waited for; settles when they have ended. */
+  /** Ends all channels once no request is pending; settles when they have ended. */
   async close(): Promise<void> {
     this.#closing = true
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -248,9 +250,9 @@ export class ChannelDispatcher {
   }
 }
 
-/** Sends `initialize` and completes the handshake; the channel ends where that takes too long. */
+/** Sends `initialize` and completes the handshake. Ends the channel if that takes too long. */
 async function initialized(conversation: Conversation, params: string): Promise<string> {
-  // One that serves already may be busy with a call.
+  // A server that already serves clients may be busy with a call.
   const timer = setTimeout(() => conversation.isModern || conversation.isDoubted || conversation.close(), INITIALIZE_MS)
   timer.unref()
   try {

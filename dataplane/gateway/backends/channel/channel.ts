@@ -4,38 +4,37 @@ import { BackendFailure } from '../connection/failure.ts'
 /** Carries whole JSON-RPC messages both ways, to a server that does not answer HTTP requests one by one. */
 export interface Channel {
   /**
-   * Sends one message, with the headers of who sends it where the channel has any. Throws, or rejects, with a
-   * BackendFailure where that can't be.
+   * Sends one message, with the headers of its sender if the channel has headers. Throws, or rejects with, a
+   * BackendFailure if it can't send.
    */
   send(text: string, headers?: readonly string[]): void | Promise<void>
-  /** Ends it; `closed` is called afterwards. */
+  /** Ends the channel; `closed` is called afterwards. */
   close(): void
 }
 
-/** Takes what comes on a channel. */
+/** Receives the messages of a channel. */
 export interface ChannelReceiver {
-  /** One message, or what stands in the place of one: servers print other things too. */
+  /** Takes one message, or other text in its place: servers print other things too. */
   message(text: string): void
-  /** A message that was too large to be taken. */
+  /** Takes a message that was over the size limit. */
   tooLarge(message: DroppedMessage): void
-  /** The channel is over, for good. Called once, and never before the channel was open. */
+  /** Reports that the channel has ended for good. Called once, and never before the channel was open. */
   closed(reason: BackendFailure): void
 }
 
 /**
- * Opens a channel; `headers` is a flat list, those of the request that it is opened for. Rejects with a BackendFailure
- * where there is none now.
+ * Opens a channel. `headers` is a flat list: the headers of the request that the channel is opened for. Rejects with a
+ * BackendFailure if no channel can be opened now.
  */
 export type OpenChannel = (receiver: ChannelReceiver, headers: readonly string[]) => Promise<Channel>
 
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 30_000
-/** What held for so long was no failed start. */
+/** A channel that held for so long did not fail at its start. */
 const STEADY_MS = 10_000
 
 /**
- * Reads a message that is too large to be taken to its end, for what it is and for its id: many servers write an
- * answer's id behind the result.
+ * Scans an oversized message to its end for its kind and its id: many servers write an answer's id after the result.
  */
 export class DroppedMessage {
   readonly #scanner = new AnswerScanner()
@@ -44,20 +43,20 @@ export class DroppedMessage {
     this.#scanner.scan(bytes, [])
   }
 
-  /** JSON text of the id, where it is a JSON-RPC answer. */
+  /** JSON text of the id, if the message is a JSON-RPC answer. */
   get answerTo(): string | undefined {
     return this.#scanner.complete && this.#scanner.isAnswer ? this.#scanner.id : undefined
   }
 
-  /** JSON text of the id, where it is a request. */
+  /** JSON text of the id, if the message is a request. */
   get requestId(): string | undefined {
     return this.#scanner.complete && this.#scanner.hasMethod ? this.#scanner.id : undefined
   }
 }
 
 /**
- * Opens a channel at once after one that held, otherwise with growing pauses. Within a pause an attempt fails at once,
- * so that no request waits for a server that keeps dying.
+ * Opens a channel at once after one that held, otherwise with growing pauses. During a pause an attempt fails at once,
+ * so that no request waits for a server that keeps crashing.
  */
 export function withPauses(open: OpenChannel): OpenChannel {
   let pauseMs = 0

@@ -7,22 +7,22 @@ import { BackendFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
 import { LineSplitter } from './line-splitter.ts'
 
-/** What a server that does not read may leave unread before it counts as hung. */
+/** The most bytes that a server may leave unread before it counts as hung. */
 const MOST_UNREAD = 32 * 1024 * 1024
-/** From the end of its input to SIGTERM, and from there to SIGKILL. */
+/** The time from the end of its input to SIGTERM, and from SIGTERM to SIGKILL. */
 const GRACE_MS = 500
 const LONGEST_LOGGED = 2_000
 
 interface ChildChannelOptions {
   readonly stdio: StdioConfig & { readonly command: readonly string[] }
-  /** Folder that paths of the configuration are relative to. */
+  /** The folder that paths of the configuration are relative to. */
   readonly directory: string
   readonly log: Logger
 }
 
 /**
- * A server that runs as our child and speaks on its standard input and output; what it writes on the error output goes
- * to the log. It leads a process group, so that what it starts ends with it.
+ * Runs a server as a child process and speaks with it on its standard input and output. Its error output goes to the
+ * log. The child leads a process group, so that the processes that it starts end with it.
  */
 export function childChannel({ stdio, directory, log }: ChildChannelOptions): OpenChannel {
   const [file, ...args] = stdio.command as [string, ...string[]]
@@ -31,7 +31,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
   return async function openChild(receiver) {
     const child = spawn(file, args, {
       cwd: stdio.cwd === undefined ? directory : resolve(directory, stdio.cwd),
-      // Not a setting that is read: a program needs its PATH and HOME, and gets what we were given.
+      // This reads no setting: a program needs its PATH and HOME and inherits the gateway's environment.
       env: { ...process.env, ...stdio.env, ...readAll(secrets) },
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -64,7 +64,7 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
       const end = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
       receiver.closed(new BackendFailure('backend_unavailable', `the server ${end}`))
     })
-    // Who left grandchildren with its output open is over all the same.
+    // A server that has exited is over even if grandchildren keep its output open.
     child.once('exit', () => {
       signalGroup(child, 'SIGKILL')
     })
@@ -108,6 +108,6 @@ function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal)
   } catch {
-    // The group is gone.
+    // The process group has ended.
   }
 }

@@ -19,28 +19,31 @@ export interface ForwardedRequest {
   readonly method?: string | undefined
   readonly client: ChannelClient | undefined
   readonly exchange: Exchange
-  /** Flat list of the request's headers. */
+  /** The request's headers, as a flat list. */
   readonly headers: readonly string[]
 }
 
-/** Requests of clients that go on to the server. */
+/** The requests of clients that are forwarded to the server. */
 const CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 const LONGEST_LOGGED = 200
-/** Its id is put in where it is answered. */
+/** The id is inserted when the request is answered. */
 const TOO_LARGE = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The server’s answer is larger than ${LONGEST_LINE / 1024 / 1024} MiB."}}`
-/** Lines of noise that are logged of one conversation. */
+/** The most lines of noise that are logged for one conversation. */
 const MOST_NOISE = 20
 
 /**
- * The one conversation that a channel carries, shared by many clients: ids and progress tokens on the channel are ours,
- * so that those of two clients never collide and each answer finds its request. An unsolicited message of the server
- * goes to the client it is clearly for.
+ * The one conversation that a channel carries, shared by many clients. The gateway assigns ids and progress tokens on
+ * the channel, so that those of two clients never collide and each answer finds its request. An unsolicited message of
+ * the server goes to the client that it is clearly for.
  */
 export class Conversation {
   readonly clients = new Set<ChannelClient>()
-  /** The server's answer to `initialize`, once that was sent. */
+  /** The server's answer to `initialize`, once sent. */
   initialized: Promise<string> | undefined
-  /** It was initialized once, and a ping has failed since: the server may have forgotten it, as a bridge to another one does. */
+  /**
+   * True if a ping has failed since `initialize`: the server may have lost its state, as a bridge to another server
+   * does.
+   */
   isDoubted = false
   /** The server has answered the probe of the modern era, in time or late. */
   isModern = false
@@ -73,7 +76,7 @@ export class Conversation {
     return conversation
   }
 
-  /** Forwards a client's request; its answer goes to its exchange. */
+  /** Forwards a client's request. Its answer goes to its exchange. */
   forward({ text, id, method, client, exchange, headers }: ForwardedRequest): void {
     if (exchange.over) return
     const own = ++this.#lastId
@@ -104,7 +107,7 @@ export class Conversation {
     exchange.onAborted = () => {
       this.#settle(own)
       if (method === 'ping') this.#doubt()
-      // A client of the modern era cancels by going away; here that takes a message (2026-07-28, stdio).
+      // A modern client cancels by disconnecting; on stdio that takes a message (2026-07-28, stdio).
       if (client === undefined) this.#trySend(notificationText('notifications/cancelled', { requestId: own }))
     }
     this.#sendFor(own, editObject(text, edits), headers)
@@ -115,7 +118,7 @@ export class Conversation {
     this.initialized = undefined
   }
 
-  /** Sends a request; where that fails, so does the request. */
+  /** Sends a request. If that fails, the request fails too. */
   #sendFor(own: number, text: string, headers?: readonly string[]): void {
     const failed = (error: unknown) => this.#settle(own)?.failed(connectionFailure(error))
     try {
@@ -125,7 +128,7 @@ export class Conversation {
     }
   }
 
-  /** Sends a request of our own. Gives the whole answer. */
+  /** Sends one of the gateway's own requests. Returns the whole answer. */
   request(method: string, params: string): Promise<string> {
     const own = ++this.#lastId
     return new Promise((resolve, reject) => {
@@ -153,22 +156,22 @@ export class Conversation {
     }
   }
 
-  /** Forwards a client's response, where the server's request went to that client. */
+  /** Forwards a client's response if the server's request went to that client. */
   answer(client: ChannelClient, id: string, text: string): void {
     if (this.#serverRequests.settle(client, id)) this.send(text)
   }
 
-  /** Sends a message that needs no answer and may be lost. Throws where the conversation is over. */
+  /** Sends a message that needs no answer and may be lost. Throws if the conversation has ended. */
   send(text: string, headers?: readonly string[]): void {
     this.#put(text, headers)?.catch(() => {
-      // A message that may be lost: what it belongs to fails by itself when the channel ends.
+      // The message may be lost: its request fails by itself when the channel ends.
     })
   }
 
   #put(text: string, headers?: readonly string[]): Promise<void> | undefined {
     if (this.closed || this.#channel === undefined)
       throw new BackendFailure('backend_unavailable', 'the connection to the server is over')
-    // What was written with line breaks is one line on the channel.
+    // A message with line breaks must be one line on the channel.
     const sent = this.#channel.send(/[\r\n]/.test(text) ? text.replaceAll(/[\r\n]/g, ' ') : text, headers)
     return sent instanceof Promise ? sent : undefined
   }
@@ -177,7 +180,7 @@ export class Conversation {
     try {
       this.send(text)
     } catch {
-      // The conversation is over; no request waits for this message.
+      // The conversation has ended; no request waits for this message.
     }
   }
 
@@ -191,7 +194,7 @@ export class Conversation {
     this.#channel?.close()
   }
 
-  /** Ends once all requests are answered. */
+  /** Ends the conversation once all requests are answered. */
   closeWhenIdle(): void {
     this.#closesWhenIdle = true
     if (this.#pending.size === 0) this.close()
@@ -216,7 +219,7 @@ export class Conversation {
     this.onClosed?.()
   }
 
-  /** A message that can't be handled, by a fault of our own, costs itself alone. */
+  /** Takes a message. If a bug of the gateway keeps it from handling the message, only that message is lost. */
   #take(text: string): void {
     try {
       this.#handle(text)
@@ -236,7 +239,9 @@ export class Conversation {
     else this.#received(scanner.id, text)
   }
 
-  /** A message was too large to be taken: the request that it answers fails, or the request that it is gets an error. */
+  /**
+   * Handles an oversized message: fails the request that it answers, or answers the request that it is with an error.
+   */
   #dropped({ answerTo, requestId }: DroppedMessage): void {
     if (answerTo !== undefined) this.#answered(answerTo, TOO_LARGE)
     else if (requestId !== undefined) this.#serverRequests.refuse(requestId, 'The request is too large.')
@@ -249,7 +254,7 @@ export class Conversation {
   }
 
   #answered(id: string | undefined, text: string): void {
-    // Servers are met that write a number as text.
+    // Some servers write a number as text.
     this.#settle(Number(id?.replaceAll('"', '')))?.answered(text)
   }
 
@@ -264,7 +269,7 @@ export class Conversation {
     if (!isObject(message)) return
     const { method } = message
     if (typeof method !== 'string') {
-      // The server waits for a response, whatever its method is.
+      // The server waits for a response, even if its method is invalid.
       if (id !== undefined) this.#serverRequests.refuse(id, 'The method is none.')
       return
     }

@@ -3,14 +3,14 @@ import type { Dispatcher } from 'undici'
 const EVENT_STREAM = { 'content-type': 'text/event-stream' }
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** One HTTP exchange as undici's handlers know it, played by us: a request came, and its answer is given in parts. */
+/** Imitates one HTTP exchange for undici's handlers: a request came, and its answer is given in parts. */
 export class Exchange implements Dispatcher.DispatchController {
   readonly rawHeaders = null
   readonly rawTrailers = null
   paused = false
   aborted = false
   reason: Error | null = null
-  /** Told when the other side has given up before the answer was whole. */
+  /** Called when the other side gives up before the answer is complete. */
   onAborted: (() => void) | undefined
   readonly #handler: Dispatcher.DispatchHandler
   #streaming = false
@@ -31,11 +31,11 @@ export class Exchange implements Dispatcher.DispatchController {
     this.reason = reason
     this.#over = true
     this.onAborted?.()
-    // As undici does it: never from within the call that aborts.
+    // Like undici, never calls the handler from within the call that aborts.
     queueMicrotask(() => this.#handler.onResponseError?.(this, reason))
   }
 
-  /** Nothing is held back: what is given is here as a whole already. */
+  /** Does nothing: the answer is already in memory. */
   pause(): void {
     this.paused = true
   }
@@ -44,7 +44,7 @@ export class Exchange implements Dispatcher.DispatchController {
     this.paused = false
   }
 
-  /** A whole answer. */
+  /** Gives a whole answer. */
   answer(status: number, body = '', headers: Readonly<Record<string, string>> = JSON_TYPE): void {
     if (this.#streaming) {
       this.event(body)
@@ -58,14 +58,14 @@ export class Exchange implements Dispatcher.DispatchController {
     this.end()
   }
 
-  /** Makes the answer a stream of events. */
+  /** Makes the answer an event stream. */
   stream(): void {
     if (this.#streaming || this.#over) return
     this.#streaming = true
     this.#handler.onResponseStart?.(this, 200, { ...EVENT_STREAM })
   }
 
-  /** One message on the stream. */
+  /** Sends one message on the stream. */
   event(text: string): void {
     this.stream()
     if (this.#over) return

@@ -3,24 +3,24 @@ import { DroppedMessage } from './channel.ts'
 const LF = 0x0a
 const CR = 0x0d
 
-/** Longest line that is taken, in bytes: a large result is far below it. */
+/** The longest line that is accepted, in bytes. Large results are far below it. */
 export const LONGEST_LINE = 16 * 1024 * 1024
 
 interface LineReceiver {
   line(text: string): void
-  /** A line that was too long is over; `start` is how it began. */
+  /** Reports that an oversized line has ended; `start` is its beginning. */
   dropped(start: string, message: DroppedMessage): void
 }
 
 const KEPT_OF_DROPPED = 200
 
-/** Splits a stream of bytes into lines, in any chunks. The rest without a line break at the end is no line. */
+/** Splits a stream of bytes, in chunks of any size, into lines. Bytes after the last line break are no line. */
 export class LineSplitter {
   readonly #receiver: LineReceiver
   readonly #longest: number
   #held: Buffer[] = []
   #size = 0
-  /** Of the line that is being dropped. */
+  /** The beginning of the line that is being dropped. */
   #start = ''
   #dropped: DroppedMessage | undefined
 
@@ -50,7 +50,7 @@ export class LineSplitter {
     }
   }
 
-  /** Nothing of the line is kept from now on. */
+  /** Stops keeping the bytes of the current line. */
   #drop(): void {
     const line = this.#take()
     this.#start = line.toString('utf8', 0, KEPT_OF_DROPPED)

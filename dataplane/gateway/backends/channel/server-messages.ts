@@ -3,10 +3,13 @@ import { editObject, memberText } from '../../mcp/json.ts'
 import { isId } from '../../mcp/message.ts'
 import { addressee, type ChannelClient, type Participants, wantsLogLevel } from './channel-client.ts'
 
-/** Requests that are open at a time; of more the oldest is refused: some are never answered while the client stays. */
+/**
+ * The most requests that are open at a time. Beyond that the oldest is refused: some are never answered while the
+ * client stays.
+ */
 const MOST_OPEN = 256
 
-/** Capability of a client that a server's request needs. */
+/** The capability of a client that each request of a server needs. */
 const needed: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
   'roots/list': 'roots',
@@ -15,7 +18,7 @@ const needed: Readonly<Record<string, string>> = {
 
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 
-/** A notification of a server, parsed as far as it is needed, and as it came. */
+/** A notification of a server, parsed as far as needed, with its original text. */
 interface Notification {
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>
@@ -23,12 +26,12 @@ interface Notification {
 }
 
 /**
- * Requests of a server to its clients. A request goes to a client only where it can be meant for no other, and only that
- * client's response goes back: the response of somebody else's user would be a leak.
+ * Routes a server's requests to its clients. A request goes to a client only if it can be meant for no other, and only
+ * that client's response is returned: the response of another user would be a leak.
  */
 export class ServerRequests {
   readonly #participants: Participants
-  /** Sends a message to the server, if it is still there. */
+  /** Sends a message to the server if it is still connected. */
   readonly #respond: (text: string) => void
   /** The client that each request went to, by the id of the request. */
   readonly #open = new Map<string, ChannelClient>()
@@ -62,18 +65,18 @@ export class ServerRequests {
     this.#respond(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":${JSON.stringify(message)}}}`)
   }
 
-  /** Closes a request that a client has responded to; false where the request went to another client. */
+  /** Closes a request that a client has responded to. Returns false if the request went to another client. */
   settle(client: ChannelClient, id: string): boolean {
     return this.#open.get(id) === client && this.#open.delete(id)
   }
 
-  /** Refuses the requests that are open at a client that has gone. */
+  /** Refuses the open requests of a client that has disconnected. */
   refuseAllOf(client: ChannelClient): void {
     for (const [id, addressed] of this.#open) if (addressed === client) this.refuse(id, 'The client has gone.')
   }
 }
 
-/** Passes a server's notification to the clients it is clearly for, with the ids that these know. */
+/** Passes a server's notification to the clients that it is clearly for, with the ids that they know. */
 export function passNotification(notification: Notification, participants: Participants): void {
   const { method, params, text } = notification
   const subscription = subscriptionOf(params)
@@ -85,12 +88,12 @@ export function passNotification(notification: Notification, participants: Parti
   } else passToSubscribers(notification, participants)
 }
 
-/** JSON value of the modern era's subscription that a notification belongs to. */
+/** Returns the JSON value of the modern subscription that a notification belongs to. */
 function subscriptionOf({ _meta: meta }: Readonly<Record<string, unknown>>): unknown {
   return isObject(meta) ? meta[SUBSCRIPTION_KEY] : undefined
 }
 
-/** To all clients or, of a resource that has changed, to those that have subscribed to it. */
+/** Passes a notification to all clients or, if a resource has changed, to its subscribers. */
 function passToSubscribers({ method, params, text }: Notification, { clients }: Participants): void {
   const uri = method === 'notifications/resources/updated' ? params['uri'] : undefined
   for (const { listening, subscribed } of clients)
@@ -104,7 +107,7 @@ function passProgress({ params, text }: Notification, { pending }: Participants)
   request.exchange?.event(editObject(text, { params: edited }))
 }
 
-/** One of our ids as a server gives it back: servers make strings of numbers. NaN where it is none. */
+/** Reads one of the gateway's ids from a server's message: servers turn numbers into strings. NaN if it is no id. */
 const numberOf = (id: unknown): number => (isId(id) ? Number(id) : Number.NaN)
 
 /** Something for one subscription of the modern era. */

@@ -12,19 +12,19 @@ import { type Channel, type ChannelReceiver, DroppedMessage, type OpenChannel } 
 import { LONGEST_LINE } from './line-splitter.ts'
 
 interface SseChannelOptions {
-  /** Of the stream. */
+  /** The URL of the stream. */
   readonly url: URL
   readonly dispatcher: Transport
-  /** Of the backend: counts what has arrived of an event that is not whole. */
+  /** The backend's share: counts the bytes of an incomplete event. */
   readonly share: Share
 }
 
-/** From the request for the stream to its first event, and for one message to be taken. */
+/** The longest wait from the request for the stream to its first event, and for one message to be accepted. */
 const PATIENCE_MS = 10_000
 
 /**
- * A server of revision 2024-11-05 (HTTP+SSE): it says on a stream where messages are posted, and answers on the stream.
- * When the stream ends the session is over; the next one is opened anew.
+ * Opens a channel to a server of revision 2024-11-05 (HTTP+SSE). The server names the address for messages on a stream
+ * and answers on that stream. When the stream ends, the session is over, and the next one opens a new stream.
  */
 export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenChannel {
   return function openSse(receiver, headers) {
@@ -106,7 +106,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   #state: 'opening' | 'open' | 'over' = 'opening'
   readonly #event: UnfinishedEvent
   #dropped: DroppedMessage | undefined
-  /** The body came compressed, though that was not asked for. */
+  /** Set if the body is compressed although that was not requested. */
   #decoder: BodyDecoder | undefined
 
   constructor(options: StreamOptions) {
@@ -206,7 +206,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     else if (text !== '' && this.#state === 'open') this.#options.receiver.message(text)
   }
 
-  /** Only the server itself may be posted to: credentials go along. */
+  /** Takes the address for messages. It must be on the server itself, because credentials are sent to it. */
   #endpoint(text: string): void {
     if (this.#state !== 'opening') return
     const { url } = this.#options
@@ -221,7 +221,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 }
 
-/** Headers of other revisions, and those that each request has of its own, are left out. */
+/** Headers that are left out: those of other revisions and those that each request sets itself. */
 const notOwn: ReadonlySet<string> = new Set([
   'accept',
   'accept-encoding',

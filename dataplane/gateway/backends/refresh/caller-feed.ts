@@ -8,22 +8,24 @@ import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
 import { LOOK_PAUSE_MS } from './schedule.ts'
 
-/** How long the first request of a caller waits for the caller's lists. */
+/** The longest wait of a caller's first request for the caller's lists. */
 const FIRST_MS = 5_000
-/** After a failure the lists are asked for no sooner than this. */
+/** After a failure the lists are not requested again within this time. */
 const PAUSE_MS = 2_000
 
 interface CallerFeedOptions {
   onChange(): void
-  /** What the backend shows without any credential, for a caller who has yet to log in at a provider. */
+  /**
+   * Returns the tools that the backend lists without a credential, for a caller who has yet to log in at a provider.
+   */
   openTools(): Promise<Backend['tools']>
-  /** Lists of other callers, who may be shown the same. */
+  /** The lists of other callers, some of whom may see the same. */
   readonly lists: SharedLists
 }
 
 /**
- * The lists of a backend as one caller sees them, asked for with the caller's credential. They are asked for when the
- * caller comes, and again when they are older than the interval of the policy; nothing is asked for a caller who is away.
+ * Keeps the lists of a backend as one caller sees them, requested with the caller's credential. They are requested when
+ * the caller comes and again when they are older than the policy's interval. Nothing is requested for an absent caller.
  */
 export class CallerFeed {
   readonly backend: Backend
@@ -31,10 +33,10 @@ export class CallerFeed {
   #isListed = false
   #running: Promise<void> | undefined
   #again = false
-  /** `performance.now()` from which on the lists are to be asked for again. */
+  /** The time from which the lists are stale (`performance.now()`). */
   #staleAt = 0
   #isTried = false
-  /** When the last look began (`performance.now()`). */
+  /** The start of the last request for the lists (`performance.now()`). */
   #beganAt = Number.NEGATIVE_INFINITY
 
   constructor(backend: Backend, options: CallerFeedOptions) {
@@ -43,23 +45,23 @@ export class CallerFeed {
     backend.refreshLists = () => this.refresh()
   }
 
-  /** Whether they have been asked for at all, with or without success. */
+  /** True once the lists have been requested, with or without success. */
   get isTried(): boolean {
     return this.#isTried
   }
 
-  /** The caller is here at `now` (`performance.now()`): stale lists are asked for. */
+  /** Requests stale lists for a caller who is active at `now` (`performance.now()`). */
   keepFresh(now: number): void {
     if (this.#running === undefined && now >= this.#staleAt) this.#start()
   }
 
-  /** Asks for them now. */
+  /** Requests the lists now. */
   refresh(): void {
     if (this.#running === undefined) this.#start()
     else this.#again = true
   }
 
-  /** Settles when they have been asked for once, or have had their time. */
+  /** Settles when the lists have been requested once or the wait for them has timed out. */
   first(): Promise<void> {
     if (this.#isTried) return Promise.resolve()
     this.keepFresh(performance.now())
@@ -89,7 +91,7 @@ export class CallerFeed {
     } while (this.#again && !backend.closed)
   }
 
-  /** Waits until there may be another look. */
+  /** Waits until the lists may be requested again. */
   async #pause(): Promise<void> {
     const ms = this.#beganAt + LOOK_PAUSE_MS - performance.now()
     if (ms > 0) await setTimeout(ms, undefined, { ref: false })
@@ -122,13 +124,13 @@ export class CallerFeed {
     backend.health.failed(failure)
     backend.legacySupport.forget()
     backend.log.debug({ code: failure.code, reason: failure.message }, 'no list of tools for a caller')
-    // What the backend has shown to a credential that it refuses now is not shown any more.
+    // Lists that the backend gave for a credential that it now refuses are no longer shown.
     if (failure.status !== 401 && failure.status !== 403) return
     if (backend.tools === undefined || backend.tools.length === 0) return
     this.#show([])
   }
 
-  /** The caller could not be asked for yet: what everybody may see is shown, so that a call tells where to log in. */
+  /** Shows the public tools while the caller's lists can't be requested, so that a call tells where to log in. */
   async #showOpenTools(): Promise<void> {
     const { backend } = this
     const tools = this.#isListed ? undefined : await this.#options.openTools()
@@ -136,7 +138,7 @@ export class CallerFeed {
     this.#show(tools)
   }
 
-  /** Shows these tools, and whatever else there is by now. */
+  /** Shows these tools and the other lists read so far. */
   #show(tools: readonly BackendTool[]): void {
     const { backend } = this
     const { lists, onChange } = this.#options

@@ -10,9 +10,9 @@ import { isListChanged } from '../lists/list-kind.ts'
 import { ownMeta } from '../session/era.ts'
 
 /**
- * The stream on which a backend notifies that its lists have changed: the GET stream of the gateway's own session in the
- * legacy era, a subscription in the modern one. Opened only where the backend has declared such notifications, and not
- * again where it then refuses the stream: retrying that would be a storm.
+ * Keeps the stream on which a backend notifies that its lists have changed: the GET stream of the gateway's own session
+ * in the legacy era, a subscription in the modern era. It is opened only if the backend has declared such
+ * notifications, and not again if the backend then refuses it: retrying that would be a storm.
  */
 export class ChangeStream {
   readonly #backend: Backend
@@ -26,7 +26,7 @@ export class ChangeStream {
     this.#onChange = onChange
   }
 
-  /** Opens the stream where it should be open and isn't. */
+  /** Opens the stream if it should be open and isn't. */
   keep(): void {
     const { era, ownSession } = this.#backend
     if (this.#stopped || era === undefined) return
@@ -69,7 +69,7 @@ export class ChangeStream {
   }
 }
 
-/** The capabilities for whose lists the backend has declared change notifications. */
+/** Returns the capabilities for whose lists the backend has declared change notifications. */
 const declaredBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
   ['tools', 'prompts', 'resources'].filter((name) => {
     const capability = capabilities[name]

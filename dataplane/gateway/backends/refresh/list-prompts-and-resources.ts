@@ -11,8 +11,8 @@ import { MOST_NOTES } from './list-tools.ts'
 const MOST_PAGES = 200
 
 /**
- * Lists the prompts, resources and templates of a backend whose tools have just been listed, and returns whether
- * anything has changed. A list that can't be had stays: one bad list costs no other.
+ * Lists the prompts, resources and templates of a backend whose tools have just been listed. Returns whether anything
+ * has changed. A list that can't be read keeps its last content, so that one bad list does not affect the others.
  */
 export async function refreshPromptsAndResources(backend: Backend): Promise<boolean> {
   const before = JSON.stringify(backend.capabilitiesBefore)
@@ -35,7 +35,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   }
   room.settle()
   backend.entryNotes[kind] = notes
-  // What has not changed stays the same object: others may have it as well.
+  // An unchanged list stays the same object: others may hold it as well.
   if (sameTexts(before, after)) return false
   backend[kind] = after
   return true

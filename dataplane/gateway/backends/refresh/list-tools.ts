@@ -12,7 +12,7 @@ import { isRefusal, ownMeta } from '../session/era.ts'
 import type { Opened } from '../session/opened-session.ts'
 
 const MOST_PAGES = 200
-/** Of one list: they are kept. */
+/** The most notes kept for one list. */
 export const MOST_NOTES = 100
 
 export interface Listed {
@@ -20,7 +20,7 @@ export interface Listed {
   readonly notes: readonly EntryNote[]
 }
 
-/** Asks a backend for all of its tools. Rejects with a BackendFailure. */
+/** Requests all tools of a backend. Rejects with a BackendFailure. */
 export async function listTools(backend: Backend): Promise<Listed> {
   const { era } = await backend.review()
   const kept = roomOf(backend)
@@ -31,20 +31,20 @@ export async function listTools(backend: Backend): Promise<Listed> {
     return listed
   } catch (error) {
     kept.giveUp()
-    // Refused as a whole: perhaps it speaks the other era by now.
+    // The request was refused unread: the backend may have changed its era.
     if (refused(error)) backend.invalidateEra()
     throw error
   }
 }
 
-/** Whether the backend refused the request unread: a lost session, another era. 404 says so, and many say it by 400. */
+/** Tells whether the backend refused the request unread (lost session, other era): by 404, and often by 400. */
 const refused = (error: unknown): boolean =>
   error instanceof BackendFailure && (error.status === 400 || error.status === 404 || error.status === 405)
 
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
   if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askModern(backend, cursor))
-  // It has no tools: the probe alone shows whether it lives.
+  // The backend has no tools: the probe alone shows whether it is alive.
   await backend.probe()
   return NONE
 }
@@ -54,8 +54,8 @@ async function listLegacy(backend: Backend): Promise<Listed> {
 }
 
 /**
- * Asks a backend for the tools that it shows in a session of the legacy era, as far as `room` goes; a session that is over
- * is opened anew. Rejects with a BackendFailure.
+ * Lists the tools that a backend shows in a session of the legacy era, up to the limit of `room`. Reopens a session
+ * that has ended. Rejects with a BackendFailure.
  */
 export async function listToolsIn(backend: Backend, session: BackendSession, room: ListRoom): Promise<Listed> {
   return listOpened(backend, session, await session.open(), room)
@@ -69,7 +69,7 @@ async function listOpened(backend: Backend, session: BackendSession, opened: Ope
   }
 }
 
-/** The session in the place of one in which a list was refused. Throws the refusal where the session is not over. */
+/** Reopens a session in which a list was refused. Throws the refusal if the session has not ended. */
 async function reopened(session: BackendSession, opened: Opened, error: unknown): Promise<Opened> {
   if (opened.sessionId === undefined) {
     if (!refused(error)) throw error
@@ -83,7 +83,10 @@ async function reopened(session: BackendSession, opened: Opened, error: unknown)
   return session.opened ?? session.open()
 }
 
-/** The gateway's own session. A server that refuses it may have the modern era alone by now, or has answered the probe late. */
+/**
+ * Opens the gateway's own session. A server that refuses it may have only the modern era by now, or was late to answer
+ * the probe.
+ */
 async function openHouse(backend: Backend): Promise<Opened> {
   try {
     return await backend.ownSession.open()
@@ -100,7 +103,7 @@ async function askOpened(
   room: ListRoom,
 ): Promise<Listed> {
   if (isObject(capabilities['tools'])) return collect(room, (cursor) => askLegacy(backend, session, cursor))
-  // It has no tools: a ping shows whether it lives, whatever it answers.
+  // The backend has no tools: any answer to a ping shows that it is alive.
   const body = requestText(session.ownId(), 'ping', {})
   const answer = await backend.post({ headers: session.headers(), body, isInSession: true })
   const { status } = answer
@@ -125,7 +128,7 @@ async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
     const read = readPage(answer.text, room)
     for (const tool of read.items) tools.push(tool)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
-    // A backend that gives the same cursor again would go on for ever.
+    // A backend that repeats a cursor would never come to an end.
     if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, notes }
     cursor = read.nextCursor
   }

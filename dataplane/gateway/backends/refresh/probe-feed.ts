@@ -6,24 +6,24 @@ const RETRY_MS = 2_000
 
 interface ProbeOptions {
   readonly onChange: () => void
-  /** Gets the gateway a credential of its own, where there is one of that kind. */
+  /** Obtains a credential of the gateway's own, if the strategy has one. */
   readonly authorize: () => Promise<unknown>
 }
 
 /**
- * Watches over a backend that shows each caller something else: whether it lives, and no more. No caller's credential is
- * sent for that. One that asks for a credential lives.
+ * Watches the liveness, and nothing else, of a backend that shows each caller different lists. It sends no caller's
+ * credential. A backend that asks for a credential is alive.
  */
 export function probeFeed(backend: Backend, { onChange, authorize }: ProbeOptions): Feed {
   async function ask(): Promise<void> {
     await authorize().catch((error) => {
-      // Without a credential the probe still shows whether the backend lives.
+      // The probe shows whether the backend is alive even without a credential.
       backend.log.debug({ reason: String(error) }, 'no credential of the gateway’s own')
     })
     await backend.probe()
   }
 
-  /** What it shows is each caller's own: nothing of it is shown to all. */
+  /** Records that the backend is alive. Its lists belong to each caller, so none is shown to all. */
   function lives(ms: number): void {
     backend.health.listed(ms)
     if (backend.tools !== undefined) return

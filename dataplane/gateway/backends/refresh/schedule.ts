@@ -1,56 +1,59 @@
 import type { Backend } from '../backend/backend.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
 
-/** Share of a wait that is left to chance, so that replicas don't ask in step. */
+/** The random share of a wait, so that replicas don't poll in step. */
 const JITTER = 0.2
 
-/** Between the beginnings of two looks that a backend itself has asked for: some say after each that a list has changed. */
+/**
+ * The least time between the starts of two polls that a backend has caused: some backends report a change after each
+ * poll.
+ */
 export const LOOK_PAUSE_MS = 1_000
 
-/** Keeps what is known of a backend up to date. */
+/** Keeps the knowledge of a backend up to date. */
 export interface Feed {
-  /** Settles when the first attempt has ended, however it ended. */
+  /** Settles when the first attempt has ended, with or without success. */
   readonly tried: Promise<void>
-  /** Asks now. */
+  /** Polls now. */
   refresh(): void
-  /** Takes another policy; its interval counts from now on. */
+  /** Takes another policy. Its interval counts from now on. */
   follow(policy: FailurePolicy): void
   stop(): void
 }
 
-/** Asks a backend at once, then again and again, once at a time, until it is stopped. */
+/** Polls a backend at once and then repeatedly, one poll at a time, until stopped. */
 export class Schedule {
-  /** Settles when the first time is over, however it ended. */
+  /** Settles when the first poll has ended, with or without success. */
   readonly tried: Promise<void>
   readonly #backend: Backend
   readonly #ask: () => Promise<number>
   #timer: NodeJS.Timeout | undefined
   #isTried = false
   #running = false
-  /** When the last look began (`performance.now()`). */
+  /** The start of the last poll (`performance.now()`). */
   #beganAt = Number.NEGATIVE_INFINITY
   #again = false
   #stopped = false
 
-  /** `ask` settles with the milliseconds to the next time; what it throws is a fault of our own. */
+  /** `ask` resolves to the milliseconds until the next poll. An error that it throws is a bug of the gateway. */
   constructor(backend: Backend, ask: () => Promise<number>) {
     this.#backend = backend
     this.#ask = ask
     this.tried = this.#run()
   }
 
-  /** Asks now, or once more after what is under way. */
+  /** Polls now, or once more after the running poll. */
   refresh(): void {
     this.#again = true
     if (!this.#running) this.#againSoon()
   }
 
-  /** As soon as there may be another look. */
+  /** Polls as soon as another poll is allowed. */
   #againSoon(): void {
     this.#againAfter(Math.max(0, this.#beganAt + LOOK_PAUSE_MS - performance.now()))
   }
 
-  /** Takes another policy; its interval counts from now on. */
+  /** Takes another policy. Its interval counts from now on. */
   follow(policy: FailurePolicy): void {
     const { health } = this.#backend
     const sooner = policy.intervalMs < health.policy.intervalMs
@@ -75,7 +78,7 @@ export class Schedule {
     else this.#againIn(wait)
   }
 
-  /** The next time comes all the same. */
+  /** Schedules the next poll in spite of the error. */
   #faulted(error: unknown): number {
     const { log, health } = this.#backend
     log.error({ err: error }, 'a poll of a backend failed')

@@ -10,13 +10,16 @@ import { type Feed, Schedule } from './schedule.ts'
 
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
-/** What is started together comes up one after the other: a backend that has not answered yet is polled often at first. */
+/**
+ * Backends that start together with the gateway come up one after the other, so one that has not answered yet is polled
+ * often at first.
+ */
 const START_MS = 60_000
 const LONGEST_START_RETRY_MS = 2_000
 
 /**
- * Keeps a backend's lists up to date: polls at once, then at the interval of the policy (30 s) and whenever the backend
- * notifies that a list has changed; after a failure sooner, with growing pauses. No client's request ever waits for it,
+ * Keeps a backend's lists up to date. It polls at once, then at the policy's interval (30 s) and whenever the backend
+ * notifies that a list has changed; after a failure sooner, with growing pauses. No client's request waits for it,
  * except for the first answer.
  */
 export class ToolFeed implements Feed {
@@ -42,7 +45,6 @@ export class ToolFeed implements Feed {
     return this.#schedule.tried
   }
 
-  /** Polls now. */
   refresh(): void {
     this.#schedule.refresh()
   }
@@ -56,7 +58,7 @@ export class ToolFeed implements Feed {
     this.#changes.stop()
   }
 
-  /** Gives the milliseconds to the next poll. */
+  /** Polls once and returns the milliseconds until the next poll. */
   async #poll(): Promise<number> {
     const { backend } = this
     const start = performance.now()
@@ -100,7 +102,7 @@ export class ToolFeed implements Feed {
     return isStarting ? LONGEST_START_RETRY_MS : LONGEST_RETRY_MS
   }
 
-  /** Logs why a backend has no list: once as a warning for each reason. */
+  /** Logs why a backend has no list, once as a warning for each reason. */
   #report({ code, message }: BackendFailure): void {
     const level = this.#reported === message ? 'debug' : 'warn'
     this.#reported = message
