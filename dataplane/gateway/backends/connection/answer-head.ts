@@ -1,17 +1,17 @@
-/** Characters of a body that are told. */
+/** The most characters of a body that are quoted. */
 const LONGEST_BEGINNING = 80
 
 export type HeadersRead = Readonly<Record<string, string | string[] | undefined>>
 
-/** What is told of an HTTP answer that is none of MCP: to people who operate it, and to callers. */
+/** The head of an HTTP answer that is no MCP answer, to be described to operators and callers. */
 export interface AnswerHead {
   readonly status: number
   readonly headers: HeadersRead
 }
 
 /**
- * The header (a flat list) that asks for no compression: answers of backends are small, and mostly relayed at once. One
- * that is compressed all the same is decoded.
+ * The header (a flat list) that asks for no compression: answers of backends are small and mostly relayed at once. A
+ * compressed answer is decoded all the same.
  */
 export const IDENTITY: readonly string[] = ['accept-encoding', 'identity']
 
@@ -19,7 +19,10 @@ export const isSuccess = (status: number): boolean => status >= 200 && status < 
 
 const isPage = ({ headers }: AnswerHead): boolean => isOfType(headers['content-type'], 'text/html')
 
-/** For the log and `/status`: status, Content-Type, Location without its query, and the first characters of the body. */
+/**
+ * Describes an answer for the log and `/status`: status, Content-Type, Location without its query, and the first
+ * characters of the body.
+ */
 export function detailOf(head: AnswerHead, body: string): string {
   const { status, headers } = head
   const type = headers['content-type']
@@ -33,7 +36,7 @@ export function detailOf(head: AnswerHead, body: string): string {
   return parts.join(', ')
 }
 
-/** For callers; undefined where the usual text says as much. */
+/** Describes an answer for callers; undefined if the usual text says as much. */
 export function publicTextOf(head: AnswerHead): string | undefined {
   const { status } = head
   if (isSuccess(status) && isPage(head))
@@ -44,11 +47,11 @@ export function publicTextOf(head: AnswerHead): string | undefined {
 }
 
 const SEE_OTHER: ReadonlySet<number> = new Set([301, 302, 307, 308])
-/** Statuses that keep the method. */
+/** The redirects that keep the method. */
 export const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
 
 /**
- * The path that an answer redirects to, where that is followed: within the origin, and for anything but GET where the
+ * Returns the path of a redirect that may be followed: within the origin and, for methods other than GET, only if the
  * method stays the same.
  */
 export function redirectIn({ status, headers }: AnswerHead, method: string, url: URL): string | undefined {
@@ -58,7 +61,10 @@ export function redirectIn({ status, headers }: AnswerHead, method: string, url:
   return target?.origin === url.origin ? target.pathname + target.search : undefined
 }
 
-/** Whether a Content-Type begins with a media type, given in lower case; its own case doesn't matter (RFC 9110, 8.3.1). */
+/**
+ * Tells whether a Content-Type begins with a media type, given in lower case. Its own case doesn't matter (RFC 9110,
+ * 8.3.1).
+ */
 export function isOfType(contentType: string | string[] | undefined, type: string): boolean {
   if (typeof contentType !== 'string') return false
   return contentType.startsWith(type) || contentType.slice(0, type.length).toLowerCase() === type

@@ -5,52 +5,60 @@ import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
-/** Takes what a backend answers to one request. */
+/** Takes the parts of a backend's answer to one request. */
 export interface AnswerOwner {
-  /** The head of an HTTP answer is there. */
+  /** Takes the head of the HTTP answer. */
   begun?(status: number, headers: HeadersRead): void
-  /** The scanner for the next message. */
+  /** Returns the scanner for the next message. */
   scanner(): AnswerScanner
-  /** A part of an answer that is too large to be held; false asks to be drained before more comes. */
+  /** Takes a part of an answer that is too large to hold. Returns false to ask for a drain before more comes. */
   part(bytes: Buffer): boolean
-  /** So many bytes are held of a message that is not known to be an answer; false where that is too much. */
+  /** Takes the bytes held so far of a message that may be no answer. Returns false if they are too many. */
   holds(bytes: number): boolean
-  /** The answer is whole. `body` is empty where it has flowed in parts. */
+  /** Takes the whole answer. `body` is empty if it was streamed in parts. */
   answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
-  /** A notification came before the answer; false asks that no more be read before `resume`. */
+  /** Takes a notification before the answer. Returns false to pause reading until `resume`. */
   notified(bytes: Buffer): boolean
-  /** A request of the backend to the client; `id` is JSON text. */
+  /** Takes a request of the backend to the client; `id` is JSON text. */
   requested(id: string, bytes: Buffer): void
-  /** An HTTP answer that holds no answer: its status is not 2xx, or its type none of ours. */
+  /** Takes an HTTP answer that holds no MCP answer: its status is not 2xx, or its media type is unknown. */
   refused(head: AnswerHead, text: string): void
-  /** It redirects: where it is followed, gives what sends the request there; the same reader reads the answer. */
+  /**
+   * Handles a redirect. If it is followed, returns the function that sends the request there; the same reader reads the
+   * answer.
+   */
   redirected?(head: AnswerHead): (() => void) | undefined
   failed(failure: BackendFailure): void
-  /** Something of what came could not be handled: a fault of our own, which must cost this exchange alone. Never throws. */
+  /**
+   * Takes an error in handling the answer: a bug of the gateway, which must affect this exchange alone. Never throws.
+   */
   faulted(error: unknown): void
   /**
-   * The stream broke off before the answer, behind the event of this id: true where the owner will have it gone on
-   * with, which is one more exchange that the same reader reads. `retryMs` is how long the backend wants it to wait.
+   * Handles a stream that broke off before the answer, behind the event of this id. Returns true if the owner resumes
+   * it with another exchange, which the same reader reads. `retryMs` is the pause that the backend asked for.
    */
   goOnAfter(eventId: string, retryMs: number | undefined): boolean
-  /** The HTTP exchange that `reader` reads is over, after any of the others; a request sent again has another by then. */
+  /**
+   * Reports, after all other calls, that the HTTP exchange that `reader` reads has ended. A request that is sent again
+   * has another reader by then.
+   */
   ended(reader: AnswerReader): void
 }
 
-/** An answer up to this size is given as a whole; a larger one flows. */
+/** The largest answer that is held whole. A larger one is streamed. */
 const HELD = 64 * 1024
-/** What is neither known to be an answer nor at its end by then is not taken. */
+/** The most bytes of an incomplete message that may be no answer. */
 const LARGEST_UNKNOWN = 1024 * 1024
 
 type Form = 'json' | 'events' | 'refusal'
 
-/** Reads the answer to one relayed request, as JSON or as a stream of events, without holding a large one whole. */
+/** Reads the answer to one relayed request, as JSON or as an event stream, without holding a large one whole. */
 export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #owner: AnswerOwner
   #controller: Dispatcher.DispatchController | undefined
   #form: Form = 'json'
   #head: AnswerHead = { status: 0, headers: {} }
-  /** Sends the request to where the answer redirects to. */
+  /** Sends the request to the target of the redirect. */
   #follow: (() => void) | undefined
   #isRedirected = false
   #splitter: SseSplitter | undefined
@@ -58,11 +66,11 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #held: Buffer[] = []
   #size = 0
   #flowing = false
-  /** The stream that is read resumes one that has broken off. */
+  /** True if the current stream resumes one that has broken off. */
   #goingOn = false
-  /** The body came compressed, though that was not asked for. */
+  /** Set if the body is compressed although that was not requested. */
   #decoder: BodyDecoder | undefined
-  /** The owner has what it gets; whatever still comes is dropped. */
+  /** True if the owner has its answer. Later bytes are dropped. */
   #over = false
 
   constructor(owner: AnswerOwner) {
@@ -70,20 +78,20 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#scanner = owner.scanner()
   }
 
-  /** Stops reading and ends the exchange. Of the owner only `ended` is called. */
+  /** Stops reading and ends the exchange. Only the owner's `ended` is called. */
   stop(): void {
     this.#over = true
     this.#decoder?.stop()
     this.#controller?.abort(new Error('given up'))
   }
 
-  /** Reads no more until `resume`, apart from what is here already. */
+  /** Stops reading until `resume`, apart from bytes already received. */
   pause(): void {
     this.#decoder?.pause()
     this.#controller?.pause()
   }
 
-  /** Goes on after `pause`, or after `part` has given false. */
+  /** Resumes reading after `pause`, or after `part` has returned false. */
   resume(): void {
     this.#controller?.resume()
     this.#decoder?.resume()
@@ -159,7 +167,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     }
   }
 
-  /** Of what is no answer the beginning is enough. */
+  /** Refuses an answer after its beginning: the rest of a body that is no answer is not needed. */
   #refusedAtLength(): void {
     if (this.#goingOn || this.#follow !== undefined) return
     this.#endOfBody()
@@ -190,7 +198,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#owner.ended(this)
   }
 
-  /** What an owner throws would go to undici, and from there to whoever reads the socket. */
+  /** Catches errors of the owner: undici would pass them to the reader of the socket. */
   #faulted(error: unknown): void {
     this.#over = true
     this.#owner.faulted(error)
@@ -218,7 +226,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     } else this.#owner.requested(scanner.id, message)
   }
 
-  /** Whether the exchange is gone on with by another. */
+  /** Handles the end of the body. Returns true if another exchange continues this one. */
   #endOfBody(): boolean {
     if (this.#form === 'events')
       return this.#brokenOff(new BackendFailure('backend_failed', 'the stream ended without an answer'))
@@ -248,8 +256,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   /**
-   * The stream is over before the answer: it is gone on with where it said behind what (2025-11-25, resumability).
-   * Where the client has a part already, it could not be known which bytes of the answer follow it.
+   * Resumes a stream that ended before the answer, if its events have ids (2025-11-25, resumability). If the client
+   * already has a part of the answer, the gateway could not tell which bytes follow it.
    */
   #brokenOff(failure: BackendFailure): boolean {
     const splitter = this.#splitter
@@ -265,7 +273,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     return true
   }
 
-  /** Some bytes of the message that is being read. */
+  /** Takes bytes of the current message. */
   #take(bytes: Buffer): void {
     const scanner = this.#scanner
     const from = this.#held.length

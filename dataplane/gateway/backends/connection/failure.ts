@@ -2,17 +2,17 @@ import { AddressRefused } from '../../../net/connect.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { MakeLink } from '../../../upstream-tokens/index.ts'
 
-/** Why a backend did not answer as it should. `message` is for the log and the admin listener, never for callers. */
+/** A backend's failure to answer as it should. `message` is for the log and the admin listener, never for callers. */
 export class BackendFailure extends Error {
   override readonly name = 'BackendFailure'
   readonly code: Extract<ErrorCode, 'backend_failed' | 'backend_unavailable' | 'backend_timeout'>
-  /** HTTP status of its answer, where there was one. */
+  /** The HTTP status of its answer, if any. */
   readonly status: number | undefined
-  /** Code of the JSON-RPC error that it answered with, where it did. */
+  /** The code of the JSON-RPC error that it answered with, if any. */
   readonly rpcCode: number | undefined
-  /** What callers are told in place of the usual text. */
+  /** The text for callers, in place of the usual one. */
   readonly text: string | undefined
-  /** How the caller gets the credential for want of which it was not asked. */
+  /** Makes the link where the caller obtains the missing credential. */
   readonly link: MakeLink | undefined
 
   constructor(
@@ -35,7 +35,7 @@ export class BackendFailure extends Error {
   }
 }
 
-/** The failure that an error of the connection is. */
+/** Converts a connection error to a failure. */
 export function connectionFailure(error: unknown): BackendFailure {
   if (error instanceof BackendFailure) return error
   if (error instanceof AddressRefused) return refusedAddress(error)
@@ -45,15 +45,18 @@ export function connectionFailure(error: unknown): BackendFailure {
   })
 }
 
-/** Says what would allow it: who configured the address sees nothing else of why there is no answer. */
+/** Describes a blocked address and the setting that would allow it. The operator has no other sign of the cause. */
 function refusedAddress(cause: AddressRefused): BackendFailure {
   const remedy = cause.addressClass === 'never' ? '' : ', which is called only under allowPrivateEndpoint'
   return new BackendFailure('backend_unavailable', `${cause.message}${remedy}`, { cause })
 }
 
-/** Another stream of the session is open: that of a replica that is about to leave it, or one whose end is not known yet. */
+/**
+ * Another stream of the session is open: that of a replica that is about to leave it, or one whose end is not known
+ * yet.
+ */
 const CONFLICT = 409
 
-/** Whether a refusal with this HTTP status (0: no answer) says nothing of the next attempt. */
+/** Tells whether a refusal with this HTTP status (0: no answer) is temporary, so that the next attempt may succeed. */
 export const isPassing = (status: number): boolean =>
   status === 0 || status === CONFLICT || status === 429 || status >= 500

@@ -5,11 +5,11 @@ import type { Transport } from './transport.ts'
 interface FollowedPeer {
   readonly dispatcher: Pick<Transport, 'stream'>
   readonly url: URL
-  /** It has redirected requests of every method to this path. */
+  /** Records that requests of every method are redirected to this path. */
   moved?(path: string): void
 }
 
-/** Opens a stream, where the backend redirects within its origin at the path that it names, once; all else goes to `handler`. */
+/** Opens a stream and follows one redirect within the backend's origin. All other events go to `handler`. */
 export function openStream(
   peer: FollowedPeer,
   options: Dispatcher.DispatchOptions,
@@ -22,7 +22,7 @@ class FollowingStream implements Dispatcher.DispatchHandler {
   readonly #peer: FollowedPeer
   readonly #options: Dispatcher.DispatchOptions
   readonly #handler: Dispatcher.DispatchHandler
-  /** Where it redirects to. */
+  /** The target of the redirect. */
   #path: string | undefined
 
   constructor(peer: FollowedPeer, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) {

@@ -17,14 +17,17 @@ interface HeaderList {
   readonly list: readonly string[]
 }
 
-/** The headers that requests to a backend carry beside those of the protocol. */
+/** The headers of requests to a backend besides those of the protocol. */
 export interface BackendHeaders {
-  /** As they are now. Throws a BackendFailure where they can't be had: a request without its credential is never sent. */
+  /**
+   * Returns the current headers. Throws a BackendFailure if they are unavailable: a request without its credential is
+   * never sent.
+   */
   current(): HeaderList
 }
 
 /**
- * The headers of requests to a backend for one caller: the configured ones, and over them those of the caller's own
+ * The headers of requests to a backend for one caller: the configured ones, overridden by those of the caller's own
  * credential.
  */
 export class CallerHeaders implements BackendHeaders {
@@ -33,11 +36,11 @@ export class CallerHeaders implements BackendHeaders {
   readonly #credential: CallerCredential
   #configuredVersion = -1
   #of: CallerCredential['current']
-  /** Why no credential could be had at the last try, for the caller; undefined where one was. */
+  /** The reason, for the caller, that the last try obtained no credential; undefined if it did. */
   #problem: string | undefined
-  /** Tries that are under way. */
+  /** The tries in progress. */
   #tries = 0
-  /** How the caller gets one then; undefined where that is not for the caller to do. */
+  /** Makes the link where the caller obtains a credential; undefined if the caller can't do that. */
   link: MakeLink | undefined
   #current: HeaderList = { version: 0, list: [] }
 
@@ -47,14 +50,16 @@ export class CallerHeaders implements BackendHeaders {
     this.#credential = credential
   }
 
-  /** Why there is no credential, for the caller; undefined where there is one. */
+  /** The reason, for the caller, that there is no credential; undefined if there is one. */
   get problem(): string | undefined {
-    // A provider may take longer than a caller waits for lists: then it is not the backend that can't be reached.
+    // A provider may take longer than a caller waits for lists. The backend is then not to blame.
     const isWaiting = this.#problem === undefined && this.#tries > 0
     return isWaiting ? `The credential for the backend ${JSON.stringify(this.#backend)} is awaited.` : this.#problem
   }
 
-  /** Throws a BackendFailure where there is no credential: a request without it is never sent. */
+  /**
+   * Returns the current headers. Throws a BackendFailure if there is no credential: a request without it is never sent.
+   */
   current(): HeaderList {
     const configured = this.#configured.current()
     const { current } = this.#credential
@@ -68,31 +73,34 @@ export class CallerHeaders implements BackendHeaders {
     return this.#current
   }
 
-  /** Undefined where there is a credential; else settles when there is. Rejects with a BackendFailure that callers are told of. */
+  /**
+   * Returns undefined if there is a credential; else a promise that settles when there is. It rejects with a
+   * BackendFailure for callers.
+   */
   needed(): Promise<unknown> | undefined {
     const needed = this.#credential.needed()
     return needed === undefined ? undefined : this.#settled(needed)
   }
 
-  /** Whether the caller has to bring another credential where this one is refused: there is none to be obtained. */
+  /** True if a refused credential is final: the gateway can obtain no other, so the caller must bring one. */
   get isFinal(): boolean {
     return this.#credential.isFinal
   }
 
-  /** What a request that is made now is sent with; undefined where there is none yet. */
+  /** The credential for a request that is sent now; undefined if there is none yet. */
   get credential(): Credential | undefined {
     return this.#credential.current
   }
 
   /**
-   * Obtains another credential, unless there is one already that is not `refused`, which the backend has not accepted.
-   * Rejects as `needed` does.
+   * Obtains another credential, unless there is one already that differs from `refused`, which the backend has not
+   * accepted. Rejects as `needed` does.
    */
   renewed(refused: Credential | undefined): Promise<unknown> {
     return this.#settled(this.#credential.renewed(refused))
   }
 
-  /** That the backend has refused a credential which was new. */
+  /** Returns the failure for a new credential that the backend has refused. */
   refused(status: number): BackendFailure {
     return new BackendFailure('backend_failed', `refuses the caller’s credential with HTTP ${status}`, {
       status,
@@ -120,7 +128,7 @@ export class CallerHeaders implements BackendHeaders {
   }
 }
 
-/** Two flat lists as one, in which the second one's values stand for names that both have. */
+/** Merges two flat lists. The second one's values replace those of the same name. */
 export function mergeHeaders(list: readonly string[], over: readonly string[]): string[] {
   const replaced = new Set(over.filter((_text, index) => index % 2 === 0).map((name) => name.toLowerCase()))
   const kept = list.filter((_text, index) => !replaced.has((list[index - (index % 2)] as string).toLowerCase()))
@@ -128,8 +136,8 @@ export function mergeHeaders(list: readonly string[], over: readonly string[]): 
 }
 
 /**
- * The headers of the gateway's own probes to a backend for which each caller has a credential of their own: never one of
- * those; one of the gateway itself, where the strategy has such (client credentials).
+ * The headers of the gateway's own probes to a backend for which each caller has a credential. They never carry a
+ * caller's credential, but the gateway's own if the strategy has one (client credentials).
  */
 export class OwnHeaders implements BackendHeaders {
   readonly #configured: BackendHeaders
@@ -149,7 +157,7 @@ export class OwnHeaders implements BackendHeaders {
     return { version: version * 1_000 + this.#version, list: mergeHeaders(list, headers) }
   }
 
-  /** Obtains a credential of the gateway itself where there is one to be had and none lasts. */
+  /** Obtains a credential of the gateway itself if the strategy has one and none is valid. */
   async authorize(): Promise<void> {
     const { obtainOwn } = this.#strategy
     if (obtainOwn === undefined || this.#lasts(MARGIN_MS)) return
@@ -163,7 +171,7 @@ export class OwnHeaders implements BackendHeaders {
   }
 }
 
-/** The headers that the configuration adds to each request to a backend; those in files follow their files. */
+/** The headers that the configuration adds to each request to a backend. Values in files follow the files. */
 export class ConfiguredHeaders implements BackendHeaders {
   readonly #fixed: readonly string[]
   readonly #files: readonly { readonly name: string; readonly prefix: string; readonly read: ReadSecretFile }[]
@@ -180,7 +188,7 @@ export class ConfiguredHeaders implements BackendHeaders {
   }
 
   /**
-   * The headers as they are now. Throws a BackendFailure where a file can't be read or holds what no header may: a
+   * Returns the current headers. Throws a BackendFailure if a file can't be read or holds an invalid header value: a
    * request without its credential is never sent.
    */
   current(): HeaderList {

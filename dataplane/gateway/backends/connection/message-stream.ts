@@ -7,33 +7,32 @@ import { isOfType, isSuccess } from './answer-head.ts'
 import { UnfinishedEvent } from './unfinished-event.ts'
 
 interface MessageStreamOptions {
-  /** One event's data. What it throws costs that message alone. */
+  /** Takes one event's data. An error that it throws affects that message alone. */
   onMessage(bytes: Buffer): void
-  /** The stream has begun. */
   onBegin?(): void
-  /** The stream is over: it had begun, or was `refused` with this HTTP status, 0 where there was no answer. */
+  /** Reports the end of a stream that had begun, or its refusal with the HTTP status `refused` (0: no answer). */
   onEnd(refused: number | undefined): void
-  /** Takes what the others have thrown. */
+  /** Logs the errors that the other callbacks throw. */
   readonly log: Pick<Logger, 'error'>
-  /** Of the backend: counts what has arrived of an event that is not whole. */
+  /** The backend's share: counts the bytes of an incomplete event. */
   readonly share: Share
 }
 
-/** Largest message that is taken from such a stream; a larger one is dropped. */
+/** The largest message that is accepted from such a stream. A larger one is dropped. */
 const LARGEST = 1024 * 1024
 
-/** A stream of messages that belong to no request of ours, until one side ends it. */
+/** A stream of messages that belong to no request of the gateway, until one side ends it. */
 export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #options: MessageStreamOptions
   readonly #splitter = new SseSplitter(this)
   #controller: Dispatcher.DispatchController | undefined
   readonly #event: UnfinishedEvent
-  /** Nothing of the event that arrives is kept. */
+  /** True while the bytes of the current event are dropped. */
   #isDropped = false
-  /** Undefined once it has begun. */
+  /** Undefined once the stream has begun. */
   #refused: number | undefined = 0
   #over = false
-  /** The body came compressed, though that was not asked for. */
+  /** Set if the body is compressed although that was not requested. */
   #decoder: BodyDecoder | undefined
 
   constructor(options: MessageStreamOptions) {
@@ -41,15 +40,15 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#event = new UnfinishedEvent(options.share)
   }
 
-  /** What the next stream may go on behind: the id of the last event that had one. */
+  /** The id of the last event that had one: the next stream may continue behind it. */
   get lastEventId(): string | undefined {
     return this.#splitter.lastEventId
   }
 
-  /** Whether an event with a message has come. */
+  /** True if an event with a message has come. */
   hasSpoken = false
 
-  /** How long to wait before the next one, where the backend has said so. */
+  /** The pause before the next stream, if the backend has set one. */
   get retryMs(): number | undefined {
     return this.#splitter.retryMs
   }
@@ -115,7 +114,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#guard(() => this.#options.onEnd(this.#refused))
   }
 
-  /** Whoever reads the socket knows nothing of messages: what fails here must not get there. */
+  /** Catches errors of the callbacks: they must not reach the reader of the socket. */
   #guard(notify: () => void): void {
     try {
       notify()

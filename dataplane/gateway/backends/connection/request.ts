@@ -20,49 +20,49 @@ export interface BackendRequest {
   readonly dispatcher: Transport
   readonly path: string
   readonly method: 'POST' | 'DELETE'
-  /** Flat list of names and values. */
+  /** A flat list of names and values. */
   readonly headers: string[]
   readonly body?: string
   readonly timeoutMs: number
-  /** The address, where redirects within its origin are followed; `onRedirect` then gets the new path. */
+  /** The address, if redirects within its origin are followed; `onRedirect` then gets the new path. */
   readonly url?: URL
   onRedirect?(path: string): void
-  /** A notification or response: what comes with HTTP 200 does not matter. */
+  /** True for a notification or response: the body of an HTTP 200 does not matter. */
   readonly isAnswerless?: boolean
-  /** It belongs to a session, in which a stream that breaks off can be gone on with. */
+  /** True for a request in a session, where a stream that breaks off can be resumed. */
   readonly isInSession?: boolean
-  /** Called as soon as the headers of the answer are there, before the body. */
+  /** Called when the headers of the answer arrive, before the body. */
   onHead?(headers: HeadersRead): void
 }
 
 export interface BackendAnswer {
   readonly status: number
-  /** What the HTTP answer was, where it held no answer of MCP: for people. */
+  /** The description of an HTTP answer that held no MCP answer. */
   readonly refusal?: Refusal
-  /** Text of the JSON-RPC answer; the beginning of the body where the HTTP answer holds none; empty where there is none. */
+  /** The text of the JSON-RPC answer; the beginning of the body if it holds none; empty if there is no body. */
   readonly text: string
 }
 
-/** Of an HTTP answer that holds no answer of MCP: for people who operate it, and for callers. */
+/** The description, for operators and callers, of an HTTP answer that holds no MCP answer. */
 export interface Refusal {
   readonly detail: string
   readonly text: string | undefined
 }
 
-/** Largest answer that is held: a list of thousands of tools is below it. */
+/** The largest answer that is held. A list of thousands of tools is below it. */
 const LARGEST = 16 * 1024 * 1024
-/** In the place of what is not JSON-RPC. */
+/** Replaces text that is not JSON-RPC. */
 const NO_MESSAGE = 'no message'
 
 /** How a stream that broke off before its answer is gone on with (2025-11-25, resumability). */
 
 const RETRY_MS = 1_000
-/** However soon a backend wants its streams to be resumed: it may have many. */
+/** The shortest pause before a stream is resumed, whatever the backend asks for: it may have many streams. */
 const SOONEST_RETRY_MS = 100
-/** However late: Node takes a delay beyond 32 bits for none at all. */
+/** The longest pause: Node takes a delay beyond 32 bits for none at all. */
 const LATEST_RETRY_MS = 5 * 60_000
 
-/** Sends one request. Rejects with a BackendFailure where there is no whole answer in time. */
+/** Sends one request. Rejects with a BackendFailure if no whole answer comes in time. */
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<BackendAnswer>()
   new OwnRequest(request, resolve, reject).start()
@@ -82,9 +82,9 @@ class OwnRequest implements AnswerOwner {
   readonly #reader: AnswerReader
   readonly #timer: NodeJS.Timeout
   #resuming: NodeJS.Timeout | undefined
-  /** As it was sent last. */
+  /** The request as it was last sent. */
   #sent: SentOptions | undefined
-  /** Parts of a large answer. */
+  /** The parts of a large answer. */
   #parts: Buffer[] = []
   #size = 0
   #isTaken = false
@@ -143,7 +143,7 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  /** The first answer ends the wait; a stream need not end with it. */
+  /** Ends the wait at the first answer; the stream may stay open. */
   answered(_scanner: AnswerScanner, body: Buffer): void {
     this.#parts.push(body)
     this.#finish(200, Buffer.concat(this.#parts).toString('utf8'))
@@ -153,7 +153,7 @@ class OwnRequest implements AnswerOwner {
   refused(head: AnswerHead, text: string): void {
     const refusal = { detail: detailOf(head, text), text: publicTextOf(head) }
     this.#end()
-    // What has no type of ours is no answer, whatever it looks like: calls are held to the same.
+    // A body without a known media type is no answer, whatever it looks like. Calls follow the same rule.
     this.#resolve({ status: head.status, text: isSuccess(head.status) && text !== '' ? NO_MESSAGE : text, refusal })
   }
 
@@ -190,13 +190,13 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  /** Notifications within our own requests concern no client. */
+  /** Ignores notifications within the gateway's own requests: they concern no client. */
   notified(): boolean {
     return true
   }
 
   requested(): void {
-    // The backend gets no answer to a request within one of our own: there is no client to relay it to.
+    // A request of the backend within the gateway's own request gets no answer: there is no client to relay it to.
   }
 
   ended(): void {
@@ -220,11 +220,14 @@ class OwnRequest implements AnswerOwner {
   }
 }
 
-/** How long to wait before the rest is requested; `retryMs` is what the backend has asked for. */
+/** Returns the pause before the rest is requested; `retryMs` is the pause that the backend has asked for. */
 export const pauseBeforeRest = (retryMs = RETRY_MS): number =>
   Math.min(Math.max(retryMs, SOONEST_RETRY_MS), LATEST_RETRY_MS)
 
-/** Headers of a request in a session (a flat list) as those of the GET of a stream; with `after`, behind that event. */
+/**
+ * Converts the headers of a request in a session (a flat list) to those of a stream's GET; with `after`, the stream
+ * continues behind that event.
+ */
 export function streamHeaders(headers: readonly string[], after?: string): string[] {
   const list = headers.slice()
   list[list.indexOf('accept') + 1] = 'text/event-stream'
@@ -232,7 +235,7 @@ export function streamHeaders(headers: readonly string[], after?: string): strin
   return list
 }
 
-/** The result of a JSON-RPC answer as a value. Throws a BackendFailure where it has none. */
+/** Returns the result of a JSON-RPC answer as a value. Throws a BackendFailure if it has none. */
 export function resultOf({ status, text, refusal }: BackendAnswer): Record<string, unknown> {
   let message: unknown
   try {

@@ -5,23 +5,23 @@ import type { BackendFailure } from './failure.ts'
 import type { BackendAnswer } from './request.ts'
 
 /**
- * What was found of a session: the backend still knows it; it was opened anew; or the backend gave no sign of it and
- * opened no other one.
+ * The outcome of a session check: the backend still knows the session, a new one was opened, or the backend showed no
+ * sign of the session and opened no other.
  */
 export type SessionState = 'alive' | 'renewed' | 'lost'
 
-/** What a server without `ping` answers: it has answered. */
+/** The answer of a server without `ping`, which proves that it is alive. */
 const METHOD_NOT_FOUND = -32601
 const TOO_MANY = 429
-/** Statuses of a request that was refused unread. */
+/** The statuses of a request that was refused unread. */
 const UNREAD: ReadonlySet<number | undefined> = new Set([400, 401, 404, 410])
 
-/** The codes that JSON-RPC keeps for the protocol and for servers. */
+/** Tells whether a code is in the range that JSON-RPC reserves for the protocol and for servers. */
 const isReserved = (code: unknown): boolean => typeof code === 'number' && code >= -32768 && code <= -32000
 
 /**
- * Whether a failure may mean that the session is over. Specifications say 404; servers in use say 401, 410, 422, 500,
- * 503, 400 with a text, and 200 with one of several JSON-RPC codes.
+ * Tells whether a failure may mean that the session is over. Specifications say 404; servers in use send 401, 410, 422,
+ * 500, 503, 400 with a text, and 200 with one of several JSON-RPC codes.
  */
 export function mayMeanLoss({ status, rpcCode }: BackendFailure): boolean {
   if (status === undefined) return true
@@ -29,10 +29,10 @@ export function mayMeanLoss({ status, rpcCode }: BackendFailure): boolean {
   return rpcCode === undefined || isReserved(rpcCode)
 }
 
-/** Whether a request that failed with this HTTP status was refused unread, so that it may be sent once more. */
+/** Tells whether a request that failed with this HTTP status was refused unread, so that it may be sent once more. */
 export const isUnread = ({ status }: BackendFailure): boolean => UNREAD.has(status)
 
-/** Whether the answer to a ping shows that the backend knows the session in which it was sent. */
+/** Tells whether the answer to a ping shows that the backend knows the session in which it was sent. */
 export function isKnownBy({ status, text }: BackendAnswer): boolean {
   if (!isSuccess(status)) return false
   if (text === '') return true

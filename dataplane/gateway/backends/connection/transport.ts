@@ -3,22 +3,21 @@ import type { SignRequest } from '../../../credentials/index.ts'
 import { BackendFailure } from './failure.ts'
 import { mergeHeaders } from './headers.ts'
 
-/** What requests to a backend go through; whatever its transport, it looks like Streamable HTTP. */
+/** The transport of requests to a backend. Every kind looks like Streamable HTTP. */
 export interface Transport extends Pick<Dispatcher, 'dispatch'> {
-  /** Dispatches what is answered by a stream that goes on until one side ends it: it takes no connection from calls. */
+  /** Dispatches a request whose answer is a long-lived stream, without taking a connection from calls. */
   stream: Dispatcher['dispatch']
-  /** Waits for what is on its way, then ends the connections. */
+  /** Waits for requests in flight, then ends the connections. */
   close(): Promise<void>
-  /** Ends the connections now. */
   destroy(): Promise<void>
 }
 
-/** Each call holds a connection to its backend until it is answered, those that wait for a person as well. */
+/** The most calls: each holds a connection to its backend until it is answered, even while it waits for a person. */
 export const MOST_CALLS = 1024
 
 /**
- * Signs each request on its way to a backend with what its caller has at that moment. All that is sent for the caller
- * goes through here: calls, lists, streams, the ends of sessions. The connections are those of another transport.
+ * Signs each request to a backend with the caller's current credential. All requests for the caller go through here:
+ * calls, lists, streams and the ends of sessions. The connections are those of another transport.
  */
 export class SigningTransport implements Transport {
   readonly #inner: Transport
@@ -39,7 +38,7 @@ export class SigningTransport implements Transport {
     return this.#inner.stream(this.#signed(options), handler)
   }
 
-  /** Throws a BackendFailure where there is nothing to sign with: a request without its credential is never sent. */
+  /** Signs a request. Throws a BackendFailure without a credential: a request without it is never sent. */
   #signed(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
     const sign = this.#signer()
     if (sign === undefined) throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')

@@ -1,13 +1,13 @@
 import { Lease, type Share } from '../../../server/budget.ts'
 
-/** Pieces of an event that are made one when they are more. */
+/** The most pieces of an event that are kept before they are joined. */
 const MOST_PIECES = 64
 
-/** What has arrived of an event on a stream of a backend, counted in its share from one chunk to the next. */
+/** The bytes of an incomplete event on a backend's stream, counted in the backend's share from chunk to chunk. */
 export class UnfinishedEvent {
   size = 0
   #pieces: Buffer[] = []
-  /** How many of them keep nothing but themselves. */
+  /** The number of pieces that keep only their own memory alive. */
   #own = 0
   readonly #lease: Lease
 
@@ -20,7 +20,10 @@ export class UnfinishedEvent {
     this.#pieces.push(bytes)
   }
 
-  /** All of a chunk has been pushed: what is left of it keeps nothing of the rest. False where there is no room for it. */
+  /**
+   * Copies the rest of a chunk after it has been pushed, so that the chunk itself can be freed. Returns false if there
+   * is no memory for it.
+   */
   settle(): boolean {
     if (this.size === 0) return true
     const from = this.#own < MOST_PIECES ? this.#own : 0
@@ -29,7 +32,7 @@ export class UnfinishedEvent {
     return this.#lease.resize(this.size)
   }
 
-  /** All of it, which is forgotten here. */
+  /** Returns all bytes and forgets them. */
   take(): Buffer {
     const whole = this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces)
     this.#pieces = []

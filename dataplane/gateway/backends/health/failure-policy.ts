@@ -2,30 +2,30 @@ import { parseTimer } from '../../../../crds/settings/duration.ts'
 import { failureDefaults } from '../../../../crds/settings/gateway/failure-defaults.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 
-/** How a backend's failures are handled. All times in milliseconds. */
+/** The handling of a backend's failures. All times are in milliseconds. */
 export interface FailurePolicy {
-  /** Between two polls of a backend that answers. */
+  /** The interval between two polls of a backend that answers. */
   readonly intervalMs: number
-  /** Longest wait for our own requests. */
+  /** The longest wait for the gateway's own requests. */
   readonly timeoutMs: number
-  /** Failures in a row that make it unhealthy. */
+  /** Failures in a row that make a backend unhealthy. */
   readonly unhealthyAfter: number
   /** Undefined: calls are never refused without a try. */
   readonly circuit: CircuitPolicy | undefined
 }
 
 interface CircuitPolicy {
-  /** Failures in a row that open it. */
+  /** Failures in a row that open the circuit. */
   readonly openAfter: number
-  /** How long it stays open the first time, and at the longest: the pause doubles while tries fail. */
+  /** The first and the longest time that it stays open: the pause doubles while tries fail. */
   readonly pauseMs: number
   readonly longestPauseMs: number
 }
 
-/** Where nothing is said of a circuit breaker there is one that a short outage hardly shows. */
+/** The default circuit breaker, which a short outage hardly triggers. */
 const USUAL_CIRCUIT: CircuitPolicy = { openAfter: 5, pauseMs: 2_000, longestPauseMs: 30_000 }
 
-/** The policy that a configuration asks for. */
+/** Reads the policy from a configuration. */
 export function failurePolicy({ failureHandling = {} }: Pick<GatewayConfig, 'failureHandling'>): FailurePolicy {
   const {
     healthCheckInterval = failureDefaults.healthCheckInterval,

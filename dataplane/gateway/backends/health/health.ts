@@ -12,17 +12,17 @@ interface LastError {
   readonly at: string
 }
 
-/** HTTP status of a backend that lives and asks for patience. */
+/** The HTTP status of a backend that is alive and asks callers to wait. */
 const TOO_MANY = 429
 /** An answer slower than this makes a backend degraded. */
 const SLOW_MS = 5_000
-/** Weight of the newest answer in the average. */
+/** The weight of the newest answer in the average. */
 const NEWEST = 0.2
 
 /**
- * The health of a backend as real traffic shows it, and its circuit: after some failures in a row calls are refused at once, so
- * that a dead backend costs its callers nothing, until one try after a pause succeeds. A refused credential is no sign
- * of a dead backend, for it may be one caller's; nor is a request to come later.
+ * The health of a backend as real traffic shows it, with its circuit breaker. After some failures in a row calls are
+ * refused at once, so that a dead backend costs its callers nothing, until one try after a pause succeeds. A refused
+ * credential is no sign of a dead backend, because it may be one caller's. Neither is a request to come back later.
  */
 export class Health {
   lastError: LastError | undefined
@@ -33,10 +33,13 @@ export class Health {
   #unauthenticated = false
   #latencyMs: number | undefined
   #openUntil = 0
-  /** Of the last opening; zero while the backend answers. */
+  /** The pause after the last opening; zero while the backend answers. */
   #pauseMs = 0
   #trying = false
-  /** The one caller whose calls alone have failed in a row; undefined where others have seen it, or the gateway itself. */
+  /**
+   * The one caller whose calls alone have failed in a row; undefined if other callers, or the gateway itself, failed
+   * too.
+   */
   #onlyFor: object | undefined
 
   get state(): HealthState {
@@ -57,14 +60,17 @@ export class Health {
     return circuit !== undefined && this.#failures >= circuit.openAfter
   }
 
-  /** Mean time to a list of tools in milliseconds, newer ones counting more; a slow tool is no slow backend. */
+  /**
+   * The mean time to list the tools in milliseconds, newer times counting more. A slow tool is no sign of a slow
+   * backend.
+   */
   get latencyMs(): number | null {
     return this.#latencyMs === undefined ? null : Math.round(this.#latencyMs * 10) / 10
   }
 
   /**
-   * Whether a call of this caller may be tried now. In half-open state one may; the next waits for its outcome. Where
-   * all calls that have failed were of one caller, the circuit is open for that one alone.
+   * Tells whether a call of this caller may be tried now. In the half-open state one call may; the next waits for its
+   * outcome. If all failed calls were one caller's, the circuit is open for that caller alone.
    */
   mayTry(caller?: object): boolean {
     if (!this.#isOpen || (this.#onlyFor !== undefined && this.#onlyFor !== caller)) return true
@@ -73,13 +79,13 @@ export class Health {
     return true
   }
 
-  /** The backend listed its tools in this time. */
+  /** Records that the backend listed its tools in this time. */
   listed(ms: number): void {
     this.answered()
     this.#latencyMs = this.#latencyMs === undefined ? ms : this.#latencyMs * (1 - NEWEST) + ms * NEWEST
   }
 
-  /** The backend answered, be it with a tool's error. */
+  /** Records that the backend answered, even with a tool's error. */
   answered(): void {
     this.#tried = true
     this.#failures = 0
@@ -89,8 +95,8 @@ export class Health {
   }
 
   /**
-   * The backend did not answer as it should, to a call of this caller or, without one, to the gateway itself. What was
-   * asked can make a call fail or last; it can't make a backend unreachable.
+   * Records a failure of the backend in a call of this caller or, without `caller`, of the gateway itself. The request
+   * can make a call fail or take long, but it can't make a backend unreachable.
    */
   failed(failure: BackendFailure, caller?: object): void {
     const blamed = failure.code === 'backend_unavailable' ? undefined : caller
@@ -108,7 +114,7 @@ export class Health {
     this.#openUntil = performance.now() + this.#pauseMs
   }
 
-  /** A try ended without showing anything of the backend (the client went away). */
+  /** Records that a try ended without a result (the client disconnected). */
   abandoned(): void {
     this.#trying = false
   }

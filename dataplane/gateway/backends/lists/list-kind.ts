@@ -1,16 +1,16 @@
-/** What a server lists. */
+/** The kinds of lists that a server has. */
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates'
-/** The lists besides that of tools. */
+/** The kinds other than tools. */
 export type ItemKind = Exclude<ListKind, 'tools'>
 export const ITEM_KINDS = ['prompts', 'resources', 'templates'] as const satisfies readonly ItemKind[]
 
 export interface ListForm {
   readonly method: string
-  /** Of the result. */
+  /** The member of the result that holds the list. */
   readonly member: string
-  /** That promises it. */
+  /** The capability that announces the list. */
   readonly capability: 'tools' | 'prompts' | 'resources'
-  /** Member of an item that identifies it. */
+  /** The member that identifies an item. */
   readonly key: string
 }
 
@@ -33,5 +33,5 @@ const LIST_CHANGED: ReadonlySet<unknown> = new Set([
   'notifications/resources/list_changed',
 ])
 
-/** Whether a message of this method, which may be any JSON value, says that a list has changed. */
+/** Tells whether a message of this method, which may be any JSON value, reports a changed list. */
 export const isListChanged = (method: unknown): boolean => LIST_CHANGED.has(method)

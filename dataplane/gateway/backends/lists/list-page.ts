@@ -7,14 +7,14 @@ import type { ListForm, ListKind } from './list-kind.ts'
 export interface BackendItem {
   /** Name, URI or URI template. */
   readonly key: string
-  /** Its JSON text as the backend wrote it, but for what was mended: what we don't know is shown unchanged. */
+  /** The backend's own JSON text, with repairs only: unknown members are shown unchanged. */
   readonly text: string
 }
 
-/** What was mended in an entry of a list, or why it is left out. */
+/** A repair of a list entry, or the reason to omit it. */
 export interface EntryNote {
   readonly isLeftOut: boolean
-  /** For people: the kind, the entry and the rule. */
+  /** A text for operators: the kind, the entry and the rule. */
   readonly message: string
 }
 
@@ -25,15 +25,15 @@ export interface ListPage<T> {
   readonly notes: readonly EntryNote[]
 }
 
-/** An entry of a page as clients take it. */
+/** An entry of a page that meets the rules of clients. */
 export interface NewEntry extends BackendItem {
   readonly value: Readonly<Record<string, unknown>>
 }
 
-/** How a page is read: without a kind its entries have no rules but that of the key. */
+/** The way to read a page. Without a kind the only rule for its entries is that of the key. */
 export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind }
 
-/** Characters: notes are kept and logged, and names in them are the backend's. */
+/** The most characters of a note: notes are kept and logged, and the names in them come from the backend. */
 const LONGEST_NOTE = 300
 const LONGEST_KEY = 100
 const SINGULAR: Readonly<Record<ListKind, string>> = {
@@ -44,9 +44,9 @@ const SINGULAR: Readonly<Record<ListKind, string>> = {
 }
 
 /**
- * Reads the answer to a request for a list. Entries that clients refuse are mended or left out; at one that `fits`
- * refuses the list ends. `itemOf` makes an item of an entry, or gives the rule that leaves it out. Throws a TypeError
- * where the answer holds no list.
+ * Reads the answer to a request for a list. Entries that clients refuse are repaired or omitted. The list ends at the
+ * first entry that `fits` refuses. `itemOf` makes an item of an entry or returns the rule that omits it. Throws a
+ * TypeError if the answer holds no list.
  */
 export function readPage<T>(
   answer: string,
@@ -70,7 +70,7 @@ export function readPage<T>(
   return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined, notes }
 }
 
-/** The items of a page, and what is told of its entries. */
+/** The items of a page, and the notes on its entries. */
 class Page<T> {
   readonly items: T[] = []
   readonly notes: EntryNote[] = []
@@ -82,7 +82,7 @@ class Page<T> {
     this.#itemOf = itemOf
   }
 
-  /** Takes an entry; `name` is the value of its member `key`. */
+  /** Adds an entry; `name` is the value of its member `key`. */
   take(entry: ReadEntry, name: unknown, key: string): void {
     if (typeof name !== 'string' || name === '') {
       this.#note(true, `without a ${key} is left out`)
@@ -108,7 +108,7 @@ class Page<T> {
   }
 }
 
-/** Reads a page of a list of this kind, or of one of our own form. */
+/** Reads a page of a list of this kind, or of one of the gateway's own form. */
 export const readListPage = (
   answer: string,
   form: ReadPage,

@@ -1,15 +1,15 @@
 import { Lease, type Share } from '../../../server/budget.ts'
 import type { ListKind } from './list-kind.ts'
 
-/** What an item costs beside its text. */
+/** The bytes counted for an item in addition to its text. */
 const ITEM_BYTES = 256
 
-/** Counts what is kept of one list of a backend. While it is read anew, what is kept of the last reading goes on. */
+/** Counts the bytes kept of one list of a backend. While the list is read again, the last reading stays and counts. */
 export class ListRoom {
-  /** Whether the list was cut where there was no more room. */
+  /** True if the list was cut for want of memory. */
   isFull = false
   readonly #lease: Lease
-  /** Bytes of the last whole reading, and of the one that goes on. */
+  /** Bytes of the last whole reading, and of the reading in progress. */
   #kept = 0
   #read = 0
   #overflowed = false
@@ -19,13 +19,13 @@ export class ListRoom {
     this.#lease = new Lease(share)
   }
 
-  /** The list is read from its beginning. */
+  /** Starts to read the list from its beginning. */
   begin(): void {
     this.#read = 0
     this.#overflowed = false
   }
 
-  /** Whether there is room for an item with so much text; nothing behind one that does not fit is kept. */
+  /** Tells whether an item with so much text fits. After one that does not fit, no item is kept. */
   readonly fits = (textLength: number): boolean => {
     if (this.#overflowed || this.#released) return false
     const read = this.#read + textLength + ITEM_BYTES
@@ -34,17 +34,17 @@ export class ListRoom {
     return !this.#overflowed
   }
 
-  /** Nothing more is read: there is more of it than is ever asked for. */
+  /** Stops the reading of a list that is longer than the gateway ever reads. */
   end(): void {
     this.#overflowed = true
   }
 
-  /** No more pages are to be requested. */
+  /** True if no more pages should be requested. */
   get isOver(): boolean {
     return this.#overflowed
   }
 
-  /** What was read has taken the place of what was kept. */
+  /** Replaces the old list with the one just read. */
   settle(): void {
     if (this.#released) return
     this.isFull = this.#overflowed
@@ -52,19 +52,19 @@ export class ListRoom {
     this.#lease.resize(this.#kept)
   }
 
-  /** What was read is not kept. */
+  /** Discards the list just read. */
   giveUp(): void {
     if (!this.#released) this.#lease.resize(this.#kept)
   }
 
-  /** For good: what is still being read is not kept either. */
+  /** Releases all memory for good, that of a reading in progress as well. */
   release(): void {
     this.#released = true
     this.#lease.release()
   }
 }
 
-/** The lists of one backend, which share what it may make the gateway keep. */
+/** The lists of one backend, which share its memory limit. */
 export class ListRooms {
   readonly #of: Readonly<Record<ListKind, ListRoom>>
 
@@ -77,12 +77,12 @@ export class ListRooms {
     return this.#of[kind]
   }
 
-  /** Whether some list is not whole. */
+  /** True if some list is incomplete. */
   get areCut(): boolean {
     return Object.values(this.#of).some(({ isFull }) => isFull)
   }
 
-  /** For people: which lists are not whole. */
+  /** Warnings for operators that name the incomplete lists. */
   get warnings(): readonly string[] {
     const cut = Object.entries(this.#of).filter(([, { isFull }]) => isFull)
     return cut.map(([kind]) => `the list of ${kind} is cut: it is larger than there is room for`)

@@ -6,18 +6,18 @@ import { type ListPage, type NewEntry, type ReadPage, readPage } from './list-pa
 /** A tool as its backend shows it. */
 export interface BackendTool {
   readonly name: string
-  /** The tool's JSON text as the backend wrote it, but for what was mended: what we don't know is shown unchanged. */
+  /** The backend's own JSON text, with repairs only: unknown members are shown unchanged. */
   readonly text: string
   readonly paramHeaders: readonly ParamHeader[]
   readonly app: ToolApp | undefined
-  /** Whether it says that a call may be repeated: it changes nothing, or nothing more the second time. */
+  /** True if the tool declares that a call may be repeated: it changes nothing, or nothing more the second time. */
   readonly isRepeatable: boolean
 }
 
 /**
- * Reads the answer to `tools/list`. A tool with invalid header declarations is left out (2026-07-28, transports: a client
- * must drop it), and so is one that clients refuse; at one that `fits` refuses the list ends. Throws a TypeError where the
- * answer holds no list.
+ * Reads the answer to `tools/list`. Omits a tool with invalid header declarations (2026-07-28, transports: a client
+ * must drop it), and a tool that clients refuse. The list ends at the first tool that `fits` refuses. Throws a
+ * TypeError if the answer holds no list.
  */
 export function readToolPage(answer: string, fits?: (textLength: number) => boolean): ListPage<BackendTool> {
   return readPage(answer, TOOLS, toolIn, fits)
@@ -25,7 +25,7 @@ export function readToolPage(answer: string, fits?: (textLength: number) => bool
 
 const TOOLS: ReadPage = { kind: 'tools', member: 'tools', key: 'name' }
 
-/** A tool, or the rule that leaves it out. */
+/** Returns a tool, or the rule that omits it. */
 function toolIn({ key, text, value }: NewEntry): BackendTool | string {
   try {
     return {

@@ -6,44 +6,44 @@ import { pauseBeforeRest } from '../connection/request.ts'
 import type { Opened } from './opened-session.ts'
 import { StreamCredential, type StreamPeer } from './session-peer.ts'
 
-/** The session that the stream is of. */
+/** The session that the stream belongs to. */
 interface StreamedSession {
   readonly backend: StreamPeer
   readonly opened: Opened | undefined
-  /** Headers of the GET; with `after`, of one that goes on behind the event of this id. */
+  /** Returns the headers of the GET. With `after`, the stream continues behind the event of this id. */
   streamHeaders(after?: string): string[]
-  /** Finds out whether the backend still knows the session, and opens it anew where it doesn't. */
+  /** Checks whether the backend still knows the session, and reopens it if not. */
   check(opened: Opened): Promise<unknown>
 }
 
 const RETRY_MS = 1_000
 const LATEST_RETRY_MS = 30_000
-/** How long a call waits for the stream at most: what a backend that opens it later says before is lost. */
+/** The longest wait of a call for the stream. Messages that a backend sends before it opens the stream are lost. */
 const BEGIN_MS = 1_000
-/** A stream that was open for so long has not ended at once, whatever came on it. */
+/** A stream that was open for so long has not ended at once, even if no message came. */
 const STEADY_MS = 30_000
 
 /**
- * The GET stream of a session with a legacy backend, on which its unsolicited messages come. One that ends is opened again,
- * when the backend wants it and behind the last event that came, so that nothing between is lost. One that it refuses
- * is not asked for again in the same session.
+ * The GET stream of a session with a legacy backend, for its unsolicited messages. A stream that ends is reopened when
+ * the backend asks for it, behind the last event received, so that no event is lost. A stream that the backend refuses
+ * is not requested again in the same session.
  */
 export class BackendSessionStream {
   readonly #session: StreamedSession
   readonly #onMessage: (bytes: Buffer) => void
   readonly #credential: StreamCredential
   #stream: MessageStream | undefined
-  /** The session that the stream is or was of. */
+  /** The session that the current or last stream belongs to. */
   #of: Opened | undefined
   #isRefused = false
-  /** Whether there was a stream in this session already. */
+  /** True if this session already had a stream. */
   #hasBegun = false
   /** Id of the last event. */
   #after: string | undefined
   #retryMs = RETRY_MS
-  /** How often in a row there was no stream to be had. */
+  /** Failures in a row to open a stream. */
   #failures = 0
-  /** When the last stream was asked for (`performance.now()`). */
+  /** The time of the last request for a stream (`performance.now()`). */
   #openedAt = 0
   #timer: NodeJS.Timeout | undefined
   #stopped = false
@@ -55,12 +55,12 @@ export class BackendSessionStream {
   }
 
   /**
-   * Settles when the stream has begun or was refused; undefined where there is nothing to wait for. What a backend
-   * says to nobody is lost: calls wait for it.
+   * Settles when the stream has begun or was refused; undefined if there is nothing to wait for. Calls wait for it,
+   * because messages that a backend sends without an open stream are lost.
    */
   subscribing: Promise<void> | undefined
 
-  /** Opens it where it can be open and isn't. */
+  /** Opens the stream if it can be open and isn't. */
   keep(): void {
     const { opened } = this.#session
     if (this.#stopped || opened === undefined) return
@@ -70,7 +70,7 @@ export class BackendSessionStream {
     this.#open()
   }
 
-  /** Another session: whatever stream there was is of no more use. */
+  /** Starts over with another session: the former stream is no longer of use. */
   #begin(opened: Opened): void {
     this.#stream?.stop()
     this.#stream = undefined
@@ -120,7 +120,7 @@ export class BackendSessionStream {
 
   #request(stream: MessageStream, failed: () => void): void {
     const { backend, opened } = this.#session
-    // It may have been stopped, or its session lost, while its credential was obtained.
+    // The stream may have been stopped, or its session lost, while the credential was obtained.
     if (this.#stream !== stream || this.#stopped) return
     if (this.#of !== opened) {
       failed()
@@ -144,22 +144,22 @@ export class BackendSessionStream {
     else if (isPassing(refused)) this.#againLater()
     else if (this.#after === undefined) {
       this.#isRefused = true
-      // A stream that was given before and is refused now: the session may be over, of which an idle client hears nowhere else.
+      // A refusal after an earlier stream may mean that the session is over; an idle client has no other sign of that.
       if (this.#hasBegun && this.#of !== undefined)
         this.#session.check(this.#of).catch(() => {
           // The next request in the session finds out.
         })
     } else {
-      // It knows nothing of the event any more: what it says from now on is better than nothing.
+      // The backend no longer knows the event: new messages are better than none.
       this.#after = undefined
       this.#againIn(0)
     }
   }
 
-  /** One that ends without a word is opened again ever later; one that has spoken when the backend wants it. */
+  /** Reopens a stream that has ended: with growing pauses if no message came, else when the backend asks for it. */
   #againAfter(stream: MessageStream): void {
     const isSteady = stream.hasSpoken || performance.now() - this.#openedAt >= STEADY_MS
-    // An id alone is how a server has its stream polled (2025-11-25, resumability).
+    // A server has its stream polled by sending an id alone (2025-11-25, resumability).
     if (!isSteady && stream.lastEventId === undefined) this.#againLater()
     else {
       this.#failures = 0

@@ -13,32 +13,32 @@ import type { SessionPeer } from './session-peer.ts'
 
 /**
  * Shares a session with a backend between the replicas that serve the client's session. The text describes the session
- * that `open` has opened; `claim` gives the text that is in force, undefined where the client's session has ended.
+ * that `open` has opened. `claim` returns the text in force, or undefined if the client's session has ended.
  */
 export interface SessionKeeper {
   recall(): string | undefined
   claim(expected: string | undefined, value: string): string | undefined | Promise<string | undefined>
 }
 
-/** Of what a backend has said, in an error. */
+/** The longest quotation of a backend in an error. */
 const LONGEST_QUOTED = 64
 /** The HTTP status of a session that is over (2025-11-25, session management). */
 const NOT_FOUND = 404
-/** Between two pings in one session, in milliseconds. */
+/** The pause between two pings in one session, in milliseconds. */
 const PING_PAUSE_MS = 1_000
-/** How long the answer to a ping may take. */
+/** The longest wait for the answer to a ping. */
 const PING_MS = 5_000
 
 /**
- * One session with a legacy backend: of one gateway session, of one caller of the modern era, or of the gateway
- * itself. Opened when it is first needed; opened anew when the backend has lost it.
+ * A session with a legacy backend for one gateway session, for one modern caller or for the gateway itself. It is
+ * opened when first needed and reopened when the backend has lost it.
  */
 export class BackendSession {
   readonly backend: SessionPeer
   opened: Opened | undefined
-  /** Milliseconds since 1970 of the last use, for sessions that end when they are idle. */
+  /** The last use, in milliseconds since 1970, for sessions that end when idle. */
   usedAt = 0
-  /** Requests under way in a session that is shared. */
+  /** The requests in flight in a shared session. */
   users = 0
   #opening: Promise<Opened> | undefined
   #nextId = 0
@@ -49,7 +49,10 @@ export class BackendSession {
   #logLevel: string | undefined
   /** Called when the session has been opened here. */
   onOpened: (() => void) | undefined
-  /** The caller for whose calls, one at a time, this session is reserved, and what was declared for them; undefined for others. */
+  /**
+   * The caller for whose calls, one at a time, this session is reserved, with the capabilities declared for them;
+   * undefined for others.
+   */
   reservedFor: string | undefined
   /** Takes the unsolicited messages of a session that a call has acquired. */
   onUnsolicited: ((bytes: Buffer) => void) | undefined
@@ -59,12 +62,12 @@ export class BackendSession {
   #awaited: Promise<void> | undefined
   readonly #keeper: SessionKeeper | undefined
   #checking: Promise<SessionState> | undefined
-  /** When the open session was last asked for by a ping (`performance.now()`), and what came of it. */
+  /** The time of the last ping in the open session (`performance.now()`) and its outcome. */
   #pingedAt = Number.NEGATIVE_INFINITY
   #pinged: SessionState = 'alive'
-  /** Why no session was opened in its place. */
+  /** The failure to open a session in place of the lost one. */
   #unopened: BackendFailure | undefined
-  /** How the open session is remembered, and the last one that the backend has lost. */
+  /** The shared text of the open session, and that of the last session that the backend has lost. */
   #kept: string | undefined
   #lost: string | undefined
 
@@ -74,17 +77,17 @@ export class BackendSession {
     this.#keeper = keeper
   }
 
-  /** An id for a request of our own, in a session in which a client counts as well. */
+  /** Returns an id for one of the gateway's own requests in a session whose ids a client also assigns. */
   ownId(): number {
     return FIRST_OWN_ID + ++this.#nextId
   }
 
-  /** A request id that is free in this session, as JSON text. */
+  /** Returns an unused request id of this session, as JSON text. */
   nextId(): string {
     return String(++this.#nextId)
   }
 
-  /** Opens the session where it isn't open. Rejects with a BackendFailure; the next call tries again. */
+  /** Opens the session if it isn't open. Rejects with a BackendFailure; the next call tries again. */
   open(): Promise<Opened> {
     const opened = this.opened ?? this.adopt()
     if (opened !== undefined) return Promise.resolve(opened)
@@ -94,14 +97,14 @@ export class BackendSession {
     return this.#opening
   }
 
-  /** Goes on with a session that another replica has opened, where there is one. */
+  /** Takes over a session that another replica has opened, if any. */
   adopt(): Opened | undefined {
     const kept = this.#keeper?.recall()
     if (this.opened === undefined && kept !== undefined && kept !== this.#lost) this.#take(kept)
     return this.opened
   }
 
-  /** The same, also where another replica has opened a newer one since. */
+  /** Does the same, but also if another replica has opened a newer one since. */
   renew(): Opened | undefined {
     const kept = this.#keeper?.recall()
     if (kept !== undefined && kept !== this.#kept && kept !== this.#lost) this.#take(kept)
@@ -122,8 +125,8 @@ export class BackendSession {
   }
 
   /**
-   * Finds out whether the backend still knows this session, in which a request has failed: asks it by a ping, and opens
-   * the session anew where that fails. Never rejects. `opened`: as the request was sent.
+   * Checks by a ping whether the backend still knows this session, in which a request has failed, and reopens the
+   * session if the ping fails. Never rejects. `opened` is the session in which the request was sent.
    */
   check(opened: Opened): Promise<SessionState> {
     if (opened.sessionId === undefined || this.#closed) return Promise.resolve('alive')
@@ -139,7 +142,7 @@ export class BackendSession {
     if (now - this.#pingedAt < PING_PAUSE_MS) return this.#pinged
     this.#pingedAt = now
     this.#pinged = (await this.#isKnown()) ? 'alive' : await this.#replace(opened)
-    // The session that is open now has not been asked for.
+    // The new session has not been pinged.
     if (this.#pinged === 'renewed') this.#pingedAt = Number.NEGATIVE_INFINITY
     return this.#pinged
   }
@@ -154,12 +157,12 @@ export class BackendSession {
     }
   }
 
-  /** What to report where a request failed so and the session is lost: by 404 the backend has said no more than that. */
+  /** Returns the failure to report for a request in a lost session: a 404 tells only that the session is lost. */
   reasonFor(failure: BackendFailure): BackendFailure {
     return failure.status === NOT_FOUND ? (this.#unopened ?? failure) : failure
   }
 
-  /** Opens a session in the place of the one that the backend has lost; where it opens none, that one stays. */
+  /** Opens a session in place of the one that the backend has lost. If it opens none, the lost one stays. */
   async #replace(opened: Opened): Promise<SessionState> {
     const before = this.#lost
     this.#lost = this.#kept
@@ -178,7 +181,7 @@ export class BackendSession {
     return 'renewed'
   }
 
-  /** Headers of a request in this session, as a flat list of its own. */
+  /** Returns the headers of a request in this session as a new flat list. */
   headers(): string[] {
     const { backend, opened } = this
     const configured = backend.headers.current()
@@ -189,7 +192,7 @@ export class BackendSession {
     return this.#headers.slice()
   }
 
-  /** Headers of the GET of a stream in this session; with `after`, of one that goes on behind the event of this id. */
+  /** Returns the headers of a stream's GET in this session. With `after`, it continues behind the event of this id. */
   streamHeaders(after?: string): string[] {
     return streamHeaders(this.headers(), after)
   }
@@ -201,7 +204,7 @@ export class BackendSession {
     let sessionId: string | undefined
     const isTry = backend.isModern
     const answer = await backend.post({
-      // Who waits for a try that fails is still to have time for the call itself.
+      // A request that waits for a failing try must have time left for the call itself.
       ...(isTry ? { timeoutMs: backend.tryTimeoutMs } : {}),
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
       body: requestText(this.ownId(), 'initialize', {
@@ -218,7 +221,7 @@ export class BackendSession {
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
       throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
     const revision = revisionIn(result, answer.status)
-    // Such a server remembers nothing of a client and can send it no requests: the modern era does as well without a session.
+    // A server without session ids remembers no client and can send it no requests, so the modern era does as well.
     if (isTry && sessionId === undefined)
       throw new BackendFailure('backend_failed', 'keeps no sessions', { status: answer.status })
     const opened: Opened = {
@@ -235,7 +238,10 @@ export class BackendSession {
     return this.opened ?? opened
   }
 
-  /** Whether another replica was faster to open a session for the same client: then that one is used and ours ends. */
+  /**
+   * Tells whether another replica was faster to open a session for the same client. That session is then used and ours
+   * ends.
+   */
   async #isOthers(opened: Opened, remembered: string | undefined): Promise<boolean> {
     const ours = sharedSessionText(opened, this.backend.url.href)
     const keeper = this.#keeper as SessionKeeper
@@ -257,22 +263,22 @@ export class BackendSession {
   send(body: string): void {
     if (this.opened !== undefined)
       this.#notify(this.opened, body).catch(() => {
-        // Lost, as the caller allows; requests of the session report a backend that can't be reached.
+        // The caller allows the loss. Requests of the session report a backend that can't be reached.
       })
   }
 
-  /** Subscribes to the unsolicited messages of the backend in this session, from now on or from its opening on. */
+  /** Subscribes to the backend's unsolicited messages in this session, now or once it opens. */
   subscribe(onMessage: (bytes: Buffer) => void): void {
     this.#stream ??= new BackendSessionStream(this, onMessage)
     this.#stream.keep()
   }
 
-  /** What a call has to wait for before it goes out in this session. */
+  /** The promise that a call must await before it is sent in this session. */
   get subscribing(): Promise<void> | undefined {
     return this.#stream?.subscribing ?? this.#awaited
   }
 
-  /** Makes calls wait for this as well; it never rejects. */
+  /** Makes calls wait for this as well. The promise must never reject. */
   waitFor(awaited: Promise<void>): void {
     const waiting = awaited.finally(() => {
       if (this.#awaited === waiting) this.#awaited = undefined
@@ -280,15 +286,14 @@ export class BackendSession {
     this.#awaited = waiting
   }
 
-  /** Ends the subscription. */
   unsubscribe(): void {
     this.#stream?.stop()
     this.#stream = undefined
   }
 
   /**
-   * Lowers the level of log messages for one of the requests that share this session. Gives what that request has to
-   * wait for; undefined where the level is low enough already, or the backend has no log messages.
+   * Lowers the level of log messages for one of the requests that share this session. Returns the promise that the
+   * request must await; undefined if the level is low enough already or the backend has no log messages.
    */
   lowerLogLevel(level: string): Promise<unknown> | undefined {
     const { backend, opened } = this
@@ -297,37 +302,37 @@ export class BackendSession {
     this.#logLevel = level
     const body = requestText(this.ownId(), 'logging/setLevel', { level })
     return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {
-      // The request is sent all the same; at worst it gets fewer log messages than it asked for.
+      // The request is sent anyway; at worst it gets fewer log messages than it asked for.
     })
   }
 
-  /** Sets the lowest level of the backend's log messages, where it has any. */
+  /** Sets the lowest level of the backend's log messages, if it has any. */
   setLogLevel(level: string): void {
     if (!isObject(this.opened?.capabilities['logging'])) return
     this.send(requestText(this.ownId(), 'logging/setLevel', { level }))
   }
 
   /**
-   * Responds to a request of the backend that goes to no client, at once; `id` is JSON text, `method` any JSON value.
+   * Responds at once to a request of the backend that goes to no client. `id` is JSON text, `method` any JSON value.
    */
   answer(method: unknown, id: string): void {
     const answer = method === 'ping' ? '"result":{}' : NOBODY
     this.send(`{"jsonrpc":"2.0","id":${id},${answer}}`)
   }
 
-  /** Responds to a request of the backend (`id`: JSON text) with an error: it can't go to the client now. */
+  /** Responds with an error to a request of the backend (`id`: JSON text) that can't go to the client now. */
   refuse(id: string, message: string): void {
     this.send(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`)
   }
 
-  /** Lets go of the session without ending it: another replica goes on with it. */
+  /** Leaves the session without ending it: another replica continues it. */
   leave(): void {
     this.unsubscribe()
     this.#closed = true
     this.opened = undefined
   }
 
-  /** Ends the session at the backend, where there is one. */
+  /** Ends the session at the backend, if there is one. */
   close(): void {
     this.unsubscribe()
     this.#closed = true
@@ -348,7 +353,9 @@ export class BackendSession {
   }
 }
 
-/** The protocol revision that the backend has chosen. Throws a BackendFailure where it is none that we speak. */
+/**
+ * Returns the protocol revision that the backend has chosen. Throws a BackendFailure if the gateway does not speak it.
+ */
 function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, status: number): string {
   if (typeof protocolVersion !== 'string')
     throw new BackendFailure('backend_failed', `chose protocol revision ${typeof protocolVersion}`, { status })

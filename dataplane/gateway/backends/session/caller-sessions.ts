@@ -1,37 +1,38 @@
 import type { BackendSession } from './backend-session.ts'
 
-/** Makes and ends sessions with a backend. */
+/** Creates and ends sessions with a backend. */
 interface SessionMaker {
   readonly closed: boolean
-  /** A new one, not opened yet, for a client that is declared to have these capabilities (JSON text). */
+  /** Creates a session, not opened yet, for a client with these declared capabilities (JSON text). */
   newSession(keeper?: undefined, declared?: string): BackendSession
   closeSession(session: BackendSession): void
 }
 
-/** A caller of the modern era may not come back: its session with a legacy backend ends after this silence. */
+/** The idle timeout of a modern caller's session with a legacy backend: the caller may never come back. */
 const IDLE_MS = 5 * 60_000
-/** Sessions that nobody uses at the moment; of more, the one that was not used for longest ends. */
+/** The most unused sessions that are kept. Beyond that, the least recently used one ends. */
 const MOST_UNUSED = 256
 const MOST_UNUSED_OF_CALLER = 16
 
-/** Sessions with a legacy backend for modern callers, who have none themselves. Each one acquired must be released. */
+/**
+ * Sessions with a legacy backend for modern callers, who have none themselves. Each acquired session must be released.
+ */
 export class CallerSessions {
   readonly #backend: SessionMaker
-  /** By caller and by what was declared for it. */
+  /** Shared sessions by caller and declared capabilities. */
   readonly #shared = new Map<string, BackendSession>()
-  /** Sessions for one call at a time, while no call has them; by caller and by what was declared for it. */
+  /** Idle sessions for one call at a time, by caller and declared capabilities. */
   readonly #idle = new Map<string, BackendSession[]>()
 
-  /** Sessions that no request uses and their callers, the one that was not used for longest first. */
+  /** Sessions that no request uses and their callers, least recently used first. */
   readonly #unused = new Map<BackendSession, string>()
-  /** The caller of each session. */
   readonly #callers = new WeakMap<BackendSession, string>()
 
   constructor(backend: SessionMaker) {
     this.#backend = backend
   }
 
-  /** The session that all requests of one caller share for which the same was `declared` (JSON text). */
+  /** Acquires the session that a caller's requests with the same declared capabilities (JSON text) share. */
   acquireShared(binding: string, declared?: string): BackendSession {
     const key = declared === undefined ? binding : `${declared}\0${binding}`
     let session = this.#shared.get(key)
@@ -46,8 +47,8 @@ export class CallerSessions {
   }
 
   /**
-   * A session for one call whose client takes requests of the backend (`declared`: JSON text): those that come in it
-   * belong to that call.
+   * Acquires a session for one call whose client takes requests of the backend (`declared`: JSON text). Requests that
+   * come in the session belong to that call.
    */
   acquire(binding: string, declared: string): BackendSession {
     const key = `${declared}\0${binding}`
@@ -77,7 +78,7 @@ export class CallerSessions {
     this.#setAside(session)
   }
 
-  /** Keeps a session for the next request of its caller, and ends others where too many are kept. */
+  /** Keeps a session for the next request of its caller, and ends others if too many are kept. */
   #setAside(session: BackendSession): void {
     if (this.#backend.closed) return
     const caller = this.#callers.get(session) as string
@@ -91,13 +92,13 @@ export class CallerSessions {
     if (ended !== undefined) this.#end((other) => other === ended)
   }
 
-  /** Ends sessions that have not been used for a while; `now` in milliseconds since 1970. */
+  /** Ends sessions that have been idle too long; `now` is in milliseconds since 1970. */
   sweep(now: number): void {
     const isIdle = ({ users, usedAt }: BackendSession) => users === 0 && now - usedAt >= IDLE_MS
     this.#end(isIdle)
   }
 
-  /** Ends those of the unused sessions for which this is true. */
+  /** Ends the unused sessions that match. */
   #end(isEnded: (session: BackendSession) => boolean): void {
     for (const session of this.#unused.keys()) {
       if (!isEnded(session)) continue
@@ -117,7 +118,7 @@ export class CallerSessions {
     else this.#idle.set(session.reservedFor, kept)
   }
 
-  /** Forgets them all: the backend ends them with its other sessions. */
+  /** Forgets all sessions: the backend ends them with its other sessions. */
   clear(): void {
     this.#unused.clear()
     this.#shared.clear()

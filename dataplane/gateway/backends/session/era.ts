@@ -9,7 +9,7 @@ import { SESSION_TASKS_EXTENSION } from '../../mcp/tasks.ts'
 import { BackendFailure } from '../connection/failure.ts'
 import type { BackendAnswer } from '../connection/request.ts'
 
-/** Which era a backend speaks, and how it described itself in its answer to the probe. */
+/** The era that a backend speaks, with its self-description in the answer to the probe. */
 export type Era =
   | {
       readonly era: 'modern'
@@ -18,21 +18,21 @@ export type Era =
     }
   | { readonly era: 'legacy' }
 
-/** Statuses that say something of the credentials, the load or the path between, and nothing of the era. */
+/** Statuses that tell of credentials, load or the network path, and nothing of the era. */
 export const NO_EVIDENCE: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
 
-/** JSON text of a server's capabilities, which are kept with each session that is open with it. */
+/** The most characters of a server's capabilities (JSON text), which are kept with each open session. */
 const MOST_CAPABILITIES = 64 * 1024
-/** The same where a session is given others than the gateway's own. */
+/** The same limit for a session whose capabilities differ from those of the gateway's own session. */
 const MOST_OF_SESSION = 4 * 1024
-/** Characters of what a server says of how it is to be used. */
+/** The most characters of a server's `instructions`. */
 const LONGEST_INSTRUCTIONS = 64 * 1024
 
 type Capabilities = Readonly<Record<string, unknown>>
 
 /**
- * `_meta` of our own requests, which declares all capabilities: lists are read for clients of any kind, since whatever
- * the backend shows some client it is to show here.
+ * Builds `_meta` of the gateway's own requests. It declares all capabilities, because lists are read for clients of any
+ * kind and must include all that the backend shows to some client.
  */
 export const ownMeta = (client: { readonly name: string; readonly version: string }) => ({
   [VERSION_KEY]: MODERN,
@@ -40,12 +40,13 @@ export const ownMeta = (client: { readonly name: string; readonly version: strin
   'io.modelcontextprotocol/clientInfo': client,
 })
 
-/** The probe: a request that every modern server answers and no legacy one knows. */
+/** Builds the probe: a request that every modern server answers and no legacy server knows. */
 export const discoverText = (client: { readonly name: string; readonly version: string }): string =>
   requestText(FIRST_OWN_ID, 'server/discover', { _meta: ownMeta(client) })
 
 /**
- * What the answer to the probe proves. Throws a BackendFailure where it proves nothing: such an answer is not kept.
+ * Reads the era from the answer to the probe. Throws a BackendFailure if the answer proves nothing; such an answer is
+ * not kept.
  */
 export function eraOfAnswer(given: BackendAnswer): Era {
   const { status, text } = given
@@ -83,13 +84,13 @@ function eraOfModernError(error: Record<string, unknown>): Era {
   throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
 }
 
-/** Whether the backend has said that it has no session to give. */
+/** Tells whether the backend has refused to open any session. */
 export const isRefusal = ({ status }: BackendFailure): boolean =>
   status === 200 || (status !== undefined && status >= 400 && status < 500 && !NO_EVIDENCE.has(status))
 
 /**
- * The capabilities in the answer to `initialize` or `server/discover`; `known` are those of another session, which are
- * given where they are the same. Throws a BackendFailure where they are too large to be kept.
+ * Reads the capabilities in the answer to `initialize` or `server/discover`. Returns `known`, those of another session,
+ * if they are equal. Throws a BackendFailure if they are too large to keep.
  */
 export function capabilitiesIn(
   result: Readonly<Record<string, unknown>> | undefined,
@@ -104,7 +105,7 @@ export function capabilitiesIn(
   throw new BackendFailure('backend_failed', `its capabilities are larger than ${most / 1024} KiB`)
 }
 
-/** What a server says of how it is to be used, at most the first 64 Ki characters. */
+/** Reads a server's `instructions`, at most the first 64 Ki characters. */
 export function instructionsIn(result: Readonly<Record<string, unknown>> | undefined): string | undefined {
   const instructions = result?.['instructions']
   return typeof instructions === 'string' && instructions !== ''

@@ -1,33 +1,33 @@
 import { connectionFailure } from '../connection/failure.ts'
 import { isRefusal } from './era.ts'
 
-/** What can open a session with the backend. Rejects with a BackendFailure. */
+/** A session that can be opened with the backend. `open` rejects with a BackendFailure. */
 interface Opener {
   open(): Promise<unknown>
 }
 
-/** How long a refusal of `initialize` holds: an upgraded server says nothing of it by itself. In milliseconds. */
+/** The milliseconds for which a refusal of `initialize` counts: an upgraded server does not announce itself. */
 const REFUSED_MS = 5 * 60_000
-/** Pause after a try that proved nothing, in milliseconds; it doubles while tries fail, up to REFUSED_MS. */
+/** The pause after a try that proved nothing, in milliseconds. It doubles while tries fail, up to REFUSED_MS. */
 const FIRST_PAUSE_MS = 10_000
 /**
- * Whether a backend that speaks the modern era has the legacy era as well: `server/discover` does not show it, so the
- * first session that a client needs is the try. Where that fails, legacy clients are served in the modern era.
+ * Learns whether a modern backend supports the legacy era too. `server/discover` does not show it, so the first session
+ * that a client needs is the try. If it fails, legacy clients are served in the modern era.
  */
 export class LegacySupport {
   #state: 'unknown' | 'has' | 'lacks' = 'unknown'
   #lacksUntil = 0
   #pauseMs = FIRST_PAUSE_MS
-  /** The first try, which others wait for. */
+  /** The first try. Others wait for it. */
   #trying: Promise<void> | undefined
   readonly #isPossible: boolean
 
-  /** `isPossible` is false where one conversation serves everybody, in the era that was chosen for it (standard input and output). */
+  /** `isPossible` is false if one conversation, in one era, serves all clients (standard input and output). */
   constructor(isPossible: boolean) {
     this.#isPossible = isPossible
   }
 
-  /** Whether a session is to be used, or at least tried. */
+  /** True if a session should be used, or at least tried. */
   get isWorthTrying(): boolean {
     if (!this.#isPossible) return false
     if (this.#state !== 'lacks') return true
@@ -37,8 +37,8 @@ export class LegacySupport {
   }
 
   /**
-   * Opens a session, or learns that there is none to be had; `isWorthTrying` then says which. Rejects with a
-   * BackendFailure where the backend can't be reached at all.
+   * Opens a session, or learns that the backend gives none; `isWorthTrying` then tells which. Rejects with a
+   * BackendFailure if the backend can't be reached at all.
    */
   open(session: Opener): Promise<void> {
     if (this.#state === 'has') return this.#try(session)
@@ -60,12 +60,12 @@ export class LegacySupport {
     }
   }
 
-  /** A session that was opened is none: its backend knows it no more than before. */
+  /** Records that an opened session was useless: its backend does not know it. */
   refute(): void {
     this.#lack(REFUSED_MS)
   }
 
-  /** The backend may be another by now, since it was away or its stream has ended. */
+  /** Forgets the result: after an outage or the end of its stream the backend may be another version. */
   forget(): void {
     if (this.#state === 'lacks') this.#state = 'unknown'
   }

@@ -2,17 +2,20 @@ import { isObject } from '../../../../crds/settings/json.ts'
 
 /** A watch of resources, until it is stopped. */
 export interface ResourceWatch {
-  /** Settles when the backend has taken all subscriptions that it takes; never rejects. May stay pending where the backend is away. */
+  /**
+   * Settles when the backend has answered all subscriptions; never rejects. May stay pending while the backend is
+   * unreachable.
+   */
   readonly active: Promise<unknown>
-  /** The `SharedWatch` that it is part of, where it is part of one. */
+  /** The `SharedWatch` that it is part of, if any. */
   readonly by?: object
   stop(): void
 }
 
-/** How long a client waits at most until its subscriptions are active. */
+/** The longest wait of a client until its subscriptions are active. */
 const ACTIVE_MS = 2_000
 
-/** Waits until the watches are active: what changes from then on is reported. Never rejects. */
+/** Waits until the watches are active, so that later changes are reported. Never rejects. */
 export async function untilActive(watches: readonly ResourceWatch[]): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ACTIVE_MS)
@@ -20,7 +23,7 @@ export async function untilActive(watches: readonly ResourceWatch[]): Promise<vo
   clearTimeout(timer)
 }
 
-/** The URI that a message says has changed. */
+/** Returns the URI that a message reports as changed. */
 export function updatedUri(message: unknown): string | undefined {
   if (!isObject(message) || message['method'] !== 'notifications/resources/updated') return undefined
   const { params } = message

@@ -11,10 +11,10 @@ export interface Implementation {
   readonly version: string
 }
 
-/** A message of our own. */
+/** One of the gateway's own messages. */
 export type OwnPost = Pick<BackendRequest, 'headers' | 'onHead' | 'isAnswerless' | 'isInSession'> & {
   readonly body: string
-  /** Shorter than the usual one. */
+  /** A timeout shorter than the usual one. */
   readonly timeoutMs?: number
 }
 
@@ -26,64 +26,66 @@ interface PeerCredential {
   renewed(refused: Credential | undefined): Promise<unknown>
 }
 
-/** What streams to a backend need of it. */
+/** The part of a backend that its streams use. */
 export interface StreamPeer {
   readonly url: URL
   readonly path: string
-  /** It has redirected to this path, where it is asked from now on. */
+  /** Records that the backend has redirected to this path, for later requests. */
   moved(path: string): void
   readonly dispatcher: Transport
   readonly log: Logger
-  /** What it may make the gateway keep. */
+  /** The backend's share of memory. */
   readonly share: Share
-  /** For good. */
+  /** True once it is closed for good. */
   readonly closed: boolean
-  /** Undefined where it is for all callers. */
+  /** Undefined if the backend is for all callers. */
   readonly caller?: PeerCredential | undefined
 }
 
-/** What a session with a backend needs of it. */
+/** The part of a backend that its sessions use. */
 export interface SessionPeer extends StreamPeer {
   readonly name: string
   readonly client: Implementation
   readonly headers: BackendHeaders
-  /** Whether it speaks the modern era, so that opening a session is a try. */
+  /** True if it speaks the modern era, so that opening a session is a try. */
   readonly isModern: boolean
   /** Milliseconds that such a try may take. */
   readonly tryTimeoutMs: number
-  /** Capabilities that the gateway's own session has: others that are equal are kept once. */
+  /** Returns the capabilities of the gateway's own session, so that equal ones are kept once. */
   capabilitiesFor(session: object): Readonly<Record<string, unknown>> | undefined
-  /** How it is to be used, as it says. */
   instructions: string | undefined
-  /** Sends a message of our own. Rejects with a BackendFailure. */
+  /** Sends one of the gateway's own messages. Rejects with a BackendFailure. */
   post(request: OwnPost): Promise<BackendAnswer>
-  /** It has notified that its lists have changed. */
+  /** Refreshes the lists after a change notification. */
   refreshLists(): void
-  /** Whether what it shows may be another thing for each session. */
+  /** True if its lists may differ between sessions. */
   readonly mayShowBySession?: boolean
-  /** Whether each session holds a stream of its own, which goes on after the server has forgotten the session. */
+  /** True if each session holds its own stream, which continues after the server has lost the session. */
   readonly hasStreamSessions?: boolean
-  /** Ends a session at the backend; whether that succeeds is of no consequence. */
+  /** Ends a session at the backend. The outcome does not matter. */
   end(headers: string[]): void
 }
 
 const UNAUTHORIZED = 401
 
 /**
- * The credential that a stream is opened with, where a backend is one caller's own. A stream lives longer than a
- * credential: one that opens again, or at another replica, finds none that lasts.
+ * The credential that opens a stream, for a backend of one caller. A stream outlives credentials: when it is reopened,
+ * perhaps at another replica, no valid credential may be at hand.
  */
 export class StreamCredential {
   readonly #peer: StreamPeer
   #hasRenewed = false
-  /** What the stream was opened with last. */
+  /** The credential that last opened the stream. */
   #sent: Credential | undefined
 
   constructor(peer: StreamPeer) {
     this.#peer = peer
   }
 
-  /** Undefined where there is one, or none is needed; else settles when there is. Rejects where none can be had. */
+  /**
+   * Returns undefined if a credential is at hand or none is needed; else a promise that settles when there is one. It
+   * rejects if none can be obtained.
+   */
   needed(): Promise<unknown> | undefined {
     const { caller } = this.#peer
     const opens = () => {
@@ -96,8 +98,9 @@ export class StreamCredential {
   }
 
   /**
-   * Obtains another one where the backend has refused a stream with this HTTP status for its credential: once, until a
-   * stream has begun. Undefined where there is no use in that. Rejects where none can be had.
+   * Obtains another credential if the backend has refused a stream with this HTTP status because of its credential. It
+   * does so once until a stream has begun. Returns undefined if another credential would not help. Rejects if none can
+   * be obtained.
    */
   renewed(refused: number | undefined): Promise<unknown> | undefined {
     const { caller } = this.#peer
@@ -106,7 +109,7 @@ export class StreamCredential {
     return caller.renewed(this.#sent)
   }
 
-  /** A stream has begun: its credential is good. */
+  /** Records that a stream has begun: its credential is valid. */
   begun(): void {
     this.#hasRenewed = false
   }

@@ -8,60 +8,59 @@ import { ownMeta } from './era.ts'
 import { type ResourceWatch, updatedUri } from './resource-updates.ts'
 import { type Implementation, StreamCredential, type StreamPeer } from './session-peer.ts'
 
-/** Whether an id that came back is this number, be it as text. */
+/** Tells whether a returned id is this number, even as text. */
 const isSameId = (id: unknown, own: number): boolean => id === own || id === String(own)
 
-/** The backend whose resources are watched. */
 interface WatchedBackend extends StreamPeer {
   readonly client: Implementation
-  /** Headers of a modern request, as a flat list of its own. */
+  /** Returns the headers of a modern request as a new flat list. */
   modernHeaders(method: string): string[]
 }
 
 const RETRY_MS = 2_000
-/** Watches that begin together become one request. */
+/** The time in which new watches are gathered into one request. */
 const GATHER_MS = 10
-/** A stream that holds for so long is not refused by its first message any more. */
+/** A stream that holds for so long is no longer refused by its first message. */
 const SETTLE_MS = 1_000
-/** How long a URI that was refused is left out of the subscription of all. */
+/** The time for which a refused URI is left out of the shared subscription. */
 const REFUSED_MS = 60_000
-/** Most requests in a row to find the URIs that are refused; those not found by then are left out. */
+/** The most requests in a row to find the refused URIs. Those not found by then are left out. */
 const MOST_TRIES = 40
 
 const ID = FIRST_OWN_ID
 
 type UpdateListener = (uri: string) => void
 
-/** A stream, and the URIs in its request. */
+/** A stream and the URIs in its request. */
 interface Subscription {
   readonly stream: MessageStream
   readonly uris: ReadonlySet<string>
-  /** What of it no stream before had. */
+  /** The URIs that no earlier stream had. */
   readonly added: readonly string[]
-  /** The backend has answered with an error on the stream. */
+  /** True if the backend has answered with an error on the stream. */
   isRefused: boolean
 }
 
 /**
- * All that is watched at one modern backend, on one stream for all clients: each stream holds a connection. A
- * subscription can't be changed: adding a URI makes a new one, and the old one ends when the new one has begun. Where
- * the new one is refused the old one stays, and bisection finds the URIs that the backend refuses: their watchers alone
- * get no updates.
+ * Watches resources at one modern backend for all clients on one stream, because each stream holds a connection. A
+ * subscription can't be changed: adding a URI opens a new one, and the old one ends when the new one has begun. If the
+ * new one is refused, the old one stays, and bisection finds the URIs that the backend refuses. Only their watchers get
+ * no updates.
  */
 export class SharedWatch {
   readonly #backend: WatchedBackend
   readonly #credential: StreamCredential
   readonly #watched = new Map<string, Set<UpdateListener>>()
-  /** The one that notifications are taken from. */
+  /** The subscription whose notifications are used. */
   #live: Subscription | undefined
-  /** The one before, until the live one has held for a while. */
+  /** The previous subscription, kept until the live one has held for a while. */
   #before: Subscription | undefined
-  /** The one that has been requested and has not begun. */
+  /** The subscription that has been requested and has not begun. */
   #next: Subscription | undefined
   /** Groups of URIs that are still to be added. */
   #groups: (readonly string[])[] = []
   #tries = 0
-  /** URIs that the backend refuses, and until when (`performance.now()`) they are left out. */
+  /** The refused URIs, each with the time until which it is left out (`performance.now()`). */
   readonly #refused = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   #settling: NodeJS.Timeout | undefined
@@ -74,9 +73,9 @@ export class SharedWatch {
     this.#credential = new StreamCredential(backend)
   }
 
-  /** Watches some resources; `onUpdate` is called with each that has changed. */
+  /** Watches some resources and calls `onUpdate` with the URI of each change. */
   add(uris: readonly string[], onUpdate: UpdateListener): ResourceWatch {
-    // A listener that is added twice is called twice, and each watch is stopped by itself.
+    // A listener that is added twice is called twice, and each watch is stopped separately.
     const listener: UpdateListener = (uri) => onUpdate(uri)
     for (const uri of uris) {
       const watchers = this.#watched.get(uri) ?? new Set()
@@ -89,7 +88,7 @@ export class SharedWatch {
     return { active, by: this, stop: () => this.#remove(uris, listener) }
   }
 
-  /** Resolves the watches whose URIs are all subscribed to, or refused, by now. */
+  /** Resolves the watches whose URIs are all subscribed or refused by now. */
   #resolveActive(): void {
     if (this.#settling !== undefined) return
     const missing = new Set(this.#missing)
@@ -110,11 +109,11 @@ export class SharedWatch {
       this.#watched.delete(uri)
       this.#refused.delete(uri)
     }
-    // A URI that is watched no more stays subscribed until the next stream: that costs less than a new stream.
+    // A URI that is no longer watched stays subscribed until the next stream: that costs less than a new stream.
     if (this.#watched.size === 0) this.#stop()
   }
 
-  /** What is watched and not subscribed to, but for what is refused. */
+  /** The watched URIs that are neither subscribed nor refused. */
   get #missing(): string[] {
     const now = performance.now()
     return [...this.#watched.keys()].filter(
@@ -130,14 +129,14 @@ export class SharedWatch {
   }
 
   #open(): void {
-    // A subscription that is under way comes first; `#tryNext` checks again after it.
+    // A subscription in progress comes first; `#tryNext` checks again after it.
     if (this.#isClosed || this.#next !== undefined || this.#settling !== undefined) return
     this.#tries = 0
     this.#groups = [this.#missing]
     this.#tryNext()
   }
 
-  /** Subscribes to what is subscribed to already and the next group; without one, to what was added meanwhile. */
+  /** Subscribes to the current URIs and the next group or, without a group, to the URIs added meanwhile. */
   #tryNext(): void {
     const group = this.#groups.shift()?.filter((uri) => this.#watched.has(uri))
     if (group === undefined) {
@@ -173,7 +172,7 @@ export class SharedWatch {
   }
 
   #request(subscription: Subscription): void {
-    // It may have been stopped while its credential was obtained.
+    // The watch may have been stopped while the credential was obtained.
     if (subscription !== this.#next) return
     const { path, client } = this.#backend
     const notifications = { resourceSubscriptions: [...subscription.uris] }
@@ -186,7 +185,7 @@ export class SharedWatch {
     }
   }
 
-  /** It works, as far as is known: the one before is ended when this one has held for a while. */
+  /** Makes a subscription the live one. The previous one ends when this one has held for a while. */
   #begun(subscription: Subscription): void {
     this.#credential.begun()
     this.#before = this.#live
@@ -219,7 +218,7 @@ export class SharedWatch {
       else if (isForGood) this.#narrow(subscription.added)
       else this.#openIn(RETRY_MS)
     } else if (subscription === this.#live) {
-      // One that ends as soon as it has begun has replaced nothing.
+      // A subscription that ends as soon as it has begun has replaced nothing.
       this.#live = this.#before
       this.#before = undefined
       this.#endBefore()
@@ -228,7 +227,7 @@ export class SharedWatch {
     } else if (subscription === this.#before) this.#before = undefined
   }
 
-  /** A group was refused: its halves are tried, and a group of one URI is left out. */
+  /** Splits a refused group into halves to try, and leaves out a group of one URI. */
   #narrow(group: readonly string[]): void {
     if (this.#watched.size === 0) return
     if (group.length <= 1) {
@@ -265,7 +264,6 @@ export class SharedWatch {
     this.#refused.clear()
   }
 
-  /** Ends it for all. */
   close(): void {
     this.#isClosed = true
     this.#watched.clear()
