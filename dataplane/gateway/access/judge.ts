@@ -18,12 +18,12 @@ import { VisibleLists } from './visible-lists.ts'
 
 const NO_CLAIMS: Claims = {}
 
-/** A tool as a client asks for it. */
+/** A tool that a client requests. */
 interface AskedTool {
   readonly catalog: Catalog
-  /** As clients know it. */
+  /** The name that clients use. */
   readonly name: string
-  /** Undefined where there is none. */
+  /** Undefined if there is none. */
   readonly route: Route | undefined
 }
 
@@ -31,7 +31,7 @@ const NO_ARGUMENTS = {}
 
 const foldedNames = memoized((read: ReadArguments) => new Set([...read.names].map(foldName)))
 
-/** What policies have been asked of: the names are those of the actions. */
+/** The actions that policies decide, by name. */
 type JudgedAction = 'call_tool' | 'get_prompt' | 'read_resource'
 
 interface Decided {
@@ -39,17 +39,17 @@ interface Decided {
   denied: number
 }
 
-/** Decides by the policies in force what a caller may do: the one place for every way that leads to a backend. */
+/** Decides by the current policies what a caller may do, for every path that leads to a backend. */
 export class Judge {
   readonly lists: VisibleLists
   readonly decisions: Decisions
   readonly #policies: Policies
-  /** The provider whose claims are judged, in place of those of the caller's token. */
+  /** The provider whose claims are used in place of those of the caller's token. */
   readonly #provider: string | undefined
-  /** A caller is one object for as long as its token is known. */
+  /** Principals by caller: a caller stays one object while its token is known. */
   readonly #principals = new WeakMap<Caller, Principal>()
 
-  /** `decisions`: those of the judge before, which are counted on. */
+  /** `decisions` are the counters of the previous instance, which continue. */
   constructor(policies: Policies, provider?: string, decisions = new Decisions()) {
     this.decisions = decisions
     this.#policies = policies
@@ -78,7 +78,7 @@ export class Judge {
     return this.decisions.count('call_tool', this.wouldAllow(caller, tool, message))
   }
 
-  /** The same, for what is not yet decided by it: it is not counted. */
+  /** Decides the same for a tool that is not requested yet, without counting the decision. */
   wouldAllow(caller: Caller, { catalog, name, route }: AskedTool, message: Message): boolean {
     return this.#mayWith(caller, toolSubject(catalog, name, route), message)
   }
@@ -87,12 +87,12 @@ export class Judge {
     return this.decisions.count('get_prompt', this.#mayWith(caller, promptSubject(catalog, name), message))
   }
 
-  /** Whether a prompt may be got without any arguments, for what only refers to it. */
+  /** Tells whether the caller may get a prompt without arguments, for requests that only refer to it. */
   mayGetPlain(caller: Caller, catalog: PromptResourceCatalog, name: string): boolean {
     return this.#policies.allows(this.principalOf(caller), promptSubject(catalog, name))
   }
 
-  /** The same for a tool, of a call that is under way. */
+  /** Decides the same for a tool, during a call of it. */
   mayCallPlain(caller: Caller, catalog: Catalog, name: string): boolean {
     const subject = toolSubject(catalog, name, catalog.routes.get(name) ?? catalog.ownNames.get(name))
     return this.#policies.allows(this.principalOf(caller), subject)
@@ -103,7 +103,7 @@ export class Judge {
     return this.decisions.count('read_resource', isAllowed)
   }
 
-  /** The same for what a backend says of one of its resources. */
+  /** Decides the same for a backend's message about one of its resources. */
   mayHearOf(caller: Caller, uri: string, backend: string): boolean {
     return this.#policies.allows(this.principalOf(caller), resourceAt(uri, backend))
   }
@@ -118,7 +118,7 @@ export class Judge {
   }
 }
 
-/** The judge of a configuration; undefined where it has no policies. `before`: one that may still be right. */
+/** Returns the authorizer of a configuration; undefined if it has no policies. `before` is reused if it still fits. */
 export function judgeOf(
   { authz, name }: GatewayConfig,
   before?: { readonly config: GatewayConfig; readonly judge: Judge | undefined },
@@ -130,9 +130,8 @@ export function judgeOf(
 }
 
 /**
- * The arguments of a request, for policies that read some of them. Undefined where a parser other than ours
- * may read another value than we do: a name that stands there twice, or in another spelling by case, which some parsers
- * take for the same.
+ * Returns the arguments of a request, for policies that read some of them. Undefined if another parser could read a
+ * different value: for a duplicate name, or one in another spelling by case, which some parsers treat as the same.
  */
 function judgedArguments(message: Message, read: ReadArguments): Readonly<Record<string, unknown>> | undefined {
   const given = message.params?.['arguments']
@@ -151,7 +150,7 @@ function judgedArguments(message: Message, read: ReadArguments): Readonly<Record
   return given
 }
 
-/** How often policies have allowed and denied what callers asked for. */
+/** Counts the requests of callers that policies have allowed and denied. */
 export class Decisions {
   readonly counts: Readonly<Record<JudgedAction, Decided>> = {
     call_tool: { allowed: 0, denied: 0 },
@@ -159,7 +158,7 @@ export class Decisions {
     read_resource: { allowed: 0, denied: 0 },
   }
 
-  /** Counts a decision, which it gives back. */
+  /** Counts a decision and returns it. */
   count(action: JudgedAction, isAllowed: boolean): boolean {
     const decided = this.counts[action]
     if (isAllowed) decided.allowed++

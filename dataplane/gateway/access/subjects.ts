@@ -13,7 +13,7 @@ export interface Listed {
   readonly subject: Subject
   /** JSON text. */
   readonly text: string
-  /** The JSON text of a tool for clients of sessions, where that is another one. */
+  /** The JSON text of a tool for clients of sessions, if it differs. */
   readonly sessionText?: string
 }
 
@@ -31,18 +31,18 @@ const toolOf = (id: string, backend: string | undefined, hints: Readonly<Record<
 const promptOf = (id: string, backend: string | undefined): Subject =>
   keyed({ action: 'get_prompt', type: 'Prompt', id, backend, hints: NO_HINTS })
 
-/** The resource of a URI, or what a template may give. */
+/** Returns the resource of a URI, or the one that a template may produce. */
 export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
   resourceAt(uri, holderOf(catalog, uri))
 
 export const resourceAt = (uri: string, backend: string | undefined): Subject =>
   keyed({ action: 'read_resource', type: 'Resource', id: uri, backend, hints: NO_HINTS })
 
-/** The prompt of a name, whether or not there is one. */
+/** Returns the prompt of a name, even if there is none. */
 export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
   promptOf(name, prompts.get(name)?.backend)
 
-/** The tools of a catalog, by their routes, and composite ones by name; read once for each catalog. */
+/** Returns the tools of a catalog by their routes, and composite ones by name. Computed once for each catalog. */
 const toolsOf = memoized((catalog: Catalog) => {
   const texts = textsIn(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
@@ -61,7 +61,7 @@ function textsOf(text: string): Pick<Listed, 'text' | 'sessionText'> {
   return sessionText === text ? { text } : { text, sessionText }
 }
 
-/** Tools that are not shown, and that steps of composite tools call: known by the names that they would have. */
+/** Returns the tools that are not shown but called by steps of composite tools, by the names that they would have. */
 const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): ReadonlyMap<Route, Subject> =>
   new Map(
     [...stepTools.values()]
@@ -69,14 +69,17 @@ const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): Re
       .map(({ name, text, route }) => [route, toolOf(name, route.backend, hintsIn(text))]),
   )
 
-/** The tool of a name, or of its route where there is one; one that the catalog does not have is judged by its name and backend. */
+/**
+ * Returns the tool of a name, or of its route if there is one. A tool that the catalog lacks is decided by its name and
+ * backend.
+ */
 export function toolSubject(catalog: Catalog, name: string, route: Route | undefined): Subject {
   const { byRoute, composites, hidden } = toolsOf(catalog)
   const known = route === undefined ? composites.get(name)?.subject : (byRoute.get(route)?.subject ?? hidden.get(route))
   return known ?? toolOf(name, route?.backend, NO_HINTS)
 }
 
-/** Every tool that is listed. */
+/** Returns every listed tool. */
 export function listedTools(catalog: Catalog): readonly Listed[] {
   const { byRoute, composites } = toolsOf(catalog)
   return [...byRoute.values(), ...composites.values()]
@@ -88,7 +91,7 @@ const itemsOf = memoized((catalog: PromptResourceCatalog) => ({
   templates: itemsIn(catalog, 'templates', (key) => resourceSubject(catalog, key)),
 }))
 
-/** Every prompt, resource or template that is listed. */
+/** Returns every listed prompt, resource or template. */
 export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] => itemsOf(catalog)[kind]
 
 function itemsIn(
@@ -100,7 +103,7 @@ function itemsIn(
   return textsIn(catalog.lists[kind].legacy, member).map((text) => ({ subject: subjectOf(stringIn(text, key)), text }))
 }
 
-/** Texts of the items of a serialized list. */
+/** Returns the texts of the items of a serialized list. */
 export function textsIn(list: Buffer, member: string): string[] {
   const elements = new Elements(memberText(list.toString(), member) ?? '[]', 0)
   const texts: string[] = []
@@ -113,7 +116,7 @@ function stringIn(text: string, name: string): string {
   return item[name] as string
 }
 
-/** Annotations that say true or false; anything else in their place is as if it were not there. */
+/** Reads the boolean annotations. A value of another type counts as absent. */
 function hintsIn(tool: string): Readonly<Record<string, boolean>> {
   const text = tool.includes('Hint') ? memberText(tool, 'annotations') : undefined
   const annotations: unknown = text === undefined ? undefined : JSON.parse(text)
@@ -122,7 +125,7 @@ function hintsIn(tool: string): Readonly<Record<string, boolean>> {
   return Object.fromEntries(HINTS.filter(isSaid).map((hint) => [hint, annotations[hint] as boolean]))
 }
 
-/** A function whose results are kept as long as what they were made of. */
+/** Makes a function whose results are kept as long as their sources. */
 export function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
   const made = new WeakMap<K, V>()
   return (key) => {

@@ -7,42 +7,42 @@ import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catal
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
 import { type Listed, listedItems, listedTools, textsIn } from './subjects.ts'
 
-/** What lists are made of. */
+/** The sources of lists. */
 export interface Catalogs {
   readonly catalog: Catalog
   readonly promptsAndResources: PromptResourceCatalog
 }
 
-/** The form in which a list is asked for. */
+/** The form of a requested list. */
 export interface ListForm {
   readonly era: 'modern' | 'legacy'
-  /** With tools that are for apps alone. */
+  /** If true, the list includes tools that are for apps alone. */
   readonly withApps: boolean
 }
 
 const MOST_BYTES = 32 * 1024 * 1024
-/** What an entry costs beside the list. */
+/** The bytes counted for an entry besides the list. */
 const ENTRY_BYTES = 300
-/** Decisions are made for so long before other requests have their turn. */
+/** The milliseconds of decisions after which other requests get a turn. */
 const TURN_MS = 5
 
-/** How many items a list has, and how many of them the caller may see. */
+/** The number of items of a list, and of those that the caller may see. */
 export interface ListCounts {
   readonly items: number
   readonly allowed: number
 }
 
-/** All of a list is visible: it is answered as it is. */
+/** Marks a list that is visible as a whole and is answered unchanged. */
 const EVERYTHING = Symbol('everything')
 
-/** Lists as callers may see them: filtered item by item, kept for callers whom policies judge alike. */
+/** Filters lists item by item for callers, and caches them for callers whom policies treat alike. */
 export class VisibleLists {
   readonly #policies: Policies
   readonly #made = new LRUCache<string, Buffer | typeof EVERYTHING>({ maxSize: MOST_BYTES })
   readonly #making = new Map<string, Promise<Buffer | typeof EVERYTHING>>()
-  /** Lists that are in force have a number each: the buffers themselves are not to be kept. */
+  /** Numbers of the current lists, used as keys so that the buffers themselves are not kept in memory. */
   readonly #numbers = new WeakMap<Buffer, number>()
-  /** Of lists as they are answered. */
+  /** The counts of lists that were answered. */
   readonly #counts = new WeakMap<Buffer, ListCounts>()
   #last = 0
 
@@ -50,7 +50,7 @@ export class VisibleLists {
     this.#policies = policies
   }
 
-  /** The result of a list request, serialized. */
+  /** Returns the result of a list request, serialized. */
   get(principal: Principal, kind: ListKind, catalogs: Catalogs, form: ListForm): Buffer | Promise<Buffer> {
     const base = baseOf(kind, catalogs, form)
     const key = `${this.#numberOf(base)} ${principal.digest}`
@@ -74,12 +74,12 @@ export class VisibleLists {
     return making
   }
 
-  /** Of a list that `get` gave. */
+  /** Returns the counts of a list that `get` returned. */
   countsOf(list: Buffer): ListCounts | undefined {
     return this.#counts.get(list)
   }
 
-  /** Names of the backends of which the caller may see anything. */
+  /** Returns the names of the backends of which the caller may see anything. */
   async backends(principal: Principal, catalogs: Catalogs): Promise<ReadonlySet<string | undefined>> {
     const seen = new Set<string | undefined>()
     for (const kind of Object.keys(listForms) as ListKind[])
@@ -87,7 +87,7 @@ export class VisibleLists {
     return seen
   }
 
-  /** Texts of the items that the caller may see. */
+  /** Returns the texts of the items that the caller may see. */
   async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlySet<string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
     return new Set(allowed.flatMap(({ text, sessionText = text }) => [text, sessionText]))
@@ -116,7 +116,7 @@ export class VisibleLists {
 const listedIn = (kind: ListKind, { catalog, promptsAndResources }: Catalogs): readonly Listed[] =>
   kind === 'tools' ? listedTools(catalog) : listedItems(promptsAndResources, kind as ItemKind)
 
-/** The list with everything in it. */
+/** Returns the unfiltered list. */
 export function baseOf(
   kind: ListKind,
   { catalog, promptsAndResources }: Catalogs,
@@ -127,7 +127,7 @@ export function baseOf(
   return era === 'modern' ? modernList : legacyList
 }
 
-/** The list without the items whose texts are not `shown`. */
+/** Returns the list without the items whose texts are not in `shown`. */
 function filtered(
   base: Buffer,
   member: string,

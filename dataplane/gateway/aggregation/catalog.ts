@@ -10,7 +10,7 @@ import { fitName, otherName } from './names.ts'
 import type { Route } from './route.ts'
 import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shape.ts'
 
-/** A catalog, and what it was built from. */
+/** A catalog and its sources. */
 export interface BuiltCatalog {
   readonly catalog: Catalog
   readonly backends: readonly Backend[]
@@ -18,27 +18,30 @@ export interface BuiltCatalog {
 
 export type { Route }
 
-/** Everything that is shown at one time. What isn't in it can't be called. */
+/** All tools shown at one time. Other tools can't be called. */
 export interface Catalog extends CompositeTools {
   /**
-   * The tools that steps of composite tools may call: by the names that are shown, and hidden or not as
-   * `<backend>.<its own name>`. Empty where there are no composite tools.
+   * The tools that steps of composite tools may call: by their shown names and, hidden or not, as `<backend>.<its own
+   * name>`. Empty if there are no composite tools.
    */
   readonly stepTools: ReadonlyMap<string, StepTool>
-  /** In the order of the lists, where composite tools come behind them. */
+  /** The routes in the order of the lists, where composite tools come last. */
   readonly routes: ReadonlyMap<string, Route>
-  /** By the names that backends with pages have for them, which are all that a page knows; where one tool alone is meant. */
+  /**
+   * The routes by the names that backends with pages use, which are the only names that a page knows; only unambiguous
+   * names.
+   */
   readonly ownNames: ReadonlyMap<string, Route>
   /** The result of `tools/list`, serialized, for each era. */
   readonly legacyList: Buffer
   readonly modernList: Buffer
-  /** The same for clients that show no apps: without the tools that are for apps alone. */
+  /** The lists for clients that show no apps: without the tools that are for apps alone. */
   readonly plain: { readonly legacyList: Buffer; readonly modernList: Buffer }
-  /** Names that two tools would have had, and what became of them. */
+  /** Warnings about clashing names and their resolution. */
   readonly warnings: readonly string[]
   /** Tools whose page is another backend's resource, by the URIs that clients read. */
   readonly withheldPages: readonly string[]
-  /** Names that the configuration has to resolve, under `manual`; the tools concerned are not shown. */
+  /** Names that the configuration must resolve under `manual`. The tools concerned are not shown. */
   readonly conflicts: readonly string[]
 }
 
@@ -47,19 +50,19 @@ interface Shown {
   readonly text: string
   readonly route: Route
   readonly isForModel: boolean
-  /** URI of the page that shows what it gives. */
+  /** The URI of the page that shows the tool's result. */
   readonly page: string | undefined
 }
 
 type Shaping = Pick<GatewayConfig, 'role' | 'aggregation' | 'compositeTools'>
 type Strategy = 'prefix' | 'priority' | 'manual'
-/** What a backend has shown, to everybody or in one session. */
+/** The tools of a backend, as shown to everybody or in one session. */
 export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'>
 type Part = readonly [backend: ShownTools, shape: Shape]
 
 /**
- * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
- * under `priority` in that one first; tools are sorted by theirs; a proxy keeps its backend's order.
+ * Builds the catalog from the backends' tools. Deterministic: backends are taken in the order of their names, with
+ * `priority` in its own order first; tools are sorted by name; a proxy keeps its backend's order.
  */
 export function buildCatalog(config: Shaping, backends: readonly ShownTools[], holderOf: HolderOf = nobody): Catalog {
   const withheldPages: string[] = []
@@ -91,7 +94,7 @@ export function buildCatalog(config: Shaping, backends: readonly ShownTools[], h
   }
 }
 
-/** The tools with one name each; `clashes` says what becomes of those whose name is taken. */
+/** Returns the tools with unique names; `clashes` decides about tools whose name is taken. */
 function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   const shown = new Map<string, Shown>()
   for (const tool of tools) {
@@ -102,11 +105,11 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   return [...shown.values()]
 }
 
-/** Name of the backend whose resource has a URI, as clients read it; undefined where there is none. */
+/** Returns the name of the backend whose resource has a URI, as clients read it; undefined if there is none. */
 type HolderOf = (uri: string) => string | undefined
 const nobody: HolderOf = () => undefined
 
-/** Every tool of every backend, as steps of composite tools call it. */
+/** Returns every tool of every backend by the names that steps of composite tools use. */
 function stepToolsOf(config: Shaping, backends: readonly ShownTools[], shown: readonly Shown[]): Map<string, StepTool> {
   const tools = new Map<string, StepTool>()
   const shownAs = new Map(shown.map((tool) => [ownNameOf(tool), tool]))
@@ -125,13 +128,15 @@ function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] 
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
   return {
     legacyList: Buffer.from(`{"tools":[${tools.map(({ text }) => toolForSession(text)).join(',')}]}`),
-    // What is shown changes with the configuration within a second, and no notice of it is sent in this era yet; so a
-    // client may not keep it. It is one authorization context's view.
+    // A change of the configuration changes the list within a second, and no notification is sent in this era yet, so a
+    // client may not keep the list. The list belongs to one authorization context.
     modernList: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),
   }
 }
 
-/** The tool without its page where a client would read that from another backend: what this one gives is not for it. */
+/**
+ * Removes a tool's page if clients would read it from another backend: this tool's result is not meant for that one.
+ */
 function withRightPage(tool: Shown, holderOf: HolderOf, withheld: string[]): Shown {
   const { page, route } = tool
   if (page === undefined || holderOf(page) === route.backend) return tool
@@ -195,17 +200,19 @@ function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownNa
   }
 }
 
-/** A tool as it can be called where calls are not run as tasks: clients go by what its own backend says of tasks. */
+/**
+ * Removes task support from a tool for calls that are not run as tasks: clients follow its own backend's declaration.
+ */
 function withoutTaskSupport(text: string): string {
   const execution = text.includes('taskSupport') ? memberText(text, 'execution') : undefined
   if (!execution?.startsWith('{')) return text
   return editObject(text, { execution: editObject(execution, { taskSupport: undefined }) })
 }
 
-/** Resolves what happens to a tool whose name is taken, by the strategy that is in force. */
+/** Resolves name clashes by the configured strategy. */
 class Clashes {
   readonly warnings: string[] = []
-  /** Under `manual`: the backends that want each name. */
+  /** The backends that want each name, under `manual`. */
   readonly conflicts = new Map<string, string[]>()
   readonly #strategy: Strategy
 
@@ -213,7 +220,7 @@ class Clashes {
     this.#strategy = strategy
   }
 
-  /** The other name under which the tool is shown; undefined where it is not shown. */
+  /** Returns the other name under which the tool is shown; undefined if it is not shown. */
   otherNameOf({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
     const { backend, tool } = route
     const holder = shown.get(name)?.route.backend ?? ''
@@ -239,7 +246,7 @@ const renamed = ({ text, route, ...more }: Shown, name: string): Shown => ({
   route: { ...route, rename: JSON.stringify(route.tool) },
 })
 
-/** How many tools of each backend, by its name, are shown; backends without any are not in it. */
+/** Counts the shown tools of each backend, by its name. Backends without any are left out. */
 export function shownToolsOf({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<string, number> {
   const shown = new Map<string, number>()
   for (const { backend } of routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
@@ -247,9 +254,10 @@ export function shownToolsOf({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<s
 }
 
 /**
- * What to show in place of `next`. Where names clash that the configuration has to resolve, what was shown `before` stays,
- * where it has no clashes and all of its backends are still there. `backends`: those that there are; none as long as
- * some have not been asked, since what comes first at the start is a matter of chance, and no set to go back to.
+ * Returns the catalog to show in place of `next`. If names clash that the configuration must resolve, the catalog shown
+ * `before` stays, provided that it has no clashes and all of its backends still exist. `backends` holds the existing
+ * ones. It is empty until all have been polled: at the start the set of tools depends on the order of answers, so it is
+ * nothing to fall back to.
  */
 export function goodCatalog(next: BuiltCatalog, before: BuiltCatalog, backends: readonly Backend[]): BuiltCatalog {
   if (next.catalog.conflicts.length === 0 || before.catalog.conflicts.length > 0 || backends.length === 0) return next

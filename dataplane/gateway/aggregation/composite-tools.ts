@@ -7,9 +7,9 @@ import type { Route } from './route.ts'
 
 type Definitions = NonNullable<GatewayConfig['compositeTools']>
 
-/** A tool as steps of workflows may call it, shown to clients or not. */
+/** A tool that steps of workflows may call, shown to clients or not. */
 export interface StepTool {
-  /** The name under which it is shown, or would be: by that policies know it. */
+  /** The name under which it is shown, or would be: policies use this name. */
   readonly name: string
   /** JSON text of the tool. */
   readonly text: string
@@ -25,13 +25,13 @@ export interface CompositeTool {
 
 export interface CompositeTools {
   readonly composites: ReadonlyMap<string, CompositeTool>
-  /** Why some are not shown, or can't be run as a whole. */
+  /** The reasons that some are not shown or can't be run as a whole. */
   readonly compositeProblems: readonly string[]
 }
 
 const compiled = new WeakMap<Definitions, readonly Workflow[]>()
 
-/** The composite tools of a configuration, read once for each. */
+/** Reads the composite tools of a configuration, once for each configuration. */
 export function workflowsOf(definitions: Definitions | undefined): readonly Workflow[] {
   if (definitions === undefined) return []
   let workflows = compiled.get(definitions)
@@ -44,8 +44,8 @@ export function workflowsOf(definitions: Definitions | undefined): readonly Work
 }
 
 /**
- * The composite tools that are shown. One whose name a backend's tool has is not, whichever came first, and neither is
- * one that says of itself less than what its tools may do.
+ * Returns the composite tools that are shown. One whose name a backend's tool has is not shown, whichever came first,
+ * nor is one that declares less than its tools may do.
  */
 export function compositeTools(
   definitions: Definitions | undefined,
@@ -71,7 +71,10 @@ export function compositeTools(
   return { composites, compositeProblems: problems }
 }
 
-/** The hints that follow from those of the tools; of a tool that says nothing the worst is assumed (MCP, ToolAnnotations). */
+/**
+ * The hints that follow from those of the tools. A tool without hints is assumed to be the worst (MCP,
+ * ToolAnnotations).
+ */
 interface Floor {
   readonly readOnlyHint: boolean
   readonly destructiveHint: boolean

@@ -17,35 +17,37 @@ interface SerializedList {
   readonly modern: Buffer
 }
 
-/** What is shown beside tools at one time, and where requests for it go. */
+/** The prompts and resources shown at one time, and the routes of requests for them. */
 export interface PromptResourceCatalog {
-  /** What we declare: what some backend has, and what we serve by ourselves. */
+  /** The declared capabilities: those of the backends and those that the gateway serves itself. */
   readonly capabilities: Readonly<Record<string, object>>
-  /** How all of this is to be used; undefined where no backend has said anything. */
+  /** The instructions for clients; undefined if no backend has any. */
   readonly instructions: string | undefined
-  /** What we declare in the modern era alone, in the place of those capabilities that have the same name. */
+  /** The extensions declared in the modern era alone, replacing capabilities of the same name. */
   readonly extensions: object
-  /** What we declare to clients of 2025-11-25 alone: `tasks`, or nothing. */
+  /** The capability declared to clients of 2025-11-25 alone: `tasks`, or nothing. */
   readonly tasks: object
   readonly lists: Readonly<Record<ItemKind, SerializedList>>
   readonly prompts: ReadonlyMap<string, Route>
-  /** Names of the backends that have resources, in the order of the configuration. */
+  /** The names of the backends that have resources, in the order of the configuration. */
   readonly holders: readonly string[]
-  /** Names of backends, by URI and by URI template, as listed. */
+  /** The names of backends, by URI and by URI template, as listed. */
   readonly uris: ReadonlyMap<string, string>
   readonly templates: readonly (UriPattern & { readonly backend: string })[]
 }
 
-/** Tells whether a URI may come of a URI template (RFC 6570). */
+/** Tells whether a URI may come from a URI template (RFC 6570). */
 interface UriPattern {
-  /** How many characters the template fixes: of several that match, the one that fixes most is meant. */
+  /**
+   * The number of characters that the template fixes. Of several matching templates, the one that fixes most applies.
+   */
   readonly fixed: number
   matches(uri: string): boolean
 }
 
 /**
- * Builds what is shown beside tools. Prompts have the prefix that tools have. URIs stay as they are, for they stand in
- * results as well; where two backends have the same one, the first in the configuration's order has it.
+ * Builds the catalog of prompts and resources. Prompts get the prefix of the tools. URIs stay unchanged, because
+ * results hold them too. If two backends have the same one, it belongs to the first in the configuration's order.
  */
 export function buildPromptResourceCatalog(
   config: Pick<GatewayConfig, 'role' | 'aggregation'>,
@@ -79,7 +81,7 @@ export function buildPromptResourceCatalog(
   }
 }
 
-/** Adds the routes of a backend's prompts, by the names that they are shown under, and gives the texts to be shown. */
+/** Adds the routes of a backend's prompts by their shown names, and returns the texts to show. */
 function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: Map<string, Route>): string[] {
   const texts: string[] = []
   const seen = new Set<string>()
@@ -103,7 +105,6 @@ function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: 
 }
 
 interface Addressed {
-  /** Its name. */
   readonly backend: string
   readonly item: BackendItem
 }
@@ -144,10 +145,10 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
   }
 }
 
-/** A backend's share of the instructions where there are several, in characters. */
+/** The longest instructions of one backend among several, in characters. */
 const LONGEST_INSTRUCTIONS = 4096
 
-/** The instructions of one backend as they are; those of several under their names. */
+/** Returns the instructions of one backend unchanged; those of several under their names. */
 export function instructionsOf(backends: readonly Backend[]): string | undefined {
   if (backends.length === 1) return backends[0]?.instructions
   const parts = backends.flatMap(({ name, instructions }) =>
@@ -156,14 +157,14 @@ export function instructionsOf(backends: readonly Backend[]): string | undefined
   return parts.length === 0 ? undefined : parts.join('\n\n')
 }
 
-/** Name of the backend that has a resource; undefined where none is known to. */
+/** Returns the name of the backend that has a resource; undefined if none is known. */
 export function holderOf({ uris, templates, holders }: PromptResourceCatalog, uri: string): string | undefined {
-  // A URI need not be listed to be there, and where there is one backend nobody else can have it.
+  // A URI may exist without being listed, and a single backend must be its owner.
   if (holders.length === 1) return holders[0]
   return uris.get(uri) ?? templates.find((template) => template.matches(uri))?.backend
 }
 
-/** `extensions` as declared in both eras: those for which nothing is to be done between; empty where there are none. */
+/** Returns the `extensions` declared in both eras: those that need nothing of the gateway; empty if there are none. */
 function extensionsOf(backends: readonly Backend[]): object {
   const apps = backends.flatMap(({ capabilities: { extensions } }) =>
     isObject(extensions) && isObject(extensions[APPS_EXTENSION]) ? [extensions[APPS_EXTENSION]] : [],
@@ -171,7 +172,7 @@ function extensionsOf(backends: readonly Backend[]): object {
   return declared(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object })
 }
 
-/** The same for the modern era, which has more. */
+/** Does the same for the modern era, which has more. */
 function modernExtensionsOf(backends: readonly Backend[]): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
   const { extensions } = extensionsOf(backends) as { readonly extensions?: object }
@@ -184,7 +185,7 @@ function modernExtensionsOf(backends: readonly Backend[]): object {
 
 const declared = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
 
-/** Tasks of 2025-11-25 as a capability; empty where no backend runs any. */
+/** Returns tasks of 2025-11-25 as a capability; empty if no backend runs any. */
 function sessionTasksOf(backends: readonly Backend[]): object {
   const offered = backends
     .filter(({ runsTasks }) => runsTasks)
@@ -195,8 +196,9 @@ function sessionTasksOf(backends: readonly Backend[]): object {
 }
 
 /**
- * The pattern of a template. Each expression stands for any text, since which characters it may give depends on its
- * operator and on values; the text between must be there in order. Takes time linear in the URI for each expression.
+ * Builds the pattern of a template. Each expression matches any text, since the characters that it may produce depend
+ * on its operator and on values. The text between must be there in order. Takes time linear in the URI for each
+ * expression.
  */
 function uriPattern(template: string): UriPattern {
   const literals = template.split(/\{[^{}]*\}/)

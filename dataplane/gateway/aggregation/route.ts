@@ -1,19 +1,19 @@
 import type { Operation } from '../../telemetry/observe.ts'
 import type { ParamHeader } from '../mcp/headers.ts'
 
-/** Where a call of a shown tool goes. */
+/** The target of a call of a shown tool. */
 export interface Route {
-  /** Name of the backend: which one it is, everybody's or the caller's own, a view says. */
+  /** The name of the backend. The view tells whether it is the shared one or the caller's own. */
   readonly backend: string
   /** The backend's own name for the tool. */
   readonly tool: string
-  /** That name as JSON text; undefined where it is the shown one. */
+  /** That name as JSON text; undefined if it is the shown one. */
   readonly rename: string | undefined
   /** That name as a header value. */
   readonly nameHeader: string
   readonly paramHeaders: readonly ParamHeader[]
-  /** Whether the tool says that a call of it may be repeated. */
+  /** True if the tool declares that a call may be repeated. */
   readonly isRepeatable?: boolean
-  /** What is measured of a call of the tool; absent where it leads to something else. */
+  /** The metric for calls of the tool; absent if the route leads to something else. */
   readonly operation?: Operation
 }

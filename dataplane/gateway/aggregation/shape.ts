@@ -3,16 +3,19 @@ import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 
-/** How the configuration shapes the tools of one backend. */
+/** The configuration's changes to the tools of one backend. */
 export interface Shape {
   readonly prefix: string
-  /** Names shown, after overrides; undefined: all. */
+  /** The shown names, after overrides; undefined: all. */
   readonly filter: ReadonlySet<string> | undefined
   readonly overrides: Readonly<Record<string, ToolOverride>>
   readonly hidden: boolean
 }
 
-/** The shape that the configuration gives a backend's tools. Only the prefix strategy has a prefix, and a proxy none. */
+/**
+ * Reads the shape of a backend's tools from the configuration. Only the prefix strategy has a prefix, and a proxy has
+ * none.
+ */
 export function shapeOf(
   { role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>,
   workload: string,
@@ -34,11 +37,11 @@ export function shapeOf(
 
 export const NO_OVERRIDE: ToolOverride = {}
 
-/** The override of one of the backend's tools. */
+/** Returns the override of one of the backend's tools. */
 export const overrideOf = ({ overrides }: Shape, name: string): ToolOverride =>
   Object.hasOwn(overrides, name) ? (overrides[name] as ToolOverride) : NO_OVERRIDE
 
-/** The tool's JSON text with what the configuration changes, and nothing else, changed. */
+/** Applies the configured changes, and no others, to the tool's JSON text. */
 export function shapedText(text: string, shownName: string, { description, annotations }: ToolOverride): string {
   return editObject(text, {
     name: JSON.stringify(shownName),

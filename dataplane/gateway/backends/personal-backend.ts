@@ -65,9 +65,9 @@ export function personalBackend(
 }
 
 /**
- * Makes the function that gives the tools which a backend shows without a credential, for callers who have none yet. It
- * is asked for them at the interval of its policy at most, once for all who need them meanwhile; undefined where it
- * shows nothing to the gateway itself.
+ * Creates the function that returns the tools which a backend lists without a credential, for callers who have none
+ * yet. It requests them at most once per interval of the policy and shares the result; undefined if the backend shows
+ * nothing to the gateway itself.
  */
 function openTools(backend: Backend): () => Promise<Backend['tools']> {
   let asked: Promise<Backend['tools']> | undefined

@@ -8,7 +8,7 @@ const CLOSE = 0x7d
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 
-/** Where the scanner is among the members of the outermost object. */
+/** The scanner's position among the members of the outermost object. */
 type ScanState =
   | 'start'
   | 'key'
@@ -22,16 +22,16 @@ type ScanState =
   | 'array-end'
   | 'end'
 
-/** What the scanner changes on the way; undefined and empty leave the bytes alone. */
+/** The changes that the scanner makes; undefined and empty leave the bytes unchanged. */
 export interface AnswerEdits {
-  /** Put in the place of the id; may be replaced until that has been read. */
+  /** Replaces the id. It may be changed until the id has been read. */
   id: Buffer | undefined
-  /** Put in as the first member of an object result: JSON text of one member, without a comma. */
+  /** Inserted as the first member of an object result: JSON text of one member, without a comma. */
   readonly resultMember: string
 }
 
 const NOTHING: AnswerEdits = { id: undefined, resultMember: '' }
-/** In bytes; a backend may write an id with more escapes than it was sent. */
+/** In bytes. A backend may write an id with more escapes than it was sent. */
 const LONGEST_ID = 8192
 const LONGEST_KEY = 32
 /** UTF-8's byte order mark, which some servers write before JSON. */
@@ -39,8 +39,8 @@ const MARK: readonly number[] = [0xef, 0xbb, 0xbf]
 const ASCII = /^[ -~]*$/
 
 /**
- * Reads a backend's JSON-RPC message as its bytes arrive, in any chunks, and passes them on: large results are never
- * held whole, and only the outermost members are read. It changes only the id and the head of the result.
+ * Scans a backend's JSON-RPC message as its bytes arrive, in chunks of any size, and passes them on. It never holds a
+ * large result whole, and reads only the outermost members. It changes only the id and the head of the result.
  * Malformed text sets `bad`; it never throws.
  */
 export class AnswerScanner {
@@ -50,40 +50,40 @@ export class AnswerScanner {
   /** The id as the backend wrote it, before the edit. */
   id: string | undefined
   bad = false
-  /** As it was sent (JSON text): one that comes back in another form is put right. */
+  /** The id that was sent (JSON text). An id that comes back in another form is replaced by it. */
   sentId: string | undefined
   readonly #edits: AnswerEdits
   #state: ScanState = 'start'
   #isInArray = false
-  /** Bytes of a byte order mark that have come. */
+  /** The bytes of a byte order mark received so far. */
   #marked = 0
-  /** Within a key or the current member's value. */
+  /** Skips the rest of a key or of the current member's value. */
   readonly #skipper = new JsonSkipper()
   #key = ''
-  /** Bytes of a key, id or method that began in an earlier chunk. */
+  /** The bytes of a key, id or method that began in an earlier chunk. */
   #carried = ''
   #inId = false
-  /** Index in the chunk of the id's first byte; -1 where it began in an earlier chunk. */
+  /** The index in the chunk of the id's first byte; -1 if it began in an earlier chunk. */
   #idFrom = -1
   #atResult = false
-  /** Index in the chunk of the first byte that has not been passed on. */
+  /** The index in the chunk of the first byte that has not been passed on. */
   #from = 0
 
   constructor(edits: AnswerEdits = NOTHING) {
     this.#edits = edits
   }
 
-  /** Whether it has seen one whole object. */
+  /** True once it has read one whole object. */
   get complete(): boolean {
     return this.#state === 'end' && !this.bad
   }
 
-  /** Whether it is known to be an answer, so that what comes can be passed on at once. */
+  /** True once the message is known to be an answer, so that its bytes can be passed on at once. */
   get isAnswer(): boolean {
     return this.hasResult || this.hasError
   }
 
-  /** Takes the next bytes and appends what is to be passed on to `out`. */
+  /** Takes the next bytes and appends the bytes to pass on to `out`. */
   scan(chunk: Buffer, out: Buffer[]): void {
     const { length } = chunk
     this.#from = 0
@@ -91,12 +91,12 @@ export class AnswerScanner {
     let at = 0
     while (at < length && !this.bad) at = this.#next(chunk, at, out)
     if (this.bad) return
-    // The end of an id that is being replaced is dropped with the rest of it.
+    // The end of a replaced id is dropped with the rest of it.
     if (this.#inId && this.#edits.id !== undefined) return
     if (length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
   }
 
-  /** Takes one token, or as much of it as there is; gives the index behind it. */
+  /** Takes one token, or the part of it that has arrived, and returns the index behind it. */
   #next(chunk: Buffer, at: number, out: Buffer[]): number {
     const state = this.#state
     if (state === 'nested' || state === 'in-string') return this.#inValue(chunk, at, out)
@@ -105,7 +105,7 @@ export class AnswerScanner {
     const code = chunk[at] as number
     if (isSpace(code)) return at + 1
     if (state === 'value') return this.#beginValue(chunk, at, out)
-    // A message in an array, or behind a byte order mark, goes on without what is around its braces.
+    // A message in an array, or after a byte order mark, is passed on from brace to brace only.
     if (state === 'start' && (code !== OPEN || this.#isInArray || this.#marked > 0))
       this.#from = code === OPEN ? at : at + 1
     if (state === 'array-end') return this.#endArray(chunk, at, out)
@@ -113,7 +113,7 @@ export class AnswerScanner {
     return at + 1
   }
 
-  /** The array's end, behind its one message. */
+  /** Takes the end of an array after its one message. */
   #endArray(chunk: Buffer, at: number, out: Buffer[]): number {
     if (chunk[at] === CLOSE_ARRAY) {
       this.#state = 'end'
@@ -123,7 +123,7 @@ export class AnswerScanner {
     return at + 1
   }
 
-  /** One structural byte between members. */
+  /** Takes one structural byte between members. */
   #step(code: number): void {
     const state = this.#state
     if (state === 'start') this.#start(code)
@@ -138,7 +138,7 @@ export class AnswerScanner {
     else this.bad = true
   }
 
-  /** Behind a byte order mark, and in an array of one, a message is the same. */
+  /** Takes the first byte. A byte order mark and an array of one message are accepted. */
   #start(code: number): void {
     if (code === OPEN) this.#state = 'key'
     else if (code === OPEN_ARRAY && !this.#isInArray) this.#isInArray = true
@@ -229,7 +229,7 @@ export class AnswerScanner {
     this.#from = at
   }
 
-  /** Whether the id is the one that was sent, in another form. */
+  /** Tells whether the id is the one that was sent, in another form. */
   #isOtherForm(): boolean {
     const { id, sentId } = this
     return id !== sentId && sentId !== undefined && this.#idFrom !== -1 && sameId(id, sentId)
@@ -253,7 +253,7 @@ export class AnswerScanner {
 const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)
 
 /**
- * Whether an id that has come back (JSON text) is the one that was sent: `1`, `1.0` and `"1"`, `"a"` and `"\u0061"`. A text
+ * Tells whether a returned id (JSON text) is the one that was sent: `1`, `1.0` and `"1"`, `"a"` and `"\u0061"`. A text
  * that was sent never comes back as a number.
  */
 export function sameId(a: string | undefined, b: string): boolean {

@@ -2,24 +2,24 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { hasExtension } from './extension.ts'
 import { editObject, memberText } from './json.ts'
 
-/** MCP Apps (SEP-1865): a client shows what a tool gives by a page that the tool's server has as a resource. */
+/** MCP Apps (SEP-1865): a client shows a tool's result by a page that is a resource of the tool's server. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'
 
-/** Capabilities of a client that shows pages, and can do nothing else. */
+/** The capabilities of a client that shows pages and declares nothing else. */
 export const WITH_APPS = { extensions: { [APPS_EXTENSION]: { mimeTypes: ['text/html;profile=mcp-app'] } } }
 
-/** Member of a tool's `_meta` that named the page before the extension was stable. */
+/** The member of a tool's `_meta` that named the page before the extension was stable. */
 const OLD_URI = 'ui/resourceUri'
 
-/** What a tool says of apps. */
+/** A tool's declarations for MCP Apps. */
 export interface ToolApp {
-  /** URI of the page. */
+  /** The URI of the page. */
   readonly uri: string | undefined
-  /** Whether it is for models as well, and not for the page alone. */
+  /** True if the tool is for models too, and not for the page alone. */
   readonly isForModel: boolean
 }
 
-/** Undefined where a tool says nothing of apps. */
+/** Reads a tool's declarations for MCP Apps; undefined if it has none. */
 export function appOf(tool: Readonly<Record<string, unknown>>): ToolApp | undefined {
   const meta = isObject(tool['_meta']) ? tool['_meta'] : {}
   const ui = isObject(meta['ui']) ? meta['ui'] : undefined
@@ -32,7 +32,7 @@ export function appOf(tool: Readonly<Record<string, unknown>>): ToolApp | undefi
   }
 }
 
-/** A tool (JSON text) that names no page. */
+/** Returns a tool (JSON text) without the reference to its page. */
 export function withoutPage(tool: string): string {
   const meta = memberText(tool, '_meta')
   if (!meta?.startsWith('{')) return tool
@@ -41,5 +41,5 @@ export function withoutPage(tool: string): string {
   return editObject(tool, { _meta: editObject(meta, { ...edits, [OLD_URI]: undefined }) })
 }
 
-/** Whether a client with these capabilities shows pages. */
+/** Tells whether a client with these capabilities shows pages. */
 export const showsApps = (capabilities: unknown): boolean => hasExtension(capabilities, APPS_EXTENSION)

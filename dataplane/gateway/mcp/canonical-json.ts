@@ -2,17 +2,17 @@ import { skipString, skipValue } from './json.ts'
 
 /** An array or object whose end has not been reached. */
 interface Open {
-  /** Members of an object by name, in the order of the text; undefined in an array. */
+  /** The members of an object by name, in the order of the text; undefined in an array. */
   readonly members: (readonly [key: string, value: string])[] | undefined
-  /** Elements of an array, joined. */
+  /** The elements of an array, joined. */
   elements: string
   key: string | undefined
 }
 
 /**
- * JSON text (valid, as `JSON.parse` has shown) in the one form that all spellings of the same value have: without white
- * space, names in order, strings and numbers as JavaScript writes them; integers beyond its precision stay as they are.
- * One pass in time linear in the text but for the sorting of names, and no recursion: depth costs nothing.
+ * Converts JSON text (valid, as `JSON.parse` has shown) to the one form of all spellings of its value: no white space,
+ * sorted names, strings and numbers as JavaScript writes them. Integers beyond its precision stay unchanged. One pass
+ * in linear time except for sorting the names, and no recursion, so that depth costs nothing.
  */
 export function canonicalJson(text: string): string {
   const value = new OpenValues()
@@ -40,7 +40,7 @@ export function canonicalJson(text: string): string {
   return value.whole
 }
 
-/** The arrays and objects around the place that has been reached. */
+/** The arrays and objects that enclose the current position. */
 class OpenValues {
   whole = ''
   readonly #open: Open[] = []
@@ -75,7 +75,7 @@ const BRACE_END = 0x7d
 const BRACKET = 0x5b
 const BRACKET_END = 0x5d
 
-/** Concatenated without a copy, so that depth does not multiply the work. */
+/** Joins the text by concatenation without a copy, so that depth does not multiply the work. */
 function closed({ members, elements }: Open): string {
   if (members === undefined) return `[${elements}]`
   members.sort(([a], [b]) => (a < b ? -1 : 1))

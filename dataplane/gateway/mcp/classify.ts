@@ -9,7 +9,7 @@ export const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion'
 export const CAPABILITIES_KEY = 'io.modelcontextprotocol/clientCapabilities'
 export const LOG_LEVEL_KEY = 'io.modelcontextprotocol/logLevel'
 
-/** Which parameter `Mcp-Name` repeats, by method (2026-07-28, transports). */
+/** The parameter that `Mcp-Name` repeats, by method (2026-07-28, transports). */
 const nameSource: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
@@ -20,8 +20,8 @@ const nameSource: Readonly<Record<string, string>> = {
 }
 
 /**
- * The era of a posted message. The body decides: a protocol version in `_meta` is the modern era, everything else the
- * legacy one. The header alone decides nothing, but where it claims the modern era the body must agree.
+ * Returns the era of a posted message. The body decides: a protocol version in `_meta` means the modern era, everything
+ * else the legacy era. The header alone decides nothing, but if it claims the modern era, the body must agree.
  */
 export function eraOf(message: Message, headers: IncomingHttpHeaders): 'modern' | 'legacy' {
   const version = message.meta?.[VERSION_KEY]
@@ -38,8 +38,8 @@ export function eraOf(message: Message, headers: IncomingHttpHeaders): 'modern' 
 const isModern = (version: unknown): boolean => typeof version === 'string' && isModernRevision(version)
 
 /**
- * Checks a modern message: envelope, served revision, and that the headers repeat what the body says, so that
- * whoever looked at the headers on the way saw the truth. Notifications need no envelope.
+ * Checks a modern message: its envelope, a served revision, and headers that repeat the body, so that intermediaries
+ * that read the headers saw the truth. Notifications need no envelope.
  */
 export function checkModern(message: Message, headers: IncomingHttpHeaders): void {
   const meta = message.meta
@@ -61,7 +61,10 @@ export function checkModern(message: Message, headers: IncomingHttpHeaders): voi
   checkName(message, headers)
 }
 
-/** `supported` says what the same request may name instead: in the modern era, what `server/discover` gives. */
+/**
+ * Builds the error for an unsupported version. `supported` lists the versions that the same request may name instead:
+ * in the modern era, those of `server/discover`.
+ */
 export const unsupportedVersion = (requested: string, supported: readonly string[] = servedRevisions): PublicError =>
   new PublicError('unsupported_version', { data: { supported, requested } })
 

@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { APPS_EXTENSION, WITH_APPS } from './apps.ts'
 
-/** What is relayed of a client's capabilities; all else it may declare concerns nobody behind the gateway. */
+/** The client capabilities that are relayed. All others concern no server behind the gateway. */
 export interface ClientCapabilities {
   elicitation?: { form?: object; url?: object }
   sampling?: { context?: object; tools?: object }
@@ -13,8 +13,8 @@ const MOST_MIME_TYPES = 8
 const LONGEST_MIME_TYPE = 128
 
 /**
- * Declared capabilities in the one form that all have that mean the same: sessions with backends are shared by it. It is
- * small, whatever was declared.
+ * Normalizes declared capabilities: sets with the same meaning become equal, because they key the sessions with
+ * backends. The result is small, whatever was declared.
  */
 export function normalCapabilities(declared: unknown): ClientCapabilities {
   if (!isObject(declared)) return {}
@@ -28,10 +28,10 @@ export function normalCapabilities(declared: unknown): ClientCapabilities {
   return normal
 }
 
-/** What of a client's capabilities is declared to backends: what we relay. JSON text. */
+/** Returns the relayed part of a client's capabilities, which is declared to backends, as JSON text. */
 export const declaredOf = (capabilities: unknown): string => JSON.stringify(normalCapabilities(capabilities))
 
-/** Those of the named members that are objects, empty. */
+/** Returns those of the named members that are objects, emptied. */
 function objectMembers(
   capability: Readonly<Record<string, unknown>>,
   names: readonly string[],
@@ -46,8 +46,9 @@ function mimeTypesOf({ mimeTypes }: Readonly<Record<string, unknown>>): { mimeTy
 }
 
 /**
- * Capabilities of a client that can do all that we relay. Lists are requested with these: servers show some tools only
- * to clients that declare what the tools need (server-everything does). A call declares what its own client can do.
+ * The capabilities of a client that supports everything that the gateway relays. Lists are requested with these:
+ * servers show some tools only to clients that declare what the tools need (server-everything does). A call declares
+ * the capabilities of its own client.
  */
 export const ALL_CAPABILITIES = {
   elicitation: { form: {}, url: {} },

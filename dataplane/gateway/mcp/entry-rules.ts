@@ -2,21 +2,21 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { editObject, memberText } from './json.ts'
 
 /**
- * What official clients take of an entry of a list. They throw the whole list away for one entry that their schema
- * refuses, so entries are mended where nothing is lost by it, and otherwise left out one by one.
+ * The rules of official clients for an entry of a list. They throw the whole list away for one entry that their schema
+ * refuses, so entries are repaired if nothing is lost by it, and otherwise omitted one by one.
  */
 
 /** The kinds of entries that a server lists. */
 export type EntryKind = 'tools' | 'prompts' | 'resources' | 'templates'
 
-/** An entry as clients take it: its JSON text and value, and what was mended in it; or the rule that leaves it out. */
+/** An entry that meets the rules of clients: its JSON text and value, and its repairs; or the rule that omits it. */
 export type ReadEntry =
   | { readonly text: string; readonly value: Readonly<Record<string, unknown>>; readonly mended: readonly string[] }
   | { readonly broken: string }
 
 type JsonObject = Readonly<Record<string, unknown>>
 
-/** Gives the value as clients take it: the same one where nothing is to be mended. Throws a BrokenRule. */
+/** Returns the value in the form that clients accept, unchanged if it needs no repair. Throws a BrokenRule. */
 type Rule = (value: unknown, at: string) => unknown
 
 class BrokenRule extends Error {}
@@ -54,7 +54,7 @@ const listOf =
     return kept.every((item, index) => item === value[index]) ? value : kept
   }
 
-/** Values by name, all of one kind. */
+/** Makes the rule for a map of names to values of one kind. */
 const recordOf =
   (rule: Rule): Rule =>
   (value, at) => {
@@ -66,7 +66,7 @@ const recordOf =
     )
   }
 
-/** An object with members that must be right where they are there, and some that must be there. */
+/** Makes the rule for an object: some members are checked if present, and some are required. */
 const object =
   (members: Readonly<Record<string, Rule>>, ...needed: readonly string[]): Rule =>
   (value, at) => {
@@ -79,7 +79,7 @@ const object =
 
 const below = (at: string, name: string): string => (at === '' ? name : `${at}/${name}`)
 
-/** The object with members as their rules give them, and without those that are null. */
+/** Returns the object with its members changed by their rules, and without those that are null. */
 function withMembers(value: JsonObject, rules: readonly (readonly [string, Rule])[], at: string): JsonObject {
   let kept = value
   for (const [name, rule] of rules) {
@@ -94,14 +94,14 @@ function withMembers(value: JsonObject, rules: readonly (readonly [string, Rule]
   return kept
 }
 
-/** A schema of one property. SDK 1 takes objects alone; `true` and `false` have a form as such. */
+/** The rule for the schema of one property. SDK 1 accepts only objects; `true` and `false` are converted to objects. */
 function propertySchema(value: unknown, at: string): unknown {
   if (typeof value === 'boolean') return value ? {} : { not: {} }
   if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
   return value
 }
 
-/** A schema of an object, as a tool's schemas are until 2025-11-25. */
+/** The rule for the schema of an object, which a tool's schemas are until 2025-11-25. */
 const objectSchema = object(
   { $schema: text, type: oneOf('object'), properties: recordOf(propertySchema), required: listOf(text) },
   'type',
@@ -111,7 +111,7 @@ function inputSchema(value: unknown, at: string): unknown {
   if (!isObject(value)) throw new BrokenRule(`${at} must be an object`)
   const { type, properties } = value
   if (Object.keys(value).length === 0) return { type: 'object' }
-  // What has properties is an object: arguments are nothing else in any case.
+  // A schema with properties is one of an object: arguments are always objects.
   const isUntyped = (type === undefined || type === null) && isObject(properties)
   return objectSchema(isUntyped ? { ...value, type: 'object' } : value, at)
 }
@@ -178,7 +178,7 @@ export function readEntry(kind: EntryKind, entry: string): ReadEntry {
   }
 }
 
-/** A tool (JSON text) as clients of sessions take it: until 2025-11-25 an `outputSchema` is one of an object. */
+/** Returns a tool (JSON text) for clients of sessions: until 2025-11-25 an `outputSchema` must be one of an object. */
 export function toolForSession(tool: string): string {
   const schema = tool.includes('"outputSchema"') ? memberText(tool, 'outputSchema') : undefined
   if (schema === undefined) return tool
@@ -186,7 +186,7 @@ export function toolForSession(tool: string): string {
     const value: unknown = JSON.parse(schema)
     if (objectSchema(value, '') === value) return tool
   } catch {
-    // It is none that such a client takes.
+    // Such a client does not accept this schema.
   }
   return editObject(tool, { outputSchema: undefined })
 }

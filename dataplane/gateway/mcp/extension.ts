@@ -1,5 +1,5 @@
 import { isObject } from '../../../crds/settings/json.ts'
 
-/** Whether these capabilities have this extension. */
+/** Tells whether these capabilities include this extension. */
 export const hasExtension = (capabilities: unknown, name: string): boolean =>
   isObject(capabilities) && isObject(capabilities['extensions']) && name in capabilities['extensions']

@@ -11,7 +11,7 @@ const PLAIN = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 export interface ParamHeader {
   /** Lower case, with the `mcp-param-` prefix. */
   readonly header: string
-  /** Names from the arguments down to the value. */
+  /** The names from the arguments down to the value. */
   readonly path: readonly string[]
 }
 
@@ -23,19 +23,19 @@ const MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas', '$d
 const DATA = new Set(['default', 'const', 'enum', 'examples', 'required', 'x-mcp-header'])
 const DEEPEST = 100
 
-/** The value as it may stand in a header. */
+/** Encodes a value for a header. */
 export function encodeHeaderValue(value: string): string {
   if (PLAIN.test(value) && !looksEncoded(value)) return value
   return `=?base64?${Buffer.from(value, 'utf8').toString('base64')}?=`
 }
 
-/** The value that a header stands for. Throws `header_mismatch` for bad characters and bad Base64. */
+/** Decodes a header value. Throws `header_mismatch` for invalid characters and invalid Base64. */
 export function decodeHeaderValue(header: string, name: string): string {
   const encoded = ENCODED.exec(header)
   if (encoded !== null) {
     const base64 = encoded[1] as string
     const bytes = Buffer.from(base64, 'base64')
-    // Buffer skips what it can't read: only what encodes back to the same text was Base64.
+    // Buffer skips characters that it can't read, so the text was Base64 only if the bytes encode back to it.
     if (bytes.toString('base64') !== base64) throw mismatch(`${name} holds bad Base64.`)
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -55,14 +55,14 @@ export const mismatch = (message: string): PublicError => new PublicError('heade
 /** An `x-mcp-header` that makes the whole tool invalid (2026-07-28, transports: a client drops such a tool). */
 export class InvalidParamHeader extends Error {}
 
-/** The declared headers of an inputSchema. Throws InvalidParamHeader with the reason. */
+/** Reads the declared headers of an inputSchema. Throws InvalidParamHeader with the reason. */
 export function paramHeadersOf(inputSchema: unknown): readonly ParamHeader[] {
   const found: ParamHeader[] = []
   visit(inputSchema, [], found, 0)
   return found
 }
 
-/** `path` is undefined where the value can't be reached through `properties` alone. */
+/** Visits a schema. `path` is undefined if the value can't be reached through `properties` alone. */
 function visit(schema: unknown, path: readonly string[] | undefined, found: ParamHeader[], depth: number): void {
   if (depth > DEEPEST || typeof schema !== 'object' || schema === null) return
   if (Array.isArray(schema)) {
@@ -101,7 +101,7 @@ function declared(
   return { header, path }
 }
 
-/** Adds the declared headers of these arguments to a flat header list. A value that is absent or null has none. */
+/** Adds the declared headers of these arguments to a flat header list. An absent or null value adds none. */
 export function addParamHeaders(headers: string[], declarations: readonly ParamHeader[], args: unknown): void {
   for (const { header, path } of declarations) {
     const text = textOf(valueAt(args, path))
@@ -109,7 +109,7 @@ export function addParamHeaders(headers: string[], declarations: readonly ParamH
   }
 }
 
-/** Checks that the declared headers repeat what the arguments say. Throws `header_mismatch`. */
+/** Checks that the declared headers repeat the arguments. Throws `header_mismatch`. */
 export function checkParamHeaders(
   incoming: IncomingHttpHeaders,
   declarations: readonly ParamHeader[],
@@ -124,7 +124,7 @@ export function checkParamHeaders(
       continue
     }
     const decoded = decodeHeaderValue(given, header)
-    // `1`, `1.0` and `1e0` are one number.
+    // `1`, `1.0` and `1e0` are the same number.
     const same = typeof value === 'number' ? decoded !== '' && Number(decoded) === value : decoded === text
     if (!same) throw mismatch(`${header} differs from the argument.`)
   }
@@ -139,7 +139,10 @@ function valueAt(root: unknown, path: readonly string[]): unknown {
   return value
 }
 
-/** Decimal for numbers, `true` and `false`; undefined for what has no header form (an integer beyond 2^53 is one). */
+/**
+ * Returns decimal text for numbers, and `true` or `false`; undefined for values without a header form, such as an
+ * integer beyond 2^53.
+ */
 function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   if (typeof value === 'boolean') return String(value)

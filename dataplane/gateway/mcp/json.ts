@@ -1,6 +1,6 @@
 /**
- * Finds its way in JSON text without building values, so that what is only relayed stays as it was written: integers
- * beyond 2^53, number spellings, member order. Never throws and never loops on malformed text.
+ * Navigates JSON text without building values, so that relayed text stays unchanged: integers beyond 2^53, number
+ * spellings, member order. Never throws and never loops on malformed text.
  */
 
 const QUOTE = 0x22
@@ -10,7 +10,7 @@ const BACKSLASH = 0x5c
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
-/** The same text by itself: a part that was taken out of a text would keep the whole of it. */
+/** Copies a text: a slice would keep the whole text that it was taken from in memory. */
 export const detached = (text: string): string => Buffer.from(text).toString()
 
 export function skipSpace(text: string, at: number): number {
@@ -19,7 +19,7 @@ export function skipSpace(text: string, at: number): number {
   return index
 }
 
-/** Index behind the string that opens at `at`, or -1 where it never closes. */
+/** Returns the index behind the string that opens at `at`, or -1 if it never closes. */
 export function skipString(text: string, at: number): number {
   let end = text.indexOf('"', at + 1)
   while (end !== -1) {
@@ -31,7 +31,7 @@ export function skipString(text: string, at: number): number {
   return -1
 }
 
-/** Index behind the value that starts at `at`, or -1 where it never ends. */
+/** Returns the index behind the value that starts at `at`, or -1 if it never ends. */
 export function skipValue(text: string, at: number): number {
   const first = text.charCodeAt(at)
   if (first === QUOTE) return skipString(text, at)
@@ -66,12 +66,12 @@ function skipNested(text: string, at: number): number {
 }
 
 /**
- * Walks the members of one object: `while (members.next()) …`. After the last one, or where the text is malformed,
- * `next` is false; `end` is then the index behind the closing brace, or -1.
+ * Walks the members of one object: `while (members.next()) …`. After the last one, or if the text is malformed, `next`
+ * is false; `end` is then the index behind the closing brace, or -1.
  */
 export class Members {
   readonly text: string
-  /** Decoded name of the member. */
+  /** The decoded name of the member. */
   key = ''
   keyStart = 0
   valueStart = 0
@@ -112,13 +112,13 @@ export class Members {
     return true
   }
 
-  /** Text of the member's value as it was written. */
+  /** The original text of the member's value. */
   get value(): string {
     return this.text.slice(this.valueStart, this.valueEnd)
   }
 }
 
-/** Walks the elements of one array: `while (elements.next()) …`; stops where the text is malformed. */
+/** Walks the elements of one array: `while (elements.next()) …`. Stops if the text is malformed. */
 export class Elements {
   readonly text: string
   valueStart = 0
@@ -143,20 +143,22 @@ export class Elements {
     return true
   }
 
-  /** Text of the element as it was written. */
+  /** The original text of the element. */
   get value(): string {
     return this.text.slice(this.valueStart, this.valueEnd)
   }
 }
 
-/** Text of the member `name` of the object that is `text`, or undefined. */
+/** Returns the text of the member `name` of the object `text`, or undefined. */
 export function memberText(text: string, name: string): string | undefined {
   const members = new Members(text, skipSpace(text, 0))
   while (members.next()) if (members.key === name) return members.value
   return undefined
 }
 
-/** Text of the object `params` of the JSON-RPC message or request that is `text`; of an empty one where it has none. */
+/**
+ * Returns the text of the object `params` of the JSON-RPC message or request `text`; of an empty object if it has none.
+ */
 export function paramsText(text: string): string {
   const params = memberText(text, 'params')
   return params?.startsWith('{') ? params : '{}'
@@ -171,12 +173,14 @@ function decodeName(raw: string): string {
 }
 
 /**
- * A member name as the most lenient parsers compare it. Go's encoding/json matches names without regard to case, by
- * Unicode simple folding: to it `ſ` is `s` and the Kelvin sign is `k`.
+ * Folds a member name as the most lenient parsers compare it. Go's encoding/json matches names without regard to case,
+ * by Unicode simple folding: it treats `ſ` as `s` and the Kelvin sign as `k`.
  */
 export const foldName = (name: string): string => name.toUpperCase().toLowerCase()
 
-/** The object with some members replaced (by JSON text), removed (undefined) or, where absent, added at its end. */
+/**
+ * Returns the object with some members replaced (by JSON text), removed (undefined) or, if absent, added at its end.
+ */
 export function editObject(text: string, edits: Readonly<Record<string, string | undefined>>): string {
   const members = new Members(text, skipSpace(text, 0))
   const parts: string[] = []

@@ -1,4 +1,4 @@
-/** Levels of log messages, the least severe first (RFC 5424, as MCP has them). */
+/** The levels of log messages, the least severe first (RFC 5424, as MCP has them). */
 export const LEVELS: readonly string[] = [
   'debug',
   'info',
@@ -10,5 +10,5 @@ export const LEVELS: readonly string[] = [
   'emergency',
 ]
 
-/** How severe a log message of this level (any JSON value) is; -1 where it is no level. */
+/** Returns the severity of a log level (any JSON value); -1 if it is no level. */
 export const levelOf = (level: unknown): number => (typeof level === 'string' ? LEVELS.indexOf(level) : -1)

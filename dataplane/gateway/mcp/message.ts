@@ -4,7 +4,7 @@ import { PublicError } from '../../server/errors.ts'
 import { Elements, foldName, Members, skipSpace } from './json.ts'
 import { parseJson, structureBytes } from './parse.ts'
 
-/** Names of members, each with a bit of its own. */
+/** Names of members, each with its own bit. */
 interface Names {
   readonly exact: ReadonlyMap<string, number>
   readonly folded: ReadonlyMap<string, number>
@@ -15,7 +15,7 @@ const bits = (...names: string[]): Names => ({
   folded: new Map(names.map((name, index) => [foldName(name), 1 << index])),
 })
 
-/** Members whose place in the text matters, so that no parser may find them twice. */
+/** Members whose position in the text matters, so that no parser may find them twice. */
 const messageNames = bits('jsonrpc', 'id', 'method', 'params', 'result', 'error')
 const paramsNames = bits(
   'name',
@@ -30,20 +30,20 @@ const paramsNames = bits(
   'ref',
 )
 
-/** Where the parts of a message are in its text. */
+/** The positions of the parts of a message in its text. */
 export type Places = Record<`${'id' | 'params' | 'name' | 'arguments' | 'meta'}${'Start' | 'End'}`, number>
 
 /** In characters of JSON text. */
 const LONGEST_ID = 1024
 
 /**
- * One JSON-RPC message of a client, parsed once: `params` for reading, the text and the places of what may have to be
- * rewritten for relaying. An offset pair is -1 where the member is absent.
+ * A client's JSON-RPC message, parsed once: `params` for reading, the text and the positions of parts that may be
+ * rewritten for relaying. An offset pair is -1 if the member is absent.
  */
 export class Message {
   readonly text: string
   readonly kind: 'request' | 'notification' | 'response'
-  /** The id as it was written, for requests: it is given back byte for byte. */
+  /** The original id of a request: it is returned byte for byte. */
   readonly id: string | undefined
   readonly method: string
   readonly params: Readonly<Record<string, unknown>> | undefined
@@ -58,7 +58,9 @@ export class Message {
   metaStart = -1
   metaEnd = -1
 
-  /** `places`: where its parts are, of a request that is one and has nothing twice; absent: what is to be found out. */
+  /**
+   * `places` are the positions of the parts of a valid request without duplicate members; if absent, they are computed.
+   */
   constructor(text: string, value: Record<string, unknown>, places?: Places) {
     this.text = text
     const { method, params, id } = value
@@ -74,13 +76,13 @@ export class Message {
       throw new PublicError('invalid_message', { message: 'id is too long.' })
   }
 
-  /** The request's `_meta`, where it is an object. */
+  /** The request's `_meta`, if it is an object. */
   get meta(): Readonly<Record<string, unknown>> | undefined {
     const meta = this.params?.['_meta']
     return isObject(meta) ? meta : undefined
   }
 
-  /** The value of a string parameter. */
+  /** Returns the value of a string parameter. */
   parameter(name: string): string | undefined {
     const value = this.params?.[name]
     return typeof value === 'string' ? value : undefined
@@ -132,20 +134,23 @@ export class Message {
   }
 }
 
-/** Whoever a body is counted for. */
+/** Counts the memory of a body. */
 interface BytesHolder {
-  /** Holds so many bytes from now on. Throws where that is too much. */
+  /** Reserves so many more bytes. Throws if that is over the limit. */
   hold(bytes: number): void
 }
 
-/** Copies of a body that a request has at the same time: its text, its values, what goes on, and that as bytes. */
+/**
+ * The copies of a body that a request holds at the same time: its text, its values, the relayed text, and its bytes.
+ */
 export const COPIES = 4
-/** A character beyond Latin-1 makes all of them two bytes. */
+/** The same count for a body with a character beyond Latin-1, which takes two bytes in every copy. */
 const WIDE_COPIES = 7
 
 /**
- * Parses a request body, whose bytes `holder` holds first. Throws `parse_error` where it is not JSON in UTF-8,
- * `invalid_message` where it is not one JSON-RPC 2.0 message that every parser reads alike. A batch is given back as the texts of its elements.
+ * Parses a request body after `holder` has reserved its bytes. Throws `parse_error` if it is not JSON in UTF-8, and
+ * `invalid_message` if it is not one JSON-RPC 2.0 message that every parser reads alike. Returns a batch as the texts
+ * of its elements.
  */
 export function parseMessage(body: Buffer, holder?: BytesHolder): Message | readonly string[] {
   if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
@@ -165,7 +170,7 @@ export function parseMessage(body: Buffer, holder?: BytesHolder): Message | read
   return messageOf(text, value)
 }
 
-/** What a smaller body costs is in what each request is counted with; it can't be nested too deep either. */
+/** The size below which a body is covered by the fixed cost of each request. It can't be nested too deep either. */
 const SMALL = 2000
 
 function structureOf(text: string): number {
@@ -176,7 +181,7 @@ function structureOf(text: string): number {
   }
 }
 
-/** One element of a batch. Throws `invalid_message`. */
+/** Parses one element of a batch. Throws `invalid_message`. */
 export const parseElement = (text: string): Message => messageOf(text, parseJson(text))
 
 function messageOf(text: string, value: unknown): Message {
@@ -185,7 +190,7 @@ function messageOf(text: string, value: unknown): Message {
   return new Message(withEmptyParams(text), { ...value, params: {} })
 }
 
-/** Some clients write null for params that they leave out. Whoever looks into the text finds an object there. */
+/** Adds empty params: some clients write null for omitted params, and readers of the text expect an object. */
 function withEmptyParams(text: string): string {
   const members = new Members(text, skipSpace(text, 0))
   while (members.next())
@@ -200,7 +205,7 @@ function elementsOf(text: string): string[] {
   return texts
 }
 
-/** Whether a value can be the id of a request (MCP, base protocol). */
+/** Tells whether a value can be the id of a request (MCP, base protocol). */
 export const isId = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number'
 
 function checkShape(value: Record<string, unknown>, kind: Message['kind']): void {
@@ -219,8 +224,9 @@ function checkShape(value: Record<string, unknown>, kind: Message['kind']): void
 }
 
 /**
- * Parsers disagree on which of two members of one name counts, and some match names without regard to case: a call
- * that we route by one and a backend runs by the other would pass every filter. Such a message is refused.
+ * Adds the bit of a name. Parsers disagree on which of two members of one name counts, and some match names without
+ * regard to case. A call that the gateway routes by one and a backend runs by the other would pass every filter, so
+ * such a message is refused.
  */
 function withBit(seen: number, key: string, names: Names): number {
   const exact = names.exact.get(key)
@@ -233,7 +239,7 @@ function withBit(seen: number, key: string, names: Names): number {
   return seen | bit
 }
 
-/** Whether progress (`params`, any JSON value) is told under the token of this call, which may come back as a text. */
+/** Tells whether progress (`params`, any JSON value) carries the token of this call, which may come back as a text. */
 export function isAboutCall(params: unknown, { meta }: Message): boolean {
   const [asked, told] = [meta?.['progressToken'], isObject(params) ? params['progressToken'] : undefined]
   return isId(asked) && isId(told) && String(asked) === String(told)

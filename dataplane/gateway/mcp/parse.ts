@@ -1,21 +1,24 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { skipString } from './json.ts'
 
-/** Deeper values overflow the stack of whoever walks them: V8 writes objects as JSON down to some thousand levels. */
+/**
+ * The deepest nesting that is accepted. Deeper values overflow the stack of recursive code: V8 writes objects as JSON
+ * down to some thousand levels.
+ */
 const DEEPEST = 1000
-/** A shorter text can't be nested deeper: each level opens and closes. */
+/** A shorter text can't be nested deeper, because each level opens and closes. */
 const SHALLOW = 2 * DEEPEST
-/** What a value costs at least: an array or object and its place in another one; any other value's place. */
+/** The least memory of a value: an array or object and its slot in another one; any other value's slot. */
 const NESTED_BYTES = 64
 const PLACE_BYTES = 16
 
-/** JSON from outside as a value. Throws a SyntaxError where it is no JSON, or is nested deeper than 1000 levels. */
+/** Parses JSON from outside. Throws a SyntaxError if it is no JSON or is nested deeper than 1000 levels. */
 export function parseJson(text: string): unknown {
   if (text.length > SHALLOW) structureBytes(text)
   return JSON.parse(text)
 }
 
-/** JSON from outside as an object; undefined where it is none, is no JSON, or is nested too deep. */
+/** Parses JSON from outside as an object; undefined if it is none, is no JSON, or is nested too deep. */
 export function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value = parseJson(text)
@@ -26,8 +29,8 @@ export function parseObject(text: string): Record<string, unknown> | undefined {
 }
 
 /**
- * About how many bytes the values in a JSON text take beside the characters of their strings: a few bytes of text make
- * an object. Throws a SyntaxError where it is nested deeper than 1000 levels. Takes time linear in the text.
+ * Estimates the bytes of the values in a JSON text besides the characters of their strings: a few bytes of text make an
+ * object. Throws a SyntaxError if it is nested deeper than 1000 levels. Takes linear time.
  */
 export function structureBytes(text: string): number {
   const { length } = text
@@ -50,13 +53,13 @@ export function structureBytes(text: string): number {
   return bytes
 }
 
-/** Index behind the string that opens at `at`; the length of the text where it never closes. */
+/** Returns the index behind the string that opens at `at`; the length of the text if it never closes. */
 function endOfString(text: string, at: number): number {
   const end = skipString(text, at)
   return end === -1 ? text.length : end
 }
 
-/** A backend's message as a value; undefined for what is no JSON, or is nested too deep. */
+/** Parses a backend's message; undefined if it is no JSON or is nested too deep. */
 export function parseBytes(bytes: Buffer): unknown {
   try {
     return parseJson(bytes.toString('utf8'))

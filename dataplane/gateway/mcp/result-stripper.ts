@@ -9,25 +9,25 @@ const CLOSE_OBJECT = 0x7d
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 
-/** A longer name is none of those that are left out. */
+/** The length beyond which a name can't be one of those that are removed. */
 const LONGEST_NAME = 64
 
 /** A member of the result that is changed. */
 interface MemberEdit {
   readonly name: string
-  /** Takes its value and gives another one, as JSON text; undefined leaves it out. */
+  /** Takes the member's value and returns a new one, as JSON text; undefined removes the member. */
   edit(value: string): string | undefined
 }
 
-/** A longer value of a member that is to be changed is left out instead. */
+/** The longest value that is edited. A longer one is removed instead. */
 const LONGEST_EDITED = 64 * 1024
 
 /**
- * Leaves members out of the result of a JSON-RPC answer as its bytes pass by, in any chunks, and changes one of them;
- * everything else stays as it was written. What it is given must be well-formed JSON.
+ * Removes members from the result of a JSON-RPC answer as its bytes pass, in chunks of any size, and edits one of them.
+ * Everything else stays unchanged. The input must be well-formed JSON.
  */
 export class ResultStripper {
-  /** JSON text of the result's `resultType`, once that has passed. */
+  /** The JSON text of the result's `resultType`, once it has passed. */
   resultType: string | undefined
   readonly #dropped: ReadonlySet<string>
   /** 1 is inside the message, 2 inside its result. */
@@ -36,31 +36,31 @@ export class ResultStripper {
   readonly #skipper = new JsonSkipper()
   #inName = false
   #nameIsNext = false
-  /** The bytes that come now are passed on. */
+  /** True while bytes are passed on. */
   #passing = true
   /** The last name in the message or its result, as Latin-1. */
   #name = ''
   #isFirst = true
-  /** What has come of the value of `resultType`. */
+  /** The part of the value of `resultType` received so far. */
   #type = ''
   #from = 0
   readonly #edit: MemberEdit | undefined
   readonly #objectMember: string | undefined
-  /** The value of `objectMember` is next. */
+  /** True if the value of `objectMember` is next. */
   #isProbing = false
-  /** What has come of the value that is to be changed, with the colon; undefined elsewhere. */
+  /** The part of the edited value received so far, with the colon; undefined elsewhere. */
   #edited: Buffer[] | undefined
   #editedSize = 0
   #editedFrom = 0
 
-  /** `objectMember` is the name of a member that is left out unless it is an object. */
+  /** `objectMember` is the name of a member that is removed unless it is an object. */
   constructor(dropped: ReadonlySet<string>, edit?: MemberEdit, objectMember?: string) {
     this.#dropped = dropped
     this.#edit = edit
     this.#objectMember = objectMember
   }
 
-  /** Takes the next bytes and appends what is left of them to `out`. */
+  /** Takes the next bytes and appends those that stay to `out`. */
   push(chunk: Buffer, out: Buffer[]): void {
     this.#from = 0
     this.#editedFrom = 0
@@ -87,7 +87,7 @@ export class ResultStripper {
     else this.#read(chunk, at, at + 1)
   }
 
-  /** Whether it is in one of the objects whose names matter: the message and its result. */
+  /** True in an object whose names matter: the message and its result. */
   get #hasNames(): boolean {
     return this.#depth === 1 || (this.#depth === 2 && this.#inResult)
   }
@@ -117,7 +117,7 @@ export class ResultStripper {
     this.#stop(chunk, at, out)
   }
 
-  /** Goes on in a string, and gives the index behind it or behind the chunk. */
+  /** Continues in a string, and returns the index behind it or behind the chunk. */
   #string(chunk: Buffer, start: number, out: Buffer[]): number {
     const behind = this.#skipper.skipString(chunk, start)
     if (!this.#inName) {
@@ -144,7 +144,7 @@ export class ResultStripper {
     else this.#keepMember(behind, '"', out)
   }
 
-  /** The member whose name has come so far stays. */
+  /** Keeps the member whose name has been read. */
   #keepMember(behind: number, nameEnd: string, out: Buffer[]): void {
     this.#inName = false
     if (!this.#inResult) return
@@ -153,7 +153,7 @@ export class ResultStripper {
     this.#goOn(behind)
   }
 
-  /** The member whose name has come stays where its value, which begins here, is an object. */
+  /** Keeps the member whose name has been read if its value, which begins here, is an object. */
   #probe(code: number, at: number, out: Buffer[]): void {
     this.#isProbing = false
     if (code !== OPEN_OBJECT) return
@@ -162,7 +162,7 @@ export class ResultStripper {
     this.#goOn(at)
   }
 
-  /** Notes the value of `resultType` as it passes. */
+  /** Records the value of `resultType` as it passes. */
   #read(chunk: Buffer, from: number, to: number): void {
     if (this.#passing || this.#depth !== 2 || this.#name !== 'resultType' || this.#type.length > LONGEST_NAME) return
     this.#type += chunk.toString('latin1', from, Math.min(to, from + LONGEST_NAME))

@@ -11,35 +11,37 @@ export const legacyRevisions: readonly string[] = ['2025-11-25', '2025-06-18', '
 /** Every revision served here, newest first: `supported` of -32022 and of `server/discover`. */
 export const servedRevisions: readonly string[] = [MODERN, ...legacyRevisions]
 
-/** The one revision with batches; they came and went with it. */
+/** The one revision with batches: they were introduced in it and removed in the next. */
 export const WITH_BATCHES = '2025-03-26'
 
-/** Codes that only a peer of the modern era gives (2026-07-28, errors). */
+/** Codes that only a peer of the modern era sends (2026-07-28, errors). */
 const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
 
 export const isLegacyRevision = (version: string): boolean => legacyRevisions.includes(version)
 
-/** Whether a backend may choose this revision, which is no longer served: its messages are those of 2025-03-26. */
+/**
+ * Tells whether a backend may choose this revision, which is no longer served: its messages are those of 2025-03-26.
+ */
 export const isOldRevision = (version: string): boolean => version === '2024-11-05' || version === '2024-10-07'
 
-/** Whether this text names a revision of the modern era, served or not: revisions are dates. */
+/** Tells whether this text names a revision of the modern era, served or not: revisions are dates. */
 export const isModernRevision = (version: string): boolean =>
   version === MODERN || (version > MODERN && version.length === MODERN.length && /^\d{4}-\d{2}-\d{2}$/.test(version))
 
-/** The revision to answer an `initialize` with: the one asked for, or our newest legacy one. */
+/** Returns the revision for the answer to `initialize`: the requested one, or the newest legacy one. */
 export const negotiateLegacy = (requested: unknown): string =>
   typeof requested === 'string' && isLegacyRevision(requested) ? requested : (legacyRevisions[0] as string)
 
-/** Whether only a peer of the modern era gives this error. */
+/** Tells whether only a peer of the modern era sends this error. */
 export const isModernError = ({ code }: Readonly<Record<string, unknown>>): boolean => MODERN_CODES.has(code)
 
-/** The revisions that an error says are supported; undefined where it names none. */
+/** Returns the revisions that an error names as supported; undefined if it names none. */
 export function supportedIn({ code, data }: Readonly<Record<string, unknown>>): readonly unknown[] | undefined {
   const supported = code === -32022 && isObject(data) ? data['supported'] : undefined
   return Array.isArray(supported) ? supported : undefined
 }
 
-/** Whether an answer to `initialize` (JSON text) is a refusal by a server of the modern era. */
+/** Tells whether an answer to `initialize` (JSON text) is a refusal by a server of the modern era. */
 export function isModernRefusal(text: string): boolean {
   const error = parseObject(text)?.['error']
   return isObject(error) && isModernError(error) && (supportedIn(error)?.includes(MODERN) ?? true)

@@ -3,25 +3,22 @@ import { editObject, Members, skipSpace } from './json.ts'
 import { Message } from './message.ts'
 import { RELATED_TASK_KEY } from './tasks.ts'
 
-/** Keys of `_meta` that describe one hop of the modern era; they mean nothing on another hop. */
+/** The prefix of `_meta` keys that describe one hop of the modern era; they mean nothing on another hop. */
 const HOP_PREFIX = 'io.modelcontextprotocol/'
 
-/** What changes in a call on its way to the backend; what is absent stays byte for byte. */
+/** The changes to a call on its way to the backend. Absent parts stay byte for byte. */
 interface Rewrite {
   /** JSON text of the id on the backend's hop. */
   readonly id: string | undefined
   /** JSON text of the tool's name at the backend. */
   readonly name: string | undefined
-  /** JSON text of the whole `_meta`; null takes it away. */
+  /** JSON text of the whole `_meta`; null removes it. */
   readonly meta: string | null | undefined
-  /**
-   * A trace context that `_meta` is to carry in the place of the client's: who is asked over standard input gets it
-   * nowhere else.
-   */
+  /** A trace context that replaces the client's in `_meta`: a server on standard input gets it nowhere else. */
   readonly trace?: TraceContext | undefined
 }
 
-/** The body for the backend: the client's own text with the rewritten members put in. */
+/** Builds the body for the backend: the client's own text with the rewritten members. */
 export function rewriteCall(message: Message, rewrite: Rewrite): string {
   const { text } = message
   const { id, name, trace } = rewrite
@@ -61,18 +58,20 @@ function newMeta({ text, paramsStart, paramsEnd }: Message, meta: string): Cut {
 
 const byStart = (a: Cut, b: Cut) => a[0] - b[0]
 
-/** Most clients send id, name and `_meta` in this order. */
+/** Tells whether the cuts are in order: most clients send id, name and `_meta` in this order. */
 function isOrdered(cuts: readonly Cut[]): boolean {
   for (let index = 1; index < cuts.length; index++)
     if ((cuts[index] as Cut)[0] < (cuts[index - 1] as Cut)[0]) return false
   return true
 }
 
-/** Whether a trace context can be put at the beginning of `_meta`, without a look at the rest: most have none. */
+/**
+ * Tells whether a trace context can be inserted at the beginning of `_meta` without reading the rest: most have none.
+ */
 const goesFirst = ({ meta }: Message, { tracestate }: TraceContext): boolean =>
   tracestate === undefined && meta?.['traceparent'] === undefined && meta?.['tracestate'] === undefined
 
-/** A trace context as the first member of an object, whose text goes on with `rest`. */
+/** Writes a trace context as the first member of an object, whose text continues with `rest`. */
 const firstMember = ({ traceparent }: TraceContext, rest: string | undefined): string =>
   `"traceparent":"${traceparent}"${rest === '}' ? '' : ','}`
 
@@ -94,22 +93,22 @@ function rewriteParams(message: Message, { id, name, meta }: Omit<Rewrite, 'trac
   return out + text.slice(from)
 }
 
-/** The request without the `inputResponses` of a modern client, which a legacy backend does not know. */
+/** Returns the request without the `inputResponses` of a modern client, which a legacy backend does not know. */
 export function withoutResponses(message: Message): Message {
   if (message.params?.['inputResponses'] === undefined) return message
   const { text, paramsStart, paramsEnd } = message
   return withParams(message, editObject(text.slice(paramsStart, paramsEnd), { inputResponses: undefined }))
 }
 
-/** The request with other params, given as JSON text. */
+/** Returns the request with other params, given as JSON text. */
 export function withParams({ text, paramsStart, paramsEnd }: Message, params: string): Message {
   const edited = text.slice(0, paramsStart) + params + text.slice(paramsEnd)
   return new Message(edited, JSON.parse(edited) as Record<string, unknown>)
 }
 
 /**
- * `_meta` as JSON text without the keys of the modern hop, for a legacy backend: a dual-era backend would take the
- * protocol version in it for a modern request. Undefined where nothing changes, null where nothing is left.
+ * Returns `_meta` as JSON text without the keys of the modern hop, for a legacy backend: a dual-era backend would take
+ * the protocol version in it for a modern request. Undefined if nothing changes, null if nothing is left.
  */
 export function metaForLegacy(message: Message): string | null | undefined {
   if (message.metaStart === -1) return undefined
@@ -124,7 +123,9 @@ export function metaForLegacy(message: Message): string | null | undefined {
   return kept.length === 0 ? null : `{${kept.join(',')}}`
 }
 
-/** `_meta` as JSON text that carries a trace context in the place of the client's; `meta` is what it would be otherwise. */
+/**
+ * Returns `_meta` as JSON text with a trace context in place of the client's; `meta` is its value without that change.
+ */
 function metaWithTrace(message: Message, meta: Rewrite['meta'], trace: TraceContext): Rewrite['meta'] {
   if (message.paramsStart === -1 || (message.metaStart !== -1 && message.meta === undefined)) return meta
   const own = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
@@ -137,9 +138,9 @@ function metaWithTrace(message: Message, meta: Rewrite['meta'], trace: TraceCont
   })
 }
 
-/** `_meta` as JSON text with the keys that a modern backend requires, for a legacy client's call. */
+/** Returns `_meta` as JSON text with the keys that a modern backend requires, for a legacy client's call. */
 export function metaForModern(message: Message, envelope: Readonly<Record<string, string>>): string {
   const meta = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
-  // A task of another era means nothing there.
+  // A task of another era means nothing to a modern backend.
   return editObject(meta, { ...envelope, [RELATED_TASK_KEY]: undefined })
 }

@@ -15,15 +15,15 @@ export const requestText = (id: number, method: string, params: object): string 
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
 
 /**
- * Ids of our own requests begin here: numbers, for servers that take nothing else, that fit into 32 bits, and that no client
- * whose session is shared with us has come to.
+ * The first id of the gateway's own requests. Ids are numbers, because some servers take nothing else. They fit into 32
+ * bits, and no client that shares a session with the gateway has counted so far.
  */
 export const FIRST_OWN_ID = 1_000_000_000
 
 export const notificationText = (method: string, params?: object): string =>
   JSON.stringify({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) })
 
-/** The result of a tool that says why there is none, for a model to read. */
+/** Builds a tool result that explains an error to a model. */
 export const errorResult = (era: 'modern' | 'legacy', text: string, structuredContent?: unknown): string =>
   JSON.stringify({
     ...(era === 'modern' && { resultType: 'complete' }),

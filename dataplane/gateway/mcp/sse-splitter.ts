@@ -5,33 +5,33 @@ const SPACE = 0x20
 
 /** Takes the parts of a server-sent event stream (WHATWG HTML, 9.2.6). */
 export interface SseReceiver {
-  /** Bytes of the event's data, in pieces; the line breaks between data lines are among them. */
+  /** Takes bytes of the event's data, in pieces; the line breaks between data lines are among them. */
   onEventData(bytes: Buffer): void
-  /** An event with data has ended; `type` is empty where the stream names none. */
+  /** Reports that an event with data has ended; `type` is empty if the stream names none. */
   onEventEnd(type: string): void
 }
 
 const LINE_BREAK = Buffer.from('\n')
 const LONGEST_WORD = 16
-/** A longer id is not kept: it goes back in a header. */
+/** The longest id that is kept: it is sent back in a header. */
 const LONGEST_ID = 1024
-/** What can stand in a header. */
+/** The characters that a header may hold. */
 const SENDABLE = /^[\x20-\x7e\x80-\xff]+$/
 
-/** Where in a line: in the field's name, right behind its colon, or in the value. */
+/** The position in a line: in the field's name, right behind its colon, or in the value. */
 type LinePosition = 'name' | 'colon' | 'value'
 
 /** UTF-8's byte order mark, as Latin-1. */
 const MARK = '\u00ef\u00bb\u00bf'
 
 /**
- * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments are
- * dropped, and so are the data of events of another type than `message`, but for `types`.
+ * Splits a server-sent event stream as its bytes arrive, in chunks of any size, without holding an event whole. It
+ * drops comments and the data of events whose type is neither `message` nor one of `types`.
  */
 export class SseSplitter {
-  /** Id of the last whole event that had one, bytes as Latin-1: what `Last-Event-ID` takes. */
+  /** The id of the last whole event that had one, bytes as Latin-1: the value for `Last-Event-ID`. */
   lastEventId: string | undefined
-  /** How long to wait before the stream is opened again, where it has said so. */
+  /** The pause before the stream is opened again, if the stream has set one. */
   retryMs: number | undefined
   readonly #receiver: SseReceiver
   readonly #types: ReadonlySet<string> | undefined
@@ -48,7 +48,7 @@ export class SseSplitter {
     this.#types = types
   }
 
-  /** Goes on with another stream that continues this one; of an event that is not whole nothing is left. */
+  /** Continues with another stream that resumes this one. An incomplete event is dropped. */
   restart(): void {
     this.#place = 'name'
     this.#name = ''

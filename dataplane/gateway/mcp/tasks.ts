@@ -7,21 +7,24 @@ import { editObject, foldName, Members, memberText, skipSpace } from './json.ts'
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 /**
- * An extension of our own, which a gateway declares in the modern era: calls behind it run as tasks of the legacy
- * era. A gateway that relays those speaks the legacy era with it.
+ * The gateway's own extension, declared in the modern era: calls behind it run as tasks of the legacy era. A gateway
+ * that relays those speaks the legacy era with it.
  */
 export const SESSION_TASKS_EXTENSION = 'portico.dev/session-tasks'
 
-/** Key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
+/** The key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
 
-/** The id of another hop; undefined where the task is not to be named there. */
+/** Returns the id on another hop; undefined if the task must not be named there. */
 type IdFor = (id: string) => string | undefined
 
-/** Whether these capabilities have the tasks extension. */
+/** Tells whether these capabilities include the tasks extension. */
 export const hasTasks = (capabilities: unknown): boolean => hasExtension(capabilities, TASKS_EXTENSION)
 
-/** A request's `_meta` (JSON text of an object) without the extension: of one whose answer may be no task. */
+/**
+ * Returns a request's `_meta` (JSON text of an object) without the extension, for a request whose answer must be no
+ * task.
+ */
 export function metaWithoutTasks(meta: string): string {
   const capabilities = memberText(meta, CAPABILITIES_KEY)
   const extensions = capabilities === undefined ? undefined : memberText(capabilities, 'extensions')
@@ -31,7 +34,7 @@ export function metaWithoutTasks(meta: string): string {
   return editObject(meta, { [CAPABILITIES_KEY]: editObject(capabilities, { extensions: others }) })
 }
 
-/** Whether a server with these capabilities runs tool calls as tasks (2025-11-25). */
+/** Tells whether a server with these capabilities runs tool calls as tasks (2025-11-25). */
 export function declaresTasks({ tasks }: Readonly<Record<string, unknown>>): boolean {
   const requests = isObject(tasks) ? tasks['requests'] : undefined
   const tools = isObject(requests) ? requests['tools'] : undefined
@@ -39,13 +42,13 @@ export function declaresTasks({ tasks }: Readonly<Record<string, unknown>>): boo
 }
 
 /**
- * `params` or a result (JSON text) with the task that its `_meta` names under the id of another hop, or without that
- * name; all else stays as it was. What a lenient parser would take for the same is left out.
+ * Returns `params` or a result (JSON text) in which `_meta` names its task by the id of another hop, or no task. All
+ * else stays unchanged. Members that a lenient parser would take for the same are removed.
  */
 export const withRelatedTask = (text: string, idFor: IdFor): string =>
   withMember(text, '_meta', (meta) => metaWithRelatedTask(meta, idFor))
 
-/** The same for the `_meta` itself. */
+/** Does the same for the `_meta` itself. */
 export const metaWithRelatedTask = (meta: string, idFor: IdFor): string =>
   withMember(meta, RELATED_TASK_KEY, (related) => {
     const id = taskIdIn(related)
@@ -53,13 +56,16 @@ export const metaWithRelatedTask = (meta: string, idFor: IdFor): string =>
     return other === undefined ? undefined : `{"taskId":${JSON.stringify(other)}}`
   })
 
-/** The `taskId` of an object that is JSON text. */
+/** Returns the `taskId` of an object that is JSON text. */
 export function taskIdIn(text: string): string | undefined {
   const id: unknown = JSON.parse(memberText(text, 'taskId') ?? 'null')
   return typeof id === 'string' ? id : undefined
 }
 
-/** The object with one member edited, or taken away by undefined. Others that differ in case alone go. */
+/**
+ * Returns the object with one member edited, or removed if `edit` returns undefined. Others that differ in case alone
+ * are removed.
+ */
 function withMember(text: string, name: string, edit: (value: string) => string | undefined): string {
   const members = new Members(text, skipSpace(text, 0))
   const parts: string[] = []

@@ -1,31 +1,33 @@
 import { Message, type Places } from './message.ts'
 import { parseJson } from './parse.ts'
 
-/** `_meta` of a request, as JSON text of an object and as value. */
+/** The `_meta` of a request, as JSON text of an object and as value. */
 export interface Meta {
   readonly text: string
   readonly value: unknown
 }
 
-/** More members of `params`, as JSON text: what a client has answered to a question, and whether a call is to be a task. */
+/**
+ * More members of `params`, as JSON text: a client's answers to questions, and the request to run the call as a task.
+ */
 export type MoreParams = Readonly<Partial<Record<'requestState' | 'inputResponses' | 'task', string>>>
 
-/** What a `tools/call` consists of. */
+/** The parts of a `tools/call`. */
 export interface ToolCallParts {
   /** JSON text. */
   readonly id: string
-  /** Of the tool. */
+  /** The tool's name. */
   readonly name: string
   /** JSON text of an object. */
   readonly arguments: string
-  /** Undefined where it has none. */
+  /** Undefined if it has none. */
   readonly meta: Meta | undefined
   readonly more?: MoreParams
 }
 
 /**
- * A `tools/call` that the gateway makes itself. Its text is put together of parts that are in order, so that nothing has
- * to be looked for in it, as in that of a client. Throws a SyntaxError where the arguments are nested too deep.
+ * Builds a `tools/call` of the gateway itself. Its parts are valid, so that it need not be parsed like a client's.
+ * Throws a SyntaxError if the arguments are nested too deep.
  */
 export function toolCall({ id, name, arguments: args, meta, more = {} }: ToolCallParts): Message {
   const params: Record<string, unknown> = { name, arguments: parseJson(args) }
@@ -55,7 +57,7 @@ export function toolCall({ id, name, arguments: args, meta, more = {} }: ToolCal
     ...{ idStart, idEnd, paramsStart, paramsEnd: text.length - 1, nameStart, nameEnd },
     ...{ argumentsStart, argumentsEnd, metaStart, metaEnd },
   }
-  // Its id is there for whether it is a request.
+  // The id only marks the value as a request.
   return new Message(text, { id, method: 'tools/call', params }, places)
 }
 

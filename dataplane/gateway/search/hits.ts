@@ -1,18 +1,18 @@
-/** What was found in one way, and the weight that this way has, of 0 to 1. */
+/** The hits of one search, and its weight, from 0 to 1. */
 interface Found {
   readonly hits: readonly Hit[]
   readonly weight: number
 }
 
-/** A tool that was found: its number in the list, and how well it fits; the best has the highest. */
+/** A tool that was found: its number in the list, and its score; the best has the highest. */
 export interface Hit {
   readonly tool: number
   readonly score: number
 }
 
 /**
- * The tools of several searches by their scores in all of them, the best first. What one search has not found has no
- * score there; what only those without weight have found is left out. Scores are of 0 to 1 (`relative`).
+ * Combines the hits of several searches by their scores, the best first. A tool without a hit in a search gets no score
+ * there. Tools found only by searches without weight are left out. Scores are from 0 to 1 (`relative`).
  */
 export function fuse(searches: readonly Found[], most: number): readonly number[] {
   const scores = new Map<number, number>()
@@ -24,7 +24,7 @@ export function fuse(searches: readonly Found[], most: number): readonly number[
     .map(([tool]) => tool)
 }
 
-/** The scores of hits, of which the first is the best, as parts of the best one. */
+/** Scales the scores of hits, the best first, to fractions of the best one. */
 export function relative(hits: readonly Hit[]): readonly Hit[] {
   const best = hits[0]?.score ?? 0
   return best > 0 ? hits.map(({ tool, score }) => ({ tool, score: score / best })) : hits

@@ -3,7 +3,7 @@
 export const FIND_TOOL = 'find_tool'
 export const CALL_TOOL = 'call_tool'
 
-/** The result of `tools/list`, as JSON text; `most`: the most tools that a search gives. */
+/** Returns the result of `tools/list`, as JSON text; `most` is the most tools that a search returns. */
 export const metaTools = (most: number): string => JSON.stringify({ tools: [findTool(most), callTool] })
 
 const findTool = (most: number) => ({

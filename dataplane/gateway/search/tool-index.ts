@@ -5,7 +5,7 @@ import { isObject } from '../../../crds/settings/json.ts'
 import { textsIn } from '../access/subjects.ts'
 import type { Hit } from './hits.ts'
 
-/** What of a tool is looked at. */
+/** The indexed parts of a tool. */
 interface Indexed {
   readonly name: string
   readonly title: string
@@ -13,29 +13,29 @@ interface Indexed {
   readonly arguments: string
 }
 
-/** Characters that are looked at of a description, and arguments of a tool. */
+/** The most characters of a description, and the most arguments of a tool, that are indexed. */
 const LONGEST = 4_000
 const MOST_ARGUMENTS = 100
-/** It is built for so long before requests have their turn. */
+/** The milliseconds of indexing after which requests get a turn. */
 const TURN_MS = 5
-/** What an empty index takes, and a tool in it beside its text. */
+/** The memory of an empty index, and of a tool in it besides its text. */
 const INDEX_BYTES = 64 * 1024
 const TOOL_BYTES = 384
-/** Characters of what a tool means: models read the first few hundred words. */
+/** The most characters of a tool's meaning: models read the first few hundred words. */
 const LONGEST_MEANING = 2_000
 
-/** What is said in many words is said in the first of them. */
+/** The most words of a query: a longer one says the same in its first words. */
 const MOST_WORDS = 32
 const LONGEST_WORD = 64
 const WORD = /[\p{L}\p{N}\p{M}]+/gu
-/** Where a word begins inside a name: getWeather, HTTPServer. */
+/** Matches the beginning of a word inside a name: getWeather, HTTPServer. */
 const INNER = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu
 
 /** A full-text index of a list of tools, in memory. */
 export class ToolIndex {
   /** The tools, as they are listed. */
   readonly tools: readonly string[]
-  /** Of what each of them means: tools with the same one are found by the same vector. */
+  /** The digests of the tools' meanings. Tools with the same meaning share a vector. */
   readonly digests: string[] = []
   #bytes = INDEX_BYTES
   readonly #database = new DatabaseSync(':memory:')
@@ -46,7 +46,7 @@ export class ToolIndex {
     this.#database.exec(
       "create virtual table tool using fts5(name, title, description, arguments, content='', tokenize='porter unicode61 remove_diacritics 2')",
     )
-    // A word in a name says more than one in a description, where most words stand.
+    // A word in a name weighs more than one in a description, where most words are.
     this.#find = this.#database.prepare(
       'select rowid as tool, -bm25(tool, 8, 6, 3, 1) as score from tool where tool match ? order by bm25(tool, 8, 6, 3, 1), rowid limit ?',
     )
@@ -59,7 +59,7 @@ export class ToolIndex {
     return index
   }
 
-  /** About how much memory it takes. */
+  /** The approximate memory of the index. */
   get bytes(): number {
     return this.#bytes
   }
@@ -86,13 +86,13 @@ export class ToolIndex {
     }
   }
 
-  /** The tools that have words of a text, the best first, at most so many. */
+  /** Returns the tools that have words of a text, the best first, at most `most`. */
   find(text: string, most: number): readonly Hit[] {
     const query = wordQuery(text)
     return query === undefined ? [] : (this.#find.all(query, most) as unknown as Hit[])
   }
 
-  /** What a tool is for, in the words by which its meaning is found; empty where it says nothing. */
+  /** Returns a tool's purpose in the words for the search by meaning; empty if it has none. */
   meaningOf(tool: number): string {
     return meaningOf(indexedOf(this.tools[tool] as string))
   }
@@ -102,7 +102,7 @@ export class ToolIndex {
   }
 }
 
-/** What is looked at of a tool, given as JSON text; backends may have put anything anywhere. */
+/** Reads the indexed parts of a tool, given as JSON text. Backends may put any value anywhere. */
 export function indexedOf(text: string): Indexed {
   const tool: unknown = JSON.parse(text)
   if (!isObject(tool)) return { name: '', title: '', description: '', arguments: '' }
@@ -128,15 +128,15 @@ const argumentsOf = (properties: Readonly<Record<string, unknown>>): string =>
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, LONGEST) : '')
 
-/** A name and the words in it: an index knows nothing of capitals. */
+/** Returns a name and the words in it: an index does not split at capitals. */
 function spelledOut(name: string): string {
   const apart = name.replace(INNER, ' ')
   return apart === name ? name : `${name} ${apart}`
 }
 
 /**
- * A query of FTS5 (https://sqlite.org/fts5.html, section 3) for what has any of the words in a text; undefined where it
- * has none. Whatever the text is, nothing of it but words is in the query, and each of them in quotes.
+ * Builds a query of FTS5 (https://sqlite.org/fts5.html, section 3) that matches any of the words in a text; undefined
+ * if it has none. Only the words of the text enter the query, each in quotes.
  */
 export function wordQuery(text: string): string | undefined {
   const words = new Set<string>()

@@ -9,11 +9,11 @@ import type { ToolIndex } from './tool-index.ts'
 
 export interface ToolSearchOptions {
   readonly log: Logger
-  /** Where vectors are kept on disk. */
+  /** The folder where vectors are stored. */
   readonly stateDirectory: string
-  /** Memory of the process. */
+  /** The memory of the process. */
   readonly memoryBytes?: number | undefined
-  /** A fault in what no request waits for. */
+  /** Reports an error in background work. */
   onFault(error: unknown, what: string): void
 }
 
@@ -22,25 +22,25 @@ const USUAL_MEMORY = 512 * MIB
 const DEFAULT_MOST = 8
 const DEFAULT_RATIO = '0.5'
 const DEFAULT_FURTHEST = '1.0'
-/** What is found in each of two ways, before both are made one. */
+/** The most hits of each of the two searches, before they are combined. */
 const CANDIDATES = 100
 
 /**
- * Finds tools in lists of them. A list is that which callers see whom policies judge alike, and who have the same
- * backends: an index belongs to a list, whoever sees it, and not to a session. It is built when a list is first searched,
- * and forgotten when there is no room or nobody searches that list any more.
+ * Finds tools in lists. Callers whom policies treat alike and who have the same backends see the same list. An index
+ * belongs to a list, not to a session or caller. It is built when a list is first searched, and evicted when memory is
+ * short or the list is no longer searched.
  */
 export class ToolSearch {
   readonly #indexes: LRUCache<string, ToolIndex>
   readonly #mostBytes: number
   readonly #building = new Map<string, Promise<ToolIndex>>()
   readonly #digests = new WeakMap<Buffer, string>()
-  /** Indexes are built one after another. */
+  /** Settles after the last build: indexes are built one after another. */
   #last: Promise<unknown> = Promise.resolve()
   readonly #options: ToolSearchOptions
   #config: OptimizerConfig = {}
   #embeddings: Embeddings | undefined
-  /** What is configured for them, as text. */
+  /** The configuration of embeddings, as text. */
   #embeddingKey = ''
   #searches = 0
   #hybrid = 0
@@ -52,7 +52,9 @@ export class ToolSearch {
     this.#indexes = new LRUCache({ maxSize: this.#mostBytes, dispose: (index) => index.close() })
   }
 
-  /** Puts settings in force; their file paths are relative to `directory`. Vectors live on while the service is the same. */
+  /**
+   * Applies settings; their file paths are relative to `directory`. Vectors are kept while the service stays the same.
+   */
   apply(config: OptimizerConfig, directory: string): void {
     this.#config = config
     const key = JSON.stringify([directory, Object.entries(config).filter(([name]) => name.startsWith('embedding'))])
@@ -65,14 +67,14 @@ export class ToolSearch {
     this.#embeddings = new Embeddings({ service, config, directory, stateDirectory, mostBytes: this.#mostBytes, log })
   }
 
-  /** The most tools that a search gives. */
+  /** The most tools that a search returns. */
   get most(): number {
     return this.#config.maxToolsToReturn ?? DEFAULT_MOST
   }
 
   /**
-   * JSON texts of the tools in a list that fit a query best, the best first. `list`: the result of `tools/list`; `caller`: any
-   * value that is the caller's own.
+   * Returns the JSON texts of the tools in a list that fit a query best, the best first. `list` is the result of
+   * `tools/list`; `caller` is any value that is unique to the caller.
    */
   async find(list: Buffer, query: string, most: number, caller?: unknown): Promise<readonly string[]> {
     this.#searches++
@@ -80,7 +82,7 @@ export class ToolSearch {
     return (await this.#ranked(index, query, most, caller)).map((tool) => index.tools[tool] as string)
   }
 
-  /** The best of those that are found by their words, and by what they mean. */
+  /** Ranks the tools found by words and by meaning. */
   async #ranked(index: ToolIndex, query: string, most: number, caller: unknown): Promise<readonly number[]> {
     const { hybridSearchSemanticRatio = DEFAULT_RATIO, semanticDistanceThreshold = DEFAULT_FURTHEST } = this.#config
     const weight = Number(hybridSearchSemanticRatio)
@@ -101,7 +103,7 @@ export class ToolSearch {
     const digest = this.#digestOf(list)
     for (;;) {
       const index = this.#indexes.get(digest) ?? (await (this.#building.get(digest) ?? this.#build(digest, list)))
-      // Another one may have taken its room while it was waited for.
+      // Another index may have evicted it meanwhile.
       if (!index.isClosed) return index
     }
   }
@@ -111,13 +113,13 @@ export class ToolSearch {
       .then(() => import('./tool-index.ts'))
       .then(({ ToolIndex }) => ToolIndex.build(list))
       .then((index) => {
-        // One that is larger than all the room has it to itself.
+        // An index larger than the limit takes the whole cache.
         this.#indexes.set(digest, index, { size: Math.min(index.bytes, this.#mostBytes) })
         return index
       })
       .finally(() => this.#building.delete(digest))
     this.#last = building.catch(() => {
-      // Whoever searches is told.
+      // The search reports the error.
     })
     this.#building.set(digest, building)
     return building
@@ -134,7 +136,7 @@ export class ToolSearch {
     return { searches: this.#searches, indexes: size, indexBytes: calculatedSize, embeddings: this.#embeddingStatus() }
   }
 
-  /** What people should know of, though it serves. */
+  /** A problem for operators in a search that still works. */
   get problem(): string | undefined {
     return this.#embeddings?.problem
   }

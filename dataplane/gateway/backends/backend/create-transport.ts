@@ -23,7 +23,7 @@ interface TransportOptions {
 /** The most streams: each session with a subscription to messages holds one. */
 const MOST_STREAMS = 16_384
 
-/** Returns the address for logs and status and, over HTTP, for requests. */
+/** Returns the address shown to operators and, over HTTP, used for requests. */
 export function addressOf({ name, url, stdio }: BackendConfig): URL {
   if (url !== undefined) return new URL(url)
   const { attach } = stdio ?? {}

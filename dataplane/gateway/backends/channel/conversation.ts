@@ -232,7 +232,7 @@ export class Conversation {
     const scanner = new AnswerScanner()
     const parts: Buffer[] = []
     scanner.scan(Buffer.from(given), parts)
-    // Behind a byte order mark, and in an array of one, a message is the same.
+    // A message after a byte order mark, or in an array of one, is handled like a plain one.
     const text = !scanner.complete || given.startsWith('{') ? given : Buffer.concat(parts).toString()
     if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
     else if (scanner.isAnswer) this.#answered(scanner.id, text)
@@ -247,7 +247,7 @@ export class Conversation {
     else if (requestId !== undefined) this.#serverRequests.refuse(requestId, 'The request is too large.')
   }
 
-  /** Servers print banners and traces where only messages should be. */
+  /** Handles a line that is no message: servers print banners and traces between messages. */
   #ignore(text: string): void {
     if (++this.#noise <= MOST_NOISE)
       this.#log.warn({ line: text.slice(0, LONGEST_LOGGED) }, 'the server wrote something that is no message')

@@ -110,7 +110,7 @@ function passProgress({ params, text }: Notification, { pending }: Participants)
 /** Reads one of the gateway's ids from a server's message: servers turn numbers into strings. NaN if it is no id. */
 const numberOf = (id: unknown): number => (isId(id) ? Number(id) : Number.NaN)
 
-/** Something for one subscription of the modern era. */
+/** Passes a notification to one subscription of the modern era. */
 function passToSubscription(own: number, text: string, { pending }: Participants): void {
   const request = pending.get(own)
   if (request === undefined) return

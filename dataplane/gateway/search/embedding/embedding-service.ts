@@ -6,12 +6,12 @@ import type { OptimizerConfig } from '../../../config/gateway.ts'
 import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
 
-/** How one kind of embedding service is asked, and where in its answer the vectors are. */
+/** The protocol of one kind of embedding service: its requests, and the vectors in its answers. */
 interface Protocol {
-  /** Where requests go; `service` is what the configuration names. */
+  /** Returns the URL of requests; `service` is the configured URL. */
   url(service: string): string
   body(texts: readonly string[], model: string | undefined): object
-  /** What stands for each text, in their order; undefined where the answer is none. */
+  /** Returns the vector of each text, in their order; undefined if the answer is invalid. */
   vectorsIn(answer: unknown, count: number): readonly unknown[] | undefined
 }
 
@@ -22,7 +22,10 @@ const tei: Protocol = {
   vectorsIn: (answer, count) => (Array.isArray(answer) && answer.length === count ? answer : undefined),
 }
 
-/** `POST /v1/embeddings` of OpenAI (https://platform.openai.com/docs/api-reference/embeddings/create), and of those like it. */
+/**
+ * `POST /v1/embeddings` of OpenAI (https://platform.openai.com/docs/api-reference/embeddings/create) and compatible
+ * services.
+ */
 const openai: Protocol = {
   url: (service) =>
     endpointOf(service, '/embeddings', (path) => `${path}${path.endsWith('/v1') ? '' : '/v1'}/embeddings`),
@@ -35,10 +38,10 @@ const openai: Protocol = {
 
 const protocols: Readonly<Record<'tei' | 'openai', Protocol>> = { tei, openai }
 
-/** The service gave no vectors. Its message repeats nothing of what was sent or answered. */
+/** The service returned no vectors. Its message quotes nothing of the request or answer. */
 export class EmbeddingError extends Error {
   override readonly name = 'EmbeddingError'
-  /** It is these texts that it does not take: others may well do. */
+  /** True if the service refuses these texts: it may accept others. */
   readonly isOfTexts: boolean
 
   constructor(message: string, { isOfTexts = false, cause }: { isOfTexts?: boolean; cause?: unknown } = {}) {
@@ -47,20 +50,22 @@ export class EmbeddingError extends Error {
   }
 }
 
-/** Texts of a request: what services take at least (text-embeddings-inference: `--max-client-batch-size`). */
+/**
+ * The most texts of a request: the least that services accept (text-embeddings-inference: `--max-client-batch-size`).
+ */
 export const MOST_TEXTS = 32
-/** Numbers of a vector: twice those of the largest models in use. */
+/** The most numbers of a vector: twice those of the largest models in use. */
 const MOST_NUMBERS = 8_192
-/** Vectors of a request, at 25 characters a number, and what stands around them. */
+/** The largest answer: the vectors of a request, at 25 characters a number, and the text around them. */
 const MAX_BYTES = 8 * 1024 * 1024
 const CONNECTIONS = 4
 const DEFAULT_TIMEOUT = '30s'
-/** Bad request, too large, can't be processed: said of what was sent. */
+/** Bad request, too large, can't be processed: statuses that concern the texts. */
 const OF_TEXTS: ReadonlySet<number> = new Set([400, 413, 422])
 
-/** A service that makes vectors of texts. File paths of the configuration are relative to `directory`. */
+/** A service that converts texts to vectors. File paths of the configuration are relative to `directory`. */
 export class EmbeddingService {
-  /** Longest wait for it, in milliseconds. */
+  /** The longest wait for the service, in milliseconds. */
   readonly timeoutMs: number
   readonly #protocol: Protocol
   readonly #url: string
@@ -87,8 +92,8 @@ export class EmbeddingService {
   }
 
   /**
-   * Vectors of unit length, one for each text (at most `MOST_TEXTS`), all of the same number of numbers. Rejects with an
-   * EmbeddingError.
+   * Returns vectors of unit length, one for each text (at most `MOST_TEXTS`), all of the same dimension. Rejects with
+   * an EmbeddingError.
    */
   async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
     const { status, text } = await this.#post(JSON.stringify(this.#protocol.body(texts, this.#model)))
@@ -127,7 +132,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A vector of unit length in the direction of one that was given; undefined where none was. */
+/** Scales a vector to unit length; undefined if the value is no vector. */
 function unitVector(given: unknown): Float32Array | undefined {
   if (!Array.isArray(given) || given.length > MOST_NUMBERS) return undefined
   let squares = 0
@@ -139,7 +144,7 @@ function unitVector(given: unknown): Float32Array | undefined {
   return length > 0 && Number.isFinite(length) ? Float32Array.from(given, (number) => number / length) : undefined
 }
 
-/** A URL with the path of an endpoint, which it may have already; its query stays. */
+/** Returns a URL with the path of an endpoint, which it may have already; its query stays. */
 function endpointOf(service: string, end: string, completed: (path: string) => string): string {
   const url = new URL(service)
   const path = url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : url.pathname
@@ -147,7 +152,7 @@ function endpointOf(service: string, end: string, completed: (path: string) => s
   return url.href
 }
 
-/** Each item says for which text it is; an `index` that is none, or is there twice, leaves another text without. */
+/** Sorts the items by their `index`. An index that is invalid or duplicate leaves another text without a vector. */
 function inOrder(data: readonly unknown[]): readonly unknown[] {
   const vectors = new Array<unknown>(data.length)
   for (const [place, item] of data.entries()) {

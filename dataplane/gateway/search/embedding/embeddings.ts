@@ -9,49 +9,51 @@ import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-servic
 import { closest, Vectors } from './vectors.ts'
 
 export interface EmbeddingsOptions {
-  /** URL of the service. */
+  /** The URL of the service. */
   readonly service: string
   readonly config: OptimizerConfig
-  /** Folder of the configuration, to which its file paths are relative. */
+  /** The folder of the configuration, to which its file paths are relative. */
   readonly directory: string
-  /** Where vectors are kept on disk. */
+  /** The folder where vectors are stored. */
   readonly stateDirectory: string
-  /** What vectors in memory may take. */
+  /** The most bytes of vectors in memory. */
   readonly mostBytes: number
   readonly log: Logger
 }
 
-/** Searches that wait for the service at a time; one caller may have 64 of them, others go by words alone. */
+/**
+ * The most searches that wait for the service at a time. One caller may have 64 of them; further ones use words alone.
+ */
 const MOST_WAITING = 192
-/** Vectors are looked for so long before requests have their turn. */
+/** The milliseconds of comparing vectors after which requests get a turn. */
 const TURN_MS = 5
-/** How long a service that has failed is left alone. */
+/** The pauses, in milliseconds, after failures of the service. */
 const AWAY = { first: 1_000, longest: 60_000 }
 
-/** Of one caller so many run at a time; the others of that caller wait for these, and for nobody else's. */
+/** The searches of one caller that run at a time. The caller's others wait for these, and for no other caller's. */
 const RUNNING = 2
 
 interface Own {
-  /** Running and waiting. */
+  /** Running and waiting searches. */
   held: number
   running: number
   readonly waiting: (() => void)[]
 }
 
-/** Finds tools by what is meant, by the vectors that a service makes of texts. */
+/** Finds tools by meaning, using the vectors that a service makes of texts. */
 export class Embeddings {
   readonly #service: EmbeddingService
   readonly #vectors: Vectors
   readonly #log: Logger
-  /** Before the digests of texts: each model has its own vectors. */
+  /** The prefix of the digests of texts: each model has its own vectors. */
   readonly #model: string
   readonly #filling = new Map<ToolIndex, Promise<void>>()
-  /** Lists get their vectors one after another. */
+  /** Settles after the last list: lists get their vectors one after another. */
   #last: Promise<void> = Promise.resolve()
   readonly #slots = new CallerSlots(MOST_WAITING)
   #requests = 0
   #failures = 0
-  /** Failures since it has last answered. */
+  /** The failures since its last answer. */
   #inARow = 0
   #retryAt = 0
   #problem: string | undefined
@@ -65,9 +67,9 @@ export class Embeddings {
   }
 
   /**
-   * The tools of an index that are closest to what a query means, the closest first, at most so many and none beyond a
-   * cosine distance. Undefined where the service can't say. It waits for the service as long as is configured: tools that
-   * have no vectors by then are not among them. `caller`: any value that is the caller's own.
+   * Returns the tools of an index that are closest to a query's meaning, the closest first, at most `most` and none
+   * beyond a cosine distance. Undefined if the service can't answer. It waits for the service as long as configured;
+   * tools without vectors by then are left out. `caller` is any value that is unique to the caller.
    */
   closest(
     index: ToolIndex,
@@ -100,7 +102,7 @@ export class Embeddings {
     }
   }
 
-  /** Settles when each tool of an index has its vector of so many numbers, or can't have one now; never rejects. */
+  /** Settles when each tool of an index has its vector of this dimension, or can't have one now; never rejects. */
   #filled(index: ToolIndex, numbers: number): Promise<void> {
     const filling = this.#filling.get(index)
     if (filling !== undefined) return filling
@@ -135,7 +137,7 @@ export class Embeddings {
     if (batch.size > 0) await this.#make(batch, numbers)
   }
 
-  /** The tools of an index that have no vector of so many numbers in memory, of those that there is room for. */
+  /** Yields the tools of an index that have no vector of this dimension in memory, up to the memory limit. */
   *#missing({ digests }: ToolIndex, numbers: number): Generator<number, void> {
     const most = Math.min(digests.length, this.#vectors.roomFor(numbers))
     for (let tool = 0; tool < most; tool++) {
@@ -144,7 +146,7 @@ export class Embeddings {
     }
   }
 
-  /** Makes vectors of texts by their keys. A text that the service does not take keeps none of the others from theirs. */
+  /** Makes vectors of texts by their keys. A text that the service refuses does not affect the others. */
   async #make(texts: ReadonlyMap<string, string>, numbers: number): Promise<void> {
     if (this.#isClosed) return
     const keys = [...texts.keys()]
@@ -158,7 +160,7 @@ export class Embeddings {
     }
   }
 
-  /** Asks the service, unless it has just failed; `numbers`: how many each vector must have. */
+  /** Asks the service, unless it has just failed; `numbers` is the required dimension of each vector. */
   async #embed(texts: readonly string[], numbers?: number): Promise<readonly Float32Array[]> {
     if (this.#isClosed || performance.now() < this.#retryAt) throw new EmbeddingError('is away')
     this.#requests++
@@ -180,7 +182,10 @@ export class Embeddings {
     this.#problem = undefined
   }
 
-  /** What is wrong with texts is not wrong with the service: callers choose their queries, and backends their tools. */
+  /**
+   * Records a failure. A refusal of texts is no failure of the service: callers choose their queries, and backends
+   * their tools.
+   */
   #failed(error: EmbeddingError): void {
     if (this.#isClosed) return
     this.#failures++
@@ -191,7 +196,7 @@ export class Embeddings {
     this.#retryAt = performance.now() + backoffDelay(this.#inARow++, AWAY)
   }
 
-  /** What keeps tools from being found by what is meant; undefined where nothing does. */
+  /** The problem that prevents the search by meaning; undefined if there is none. */
   get problem(): string | undefined {
     return this.#problem
   }
@@ -207,7 +212,7 @@ export class Embeddings {
   }
 }
 
-/** Settles with a promise, as it does, or after so many milliseconds. */
+/** Settles with a promise, or after so many milliseconds. */
 async function settledWithin(promise: Promise<void>, milliseconds: number): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, milliseconds)
@@ -219,8 +224,8 @@ async function settledWithin(promise: Promise<void>, milliseconds: number): Prom
 }
 
 /**
- * Bounds what callers have a slow service do for them. A caller holds no more than half of what is free, so that it leaves
- * as much for all others, and less the more others do the same.
+ * Limits the work of a slow service for each caller. A caller holds at most half of the free slots, so that as many
+ * stay for all others; the more callers do so, the fewer each gets.
  */
 class CallerSlots {
   readonly #most: number
@@ -232,7 +237,10 @@ class CallerSlots {
     this.#most = most
   }
 
-  /** Does it when it is the caller's turn; undefined where the caller holds too much. `caller`: any value that is its own. */
+  /**
+   * Runs the work when it is the caller's turn; undefined if the caller holds too many slots. `caller` is any value
+   * that is unique to the caller.
+   */
   async run<T>(caller: unknown, work: () => Promise<T>): Promise<T | undefined> {
     const own = this.#callers.get(caller) ?? { held: 0, running: 0, waiting: [] }
     if (own.held + 1 > (this.#most - this.#held) / 2) return undefined

@@ -6,22 +6,22 @@ import type { Logger } from 'pino'
 const NAME = 'embeddings.sqlite'
 const PAGE_BYTES = 4096
 const MIB = 1024 * 1024
-/** Bytes of the file, beside which there is a log of the last changes. */
+/** The most bytes of the file, besides a log of the last changes. */
 const MOST_BYTES = 128 * MIB
 const LOG_BYTES = MIB
-/** How long another process on the same file is waited for. */
+/** The longest wait for another process on the same file. */
 const BUSY_MS = 50
 
 /** Result codes of SQLite (https://sqlite.org/rescode.html). */
 const FULL = 13
-/** Busy, locked, read-only, I/O error, full, can't open: the file itself is well. */
+/** Busy, locked, read-only, I/O error, full, can't open: the file itself is intact. */
 const PASSING: ReadonlySet<number> = new Set([5, 6, 8, 10, FULL, 14])
 const codeOf = (error: unknown): number => ((error as { errcode?: number }).errcode ?? 0) & 0xff
 const isBroken = (error: unknown): boolean => codeOf(error) !== 0 && !PASSING.has(codeOf(error))
 
 /**
- * Vectors by their keys in a file, of which nothing depends on being there: what can't be read or written is made anew.
- * Where it is full, those that were written first go.
+ * Stores vectors by their keys in a file. The file is only a cache: vectors that can't be read or written are made
+ * again. If it is full, the oldest ones are deleted.
  */
 export class VectorFile {
   readonly #path: string
@@ -31,7 +31,7 @@ export class VectorFile {
   #find: StatementSync | undefined
   #add: StatementSync | undefined
 
-  /** Opens the file in a folder, which is made; a file that is broken begins anew. */
+  /** Opens the file in a folder and creates the folder. A corrupt file is replaced by an empty one. */
   constructor(directory: string, log: Logger, mostBytes = MOST_BYTES) {
     this.#path = join(directory, NAME)
     this.#log = log
@@ -39,7 +39,7 @@ export class VectorFile {
     if (!this.#opened()) this.#opened()
   }
 
-  /** Whether there is no use in another try: it is open, or will not be. */
+  /** Tries to open the file. Returns false if it was corrupt and is now removed, so that another try may succeed. */
   #opened(): boolean {
     try {
       mkdirSync(dirname(this.#path), { recursive: true })
@@ -56,7 +56,7 @@ export class VectorFile {
   }
 
   #open(): void {
-    // A gateway without an embedding service loads nothing of SQLite.
+    // A gateway without an embedding service does not load SQLite.
     const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
     const database = new DatabaseSync(this.#path, { timeout: BUSY_MS })
     this.#database = database
@@ -112,7 +112,7 @@ export class VectorFile {
     }
   }
 
-  /** A file that is broken is removed; one that is only busy or full stays open. */
+  /** Handles an error: removes a corrupt file, keeps one open that is only busy or full. */
   #failed(error: unknown): void {
     if (this.isOpen && PASSING.has(codeOf(error))) return
     this.#log.warn({ err: error, file: this.#path }, 'the file of vectors can’t be used')
@@ -125,7 +125,7 @@ export class VectorFile {
   }
 }
 
-/** A vector of unit length, as its bytes were kept; undefined for anything else. */
+/** Reads a vector of unit length from its stored bytes; undefined for any other value. */
 function vectorOf(bytes: unknown): Float32Array | undefined {
   if (!(bytes instanceof Uint8Array) || bytes.length === 0 || bytes.length % 4 !== 0) return undefined
   const vector = new Float32Array(bytes.slice().buffer)

@@ -3,10 +3,10 @@ import type { Logger } from 'pino'
 import type { Hit } from '../hits.ts'
 import { VectorFile } from './vector-file.ts'
 
-/** What a vector takes beside its numbers: its key, and its place in the cache. */
+/** The memory of a vector besides its numbers: its key, and its place in the cache. */
 const ENTRY_BYTES = 256
 
-/** Vectors of texts by the digests of model and text: in memory, and in a file where there is a folder for it. */
+/** Caches vectors of texts by the digests of model and text, in memory and, if there is a folder, in a file. */
 export class Vectors {
   readonly #mostBytes: number
   readonly #kept: LRUCache<string, Float32Array>
@@ -18,17 +18,17 @@ export class Vectors {
     this.#file = new VectorFile(directory, log)
   }
 
-  /** How many vectors of so many numbers there is room for. */
+  /** Returns the number of vectors of this dimension that fit in memory. */
   roomFor(numbers: number): number {
     return Math.floor(this.#mostBytes / (numbers * Float32Array.BYTES_PER_ELEMENT + ENTRY_BYTES))
   }
 
-  /** What is in memory: of length 0 for a text that has none. */
+  /** Returns the vector in memory; its length is 0 for a text that has none. */
   get(key: string): Float32Array | undefined {
     return this.#kept.get(key)
   }
 
-  /** Brings a vector of so many numbers from the file to memory; false where there is none. */
+  /** Loads a vector of this dimension from the file to memory; false if there is none. */
   load(key: string, numbers: number): boolean {
     const vector = this.#file.get(key)
     if (vector?.length !== numbers) return false
@@ -41,7 +41,7 @@ export class Vectors {
     this.#file.add(entries)
   }
 
-  /** Notes that a text has none, as long as this process lives. */
+  /** Records, for the life of this process, that a text has no vector. */
   addNone(key: string): void {
     this.#kept.set(key, NONE)
   }
@@ -63,10 +63,11 @@ export class Vectors {
 const NONE = new Float32Array()
 
 /**
- * The tools whose vectors are closest to another one, the closest first, at most so many and none further. Their scores
- * go from 1 for the closest to 0 for the furthest that is found: models differ in what is close, by words of the same
- * subject hardly ever beyond 0.5. All vectors are of unit length, so that the cosine of the angle between two is the sum
- * of their products; the distance is 1 less that, 0 to 2. Those of another number of numbers are passed over.
+ * Returns the tools whose vectors are closest to another one, the closest first, at most `most` and none beyond a
+ * distance. Their scores go from 1 for the closest to 0 for the furthest one found: models differ in what is close, and
+ * words of the same subject are hardly ever beyond 0.5. All vectors are of unit length, so that the cosine of the angle
+ * between two is the sum of their products; the distance is 1 less that, 0 to 2. Vectors of another dimension are
+ * skipped.
  */
 export function closest(
   to: Float32Array,
