@@ -78,7 +78,7 @@ export class Judge {
     return this.decisions.count('call_tool', this.wouldAllow(caller, tool, message))
   }
 
-  /** Decides the same for a tool that is not requested yet, without counting the decision. */
+  /** Returns the decision for a tool that is not requested yet, without counting it. */
   wouldAllow(caller: Caller, { catalog, name, route }: AskedTool, message: Message): boolean {
     return this.#mayWith(caller, toolSubject(catalog, name, route), message)
   }
@@ -92,7 +92,7 @@ export class Judge {
     return this.#policies.allows(this.principalOf(caller), promptSubject(catalog, name))
   }
 
-  /** Decides the same for a tool, during a call of it. */
+  /** Tells whether the caller may call a tool without arguments, for requests about a call in progress. */
   mayCallPlain(caller: Caller, catalog: Catalog, name: string): boolean {
     const subject = toolSubject(catalog, name, catalog.routes.get(name) ?? catalog.ownNames.get(name))
     return this.#policies.allows(this.principalOf(caller), subject)
@@ -103,7 +103,7 @@ export class Judge {
     return this.decisions.count('read_resource', isAllowed)
   }
 
-  /** Decides the same for a backend's message about one of its resources. */
+  /** Tells whether a backend's message about one of its resources may go to the caller. */
   mayHearOf(caller: Caller, uri: string, backend: string): boolean {
     return this.#policies.allows(this.principalOf(caller), resourceAt(uri, backend))
   }

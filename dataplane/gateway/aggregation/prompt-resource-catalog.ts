@@ -172,7 +172,7 @@ function extensionsOf(backends: readonly Backend[]): object {
   return declared(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object })
 }
 
-/** Does the same for the modern era, which has more. */
+/** Returns the `extensions` declared in the modern era, which has more. */
 function modernExtensionsOf(backends: readonly Backend[]): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
   const { extensions } = extensionsOf(backends) as { readonly extensions?: object }

@@ -54,7 +54,7 @@ const LARGEST = 16 * 1024 * 1024
 /** Replaces text that is not JSON-RPC. */
 const NO_MESSAGE = 'no message'
 
-/** How a stream that broke off before its answer is gone on with (2025-11-25, resumability). */
+/** The resumption of a stream that broke off before its answer (2025-11-25, resumability). */
 
 const RETRY_MS = 1_000
 /** The shortest pause before a stream is resumed, whatever the backend asks for: it may have many streams. */
