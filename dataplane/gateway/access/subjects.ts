@@ -6,7 +6,7 @@ import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 
-/** What policies are asked about, for what catalogs show. */
+/** The subjects of policy decisions, built from catalogs. */
 
 /** An item of a list, as it is shown. */
 export interface Listed {

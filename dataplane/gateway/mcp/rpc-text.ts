@@ -1,6 +1,6 @@
 import { errorTable, type PublicError } from '../../server/errors.ts'
 
-/** JSON-RPC messages of our own as text. `id` is always JSON text, given back as the client wrote it. */
+/** The gateway's own JSON-RPC messages as text. `id` is always JSON text, returned as the client wrote it. */
 
 export const resultText = (id: string, result: string): string => `{"jsonrpc":"2.0","id":${id},"result":${result}}`
 

@@ -1,4 +1,4 @@
-/** The tools that a gateway with tool search has in place of all others. */
+/** The tools that a gateway with tool search lists in place of all others. */
 
 export const FIND_TOOL = 'find_tool'
 export const CALL_TOOL = 'call_tool'

@@ -26,7 +26,7 @@ const OPEN_MS = 10_000
 /** Load balancers in front of an API server cut silent connections. */
 const PING_MS = 20_000
 const MOST_UNREAD = 32 * 1024 * 1024
-/** Largest frame that we send: API servers have been seen to refuse larger ones. */
+/** The largest frame that is sent: some API servers refuse larger ones. */
 const FRAME = 32 * 1024
 
 /**

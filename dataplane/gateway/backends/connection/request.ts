@@ -14,7 +14,7 @@ import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import type { Transport } from './transport.ts'
 
-/** The gateway's own requests to a backend: opening a session, asking for the tools. Answers are held whole. */
+/** The gateway's own requests to a backend: opening a session, listing the tools. Answers are held whole. */
 
 export interface BackendRequest {
   readonly dispatcher: Transport

@@ -44,7 +44,7 @@ export class ListRoom {
     return this.#overflowed
   }
 
-  /** Replaces the old list with the one just read. */
+  /** Counts the list just read in place of the old one. */
   settle(): void {
     if (this.#released) return
     this.isFull = this.#overflowed
@@ -52,7 +52,7 @@ export class ListRoom {
     this.#lease.resize(this.#kept)
   }
 
-  /** Discards the list just read. */
+  /** Stops counting the list just read, which the caller discards. */
   giveUp(): void {
     if (!this.#released) this.#lease.resize(this.#kept)
   }

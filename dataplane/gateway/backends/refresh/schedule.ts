@@ -66,7 +66,7 @@ export class Schedule {
     clearTimeout(this.#timer)
   }
 
-  /** Never rejects. */
+  /** Polls once and schedules the next poll. Never rejects. */
   async #run(): Promise<void> {
     this.#running = true
     this.#again = false

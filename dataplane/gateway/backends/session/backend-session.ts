@@ -104,7 +104,7 @@ export class BackendSession {
     return this.opened
   }
 
-  /** Does the same, but also if another replica has opened a newer one since. */
+  /** Takes over the newest session of another replica, even in place of the open one. */
   renew(): Opened | undefined {
     const kept = this.#keeper?.recall()
     if (kept !== undefined && kept !== this.#kept && kept !== this.#lost) this.#take(kept)
