@@ -13,16 +13,16 @@ const CONFIGURATIONS = {
 }
 const FIELD_MANAGER = 'portico-admission'
 
-/** Milliseconds. A certificate lives 90 days and is trusted for a quarter of an hour before it is served. */
+/** Milliseconds. A certificate lives 90 days and is trusted for 15 minutes before it is served. */
 const TIMES: CertificateKeeperTimes = { lifetime: 90 * 86_400_000, settle: 15 * 60_000, check: 60_000, retry: 5_000 }
 
 export interface CertificateKeeperTimes extends CertificateTimes {
-  /** Between two looks at Secret and configuration; after one that failed. */
+  /** The interval between two checks of Secret and configuration, and the interval after a check that failed. */
   readonly check: number
   readonly retry: number
 }
 
-/** What the listener is to be: its certificate and key in PEM, and the path that it answers at. */
+/** The listener's certificate and key in PEM, and the path that it answers at. */
 export interface ServedCertificate {
   readonly cert: string
   readonly key: string
@@ -31,24 +31,24 @@ export interface ServedCertificate {
 
 interface KeeperOptions {
   readonly api: ApiServer
-  /** Where the operator runs, and with it Secret and Service of this name. */
+  /** The namespace of the operator, and of the Secret and Service of this name. */
   readonly namespace: string
   readonly name: string
-  /** Name of the ValidatingWebhookConfiguration, and of the webhook in it. */
+  /** The name of the ValidatingWebhookConfiguration and of its webhook. */
   readonly configuration: string
   readonly webhook: string
-  /** Called with what is to be served now, at first and whenever that changes. */
+  /** Called with what to serve now: first at the start, then at each change. */
   readonly onServe: (served: ServedCertificate) => Promise<void>
   readonly log: Logger
   readonly times?: Partial<CertificateKeeperTimes>
   readonly now?: () => number
 }
 
-/** How the webhook stands, for `/status`. */
+/** The state of the webhook, for `/status`. */
 export interface AdmissionStatus {
-  /** When the certificate that is served ends; absent while none is, and nobody is answered. */
+  /** The end of the served certificate. Absent while the webhook serves none and answers nobody. */
   readonly certificateUntil?: string
-  /** What keeps Secret or configuration from being as they should be. */
+  /** The reason why Secret or configuration are not as they should be. */
   readonly problem?: string
 }
 
@@ -58,9 +58,10 @@ interface Webhook {
 }
 
 /**
- * Keeps the certificate of the admission webhook: in a Secret, which all replicas share and the first to write has its
- * way, and its authority in the webhook's `caBundle`. A new one is written and trusted first, and served once that has
- * had time to get about, so that no request is refused. Neither Secret nor configuration is ever made by it.
+ * Keeps the certificate of the admission webhook in a Secret that all replicas share, and its authority in the
+ * webhook's `caBundle`. If several replicas write, the first wins. A new certificate is trusted first and served once
+ * every API server has had time to learn of it, so that no request is refused. The keeper never creates the Secret or
+ * the configuration.
  */
 export class CertificateKeeper {
   readonly #options: KeeperOptions
@@ -105,7 +106,7 @@ export class CertificateKeeper {
     }
   }
 
-  /** False where another try is due soon. */
+  /** Returns false if another try is due soon. */
   async #check(): Promise<boolean> {
     const kept = await this.#kept()
     if (!kept) return false
@@ -115,14 +116,14 @@ export class CertificateKeeper {
     } catch (error) {
       failure = error as Error
     }
-    // One that is not trusted yet must not take the place of one that is.
+    // A certificate that is not trusted yet must not replace one that is.
     if (failure === undefined || this.#serving === '') await this.#serve(kept)
     if (failure !== undefined) throw failure
     this.#failure = ''
     return true
   }
 
-  /** Reads the Secret, and writes it where it is time to; nothing where another replica has just done that. */
+  /** Reads the Secret and renews it when that is due. Returns nothing if another replica has just written it. */
   async #kept(): Promise<Kept | undefined> {
     const { api, namespace, name, now = Date.now, log } = this.#options
     const host = `${name}.${namespace}.svc`
@@ -130,7 +131,7 @@ export class CertificateKeeper {
     const { kept, isNew } = renewed(readKept(secret.data ?? {}, host), host, now(), this.#times)
     if (!isNew) return kept
     try {
-      // With the resource version that was read: of two replicas one is refused.
+      // The write names the resource version that was read, so that of two replicas one is refused.
       await api.replace(SECRETS, namespace, name, { ...secret, data: dataOf(kept) })
     } catch (error) {
       if (error instanceof ApiError && error.status === 409) return undefined
@@ -140,7 +141,7 @@ export class CertificateKeeper {
     return kept
   }
 
-  /** Lets the API server know whom to trust and which path to ask; only where it doesn't. */
+  /** Tells the API server which authority to trust and which path to ask, if it doesn't know yet. */
   async #trust(kept: Kept): Promise<void> {
     const { api, configuration, webhook } = this.#options
     const found = await api.get<KubernetesObject & { webhooks?: Webhook[] }>(CONFIGURATIONS, undefined, configuration)
@@ -154,7 +155,7 @@ export class CertificateKeeper {
       {
         apiVersion: 'admissionregistration.k8s.io/v1',
         kind: CONFIGURATIONS.kind,
-        // The uid: one that has been deleted meanwhile is not made anew.
+        // The uid keeps the apply from creating a configuration that was deleted meanwhile.
         metadata: { name: configuration, ...(found.metadata.uid ? { uid: found.metadata.uid } : {}) },
         webhooks: [{ name: webhook, clientConfig: { caBundle, service: { path } } }],
       },
@@ -173,9 +174,9 @@ export class CertificateKeeper {
     this.#until = new Date(endOf(issued)).toISOString()
   }
 
-  /** Said once until something else is the case. */
+  /** Logs a failure once until another one takes its place. */
   #failed(error: Error): void {
-    // The API server repeats what it refuses.
+    // The API server repeats the path that it refuses, and the path holds the token.
     const reason = error.message.replaceAll(TOKEN_IN_PATH, '/validate/…')
     if (this.#failure === reason) return
     this.#failure = reason

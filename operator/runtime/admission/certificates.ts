@@ -3,28 +3,30 @@ import { type Issued, issue } from './issue.ts'
 
 /** Milliseconds. */
 export interface CertificateTimes {
-  /** From a certificate's making to its end; with a third of it left, the next one is made. */
+  /** The lifetime of a certificate. The next one is made when a third of it is left. */
   readonly lifetime: number
-  /** How long a new one is only trusted before it is served: until every API server has heard of its authority. */
+  /**
+   * The time for which a new certificate is trusted but not served, until every API server has learnt of its authority.
+   */
   readonly settle: number
 }
 
-/** The data of the Secret: of a certificate and of the one before it. */
+/** The data of the Secret: the current certificate and the one before it. */
 export interface Kept {
-  /** Last part of the path that is asked, which the API server alone is told. */
+  /** The last part of the webhook's path. Only the API server is told of it. */
   readonly token: string
   /** Newest first; one or two. */
   readonly issued: readonly [Issued, ...Issued[]]
 }
 
-/** A certificate is valid a little before it is made: clocks differ. */
+/** A certificate is valid a little before it is made, because clocks differ. */
 const BACKDATED_MS = 60 * 60_000
-/** A path of a webhook is made of names in lower case. */
+/** A webhook's path consists of names in lower case. */
 const TOKEN = /^[0-9a-f]{64}$/
 const PREFIXES = ['', 'previous-'] as const
 
 const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
-/** When a certificate ends, in milliseconds. */
+/** Returns the end of a certificate in milliseconds. */
 export const endOf = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
 
 function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
@@ -40,7 +42,7 @@ function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
   }
 }
 
-/** What is usable of a Secret's data; what isn't, whoever has changed it, is as if it were not there. */
+/** Returns what is usable of a Secret's data. Anything else, whoever has changed it, counts as absent. */
 export function readKept(data: Readonly<Record<string, string>>, host: string) {
   const text = (name: string) => Buffer.from(String(data[name] ?? ''), 'base64').toString()
   const issued = PREFIXES.map((prefix) => ({
@@ -52,7 +54,7 @@ export function readKept(data: Readonly<Record<string, string>>, host: string) {
   return { token: TOKEN.test(token) ? token : undefined, issued }
 }
 
-/** The same as a Secret's data. */
+/** Encodes the certificates as the data of a Secret. */
 export const dataOf = ({ token, issued }: Kept): Record<string, string> =>
   Object.fromEntries(
     [
@@ -65,7 +67,7 @@ export const dataOf = ({ token, issued }: Kept): Record<string, string> =>
     ].map(([name, value]) => [name, Buffer.from(value).toString('base64')]),
   )
 
-/** What should be kept at this moment (milliseconds), and whether that is not what is kept. */
+/** Returns what should be kept at this moment (milliseconds), and whether it differs from what is kept. */
 export function renewed(
   { token, issued }: ReturnType<typeof readKept>,
   host: string,
@@ -81,11 +83,11 @@ export function renewed(
   return { kept: { token: token ?? randomBytes(32).toString('hex'), issued: [next, ...before] }, isNew: true }
 }
 
-/** The one to serve at this moment: the newest that everybody has had the time to trust, else the newest. */
+/** Returns the certificate to serve now: the newest that has been trusted long enough, or else the newest. */
 export function served({ issued }: Kept, now: number, { settle }: CertificateTimes): Issued {
   const isSettled = (one: Issued) => now - madeAt(one) >= settle && endOf(one) > now
   return issued.find(isSettled) ?? issued[0]
 }
 
-/** All authorities to trust, one PEM after the other. */
+/** Returns all trusted authorities, one PEM after the other. */
 export const trusted = ({ issued }: Kept): string => issued.map(({ ca }) => ca).join('')

@@ -1,4 +1,4 @@
-/** The few types of ASN.1 that a certificate is written in, by the distinguished encoding rules (ITU-T X.690). */
+/** The ASN.1 types that a certificate needs, in the distinguished encoding rules (ITU-T X.690). */
 
 function lengthOf(bytes: number): Buffer {
   if (bytes < 0x80) return Buffer.of(bytes)
@@ -7,7 +7,7 @@ function lengthOf(bytes: number): Buffer {
   return Buffer.concat([Buffer.of(0x80 | digits.length), digits])
 }
 
-/** Any type by its tag (one byte), with what is in it. */
+/** Encodes any type: its tag (one byte) and its contents. */
 export function tagged(tag: number, ...parts: readonly Buffer[]): Buffer {
   const content = Buffer.concat(parts)
   return Buffer.concat([Buffer.of(tag), lengthOf(content.length), content])
@@ -19,7 +19,7 @@ export const octets = (bytes: Buffer): Buffer => tagged(0x04, bytes)
 export const utf8 = (text: string): Buffer => tagged(0x0c, Buffer.from(text))
 export const yes: Buffer = tagged(0x01, Buffer.of(0xff))
 
-/** A number of one byte up to 127, or the positive one that these bytes are. */
+/** Encodes an integer: a number up to 127, or the positive one that the bytes hold. */
 export function integer(value: number | Buffer): Buffer {
   const bytes = typeof value === 'number' ? Buffer.of(value) : value
   return tagged(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.of(0), bytes]) : bytes)
@@ -40,7 +40,10 @@ export function oid(dotted: string): Buffer {
   return tagged(0x06, Buffer.from([first * 40 + second, ...rest].flatMap(base128)))
 }
 
-/** A time in whole seconds: in two digits of the year until 2049, in four from then on (RFC 5280, section 4.1.2.5). */
+/**
+ * Encodes a time in whole seconds, with a year of two digits until 2049 and of four from then on (RFC 5280, section
+ * 4.1.2.5).
+ */
 export function time(date: Date): Buffer {
   const digits = `${date
     .toISOString()

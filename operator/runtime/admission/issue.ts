@@ -1,7 +1,7 @@
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { bits, integer, octets, oid, sequence, setOf, tagged, time, utf8, yes } from './der.ts'
 
-/** A server's certificate and the authority that has signed it and nothing else; all in PEM. */
+/** A server's certificate and the authority that signed it and nothing else, all in PEM. */
 export interface Issued {
   readonly ca: string
   readonly certificate: string
@@ -28,7 +28,7 @@ const keyId = (key: KeyObject) => createHash('sha256').update(spki(key)).digest(
 const extension = (id: string, value: Buffer) => sequence(oid(id), octets(value))
 const critical = (id: string, value: Buffer) => sequence(oid(id), yes, octets(value))
 
-/** Numbered at random, positive and in 16 bytes, none of them superfluous (RFC 5280, section 4.1.2.2). */
+/** Makes a random serial number: positive, 16 bytes, none of them superfluous (RFC 5280, section 4.1.2.2). */
 function serialNumber(): Buffer {
   const bytes = randomBytes(16)
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40
@@ -59,8 +59,8 @@ function certificate(
 const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' })
 
 /**
- * A certificate of a new authority for a server of this DNS name (X.509 version 3, RFC 5280; ECDSA on P-256). The
- * authority's key is forgotten: nobody can have it sign anything else.
+ * Issues a certificate for a server of this DNS name from a new authority (X.509 version 3, RFC 5280; ECDSA on P-256).
+ * The authority's key is discarded, so that nobody can have it sign anything else.
  */
 export function issue(host: string, validity: Validity): Issued {
   const authority = newKey()
@@ -75,7 +75,7 @@ export function issue(host: string, validity: Validity): Issued {
       critical('2.5.29.15', bits(Buffer.of(0x04), 2)),
       extension('2.5.29.14', octets(authorityId)),
     ]),
-    // A common name has at most 64 characters, and nobody looks at it where there is an alternative name.
+    // A common name has at most 64 characters, and clients ignore it if there is an alternative name.
     certificate: certificate({ name: 'portico admission', key: server.publicKey }, signer, validity, [
       critical('2.5.29.19', sequence()),
       // digitalSignature

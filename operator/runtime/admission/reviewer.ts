@@ -11,8 +11,8 @@ import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { deletionWarnings, type Explained, warningsOf } from './warnings.ts'
 
 /**
- * What came of a review: nothing was wrong, there were warnings, not all objects were known yet, or the review itself went
- * wrong. In the last two nothing is said of the object.
+ * The outcome of a review: nothing was wrong, there were warnings, not all objects were known yet, or the review itself
+ * failed. In the last two cases the answer says nothing of the object.
  */
 export type ReviewOutcome = 'clean' | 'warned' | 'unready' | 'failed'
 
@@ -24,21 +24,21 @@ interface Reviewed {
 interface ReviewerOptions {
   readonly view: ClusterView
   readonly contents: Contents
-  /** Runs what can take long elsewhere. */
+  /** Runs long checks in another thread. */
   readonly checks: Pick<Checks, 'on'>
   readonly context: Omit<ReconcileContext, 'now'>
-  /** Namespaces that are looked after; none means all. */
+  /** The namespaces that the operator manages; none means all. */
   readonly namespaces: readonly string[]
-  /** Whether an object is ours to look after. */
+  /** Tells whether this installation manages an object. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
-  /** Whether the view has every object; until then it has nothing to say about what is missing. */
+  /** Tells whether the view has every object. Until then a review can't say that one is missing. */
   readonly isSynced: () => boolean
-  /** Hears what came of each object under review. */
+  /** Called with the outcome for each object under review. */
   readonly onReviewed: (kind: string, outcome: ReviewOutcome) => void
   readonly log: Logger
 }
 
-/** The answer to an AdmissionReview (admission.k8s.io/v1): everything is let in, with warnings or without. */
+/** The answer to an AdmissionReview (admission.k8s.io/v1). Every object is allowed, with or without warnings. */
 export interface ReviewAnswer {
   readonly apiVersion: typeof API_VERSION
   readonly kind: 'AdmissionReview'
@@ -46,15 +46,15 @@ export interface ReviewAnswer {
 }
 
 const API_VERSION = 'admission.k8s.io/v1'
-/** Milliseconds that our watches get to show what was written just before. */
+/** Milliseconds that our watches get to deliver what was written just before. */
 const SECOND_LOOK_MS = 250
-/** Milliseconds that one look waits for checks of what the object says: the API server waits for two looks. */
+/** Milliseconds that one look waits for checks of the object. The API server waits for two looks. */
 const CHECKS_MS = 2_000
-/** Nobody looks at the times of conditions that are not written. */
+/** The time of conditions that are never written. */
 const NO_TIME = '1970-01-01T00:00:00Z'
 /** A UID has 36 characters. */
 const LONGEST_UID = 128
-/** Faults of ours that are told apart in the log. */
+/** The number of our own faults that the log tells apart. */
 const MOST_FAULTS = 100
 
 type Unknown = Readonly<Record<string, unknown>>
@@ -64,8 +64,8 @@ const isRecord = (value: unknown): value is Unknown =>
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /**
- * Says of objects that are about to be written what `reconcile` will say of them: by this process's own view, whether or
- * not it leads. Writes nothing.
+ * Predicts what `reconcile` will say of objects that are about to be written. It uses this process's own view, whether
+ * or not the process leads, and writes nothing.
  */
 export class Reviewer {
   readonly #options: ReviewerOptions
@@ -76,7 +76,7 @@ export class Reviewer {
     this.#options = options
   }
 
-  /** Takes any JSON; gives undefined where it is no AdmissionReview that could be answered. Never throws. */
+  /** Takes any JSON. Returns undefined if it is no AdmissionReview that can be answered. Never throws. */
   async review(body: unknown): Promise<ReviewAnswer | undefined> {
     if (!isRecord(body) || body['apiVersion'] !== API_VERSION || body['kind'] !== 'AdmissionReview') return undefined
     const { request } = body
@@ -104,7 +104,7 @@ export class Reviewer {
     const warn = isDeletion ? deletionWarnings : warningsOf
     try {
       if (warn(object, await this.#explain(object)).length === 0) return { outcome: 'clean', warnings: [] }
-      // What was applied, or deleted, a moment ago may not have reached our watches yet.
+      // Our watches may not have delivered yet what was applied or deleted a moment ago.
       await pause(SECOND_LOOK_MS, this.#never)
       const warnings = warn(object, await this.#explain(object))
       return { outcome: warnings.length > 0 ? 'warned' : 'clean', warnings }
@@ -114,7 +114,7 @@ export class Reviewer {
     }
   }
 
-  /** The object as it will be; nothing where it is none of ours, or on its way out already. */
+  /** Returns the object as it will be, or nothing if it is not of our kinds or is being deleted. */
   #objectOf({ operation, object, oldObject }: Unknown): KubernetesObject | undefined {
     const { context, namespaces, isLookedAfter } = this.#options
     const isDeletion = operation === 'DELETE'
@@ -131,7 +131,7 @@ export class Reviewer {
     return { ...found, metadata: { ...metadata, deletionTimestamp: NO_TIME } } as unknown as KubernetesObject
   }
 
-  /** Throws where a check of the object takes longer than the API server waits. */
+  /** Throws if a check of the object takes longer than the API server waits. */
   async #explain(object: KubernetesObject): Promise<Explained> {
     const { view, contents, context, checks } = this.#options
     const { namespace = '' } = object.metadata
@@ -146,7 +146,7 @@ export class Reviewer {
     }
   }
 
-  /** Said once each: whoever writes such objects must not fill the log. */
+  /** Logs each fault once, so that the author of such objects can't fill the log. */
   #failed(kind: string, error: unknown): void {
     const fault = `${kind} ${error instanceof Error ? error.message : String(error)}`.slice(0, 500)
     if (this.#faults.has(fault) || this.#faults.size >= MOST_FAULTS) return
@@ -164,8 +164,8 @@ const byKindAndName = (one: ObjectName, other: ObjectName) =>
   byText(one.kind, other.kind) || byText(one.name, other.name)
 
 /**
- * The view as it will be with this object in it. What pods say is left out: it is about what was asked for before, and
- * known to the leader alone.
+ * Returns the view as it will be with this object in it. It leaves out what pods say: that is about the object before
+ * the change, and only the leader knows it.
  */
 function overlaidView(view: ClusterView, object: KubernetesObject): ClusterView {
   const alone = createObjectIndex(kinds)

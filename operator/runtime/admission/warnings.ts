@@ -3,12 +3,18 @@ import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts
 import type { Plan } from '../../reconcile/outcome/plan.ts'
 import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 
-/** What the API server passes on whole: characters of one warning, and bytes of all (it counts characters). */
+/**
+ * The longest warning that the API server passes on whole, in characters, and the most of all together in bytes (which
+ * it counts in characters).
+ */
 const LONGEST = 256
 const MOST_BYTES = 4096
-/** More of them nobody reads. */
+/** The largest number of warnings. Nobody reads more. */
 const MOST = 12
-/** The API server drops a warning with a control character; the others would change what a terminal shows. */
+/**
+ * Characters to replace: the API server drops a warning with a control character, and the others would change what a
+ * terminal shows.
+ */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 export interface Explained {
@@ -17,7 +23,7 @@ export interface Explained {
 }
 
 function line(text: string): string {
-  // What is cut off anyway isn't looked at.
+  // The rest is cut off anyway.
   const characters = [
     ...text
       .slice(0, 2 * LONGEST + 2)
@@ -27,7 +33,7 @@ function line(text: string): string {
   return characters.length > LONGEST ? `${characters.slice(0, LONGEST - 1).join('')}…` : characters.join('')
 }
 
-/** The first ones that the API server takes, and how many more there are. */
+/** Returns the first warnings that the API server accepts, and the number of those left out. */
 function bounded(texts: readonly string[], last: string): readonly string[] {
   const room = MOST_BYTES - 2 * Buffer.byteLength(last)
   const kept: string[] = []
@@ -41,7 +47,7 @@ function bounded(texts: readonly string[], last: string): readonly string[] {
   return [...kept, ...(left > 0 ? [`and ${left} more`] : []), last]
 }
 
-/** Each thing that is wrong, as conditions will tell it, and what becomes of it; nothing where nothing is wrong. */
+/** Returns each problem as conditions will report it, with its consequence, or nothing if there is none. */
 export function warningsOf(object: KubernetesObject, { plan, problems }: Explained): readonly string[] {
   const said = conditionProblems(plan)
   if (said.length === 0) return []
@@ -64,7 +70,7 @@ function wayOut(said: ReturnType<typeof conditionProblems>): string {
     : 'does not take effect as it stands; what ran before runs on'
 }
 
-/** Who still refers to an object that is to be deleted, and so keeps it. */
+/** Warns of the objects that still refer to an object under deletion and so keep it. */
 export function deletionWarnings(object: KubernetesObject, { plan }: Explained): readonly string[] {
   const blocked = plan.status.conditions.find(({ type }) => type === 'DeletionBlocked')
   if (!blocked) return []

@@ -7,11 +7,11 @@ interface ChecksOptions {
   readonly log: Logger
   /** Milliseconds that one check may take. */
   readonly deadlineMs?: number
-  /** Milliseconds after which a thread without work is ended: the policy engine in it takes 60 MB. */
+  /** Milliseconds after which an idle thread ends. The policy engine in it takes 60 MB. */
   readonly idleMs?: number
 }
 
-/** What was made, or what it waits for: then it is to be made again. */
+/** A result, or the check that must end before the result is made again. */
 type Made<T> = { readonly made: T } | { readonly checked: Promise<void> }
 
 interface Waiting {
@@ -19,20 +19,20 @@ interface Waiting {
   readonly done: () => void
 }
 
-/** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
+/** build/bundle.ts searches for this spelling and replaces it with the worker's own bundle. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
-/** Our bounds on policies and texts keep a check within a second on a core that is free; a busy node is slower. */
+/** Our limits on policies and texts keep a check within a second on a free core; a busy node is slower. */
 const DEADLINE_MS = 20_000
 const IDLE_MS = 60_000
 const HEAP = { maxOldGenerationSizeMb: 256 }
 
 /**
- * Checks of what strangers write, in a thread of their own: one at a time, namespaces in turn, each with a deadline. What
- * does not come to an end is refused, and costs the namespaces that wait no more than the deadline.
+ * Checks untrusted input in a separate thread: one check at a time, namespaces in turn, each check with a deadline. A
+ * check that exceeds it is refused, and costs other namespaces no more than the deadline.
  */
 export class Checks {
   readonly #options: ChecksOptions
-  /** By namespace, in the order in which they come to their turn. */
+  /** Waiting checks by namespace, in the order of their turns. */
   readonly #waiting = new Map<string, Waiting[]>()
   readonly #underWay = new Map<string, Promise<void>>()
   #worker: Worker | undefined
@@ -43,12 +43,12 @@ export class Checks {
     this.#options = options
   }
 
-  /** Checks that wait or are run. */
+  /** The number of checks that wait or run. */
   get pending(): number {
     return this.#underWay.size
   }
 
-  /** Makes something of what a namespace says, unless a check of it has to be run first: then that is begun. */
+  /** Makes something from the input of a namespace. If a check of the input has to run first, starts that check. */
   on<T>(namespace: string, make: () => T): Made<T> {
     try {
       return { made: checkedElsewhere(make) }
@@ -58,7 +58,7 @@ export class Checks {
     }
   }
 
-  /** Settles when the check's result is known, be it that it was refused. */
+  /** Settles when the result of the check is known, be it a refusal. */
   #check(namespace: string, unchecked: Unchecked): Promise<void> {
     const { key } = unchecked
     const known = this.#underWay.get(key)
@@ -93,7 +93,7 @@ export class Checks {
     })
   }
 
-  /** Has the thread run one check, and calls `then` once, when its result is kept. */
+  /** Runs one check in the thread, and calls `then` once when its result is stored. */
   #run(unchecked: Unchecked, then: () => void): void {
     clearTimeout(this.#idle)
     const { deadlineMs = DEADLINE_MS, log } = this.#options
@@ -130,7 +130,7 @@ export class Checks {
 
   #start(): Worker {
     const worker = new Worker(ENTRY, { resourceLimits: HEAP })
-    // Told by whoever waits for a result; without work nobody does.
+    // A waiting check reports the failure itself. Without one nobody needs to know.
     worker.on('error', (error) => this.#options.log.debug({ err: error }, 'the thread that checks has failed'))
     worker.on('exit', () => {
       if (this.#worker === worker) this.#worker = undefined
@@ -143,14 +143,14 @@ export class Checks {
     worker.terminate().catch((error) => this.#options.log.warn({ err: error }, 'a thread could not be ended'))
   }
 
-  /** Ends the thread; what waits is not checked any more. */
+  /** Ends the thread. Waiting checks don't run any more. */
   close(): void {
     this.#waiting.clear()
     clearTimeout(this.#idle)
     if (this.#worker !== undefined) this.#drop(this.#worker)
   }
 
-  /** A thread without work keeps nobody from ending, and goes after a while. */
+  /** Lets the process end while the thread is idle, and ends the thread after a while. */
   #rest(): void {
     const worker = this.#worker
     if (worker === undefined) return

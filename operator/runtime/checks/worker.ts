@@ -1,7 +1,7 @@
-/** The thread that runs long checks, one after the other. */
+/** The thread that runs long checks one after the other. */
 import { parentPort } from 'node:worker_threads'
 import { runCheck } from '../../../dataplane/config/check/long-check.ts'
-// Every module that declares a check.
+// Loads every module that declares a check.
 import '../../reconcile/index.ts'
 
 export interface CheckCall {

@@ -11,31 +11,31 @@ import { type ChildChanges, ChildWriter, NameHeldError, noteChange, type WriterO
 import { type Owner, type Standing, standingOf } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
-  /** Whether an owner is no more, as far as that is known. */
+  /** Tells whether an owner is known to be gone. */
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean
   readonly log: Logger
 }
 
-/** A rendered child with the object that is on its name. */
+/** A rendered child with the live object of its name. */
 interface Found {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
   readonly standing: Standing
 }
 
-/** What came of an apply: what stands in the way, child by child, and whether the children are others than before it. */
+/** The result of an apply: the problems of each child, and whether the children have changed. */
 export interface Applied {
   readonly problems: readonly ChildProblem[]
   readonly isChanged: boolean
 }
 
-/** Kinds that give rights. They come last, once everything else of the workload is known to be its own. */
+/** Kinds that grant rights. They come last, once all other objects are known to belong to the workload. */
 const GRANTS = new Set(['Role', 'RoleBinding'])
-/** Kinds that have pods: whoever holds their names decides what runs in pods of these names. */
+/** Kinds that have pods. The holder of their names decides what runs in pods of these names. */
 const WITH_PODS = new Set(['Deployment', 'StatefulSet'])
 const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
 
-/** Whether a StatefulSet will take up a pod: one that nobody controls and that its selector matches. */
+/** Tells whether a StatefulSet will adopt a pod: nobody controls it and the selector matches it. */
 function isAdoptable(pod: KubernetesObject, { spec }: KubernetesObject): boolean {
   const { matchLabels } = (spec as { selector: { matchLabels: Record<string, string> } }).selector
   const { labels = {} } = pod.metadata
@@ -59,9 +59,10 @@ export class Applier {
   }
 
   /**
-   * Nothing stays written while any child's name is somebody else's: half a workload serves nobody. Where rights go with
-   * it, which would hold for their pods, nothing is written at all until every name is known to be free or ours; elsewhere
-   * that shows as the children are written. Throws what a retry may cure.
+   * Applies all children or none: if somebody else holds the name of a child, nothing stays written, because half a
+   * workload is of no use. If the children grant rights, which would apply to the other's pods, nothing is written
+   * until every name is known to be free or ours. Otherwise a held name shows during the writes. Throws errors that a
+   * retry may cure.
    */
   async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<Applied> {
     const changes: ChildChanges = {}
@@ -84,7 +85,7 @@ export class Applier {
     return { problems, isChanged: found.some(({ rendered: child, live }) => this.#known(child) !== live) }
   }
 
-  /** Writes the children in their order. With one whose name is somebody else's what was created goes again. */
+  /** Writes the children in order. If somebody else holds a name, deletes what it has created. */
   async #writeAll(owner: Owner, found: readonly Found[], changes: ChildChanges): Promise<readonly ChildProblem[]> {
     const problems: ChildProblem[] = []
     const created: KubernetesObject[] = []
@@ -102,7 +103,7 @@ export class Applier {
     return problems
   }
 
-  /** An owner is gone, and with it what was remembered of its children. */
+  /** Forgets the children of an owner that is gone. */
   forget({ kind, namespace, name }: Omit<Owner, 'uid'>): void {
     this.#memories.forget(keyOf(kind, namespace, name))
   }
@@ -111,7 +112,7 @@ export class Applier {
     return this.#memories.of(keyOf(kind, namespace, name), `${child.kind}/${child.metadata.name}`)
   }
 
-  /** What is on a child's name. The watches don't show an object without our label: with `isRead` it is looked for. */
+  /** Finds the live object of a child's name. The watches don't show an object without our label; `isRead` reads it. */
   async #find(owner: Owner, rendered: KubernetesObject, isRead: boolean): Promise<Found> {
     const { kind, metadata } = rendered
     const isLooked = isRead || this.#memoryOf(owner, rendered).isHeld === true
@@ -121,12 +122,12 @@ export class Applier {
     return { rendered, live, standing: live ? this.#standing(owner, live) : 'own' }
   }
 
-  /** The object on a child's name, where the watches and our own writes show one. */
+  /** Returns the live object of a child's name if the watches or our own writes have shown it. */
   #known({ kind, metadata }: KubernetesObject): KubernetesObject | undefined {
     return this.#options.children.get(kind, metadata.namespace ?? '', metadata.name)
   }
 
-  /** Writes one child. Where its name turns out to be held, whose the object is decides. */
+  /** Writes one child. If its name turns out to be taken, the owner of that object decides what happens. */
   async #write(
     owner: Owner,
     { rendered, live, standing }: Found,
@@ -156,7 +157,7 @@ export class Applier {
     return standingOf(live, owner, { isGone: this.#options.isGone, knownUid })
   }
 
-  /** Removes what is the owner's, or was left behind by it, and is no longer rendered. */
+  /** Deletes children that the owner has or has left behind and that are no longer rendered. */
   async #prune(owner: Owner, rendered: readonly KubernetesObject[], changes: ChildChanges): Promise<void> {
     const { children } = this.#options
     const wanted = new Set(rendered.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
@@ -171,7 +172,7 @@ export class Applier {
     }
   }
 
-  /** Objects of others in the way. Where one has the name of a pod of ours, rights that were ours are withdrawn. */
+  /** Finds objects of others that are in the way. If one has the name of a pod of ours, withdraws our own rights. */
   async #obstacles(owner: Owner, found: readonly Found[], changes: ChildChanges): Promise<ChildProblem[]> {
     const obstacles: ChildProblem[] = []
     let arePodsOurs = true
@@ -187,7 +188,7 @@ export class Applier {
     return obstacles
   }
 
-  /** A pod of somebody else with the name that our StatefulSet's one pod is to have, and that a Role may name. */
+  /** Finds a pod of somebody else with the name of our StatefulSet's one pod, which a Role may name. */
   async #foreignPod(child: KubernetesObject): Promise<ChildProblem | undefined> {
     if (child.kind !== 'StatefulSet') return undefined
     const { namespace, name } = child.metadata

@@ -8,35 +8,35 @@ const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metada
 
 const scopeOf = (kind: string, namespace = '') => `${kind}/${namespace}`
 
-/** The owner that controls an object. */
+/** Returns the owner that controls an object. */
 export const controllerOf = (object: KubernetesObject): OwnerReference | undefined =>
   object.metadata.ownerReferences?.find((reference) => reference.controller === true)
 
-/** Whether version `a` of a resource is before version `b`: decimal numbers in order (KEP-5504). False where they aren't. */
+/** Tells whether resource version `a` is before `b`. Only decimal numbers have an order (KEP-5504); otherwise false. */
 function isBefore(a = '', b = ''): boolean {
   return /^[0-9]+$/.test(a) && /^[0-9]+$/.test(b) && BigInt(a) < BigInt(b)
 }
 
-/** Whether `a` is an older state of the object than `b`. */
+/** Tells whether `a` is an older state of the object than `b`. */
 const isOlder = (a: KubernetesObject, b: KubernetesObject): boolean =>
   a.metadata.uid === b.metadata.uid && isBefore(a.metadata.resourceVersion, b.metadata.resourceVersion)
 
-/** The workload that an object's labels name, whoever owns it. */
+/** Returns the workload that an object's labels name, whoever owns the object. */
 function labelKey({ metadata }: KubernetesObject): string | undefined {
   const workload = workloadOf(metadata)
   return workload && keyOf(workload.kind, workload.namespace, workload.name)
 }
 
-/** Live children of all kinds, as the watches and our own writes last showed them. */
+/** Live children of all kinds as of the last watch event or write of ours. */
 export class ChildCache {
   readonly #objects = new Map<string, KubernetesObject>()
   readonly #byOwner = new Map<string, Map<string, KubernetesObject>>()
   readonly #byLabels = new Map<string, Map<string, KubernetesObject>>()
-  /** The version up to which each watch has told everything, by kind and namespace. */
+  /** The version up to which each watch has delivered everything, by kind and namespace. */
   readonly #told = new Map<string, string>()
   readonly #onChange: (object: KubernetesObject) => void
 
-  /** `onChange` hears of every object that came, changed or went; where its owner has become another, of both states. */
+  /** @param onChange gets every object that came, changed or went, and both states if its owner has changed */
   constructor(onChange: (object: KubernetesObject) => void) {
     this.#onChange = onChange
   }
@@ -45,19 +45,19 @@ export class ChildCache {
     return this.#objects.get(keyOf(kind, namespace, name))
   }
 
-  /** Children of the owner with this uid. */
+  /** Returns the children of the owner with this uid. */
   ownedBy(uid: string): readonly KubernetesObject[] {
     return [...(this.#byOwner.get(uid)?.values() ?? [])]
   }
 
-  /** Objects whose labels say that they are children of this workload. */
+  /** Returns the objects whose labels name this workload. */
   labelled(kind: string, namespace: string, name: string): readonly KubernetesObject[] {
     return [...(this.#byLabels.get(keyOf(kind, namespace, name))?.values() ?? [])]
   }
 
   /**
-   * What one of our own writes gave back: seen at once, without waiting for the watch. An answer that comes after the
-   * watch has told of that version and later ones is not news: the object may have changed since, or be gone.
+   * Stores the answer to one of our own writes without waiting for the watch. It ignores an answer that comes after the
+   * watch has delivered that version and later ones: the object may have changed since, or be gone.
    */
   written(object: KubernetesObject): void {
     const { kind, metadata } = object
@@ -66,7 +66,7 @@ export class ChildCache {
     this.#onChange(object)
   }
 
-  /** The store of one watch. `kind` and `namespace` bound what its lists replace. */
+  /** Returns the store of one watch. Its lists replace objects of this `kind` and `namespace` only. */
   store(kind: string, namespace?: string): ReflectedStore {
     const scope = scopeOf(kind, namespace)
     const tell = (version = '') => this.#told.set(scope, version)

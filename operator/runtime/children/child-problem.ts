@@ -1,14 +1,14 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 
-/** Why a child is not as it should be. */
+/** The reason why a child is not as it should be. */
 export interface ChildProblem {
   readonly reason: 'NameTaken' | 'ChildRefused' | 'ChildTerminating' | 'ChildContested' | 'KindNotServed'
   readonly message: string
-  /** A watch will wake the owner; nothing is gained by trying again before. */
+  /** A watch will wake the owner, so that an earlier retry gains nothing. */
   readonly waits: boolean
 }
 
-/** Kind and name of an object, for people. */
+/** Returns kind and name of an object, for people. */
 export const titleOf = ({ kind, metadata }: KubernetesObject): string => `${kind} ${JSON.stringify(metadata.name)}`
 
 export function nameTaken(live: KubernetesObject, holder: OwnerReference | undefined): ChildProblem {
@@ -17,7 +17,7 @@ export function nameTaken(live: KubernetesObject, holder: OwnerReference | undef
   return { reason: 'NameTaken', message, waits: false }
 }
 
-/** The cluster has no such kind: its CRD isn't installed. */
+/** Reports that the cluster has no such kind because its CRD isn't installed. */
 export const notServed = ({ apiVersion, kind, metadata }: KubernetesObject, wayOut: string): ChildProblem => ({
   reason: 'KindNotServed',
   message: `${kind} ${JSON.stringify(metadata.name)} can’t be made: this cluster doesn’t serve ${apiVersion}; ${wayOut}`,

@@ -20,7 +20,7 @@ import {
 } from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
 
-/** Children that were written, as `kind/name`, by what became of them. */
+/** The written children as `kind/name`, by what happened to them. */
 export type ChildChanges = Partial<Record<'created' | 'changed' | 'adopted' | 'replaced' | 'deleted', string[]>>
 
 type Fields = Readonly<Record<string, unknown>>
@@ -34,15 +34,15 @@ export function noteChange(
   changes[change].push(`${kind}/${metadata.name}`)
 }
 
-/** A write to a child that was there before. */
+/** A write to a child that existed before. */
 export interface ChildWrite {
   readonly rendered: KubernetesObject
-  /** As it stood before. */
+  /** The object before the write. */
   readonly live: KubernetesObject
   readonly written: KubernetesObject
-  /** Whether this process has seen the child as it should be before. */
+  /** This process has seen the child in its desired state before. */
   readonly isKnown: boolean
-  /** Whether the child that stood may be another than was rendered then. Of one that is not, not all is kept. */
+  /** The live child may differ from what was rendered before. Of a child that doesn't, only a part is kept. */
   readonly mayBeEdited: boolean
 }
 
@@ -51,24 +51,24 @@ export interface WriterOptions {
   readonly children: ChildCache
   readonly group: string
   readonly namespaces: Namespaces
-  /** Hears of each write to a child that was there before. */
+  /** Called after each write to a child that existed before. */
   readonly onWritten: (write: ChildWrite) => void
-  /** Throws when writes are not ours to make any more. */
+  /** Throws if this process no longer leads. */
   readonly assertLeading: () => void
 }
 
-/** One child as it should be and as it is. */
+/** One child, desired and live. */
 export interface ChildState {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
-  /** The live object was left behind by its owner and is to be taken up. */
+  /** The owner has left the live object behind, and adopts it again. */
   readonly isAdopted: boolean
   readonly memory: ChildMemory
-  /** Gets the child where it is written. */
+  /** Receives the child if it is written. */
   readonly changes: ChildChanges
 }
 
-/** Thrown where an object is on the name of a child that was taken to be absent: it was not touched. */
+/** Thrown if a child was taken to be absent but its name is taken. The object was not changed. */
 export class NameHeldError extends Error {
   override readonly name = 'NameHeldError'
 }
@@ -76,25 +76,27 @@ export class NameHeldError extends Error {
 /** No object has this version: etcd counts from it, and the first write is the second. */
 const OF_NO_OBJECT = '1'
 
-/** What a request that can't succeed as it is comes back with. */
+/** The status codes of a request that can't succeed as it is. */
 const REFUSED = new Set([400, 403, 413, 422])
 
 const specOf = (object: KubernetesObject) =>
   (object['spec'] ?? {}) as { replicas?: number; type?: string; loadBalancerClass?: string }
 
-/** Makes one live child equal to the rendered one by server-side apply: no request where it is so already. */
+/** Makes one live child equal to the rendered one by server-side apply, with no request if it is equal already. */
 export class ChildWriter {
   readonly #options: WriterOptions
-  /** Live objects that were found to be what was rendered, and the hash of that: such a one need not be compared again. */
+  /** Live objects that were found equal to what was rendered, and its hash. They need not be compared again. */
   readonly #verified = new WeakMap<KubernetesObject, string>()
-  /** Hashes of rendered objects: after a write they are looked at once more. */
+  /** Hashes of rendered objects, which are needed again after a write. */
   readonly #hashes = new WeakMap<KubernetesObject, string>()
 
   constructor(options: WriterOptions) {
     this.#options = options
   }
 
-  /** Gives what stands in the way. Throws what a retry may cure, a NameHeldError and a NamespaceGoingError. */
+  /**
+   * Returns the problem of the child. Throws errors that a retry may cure, a NameHeldError and a NamespaceGoingError.
+   */
   async write(child: ChildState): Promise<ChildProblem | undefined> {
     const hash = this.#hashes.get(child.rendered) ?? hashOf(child.rendered)
     this.#hashes.set(child.rendered, hash)
@@ -117,7 +119,7 @@ export class ChildWriter {
     const what = `${hash} ${live?.metadata.uid} ${live?.metadata.resourceVersion}`
     const refusal = standingRefusal(memory, what)
     if (refusal) return refusal
-    // Ours was applied already and is otherwise now: somebody has changed it.
+    // We have applied this before, and the live object differs now: somebody has changed it.
     const isCorrection = live?.metadata.annotations?.[`${group}/applied-hash`] === hash
     if (live && isCorrection && !mayCorrect(memory)) return contested(live, others)
     await namespaces.assertStays(rendered.metadata.namespace ?? '')
@@ -135,7 +137,7 @@ export class ChildWriter {
     }
   }
 
-  /** Notes that a live object is what was rendered. Its contents go, unless what others have set in it must be compared. */
+  /** Records that a live object is what was rendered. Drops its contents unless foreign fields must be compared. */
   #verify(live: KubernetesObject, hash: string): void {
     this.#verified.set(live, hash)
     if (!hasForeignFields(live)) letContentsGo(live)
@@ -149,7 +151,7 @@ export class ChildWriter {
     memory.uid = written.metadata.uid ?? ''
     if (matches(desired, written)) delete memory.altered
     else memory.altered = { hash, expected: asWritten(desired, written) }
-    // It matches, or what is expected from now on is taken from it.
+    // Either it matches, or it becomes what is expected from now on.
     if (foreignManagers(desired, written).length === 0 && isOursToKeep(desired, written)) this.#verify(written, hash)
   }
 
@@ -180,7 +182,9 @@ export class ChildWriter {
     noteChange(how.changes, change, desired)
   }
 
-  /** Prepares an apply to a live object: takes fields of others over, keeps the replicas that are not rendered any more. */
+  /**
+   * Prepares an apply to a live object: takes over foreign fields, and keeps the replicas that are no longer rendered.
+   */
   async #prepareManagers(
     desired: KubernetesObject,
     live: KubernetesObject,
@@ -192,13 +196,13 @@ export class ChildWriter {
       await this.#handOverReplicas(live)
   }
 
-  /** Writes down what others have set as set by us, if the object is still the one that we know. */
+  /** Moves foreign fields to our field manager, if the object is still the one that we know. */
   async #takeOver(live: KubernetesObject, isAdopted: boolean, fields: FieldPaths): Promise<void> {
     const { api } = this.#options
     const resource = childResource(live.kind)
     const { namespace = '', name, resourceVersion } = live.metadata
     const holder = isAdopted ? controllerOf(live)?.uid : undefined
-    // Who has set what is not kept whole. Should the object be another by now, the patch is refused.
+    // The cache holds `managedFields` only in part. If the object has changed by now, the patch is refused.
     const whole = await api.get(resource, namespace, name)
     const entries = takenOver(whole, { all: isAdopted, owners: holder === undefined ? [] : [holder], fields })
     await api.jsonPatch(resource, namespace, name, {
@@ -224,8 +228,8 @@ const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<stri
 })
 
 /**
- * What is applied, so that it meets the object that is known of or none: 409 Conflict where another one has the name by
- * now. Nothing needs to be read before it, and an object of somebody else is never overwritten.
+ * Returns the object to apply, with a guard: the apply meets the known object or none, and gets 409 Conflict if another
+ * one has the name. So nothing needs to be read first, and a foreign object is never overwritten.
  */
 const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
   ...desired,
@@ -233,7 +237,7 @@ const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined):
   metadata: { ...desired.metadata, ...(live ? { uid: live.metadata.uid } : { resourceVersion: OF_NO_OBJECT }) },
 })
 
-/** The spec of a Service of type LoadBalancer that names no class with the class that it has: it can't be taken away. */
+/** Keeps the live class of a Service of type LoadBalancer that names none, because the class can't be taken away. */
 function withClassOf(live: KubernetesObject, desired: KubernetesObject): { readonly spec?: object } {
   const { loadBalancerClass } = specOf(live)
   const spec = specOf(desired)
@@ -242,15 +246,18 @@ function withClassOf(live: KubernetesObject, desired: KubernetesObject): { reado
 }
 
 /**
- * Whether the API server says that an object can't be as it is written. A field of the wrong type, or one that there is
- * not, is 500 to a server-side apply: it is found before the object is decoded.
+ * Tells whether the API server refuses an object as it is written. A field of the wrong type, or an unknown one, is 500
+ * to a server-side apply: it is found before the object is decoded.
  */
 const isRefusal = (error: unknown): error is ApiError =>
   error instanceof ApiError &&
   (REFUSED.has(error.status) ||
     (error.status === 500 && error.message.startsWith('failed to create typed patch object')))
 
-/** The problem of a write that can't succeed as it is. Throws what a retry may cure, and a NamespaceGoingError. */
+/**
+ * Returns the problem of a write that can't succeed as it is. Throws errors that a retry may cure, and a
+ * NamespaceGoingError.
+ */
 function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
   const { wayOut } = childResource(rendered.kind)
@@ -259,11 +266,11 @@ function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }
 }
 
-/** Whether a live child was applied by us, and can be brought to what is rendered. */
+/** Tells whether we have applied a live child, and can change it to what is rendered. */
 const isOursToKeep = (desired: KubernetesObject, live: KubernetesObject) =>
   ownFields(live) !== undefined && !mustBeReplaced(desired, live)
 
-/** Whether a live child is what was rendered, or what the cluster makes of it. */
+/** Tells whether a live child is what was rendered, or what the cluster makes of that. */
 function isAsWritten(
   desired: KubernetesObject,
   live: KubernetesObject,
@@ -286,8 +293,8 @@ const differs = (a: unknown, b: unknown) => canonicalJson(a ?? null) !== canonic
 const policyOf = (spec: Fields) => spec['podManagementPolicy'] ?? 'OrderedReady'
 
 /**
- * Whether the pods of a child that is replaced belong to the new one as they are: then they run on, and are taken up by it.
- * They do where nothing but the order differs in which pods are made.
+ * Tells whether the pods of a replaced child fit the new one as they are. Then they keep running and the new one adopts
+ * them. They fit if only the order in which pods are made differs.
  */
 function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean {
   const wanted = fieldsOf(rendered['spec'])
@@ -297,8 +304,8 @@ function keepsPods(rendered: KubernetesObject, live: KubernetesObject): boolean 
 }
 
 /**
- * Whether a live child is another one than the rendered in what the API server lets nobody change, so that only a new
- * object can be right: somebody has deleted ours and made it anew otherwise, or has made a ConfigMap immutable.
+ * Tells whether a live child differs from the rendered one in a field that the API server never changes, so that only a
+ * new object can be right: somebody has deleted ours and made another, or has made a ConfigMap immutable.
  */
 function mustBeReplaced(rendered: KubernetesObject, live: KubernetesObject): boolean {
   const wanted = fieldsOf(rendered['spec'])

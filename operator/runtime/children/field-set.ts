@@ -7,18 +7,18 @@ export interface FieldSet {
   readonly [element: string]: FieldSet
 }
 
-/** Paths of elements; `*` stands for any one. A path covers all that is below it. */
+/** Paths of elements; `*` matches any element. A path covers everything below it. */
 export type FieldPaths = readonly (readonly string[])[]
 
 const isEmpty = (set: FieldSet): boolean => Object.keys(set).length === 0
 
-/** The paths that go on below an element, without it; undefined where one of them ends there and so covers it. */
+/** Returns the rest of the paths below an element, or undefined if one of them ends there and so covers it. */
 export function pathsBelow(paths: FieldPaths, element: string): FieldPaths | undefined {
   const below = paths.filter(([first]) => first === element || first === '*').map((path) => path.slice(1))
   return below.some((path) => path.length === 0) ? undefined : below
 }
 
-/** Splits a set into what the paths cover and all else. */
+/** Splits a set into what the paths cover and the rest. */
 export function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet; rest: FieldSet } {
   const covered: Record<string, FieldSet> = {}
   const rest: Record<string, FieldSet> = {}
@@ -35,7 +35,7 @@ export function splitSet(set: FieldSet, paths: FieldPaths): { covered: FieldSet;
   return { covered, rest }
 }
 
-/** All that is in either of two sets. */
+/** Returns the union of two sets. */
 export function joinSets(a: FieldSet, b: FieldSet): FieldSet {
   const joined: Record<string, FieldSet> = { ...a }
   for (const [element, inner] of Object.entries(b)) {
@@ -45,13 +45,13 @@ export function joinSets(a: FieldSet, b: FieldSet): FieldSet {
   return joined
 }
 
-/** Container and Service ports are TCP where they don't say. */
+/** Container and Service ports default to TCP. */
 const KEY_DEFAULTS: Readonly<Record<string, unknown>> = { protocol: 'TCP' }
 
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The value that an element names in an object or list; undefined where there is none. */
+/** Returns the value that an element names in an object or list, or undefined if there is none. */
 export function valueAt(value: unknown, element: string): unknown {
   const text = element.slice(2)
   switch (element.slice(0, 2)) {

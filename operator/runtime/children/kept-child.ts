@@ -1,8 +1,10 @@
-/** Children as they are kept. There are four to a workload, and whole they would be most of what the operator holds. */
+/**
+ * Reduces children to what is kept of them. A workload has four, and whole they would be most of the operator's memory.
+ */
 import type { KubernetesObject } from '../../model/view.ts'
 import { keptEntries } from './managed-fields.ts'
 
-/** What is asked of a child besides its metadata and status once it is known to be what was rendered. */
+/** The members of a child that are read besides metadata and status once it is known to match what was rendered. */
 const KEPT = new Set(['apiVersion', 'kind', 'metadata', 'status', 'immutable', 'roleRef'])
 const KEPT_OF_SPEC = [
   'replicas',
@@ -16,7 +18,7 @@ const KEPT_OF_SPEC = [
   'parentRefs',
 ] as const
 
-/** A child as it came, with no more of who has set which field of it than is asked. Changes the object that it gets. */
+/** Drops the parts of `managedFields` that nobody reads. Changes the object that it gets. */
 export function keptChild(object: KubernetesObject): KubernetesObject {
   const metadata = object.metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
   if (metadata.managedFields !== undefined) metadata.managedFields = keptEntries(object)
@@ -24,8 +26,8 @@ export function keptChild(object: KubernetesObject): KubernetesObject {
 }
 
 /**
- * Lets go of the contents of a child that was found to be what was rendered: where something else is rendered, it is
- * written, and where somebody changes it, it comes whole again. Changes the object that it gets.
+ * Drops the contents of a child that matches what was rendered. A child that renders differently is written, and one
+ * that somebody changes arrives whole again. Changes the object that it gets.
  */
 export function letContentsGo(live: KubernetesObject): void {
   for (const field of Object.keys(live)) {
@@ -48,7 +50,7 @@ interface PodTemplate {
   readonly spec: { readonly containers: readonly Container[]; readonly initContainers?: readonly Container[] }
 }
 
-/** What tells why another template takes the place of this one. */
+/** Returns what tells why another pod template replaces this one. */
 function keptTemplate({ metadata, spec }: PodTemplate): PodTemplate {
   const images = (containers: readonly Container[]) => containers.map(({ name, image }) => ({ name, image }))
   const { containers, initContainers } = spec

@@ -1,13 +1,13 @@
 /**
- * Who set which field of a child. Server-side apply takes away only what its own manager had set: a port, container or
- * variable that somebody else has added stays beside ours, and may be refused together with ours. So what others have
- * set where all is ours is written down as set by us, and the next apply takes it away.
+ * Tells which manager set which field of a child. Server-side apply removes only what its own manager has set: a port,
+ * container or variable that somebody else has added stays beside ours, and may be refused together with ours. So
+ * foreign fields in parts that belong to us are recorded as ours, and the next apply removes them.
  */
 import type { KubernetesObject } from '../../model/view.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import { type FieldPaths, type FieldSet, joinSets, pathsBelow, splitSet, valueAt } from './field-set.ts'
 
-/** Field manager of everything rendered. */
+/** The field manager of everything rendered. */
 export const MANAGER = 'portico'
 /** Holds `replicas` once nobody sets it any more, so that the number survives the hand-over. */
 export const REPLICAS_MANAGER = 'portico-replicas'
@@ -22,9 +22,9 @@ export interface ManagedFields {
   readonly time?: string
 }
 
-/** What others may set on any child: labels, annotations, finalizers, owners; status is its controllers'. */
+/** Fields that others may set on any child: labels, annotations, finalizers and owners. Controllers own the status. */
 const OF_OTHERS: FieldPaths = [['f:metadata'], ['f:status']]
-/** Number of pods (HPA, kubectl scale), where we render none; annotations of pods (kubectl rollout restart). */
+/** The number of pods (HPA, kubectl scale) if we render none, and annotations of pods (kubectl rollout restart). */
 const OF_PODS: FieldPaths = [
   ['f:spec', 'f:replicas'],
   ['f:spec', 'f:template', 'f:metadata'],
@@ -33,8 +33,8 @@ const SOURCE_RANGES = ['f:spec', 'f:loadBalancerSourceRanges']
 const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
   Deployment: OF_PODS,
   StatefulSet: OF_PODS,
-  // What the API server or a load balancer allots, and can't be changed or taken back; and how traffic from outside comes in,
-  // where we render none of it.
+  // Values that the API server or a load balancer allots and that can't be changed or taken back; and the settings of
+  // traffic from outside, if we render none.
   Service: [
     ['f:spec', 'f:externalTrafficPolicy'],
     SOURCE_RANGES,
@@ -46,37 +46,37 @@ const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
     ['f:spec', 'f:loadBalancerClass'],
     ['f:spec', 'f:ports', '*', 'f:nodePort'],
   ],
-  // Some distributions add them to every account.
+  // Some distributions add them to every ServiceAccount.
   ServiceAccount: [['f:secrets'], ['f:imagePullSecrets']],
 }
 
 const ofOthers = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
 
-/** Of an object as the API gives it, or as it is kept. */
+/** Returns the entries of an object, as the API gives it or as it is kept. */
 const entriesOf = (live: KubernetesObject): readonly ManagedFields[] =>
   (live.metadata as { managedFields?: readonly ManagedFields[] }).managedFields ?? []
 
 const isOurs = ({ manager, operation }: ManagedFields) => manager === MANAGER && operation === 'Apply'
 
 /**
- * Entries of others. What an admission webhook adds to a write of ours has our name and the operation Update: it is left,
- * since it would come back with every write.
+ * Tells whether an entry belongs to somebody else. What an admission webhook adds to a write of ours has our name and
+ * the operation Update. It stays, since it would come back with every write.
  */
 const isForeign = ({ manager, subresource }: ManagedFields) =>
   !subresource && manager !== MANAGER && manager !== REPLICAS_MANAGER
 
-/** What our own applies have set; undefined where none is recorded. */
+/** Returns what our own applies have set, or undefined if none is recorded. */
 export const ownFields = (live: KubernetesObject): FieldSet | undefined =>
   entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.fieldsV1
 
 const NO_FIELDS: FieldSet = {}
 const REPLICAS: FieldSet = { 'f:spec': { 'f:replicas': {} } }
 
-/** Whether our field manager holds `spec.replicas` of a live object. */
+/** Tells whether our field manager holds `spec.replicas` of a live object. */
 export const holdsReplicas = (live: KubernetesObject): boolean =>
   ownFields(live)?.['f:spec']?.['f:replicas'] !== undefined
 
-/** What an entry of another has set that is not left to others; NO_FIELDS where that is nothing. */
+/** Returns the fields of a foreign entry that others may not set, or NO_FIELDS if there are none. */
 function foreignFields(entry: ManagedFields, kind: string): FieldSet {
   if (!isForeign(entry) || entry.fieldsV1 === undefined) return NO_FIELDS
   const { rest } = splitSet(entry.fieldsV1, ofOthers(kind))
@@ -84,8 +84,8 @@ function foreignFields(entry: ManagedFields, kind: string): FieldSet {
 }
 
 /**
- * What is kept of `managedFields`: that an apply of ours has been, when, and whether it holds the replicas; and what others
- * have set where all is ours. `takenOver` needs them whole.
+ * Reduces `managedFields` to what is kept: whether and when we have applied, whether that apply holds the replicas, and
+ * the foreign fields that others may not set. `takenOver` needs them whole.
  */
 export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
   entriesOf(live).flatMap((entry) => {
@@ -96,15 +96,17 @@ export const keptEntries = (live: KubernetesObject): readonly ManagedFields[] =>
     return fieldsV1 === NO_FIELDS ? [] : [{ manager, operation, fieldsV1 }]
   })
 
-/** Whether a live child has fields that others have set and that aren't left to them, whatever was rendered. */
+/** Tells whether a live child has foreign fields that others may not set, whatever was rendered. */
 export const hasForeignFields = (live: KubernetesObject): boolean =>
   entriesOf(live).some((entry) => foreignFields(entry, live.kind) !== NO_FIELDS)
 
-/** When an apply of ours last changed a live object (RFC 3339); when it was made, where that is not recorded. */
+/**
+ * Returns when an apply of ours last changed a live object (RFC 3339), or its creation time if that is not recorded.
+ */
 export const lastApplied = (live: KubernetesObject): string =>
   entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.time ?? live.metadata.creationTimestamp ?? ''
 
-/** Whether a set has a field that is not rendered, or a rendered one that is replaced as a whole and is another one. */
+/** Tells whether a set has a field that is not rendered, or a rendered one that is replaced as a whole and differs. */
 function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPaths): boolean {
   return Object.entries(set).some(([element, inner]) => {
     if (element === '.') return false
@@ -119,7 +121,7 @@ function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPa
   })
 }
 
-/** Names of the managers that have set fields of a live child where all is ours, sorted. */
+/** Returns the sorted names of the managers that have set fields of a live child that belong to us. */
 export function foreignManagers(rendered: KubernetesObject, live: KubernetesObject): readonly string[] {
   const left = ofOthers(live.kind)
   const found = entriesOf(live).filter(
@@ -129,8 +131,8 @@ export function foreignManagers(rendered: KubernetesObject, live: KubernetesObje
 }
 
 /**
- * Fields that are left to others and that the API server refuses beside what is rendered. Others that depend on a Service's
- * type it drops by itself.
+ * Returns fields that others may set but that the API server refuses beside what is rendered. It drops other fields
+ * that depend on a Service's type by itself.
  */
 export function hindrances(rendered: KubernetesObject, live: KubernetesObject): FieldPaths {
   const specOf = ({ spec = {} }: KubernetesObject) =>
@@ -143,9 +145,9 @@ export function hindrances(rendered: KubernetesObject, live: KubernetesObject): 
 }
 
 /**
- * The `managedFields` of a live child with everything that is not left to others set by us. With `all`, as for a child
- * that is adopted, what was written under our own name otherwise than by an apply counts as another's too; `owners` are
- * uids of owner references that are to go, `fields` are others that are. The live child is one as the API gives it.
+ * Returns the `managedFields` of a live child, as the API gives it, with our manager as the owner of every field that
+ * others may not set. With `all`, as for an adopted child, writes under our own name other than an apply count as
+ * foreign too. `owners` are uids of owner references to remove, `fields` are other fields to remove.
  */
 export function takenOver(
   live: KubernetesObject,

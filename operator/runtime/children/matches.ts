@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 /**
- * Whether a live object still holds everything that we rendered. The API server adds defaults, other managers add
- * fields, labels and list items; none of that is a difference. A changed or missing value of ours is.
+ * Tells whether a live object still holds everything that we rendered. The API server adds defaults, and other managers
+ * add fields, labels and list items; none of that is a difference. A changed or missing value of ours is.
  */
 import { canonicalQuantity } from '../../render/object/quantity.ts'
 
@@ -18,7 +18,7 @@ const MERGE_KEYS: Readonly<Record<string, readonly string[]>> = {
   hostAliases: ['ip'],
 }
 
-/** Fields below which values are quantities: `2` and `"2"`, `1000m` and `1` are the same there. */
+/** Fields below which values are quantities: there `2` equals `"2"`, and `1000m` equals `1`. */
 const QUANTITIES = new Set(['limits', 'requests', 'sizeLimit'])
 
 type Fields = Record<string, unknown>
@@ -30,7 +30,7 @@ function sameScalar(rendered: unknown, live: unknown, quantities: boolean): bool
   return value !== undefined && value === canonicalQuantity(String(live))
 }
 
-/** Container ports merge by number and protocol, Service ports by number; other lists named `ports` are atomic. */
+/** Container ports merge by number and protocol, Service ports by number. Other lists named `ports` are atomic. */
 function portKeys(items: readonly Fields[]): readonly string[] | undefined {
   if (items.every((item) => 'containerPort' in item)) return ['containerPort']
   return items.every((item) => 'port' in item && 'targetPort' in item) ? ['port'] : undefined
@@ -75,7 +75,10 @@ function matchesValue(rendered: unknown, live: unknown, field: string, quantitie
   return true
 }
 
-/** Labels, annotations and owner references of `metadata` count; the rest of it and `status` don't. */
+/**
+ * Tells whether the live object matches. Of `metadata` only labels, annotations and owner references count; `status`
+ * doesn't.
+ */
 export function matches(rendered: object, live: object): boolean {
   const wanted = rendered as Fields
   const there = live as Fields
@@ -109,7 +112,7 @@ function writtenValue(rendered: unknown, live: unknown, field: string): unknown 
 }
 
 /**
- * What was rendered as it came back from the write: where an admission webhook has put something else in its place, that
- * is what the live object must match from then on.
+ * Returns the rendered object with the values that came back from the write. If an admission webhook has replaced a
+ * value, the live object must match the webhook's from then on.
  */
 export const asWritten = <T extends object>(rendered: T, written: object): T => writtenValue(rendered, written, '') as T

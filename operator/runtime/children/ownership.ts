@@ -5,7 +5,7 @@ import { labelsOf } from '../../render/object/names.ts'
 import { controllerOf } from './child-cache.ts'
 import { ownFields } from './managed-fields.ts'
 
-/** A workload whose children are looked after. */
+/** A workload that owns children. */
 export interface Owner {
   readonly kind: string
   readonly uid: string
@@ -14,21 +14,21 @@ export interface Owner {
 }
 
 /**
- * Whose an object on a child's name is: the workload's own; left behind by it (an owner reference was taken away by
- * hand, or the workload was deleted with `--cascade=orphan` and is there again) and so to be taken up; going; or
- * somebody else's.
+ * The relation of an object to the workload whose child has its name: `own`; `left-behind` by the workload (somebody
+ * removed an owner reference, or deleted the workload with `--cascade=orphan` and made it again), and so to be adopted;
+ * `going`, which is being deleted; or `foreign`.
  */
 export type Standing = 'own' | 'left-behind' | 'going' | 'foreign'
 
-/** What decides whose an object is, besides the object. */
+/** The facts besides the object that decide its standing. */
 interface Evidence {
-  /** Whether an owner is no more, as far as that is known. */
+  /** Tells whether an owner is known to be gone. */
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean
-  /** Uid of the object that was last known as this child. */
+  /** The uid of the last known object of this child. */
   readonly knownUid: string | undefined
 }
 
-/** Whether an owner of one of our kinds is gone: another object has its name, or none. */
+/** Tells whether an owner of one of our kinds is gone: its name is free, or another object has it. */
 export function isGoneOwner(
   { apiVersion, kind, name, uid }: OwnerReference,
   namespace: string,
@@ -40,13 +40,13 @@ export function isGoneOwner(
   return objects.get(kind, namespace, name)?.metadata.uid !== uid
 }
 
-/** Whether an object has the labels of a workload's children, all of them. */
+/** Tells whether an object has all labels of a workload's children. */
 function hasLabels({ metadata }: KubernetesObject, { kind, namespace, name }: Owner): boolean {
   const wanted = Object.entries(labelsOf({ kind, metadata: { namespace, name } }))
   return wanted.every(([label, value]) => metadata.labels?.[label] === value)
 }
 
-/** See `Standing`. An object is left behind only if our own field manager has made it. */
+/** Returns the standing of an object. It is left behind only if our own field manager has made it. */
 export function standingOf(live: KubernetesObject, owner: Owner, { isGone, knownUid }: Evidence): Standing {
   if (live.metadata.deletionTimestamp) return 'going'
   const holder = controllerOf(live)

@@ -1,7 +1,7 @@
 import { kinds } from '../../../crds/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
-/** What we make carries its workload's kind in lower case (`app.kubernetes.io/name`) and its name (`…/instance`). */
+/** Our children carry their workload's kind in lower case (`app.kubernetes.io/name`) and its name (`…/instance`). */
 const kindOf = new Map(Object.keys(kinds).map((kind) => [kind.toLowerCase(), kind]))
 
 export interface WorkloadName {
@@ -10,7 +10,7 @@ export interface WorkloadName {
   readonly name: string
 }
 
-/** The workload that an object's labels name; undefined where they name none of ours. */
+/** Returns the workload that an object's labels name, or undefined if they name none of ours. */
 export function workloadOf({ labels = {}, namespace = '' }: KubernetesObject['metadata']): WorkloadName | undefined {
   const kind = kindOf.get(labels['app.kubernetes.io/name'] ?? '')
   const name = labels['app.kubernetes.io/instance']

@@ -15,7 +15,7 @@ import { finalizerName } from '../queue/keys.ts'
 import { takeFinalizer } from '../removal/release.ts'
 import { NotLeadingError } from './reconciler.ts'
 
-// The package is CommonJS: its class is the default of the default.
+// The package is CommonJS, so its class is the default of the default.
 const Operator = operatorPackage.default
 
 const FINALIZER_MANAGER = 'portico-finalizer'
@@ -26,24 +26,23 @@ interface BaseOptions {
   readonly log: Logger
 }
 
-/** Gets every object of a kind that came, changed or went. */
+/** Receives every object of a kind that came, changed or went. */
 export type OnObject = (type: ResourceEventType, object: KubernetesObject) => void
 
 /**
- * The base class of @dot-i/k8s-operator, over our own client and watches. The loop uses three things of it. Life cycle:
- * `start` runs `init`, which asks `watchResource` for each kind. Resource events: `watchResource` hands on what our watch of
- * the kind has seen, as the package's events, and `due` makes keys of them. Finalizers: `handleResourceFinalizer` decides
- * whether ours is added, taken away or left, and `setResourceFinalizers` writes that.
+ * The base class of @dot-i/k8s-operator, on our own client and watches. The loop uses three parts of it. Life cycle:
+ * `start` runs `init`, which calls `watchResource` for each kind. Resource events: `watchResource` passes on the events
+ * of our watch as the package's events, and `due` turns them into keys. Finalizers: `handleResourceFinalizer` decides
+ * whether to add, remove or leave ours, and `setResourceFinalizers` writes that.
  *
- * The rest is not used. The package's watch ends the process at an error, and lists everything anew each time a stream ends.
- * Its queue takes one event of all objects at a time, where ours has workers, waits and one key an object. Its `stop` ends
- * only its own watches. Its requests log errors instead of throwing them, ignore the lease, write over the finalizers and
- * statuses of others, and open a connection each; so none of them is sent, and the bundle leaves out the client for them
- * (build/patches/kubernetes-client.ts).
+ * The rest is unused. The package's watch ends the process at an error, and lists everything anew each time a stream
+ * ends. Its queue handles one event of all objects at a time, where ours has workers, waits and one key an object. Its
+ * `stop` ends only its own watches. Its requests log errors instead of throwing them, ignore the lease, overwrite the
+ * finalizers and statuses of others, and open a connection each. So none of them is sent, and the bundle leaves out
+ * their client (build/patches/kubernetes-client.ts).
  */
 export abstract class BaseOperator extends Operator {
   protected readonly api: ApiServer
-  /** Our kinds. */
   protected readonly resources: ReadonlyMap<string, Resource>
   protected readonly finalizer: string
   readonly #log: Logger
@@ -64,7 +63,7 @@ export abstract class BaseOperator extends Operator {
     this.#log = log
   }
 
-  /** Whether writes are ours to make. */
+  /** True while this process may write. */
   abstract get leading(): boolean
 
   /** Adds the watch of one of our kinds, to be started later. */
@@ -88,25 +87,25 @@ export abstract class BaseOperator extends Operator {
     })
   }
 
-  /** Adds or takes away our finalizer where it is not as it should be; gives whether it was written. */
+  /** Adds or removes our finalizer if needed. Returns whether it was written. */
   protected async finalize(object: KubernetesObject, wanted: boolean): Promise<boolean> {
     const { finalizers = [], deletionTimestamp } = object.metadata
     const present = finalizers.includes(this.finalizer)
     if (present === wanted || (wanted && deletionTimestamp)) return false
-    // The state machine writes into the object that it is handed. Its `id` is what our write asks for: the uid.
+    // The state machine writes into the object that it gets. Its `id` is the uid that our write names.
     const copy = structuredClone(object) as never
     const meta = ResourceMetaImpl.createWithId(object.metadata.uid ?? '', copy)
     const event: ResourceEvent = { meta, type: ResourceEventType.Modified, object: copy }
     const cleanUp = async () => {
       // The plan no longer wants the finalizer because nothing is left to clean up.
     }
-    // The package knows no finalizer that is taken off an object which stays.
+    // The package can't remove a finalizer from an object that stays.
     if (wanted || deletionTimestamp) await this.handleResourceFinalizer(event, this.finalizer, cleanUp)
     else await this.setResourceFinalizers(meta, [])
     return true
   }
 
-  /** Our finalizer alone, under a field manager of its own: finalizers of others are left alone. */
+  /** Writes our finalizer alone, under its own field manager, and leaves the finalizers of others alone. */
   protected override async setResourceFinalizers(meta: ResourceMeta, finalizers: string[]): Promise<void> {
     const resource = this.resources.get(meta.kind) as Resource
     const ours = finalizers.filter((finalizer) => finalizer === this.finalizer)
@@ -121,7 +120,7 @@ export abstract class BaseOperator extends Operator {
     try {
       await this.api.apply(resource, object, FINALIZER_MANAGER)
     } catch (error) {
-      // Gone, or another one of its name: without the uid an apply would make it anew.
+      // The object is gone, or another one has its name. Without the uid an apply would create it anew.
       if (!isNotFound(error) && !(error instanceof ApiError && error.status === 409)) throw error
     }
   }

@@ -16,17 +16,23 @@ import { work } from './work.ts'
 export interface ControllerOptions extends PartsSettings {
   readonly kubeConfig: PooledKubeConfig
   readonly workers: number
-  /** Unique per process: the holder of the lease, the instance of events. */
+  /** Unique to the process: the holder of the lease and the instance of events. */
   readonly identity: string
-  /** Absent: this process is alone and leads at once. */
+  /** Absent if this process is alone and leads at once. */
   readonly lease?: Pick<LeaseOptions, 'namespace' | 'name' | 'duration' | 'renewDeadline' | 'retryPeriod'>
-  /** In a pod: how it is known that the installation goes. Absent: somebody may always follow. */
+  /** Tells a process in a pod that its installation is being removed. Absent if another process may always follow. */
   readonly removal?: Removal
-  /** Milliseconds to wait at a stop: for reconciles in flight, and for letting go. Both fit into the pod’s 20 s. */
+  /**
+   * Milliseconds to wait at a stop, once for running reconciles and once for releasing finalizers. Both fit into the
+   * pod’s 20 s.
+   */
   readonly grace?: number
 }
 
-/** The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours. */
+/**
+ * The operator in a cluster: watches feed a world, changes become keys, and workers reconcile keys while this process
+ * leads.
+ */
 export class PorticoOperator extends BaseOperator {
   readonly metrics: OperatorMetrics
   readonly #options: ControllerOptions
@@ -48,7 +54,7 @@ export class PorticoOperator extends BaseOperator {
       leading,
       assertLeading: () => this.assertLeading(),
       finalize: async (object, wanted) => {
-        // After it, not before: a process that ends in between leaves rights that go as ever.
+        // The order matters: if a process ends in between, the rights stay unprotected as usual.
         if ((await this.finalize(object, wanted)) && wanted) await this.#rights?.keep()
       },
     })
@@ -65,12 +71,12 @@ export class PorticoOperator extends BaseOperator {
     return this.#election ? this.#election.leading : true
   }
 
-  /** Resources that the API doesn't have, such as a kind whose CRD isn't installed: all else is looked after. */
+  /** Resources that the API lacks, such as a kind whose CRD isn't installed. The operator manages all others. */
   get absent(): readonly string[] {
     return this.#parts.watches.absent
   }
 
-  /** True once every watch has its first list; otherwise what is missing. */
+  /** True once every watch has its first list. Otherwise it names what is missing. */
   get ready(): true | { reason: string } {
     if (this.#stopping) return { reason: 'stopping' }
     const { behind } = this.#parts.watches
@@ -80,13 +86,15 @@ export class PorticoOperator extends BaseOperator {
     }
   }
 
-  /** Reconciles so far, and whether none is under way or due now. */
+  /** The number of reconciles so far, and whether none runs or is due now. */
   get work(): { readonly done: number; readonly isIdle: boolean } {
     const { queue, checks } = this.#parts
     return { done: queue.handled, isIdle: queue.depth + queue.working + checks.pending === 0 }
   }
 
-  /** What answers an admission webhook: by this process's own view, whether or not it leads. */
+  /**
+   * Returns the reviewer for the admission webhook. It uses this process's own view, whether or not the process leads.
+   */
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options
     const { world, contents, checks, isLookedAfter } = this.#parts
@@ -103,7 +111,7 @@ export class PorticoOperator extends BaseOperator {
     })
   }
 
-  /** Starts watches, election and workers; settles once they run, whether or not the API server answers already. */
+  /** Starts watches, election and workers. Settles once they run, whether or not the API server answers already. */
   override async start(): Promise<void> {
     const { watches } = this.#parts
     await super.start()
@@ -114,7 +122,7 @@ export class PorticoOperator extends BaseOperator {
       .catch((error) => this.#options.log.error({ err: error }, 'work can’t begin'))
   }
 
-  /** The world is known: looks for a leader, and works. */
+  /** Starts the election and the workers once the world is known. */
   #begin(): void {
     if (this.#stopping) return
     const { workers, log } = this.#options
@@ -132,7 +140,7 @@ export class PorticoOperator extends BaseOperator {
     this.#enqueueAll()
   }
 
-  /** Stops taking work, waits for what is in flight, gives the lease back. May be called twice. */
+  /** Stops taking work, waits for running reconciles and releases the lease. May be called twice. */
   override stop(): Promise<void> {
     this.#stopping ??= this.#stop()
     return this.#stopping
@@ -164,7 +172,7 @@ export class PorticoOperator extends BaseOperator {
     if (this.#synced) this.#parts.due.all()
   }
 
-  /** At the end: where nobody follows, takes our finalizer off those objects that are looked after. */
+  /** If no process follows this one, removes our finalizer from the objects that this installation manages. */
   async #letGo(): Promise<void> {
     const { finalizer, api, resources } = this
     const held = { finalizer, isMeant: this.#parts.isLookedAfter }

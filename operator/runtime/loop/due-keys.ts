@@ -12,34 +12,37 @@ import { type Dependency, type DependencyGraph, onOwnWorkload } from '../watch/d
 
 interface DueKeysOptions {
   readonly queue: KeyedQueue
-  /** From where keys go on into the queue. */
+  /** Passes keys on to the queue. */
   readonly lull: Lull
   readonly world: World
   readonly graph: DependencyGraph
   readonly observers: Observers
-  /** Whether a kind is one of ours. */
+  /** Tells whether a kind is one of ours. */
   readonly isOurs: (kind: string) => boolean
   readonly log: Logger
 }
 
-/** Children whose status tells how their workload stands. */
+/** Children whose status shows the state of their workload. */
 const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
 
 const roleOf = (kind: string) => kinds[kind as keyof typeof kinds].role
 
-/** Pods mount the credentials of all members of a group: made before those have come, they would be made anew for each. */
+/**
+ * The pods of a group mount the credentials of all its members. Pods made before the members arrive would be made anew
+ * for each.
+ */
 const GATHERING = 'VirtualMCPServer'
 
 /**
- * Whether an object has told nothing yet, and is about those that are applied along with it: what it tells first is who
- * names it, or its pods stand on who is in its group. Pods of other workloads don't wait for anybody.
+ * Tells whether an object has no status yet and depends on objects that are applied along with it: its first status
+ * names its referrers, or its pods depend on the members of its group. Pods of other workloads don't wait.
  */
 const isFirstTold = ({ kind, metadata, ...object }: KubernetesObject) =>
   (roleOf(kind) !== 'workload' || kind === GATHERING) &&
   object['status'] === undefined &&
   metadata.deletionTimestamp === undefined
 
-/** From what has changed to the keys that are due for it, and to the pods that are to get it. */
+/** Finds the keys that are due after a change, and the pods that need the new configuration. */
 export class DueKeys {
   readonly #options: DueKeysOptions
 
@@ -47,7 +50,7 @@ export class DueKeys {
     this.#options = options
   }
 
-  /** Every object there is. */
+  /** Makes every object due. */
   all(): void {
     const { world, observers } = this.#options
     for (const object of world.objects.all()) {
@@ -56,19 +59,19 @@ export class DueKeys {
     }
   }
 
-  /** An object of ours has come, changed or gone. */
+  /** Handles an object of ours that came, changed or went. */
   objectChanged(type: ResourceEventType, object: KubernetesObject): void {
     if (type === ResourceEventType.Added) this.#options.lull.arrived()
     this.#add(object)
   }
 
-  /** Something that a reconcile may have read is otherwise now. */
+  /** Wakes the objects whose last reconcile may have read this dependency. */
   wake(dependency: Dependency): void {
     const { queue, graph } = this.#options
     for (const key of graph.dependents(dependency)) queue.add(key, dependency === onOwnWorkload(key))
   }
 
-  /** A Secret or ConfigMap has changed: whoever has read it is due, and pods that mount it get it now. */
+  /** Handles a changed Secret or ConfigMap: its readers are due, and pods that mount it get it now. */
   contentChanged(dependency: Dependency): void {
     const { queue, graph, observers, log } = this.#options
     for (const key of graph.dependents(dependency)) {
@@ -78,7 +81,7 @@ export class DueKeys {
     }
   }
 
-  /** A child wakes its owner, and whoever its labels say that it belongs to: the owner reference may be gone. */
+  /** Wakes a child's owner, and the workload that its labels name, since the owner reference may be gone. */
   childChanged(child: KubernetesObject): void {
     const owner = controllerOf(child)
     const { namespace = '' } = child.metadata

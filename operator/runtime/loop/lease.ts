@@ -24,9 +24,9 @@ export interface LeaseOptions {
   /** Unique per process. */
   readonly identity: string
   readonly log: Logger
-  /** Milliseconds that others wait after the last renewal before they take over. */
+  /** Milliseconds after the last renewal until others take over. */
   readonly duration?: number
-  /** Milliseconds without a successful renewal after which we stop leading; shorter than `duration`. */
+  /** Milliseconds without a successful renewal after which we stop leading. Shorter than `duration`. */
   readonly renewDeadline?: number
   /** Milliseconds between two attempts. */
   readonly retryPeriod?: number
@@ -34,14 +34,14 @@ export interface LeaseOptions {
   readonly onStopped?: (() => void) | undefined
 }
 
-/** Milliseconds on a clock that nobody sets. */
+/** Returns milliseconds of a monotonic clock. */
 const monotonic = (): number => Number(hrtime.bigint() / 1_000_000n)
 const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
 
 /**
- * Leader election over a Lease, as client-go does it: another's lease counts from when *we* saw it change, so clocks
- * need not agree; a leader that can't renew stops before others may start. Loss of the lease never ends the process:
- * it becomes a candidate again.
+ * Elects a leader over a Lease, as client-go does. A lease of another counts from when *we* saw it change, so clocks
+ * need not agree. A leader that can't renew stops before others may start. Loss of the lease never ends the process: it
+ * becomes a candidate again.
  */
 export class LeaderElection {
   readonly #options: LeaseOptions & Required<Pick<LeaseOptions, 'duration' | 'renewDeadline' | 'retryPeriod'>>
@@ -55,7 +55,7 @@ export class LeaderElection {
     this.#options = { duration: 15_000, renewDeadline: 10_000, retryPeriod: 2_000, ...options }
   }
 
-  /** Whether writes are ours to make at this moment. */
+  /** True while this process may write. */
   get leading(): boolean {
     return this.#leading && monotonic() - this.#renewedAt < this.#options.renewDeadline
   }
@@ -64,7 +64,7 @@ export class LeaderElection {
     this.#running ??= this.#run()
   }
 
-  /** Stops leading and gives the lease back, so that the next one need not wait for its end. */
+  /** Stops leading and releases the lease, so that the next leader need not wait for it to expire. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#running
@@ -90,15 +90,17 @@ export class LeaderElection {
     }
   }
 
-  /** Tries once to have the lease. A failure is logged only: a leader goes on until the renewal deadline. */
+  /**
+   * Tries once to acquire or renew the lease. A failure is only logged: a leader goes on until the renewal deadline.
+   */
   async #attempt(): Promise<void> {
     const startedAt = monotonic()
     try {
       if (await this.#acquireOrRenew()) {
-        // For a while it didn't count, though nobody else had it: what was skipped then is due now.
+        // The lease was out of date for a while, though nobody else had it. Keys that were skipped then are due now.
         if (this.#leading && !this.leading) this.#lead(false)
         this.#renewedAt = startedAt
-        // After an attempt that took longer than that, it doesn't count at all: the next one may be in time.
+        // An attempt that took longer than the deadline doesn't count. The next one may be in time.
         if (!this.#leading && monotonic() - startedAt < this.#options.renewDeadline) this.#lead(true)
       } else if (this.#leading) {
         this.#lead(false)
@@ -125,7 +127,7 @@ export class LeaderElection {
     }
   }
 
-  /** Whether the lease is ours afterwards. Throws where the API server does not say. */
+  /** Returns whether we hold the lease afterwards. Throws if the API server gives no answer. */
   async #acquireOrRenew(): Promise<boolean> {
     const { api, namespace, name, identity, duration } = this.#options
     const lease = await this.#read()
@@ -159,7 +161,7 @@ export class LeaderElection {
       acquireTime: taken ? now : acquireTime,
       leaseTransitions: leaseTransitions + (taken ? 1 : 0),
     }
-    // The resourceVersion in it makes this conditional: of two candidates one gets a 409.
+    // The resourceVersion makes the write conditional: of two candidates one gets a 409.
     return this.#won(() => api.replace(LEASES, namespace, name, lease))
   }
 

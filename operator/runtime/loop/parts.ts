@@ -25,32 +25,32 @@ import { Watches, type WatchSettings } from '../watch/watches.ts'
 import { DueKeys } from './due-keys.ts'
 import { Reconciler, type ReconcilerOptions } from './reconciler.ts'
 
-/** What says how the parts work. */
+/** The settings of the parts. */
 export interface PartsSettings {
   readonly context: Omit<ReconcileContext, 'now'>
-  /** Namespaces to look after; none means all. */
+  /** The namespaces to manage; none means all. */
   readonly namespaces: readonly string[]
-  /** Unique per process: the instance of events. */
+  /** Unique to the process: the instance of events. */
   readonly identity: string
-  /** Name of the installation of which objects are looked after; absent: those of none. */
+  /** The name of the installation whose objects are managed. Absent: objects that name no installation. */
   readonly installation?: string | undefined
   readonly log: Logger
   readonly watchSettings?: WatchSettings
   readonly backoff?: Backoff
-  /** The Secret with the key by which changes of Secrets' values are told; absent: any change of one counts. */
+  /** The Secret with the key that makes revisions of Secret values. Absent: any change of a Secret counts. */
   readonly revisionKey?: { readonly namespace: string; readonly name: string }
-  /** How the status of a pod's data plane is read. */
+  /** Returns the function that reads the status of a pod's data plane. */
   readonly readStatus: (api: ApiServer) => ReadPodStatus
 }
 
-/** What the parts ask of the process that they work in. */
+/** The functions that the parts need from their process. */
 interface Surroundings extends Pick<ReconcilerOptions, 'api' | 'assertLeading' | 'finalize'> {
-  /** Resource of each kind of ours. */
+  /** The resource of each kind of ours. */
   readonly resources: ReadonlyMap<string, Resource>
   readonly leading: () => boolean
 }
 
-/** What a loop works with: what is seen goes into the world, what has changed into the queue, and from there to the reconciler. */
+/** The parts of a loop. Watches feed the world, changes go into the queue, and the reconciler takes keys from it. */
 export interface Parts {
   readonly world: World
   readonly queue: KeyedQueue
@@ -62,13 +62,13 @@ export interface Parts {
   readonly reconciler: Reconciler
   readonly due: DueKeys
   readonly rollouts: Rollouts
-  /** Whether an object is this installation's to look after; all others are there to be referred to. */
+  /** Tells whether this installation manages an object. All others exist only as targets of references. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
 }
 
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
 
-/** Makes the parts and ties them together. Every watch but those of our kinds is among them; nothing runs yet. */
+/** Creates and connects the parts, with every watch except those of our kinds. Nothing runs yet. */
 export function createParts(settings: PartsSettings, surroundings: Surroundings): Parts {
   const { context, namespaces: lookedAfter, identity, log } = settings
   const { api, resources, assertLeading, leading } = surroundings
@@ -131,13 +131,13 @@ export function createParts(settings: PartsSettings, surroundings: Surroundings)
   const isOurs = (kind: string) => resources.has(kind)
   const due = new DueKeys({ queue, lull, world, graph: reconciler.graph, observers, isOurs, log })
   watchChildren(watches, observers)
-  // Who looks after some namespaces only may not watch them.
+  // An operator for some namespaces only may not watch them.
   if (lookedAfter.length === 0)
     watches.add({ resource: NAMESPACES, metadataOnly: true, storeOf: () => namespaces.store })
   return { world, queue, lull, watches, observers, contents, checks, reconciler, due, rollouts, isLookedAfter }
 }
 
-/** Adds the watches of what the operator has made, and of the pods of that. */
+/** Adds the watches of the operator's children and of their pods. */
 function watchChildren(watches: Watches, { children, pods }: Observers): void {
   for (const resource of childKinds) {
     const storeOf = (namespace?: string) => children.store(resource.kind, namespace)

@@ -13,52 +13,52 @@ import { type Contents, onCurrentContents } from '../watch/contents.ts'
 import { type Dependency, DependencyGraph } from '../watch/dependencies.ts'
 import { NamespaceGoingError } from '../watch/namespaces.ts'
 
-/** Thrown where a write is due that is not ours to make: the lease was lost meanwhile. */
+/** Thrown if a write is due after this process has lost the lease. */
 export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError'
 }
 
 export interface ReconcilerOptions extends StatusWriterOptions {
-  /** Plans one object, as the function of that name does. */
+  /** Plans one object, like the function of that name. */
   readonly explainedPlan: (object: KubernetesObject, view: ClusterView, context: ReconcileContext) => Explained
   readonly context: Omit<ReconcileContext, 'now'>
   readonly applier: Applier
-  /** Contents that the view may ask for, by kind. */
+  /** Contents that the view may read, by kind. */
   readonly contents: Contents
-  /** Runs what can take long elsewhere. */
+  /** Runs long checks in another thread. */
   readonly checks: Pick<Checks, 'on'>
-  /** Hears that a key is due again, whose checks have been run. */
+  /** Called with a key that is due again because its checks have ended. */
   readonly onChecked: (key: string) => void
-  /** Adds or takes away our finalizer where it is not as the plan says. */
+  /** Adds or removes our finalizer as the plan says. */
   readonly finalize: (object: KubernetesObject, wanted: boolean) => Promise<void>
 }
 
-/** What came of one reconcile: whether another one is due although nothing has changed. */
+/** The outcome of a reconcile: whether another one is due although nothing has changed. */
 export interface Outcome {
   readonly again: boolean
-  /** It is not ours to look after. */
+  /** Another installation manages the object. */
   readonly isOfAnother?: true
 }
 
-/** Hears of what a key is due for. */
+/** Records what a key has been due for. */
 type Due = Pick<KeyedQueue, 'seen' | 'ownSeen'>
 
-/** A plan, and what was read for it. */
+/** A plan and what was read for it. */
 interface Made extends Pick<Explained, 'plan' | 'retold'> {
   readonly seen: ReadonlySet<Dependency>
 }
 
-/** Nothing is said of an object while it is checked: it is due again when that is done. */
+/** An object under check gets no status. It is due again when the check ends. */
 const CHECKING: Outcome = { again: false }
 
-/** How often a reconcile begins anew because what it stands on has changed meanwhile. */
+/** The number of times a reconcile starts anew because its input has changed meanwhile. */
 const ROUNDS = 8
 
 const HELD: Applied = { problems: [], isChanged: false }
 
 /**
- * Takes one object from its name to what the cluster should have of it: plan, finalizer, children, status, events. It
- * knows nothing of what happened, only of what is.
+ * Reconciles one object by its name: plan, finalizer, children, status, events. It works from the current state, not
+ * from events.
  */
 export class Reconciler {
   readonly graph = new DependencyGraph()
@@ -70,7 +70,10 @@ export class Reconciler {
     this.#status = new StatusWriter(options)
   }
 
-  /** Throws what a later try may cure. `due` hears what is about to be read: no other reconcile is due for that. */
+  /**
+   * Throws errors that a retry may cure. `due` records what is about to be read, which makes other reconciles for it
+   * superfluous.
+   */
   async run(key: string, due: Due): Promise<Outcome> {
     for (let round = 0; ; round++) {
       due.seen(key)
@@ -85,10 +88,10 @@ export class Reconciler {
     }
   }
 
-  /** Whether a change of an object is nothing but a write of ours to its status. */
+  /** Tells whether a change of an object is only our own write of its status. */
   readonly isEcho = (object: KubernetesObject): boolean => this.#status.isEcho(object)
 
-  /** Brings one object to where its plan wants it. Gives nothing where it is to begin anew, unless it is the last time. */
+  /** Reconciles one object once. Returns nothing if it must start anew, unless it is the last time. */
   async #bring(key: string, object: KubernetesObject, due: Due, isLast: boolean): Promise<Outcome | undefined> {
     const made = await this.#plan(key, object)
     if (made === undefined) return CHECKING
@@ -98,15 +101,15 @@ export class Reconciler {
     try {
       return await this.#settle(key, object, made, isLast ? undefined : due)
     } catch (error) {
-      // The object goes with its namespace. One that is made anew in a namespace made anew is reconciled again.
+      // The object goes with its namespace. If both are created anew, it is reconciled again.
       if (error instanceof NamespaceGoingError) return { again: true }
       throw error
     }
   }
 
   /**
-   * Applies the children and writes the status, once, of children as they are: where these have changed on the way, they
-   * are looked at once more. Gives nothing where anything else has changed as well, unless nobody is to hear of it.
+   * Applies the children and writes the status once, from the children as they are. If these have changed meanwhile, it
+   * looks at them once more. Returns nothing if anything else has changed as well, unless `due` is undefined.
    */
   async #settle(key: string, object: KubernetesObject, made: Made, due: Due | undefined): Promise<Outcome | undefined> {
     let current: Made | undefined = made
@@ -124,7 +127,7 @@ export class Reconciler {
     return { again: !isWritten || problems.some(({ waits }) => !waits) }
   }
 
-  /** Gives nothing where something has to be checked elsewhere first. */
+  /** Returns nothing if another thread has to check something first. */
   async #plan(key: string, object: KubernetesObject): Promise<Made | undefined> {
     const { world, contents, checks, onChecked } = this.#options
     const { namespace } = partsOf(key)
@@ -147,13 +150,13 @@ export class Reconciler {
       return explainedPlan(object, view, { ...context, now: seconds() })
     } catch (error) {
       if (error instanceof Unchecked) throw error
-      // What the schema lets through must not throw: whatever does is shown, and harms nobody else.
+      // An object that the schema accepts must not throw. A failure is shown, and affects no other object.
       this.#options.log.error({ key, err: error }, 'reconcile failed')
       return { plan: failedPlan(object, error, finalizerName(context.group)) }
     }
   }
 
-  /** The plan with the status of what is there now; nothing where that needs the whole plan made anew. */
+  /** Returns the plan with a status of the current state, or nothing if that needs a whole new plan. */
   #retell(key: string, { retold, seen }: Made): Made | undefined {
     const { size } = seen
     const plan = retold?.()
@@ -172,7 +175,7 @@ export class Reconciler {
   }
 }
 
-/** Whether an object under deletion is held by nobody any more, us included: it may be gone by now. */
+/** Tells whether nothing holds an object under deletion any more, our finalizer included. It may be gone by now. */
 const isGoing = ({ metadata }: KubernetesObject, { finalizer }: Plan, ours: string): boolean =>
   metadata.deletionTimestamp !== undefined && !finalizer && (metadata.finalizers ?? []).every((one) => one === ours)
 

@@ -14,11 +14,11 @@ interface WorkOptions {
   readonly log: Logger
 }
 
-/** `again`: done as far as it goes, another reconcile is due. `skipped`: not ours to do. */
+/** `again`: another reconcile is due. `skipped`: this process doesn't lead. */
 type Result = 'ok' | 'again' | 'error' | 'skipped'
 
 async function reconcileOne(key: string, { queue, reconciler, leading, log }: WorkOptions): Promise<Result> {
-  // Gaining the lease puts every key back.
+  // A new leader puts every key back.
   if (!leading()) return 'skipped'
   try {
     const { again, isOfAnother } = await reconciler.run(key, queue)
@@ -26,7 +26,7 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
     return again ? 'again' : 'ok'
   } catch (error) {
     if (error instanceof NotLeadingError) return 'skipped'
-    // What the API server or the network answers needs no stack; anything else is a fault of ours.
+    // An error of the API server or the network needs no stack. Anything else is a fault of ours.
     const isExpected = error instanceof ApiError || (error as { code?: unknown }).code !== undefined
     const details = isExpected ? { error: (error as Error).message } : { err: error }
     log.warn({ key, ...details, failures: queue.failures(key) + 1 }, 'reconcile will be tried again')
@@ -37,8 +37,8 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
 }
 
 /**
- * One worker: takes keys until the queue is closed. An error costs its own key a wait, nobody else anything. A reconcile that
- * waits for nothing must not keep from their turn what else there is: probes, watches, the end of a garbage collection.
+ * Runs one worker, which takes keys until the queue is closed. An error delays only its own key. A reconcile that waits
+ * for nothing must not block other tasks of the process: probes, watches, the end of a garbage collection.
  */
 export async function work(options: WorkOptions): Promise<void> {
   const { queue, metrics } = options
