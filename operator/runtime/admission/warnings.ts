@@ -4,8 +4,8 @@ import type { Plan } from '../../reconcile/outcome/plan.ts'
 import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 
 /**
- * The longest warning that the API server passes on whole, in characters, and the most of all together in bytes (which
- * it counts in characters).
+ * The API server passes on a warning whole up to 256 characters, and 4,096 characters of all. We count the latter in
+ * bytes.
  */
 const LONGEST = 256
 const MOST_BYTES = 4096

@@ -40,7 +40,7 @@ export interface Outcome {
   readonly isOfAnother?: true
 }
 
-/** Records what a key has been due for. */
+/** Marks the reasons why a key was due as read. */
 type Due = Pick<KeyedQueue, 'seen' | 'ownSeen'>
 
 /** A plan and what was read for it. */

@@ -9,7 +9,7 @@ import { isPollable, PODS, type ReadPodStatus } from './read-pod-status.ts'
 /** The configuration that a workload's pods should have. */
 export interface WantedConfig {
   readonly hash: string
-  /** When it was last written (RFC 3339, whole seconds); a pod that was made later has started with it. */
+  /** The time of the last write (RFC 3339, whole seconds). A pod that was made later has started with it. */
   readonly since: string
 }
 
@@ -17,23 +17,25 @@ interface DeliveryOptions {
   readonly api: ApiServer
   readonly group: string
   readonly readStatus: ReadPodStatus
-  /** Undefined while there is none. */
+  /** Returns the configuration, or undefined while there is none. */
   readonly wanted: (kind: string, namespace: string, name: string) => WantedConfig | undefined
   readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
-  /** Whether a workload is not another installation's to look after. */
+  /** Tells whether a workload belongs to this installation. */
   readonly isLookedAfter: (kind: string, namespace: string, name: string) => boolean
   readonly leading: () => boolean
   readonly log: Logger
 }
 
-/** Waits between two touches of a pod, and how often it is touched for one configuration. */
+/** The waits between two touches of a pod, and the most touches for one configuration. */
 const TOUCHES = { first: 500, longest: 15_000, random: whole, most: 8 }
-/** Touches of a pod that can't be asked: nobody knows whether one more is of use. */
+/** The most touches of a pod that can't be asked, because nobody knows whether another one helps. */
 const BLIND_TOUCHES = 4
-/** Milliseconds until a pod is asked again that keeps another configuration, or gives no answer, however often touched. */
+/**
+ * Milliseconds until the next check of a pod that keeps another configuration, or gives no answer, after all touches.
+ */
 const LATER_MS = 60_000
 
-/** What was done for one pod: touches for a configuration, and when the next one may be. */
+/** The touches of one pod for a configuration, and the earliest time of the next one. */
 interface Touched {
   readonly hash: string
   readonly count: number
@@ -43,14 +45,14 @@ interface Touched {
 
 /**
  * Brings a changed configuration to running pods. The kubelet updates a mounted ConfigMap within about a minute, but at
- * once when the pod object changes: so an annotation of the pod is touched, first of all; then its data plane is asked,
- * and the pod touched again until it has the configuration. Pods that can't be asked get it all the same. Nothing is
- * asked and nothing written while all pods have it.
+ * once when the pod object changes. So the delivery touches an annotation of the pod first, then asks its data plane,
+ * and touches the pod again until it has the configuration. Pods that can't be asked are touched too. While all pods
+ * have the configuration, nothing is asked and nothing written.
  */
 export class ConfigDelivery {
   readonly #options: DeliveryOptions
   readonly #queue = new KeyedQueue({ first: 500, longest: 15_000 })
-  /** By workload, then by the pod's uid. */
+  /** Touches by workload, then by the pod's uid. */
   readonly #touched = new Map<string, Map<string, Touched>>()
   #running: Promise<void> | undefined
 
@@ -58,14 +60,14 @@ export class ConfigDelivery {
     this.#options = options
   }
 
-  /** A workload's configuration or its pods have changed. */
+  /** Checks a workload whose configuration or pods have changed. */
   check(key: string): void {
     this.#queue.add(key)
   }
 
   /**
-   * A Secret or ConfigMap that a workload mounts has changed: its pods are touched once, so that the kubelet brings the
-   * new content now and not within its next minute. Nobody can be asked whether it has arrived.
+   * Touches the pods of a workload once after a change of a mounted Secret or ConfigMap, so that the kubelet updates
+   * the content now and not within its next minute. Nobody can be asked whether it has arrived.
    */
   async touch(key: string): Promise<void> {
     const { kind, namespace, name } = partsOf(key)
@@ -104,7 +106,7 @@ export class ConfigDelivery {
     }
   }
 
-  /** Gives the time until the next check in milliseconds; undefined once every running pod has the configuration. */
+  /** Returns the milliseconds until the next check, or undefined once every running pod has the configuration. */
   async #deliver(key: string): Promise<number | undefined> {
     const { kind, namespace, name } = partsOf(key)
     const wanted = this.#options.wanted(kind, namespace, name)
@@ -115,7 +117,7 @@ export class ConfigDelivery {
     }
     if (!this.#options.isLookedAfter(kind, namespace, name)) {
       this.#touched.delete(key)
-      // It may be handed over to us while its pods stay as they are.
+      // Another installation may hand the workload over to us while its pods stay as they are.
       return LATER_MS
     }
     const before = this.#touched.get(key)
@@ -143,13 +145,13 @@ export class ConfigDelivery {
       this.#options.log.info({ pod: name, namespace, config: wanted.hash }, 'configuration is in force')
       return { ...state, has: true }
     }
-    // One that has started with it, or is starting, needs no touch on suspicion.
+    // A pod that has started with the configuration, or is starting, needs no touch without evidence.
     const most = answer !== undefined ? TOUCHES.most : state.count === 0 ? 0 : BLIND_TOUCHES
     if (state.count >= most) return { ...state, next: isDue ? Date.now() + LATER_MS : state.next }
     return isDue ? this.#touchAgain(pod, state) : state
   }
 
-  /** Whether a pod was touched for this configuration already, or has started with it. */
+  /** Tells whether a pod was touched for this configuration already, or has started with it. */
   #wasTouched({ metadata }: Pod, { hash, since }: WantedConfig): boolean {
     const { creationTimestamp = '', annotations = {} } = metadata
     return (
@@ -163,7 +165,7 @@ export class ConfigDelivery {
     return { hash, count: count + 1, next, ...(isGone ? { has: true } : {}) }
   }
 
-  /** Whether there is no such pod any more. */
+  /** Touches a pod. Returns whether the pod is gone. */
   async #touchPod(pod: Pod, hash?: string): Promise<boolean> {
     const { api, group } = this.#options
     const { uid = '', namespace = '', name } = pod.metadata

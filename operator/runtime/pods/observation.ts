@@ -31,12 +31,12 @@ export interface PodStatus {
 
 export type Pod = KubernetesObject & { readonly status?: PodStatus }
 
-/** Waiting reasons of a pod that is merely on its way. */
+/** Waiting reasons of a pod that is merely starting. */
 const STARTING = new Set(['ContainerCreating', 'PodInitializing'])
 
 const MESSAGE_LIMIT = 300
 
-/** Why a container isn't running, where the kubelet says; undefined for one that is on its way or running. */
+/** Returns the kubelet's reason why a container isn't running, or undefined if it is starting or running. */
 function troubleOf(status: ContainerStatus): Trouble | undefined {
   const { waiting, terminated } = status.state ?? {}
   if (waiting?.reason && !STARTING.has(waiting.reason)) {
@@ -67,7 +67,7 @@ function troubleOfPod(pod: Pod): Trouble | undefined {
 
 type Trouble = { readonly reason: string; readonly message: string }
 
-/** Failure that the controller of the pods reports, such as a quota or Pod Security that refuses them. */
+/** Returns a failure that the controller of the pods reports, such as a quota or Pod Security that refuses them. */
 function troubleOfController({ conditions = [] }: ControllerStatus): Trouble | undefined {
   const failure = conditions.find(({ type, status }) => type === 'ReplicaFailure' && status === 'True')
   return (
@@ -75,13 +75,12 @@ function troubleOfController({ conditions = [] }: ControllerStatus): Trouble | u
   )
 }
 
-/** What is said when nothing else is known of a rollout that does not come to its end. */
+/** Reports a rollout that misses its deadline, if no other trouble is known. */
 function lateness({ conditions = [] }: ControllerStatus): Trouble | undefined {
   const late = conditions.find(({ type, status }) => type === 'Progressing' && status === 'False')
   return late && { reason: late.reason ?? 'ProgressDeadlineExceeded', message: late.message ?? 'the rollout is late' }
 }
 
-/** Status of a Deployment or StatefulSet. */
 interface ControllerStatus {
   readonly observedGeneration?: number
   readonly replicas?: number
@@ -96,8 +95,9 @@ interface ControllerStatus {
 const counted = (count: number, what: string) => `${count} ${count === 1 ? 'pod' : 'pods'} ${what}`
 
 /**
- * What is still to come of the newest revision; undefined once it is rolled out. The conditions are those of `kubectl
- * rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go), of a StatefulSet without a partition.
+ * Returns what the newest revision still waits for, or undefined once it is rolled out. The conditions are those of
+ * `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go), of a StatefulSet without a
+ * partition.
  */
 function pendingRollout(live: KubernetesObject, status: ControllerStatus, wanted: number): string | undefined {
   const { observedGeneration = 0, readyReplicas = 0, updatedReplicas = 0, replicas = updatedReplicas } = status
@@ -114,15 +114,15 @@ function pendingRollout(live: KubernetesObject, status: ControllerStatus, wanted
 
 type Texts = Readonly<Record<string, string>>
 
-/** Whether a pod is of a template: it has all annotations of it, of which one is the hash of the rest. */
+/** Tells whether a pod was made from a template: it has all annotations of it, one of which is the hash of the rest. */
 function isOfTemplate({ metadata }: Pod, annotations: Texts): boolean {
   return Object.entries(annotations).every(([name, value]) => metadata.annotations?.[name] === value)
 }
 
 /**
- * What a Deployment or StatefulSet and its pods say of a workload. What keeps the newest revision from being rolled out is
- * asked of its own pods: those of an earlier one may be well, and go on serving, or have troubles that are mended.
- * `refusal` is why pods of a StatefulSet can't be made.
+ * Observes a workload from its Deployment or StatefulSet and its pods. Only pods of the newest revision count for what
+ * blocks its rollout: earlier pods may be well and keep serving, or have troubles that are fixed already. `refusal` is
+ * the reason why pods of a StatefulSet can't be made.
  */
 export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], refusal?: string): WorkloadObservation {
   const { replicas = 1, template } = (live['spec'] ?? {}) as {
@@ -132,7 +132,7 @@ export function observeWorkload(live: KubernetesObject, pods: readonly Pod[], re
   const status = (live['status'] ?? {}) as ControllerStatus
   const { readyReplicas = 0 } = status
   const pending = pendingRollout(live, status, replicas)
-  // While pods are missing their count says enough: no write for each step of a start.
+  // While pods are missing, their count says enough. That saves a write for each step of a start.
   const rollout =
     pending === undefined || readyReplicas >= replicas ? pending : 'the newest revision is being rolled out'
   const isDone = rollout === undefined && readyReplicas >= replicas

@@ -27,20 +27,20 @@ interface ObserversOptions {
   readonly api: ApiServer
   readonly world: World
   readonly group: string
-  /** How the status of a pod's data plane is read. */
+  /** Reads the status of a pod's data plane. */
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
-  /** Whether an object is ours to look after; the pods of all others are asked and touched by somebody else. */
+  /** Tells whether this installation manages an object. Another one asks and touches the pods of all others. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly log: Logger
   readonly onChild: (child: KubernetesObject) => void
-  /** Something else is seen than before. */
+  /** Called when an observation has changed. */
   readonly onChange: (dependency: Dependency) => void
 }
 
 /**
- * All that is seen of what the operator has made: children, pods and what their data planes report go into the world's
- * observations, and pods are brought the configuration that they should have.
+ * Observes the operator's children, their pods and the status of their data planes, stores that in the world, and
+ * delivers changed configurations to the pods.
  */
 export class Observers {
   readonly children: ChildCache
@@ -111,12 +111,11 @@ export class Observers {
     this.pods = pods
   }
 
-  /** Observes what a workload's Deployment or StatefulSet and its pods say. */
   observe(kind: string, namespace: string, name: string): void {
     this.#workloads.observe(kind, namespace, name)
   }
 
-  /** Begins to poll data planes. */
+  /** Starts to poll data planes. */
   start(): void {
     this.delivery.start()
     this.#refusals.start()

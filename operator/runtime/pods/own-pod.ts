@@ -8,9 +8,9 @@ import { PODS } from './read-pod-status.ts'
 const WAIT = { first: 250, longest: 10_000 }
 
 /**
- * The pod that this process is in; undefined where there is none of that name, or when `stop` has come first. An API server
- * that is away, or has just started and knows no rights yet, is waited for: to end would have Kubernetes start this again
- * after a longer pause each time. What is wrong is logged when it is news.
+ * Reads the pod of this process. Returns undefined if there is none of that name, or if `stop` comes first. It waits
+ * for an API server that is away, or that has just started and knows no rights yet: if the process ended, Kubernetes
+ * would restart it after a longer pause each time. It logs a failure when it is a new one.
  */
 export async function readOwnPod(
   api: ApiServer,

@@ -23,13 +23,13 @@ interface AnswersOptions {
   readonly log: Logger
 }
 
-/** Whether the kubelet reaches the pod's admin listener: then it is there, and asking it should do. */
+/** Tells whether the kubelet reaches the pod's admin listener, so that a request to it should succeed. */
 const isReady = ({ status }: Pod): boolean =>
   status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
 
 /**
- * Asks pods, and keeps count of workloads whose ready pods give no answer: rights, a network policy or a mesh stand
- * between. That is reported once, in the log and to `onChange`, and once more when it is over.
+ * Asks pods, and counts workloads whose ready pods give no answer, because rights, a network policy or a mesh are in
+ * the way. It reports that once, in the log and to `onChange`, and once more when it is over.
  */
 export class PodAnswers {
   readonly #options: AnswersOptions
@@ -39,7 +39,7 @@ export class PodAnswers {
     this.#options = options
   }
 
-  /** Throws what the request failed with. */
+  /** Reads the status of a pod. Throws the error of the request. */
   async read(pod: Pod): Promise<ReportedStatus> {
     try {
       const status = await this.#options.readStatus(pod)
@@ -51,13 +51,13 @@ export class PodAnswers {
     }
   }
 
-  /** Why a workload's pods can't be asked; undefined while they can. */
+  /** Returns why a workload's pods can't be asked, or undefined while they can. */
   unreachableReason({ kind, namespace, name }: WorkloadName): string | undefined {
     const streak = this.#failures.get(keyOf(kind, namespace, name))
     return streak && streak.count >= FAILURES_IN_A_ROW ? streak.message : undefined
   }
 
-  /** The workload has no pods to ask any more. */
+  /** Forgets a workload that has no pods to ask any more. */
   forget({ kind, namespace, name }: WorkloadName): void {
     this.#failures.delete(keyOf(kind, namespace, name))
   }
@@ -80,13 +80,13 @@ export class PodAnswers {
     const key = keyOf(kind, namespace, name)
     const { status, code } = error as { status?: unknown; code?: unknown }
     const before = this.#failures.get(key)
-    // The first message stays: the next one may name another port or pod, and is no news.
+    // The first message stays: the next one may name another port or pod, which is no news.
     const message = before?.message ?? (error instanceof Error ? error.message : String(error)).slice(0, MESSAGE_LIMIT)
     const signature = String(status ?? code ?? (error as Error).name)
     const streak = { count: (before?.count ?? 0) + 1, signature, message }
     this.#failures.set(key, streak)
     if (streak.count !== FAILURES_IN_A_ROW) return
-    // One cause may keep the operator from all pods: the first workload stands for all of them.
+    // One cause may keep the operator from all pods. Only the first workload is logged.
     const isKnown = [...this.#failures].some(
       ([other, { count, signature: its }]) => other !== key && count >= FAILURES_IN_A_ROW && its === signature,
     )

@@ -16,12 +16,12 @@ export class PodCache {
   readonly #byWorkload = new Map<string, Map<string, Pod>>()
   readonly #onChange: (kind: string, namespace: string, name: string) => void
 
-  /** `onChange` hears of every workload whose pods have changed. */
+  /** @param onChange gets every workload whose pods have changed */
   constructor(onChange: (kind: string, namespace: string, name: string) => void) {
     this.#onChange = onChange
   }
 
-  /** A workload's pods by name. */
+  /** Returns a workload's pods by name. */
   of(kind: string, namespace: string, name: string): readonly Pod[] {
     const pods = this.#byWorkload.get(keyOf(kind, namespace, name))
     return pods ? [...pods.values()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)) : []
@@ -66,7 +66,7 @@ export class PodCache {
 const portsOf = (containers: readonly Container[] = []) =>
   containers.flatMap(({ name, ports }) => (ports ? [{ name, ports }] : []))
 
-/** A pod as it is kept: whose it is, what its status says, and its ports. */
+/** Reduces a pod to what is kept: its owner, its status and its ports. */
 export function keptPod({ apiVersion, kind, metadata, ...pod }: KubernetesObject): KubernetesObject {
   const { managedFields: _, ...kept } = metadata as KubernetesObject['metadata'] & { managedFields?: unknown }
   const { containers, initContainers } = (pod['spec'] ?? {}) as Record<'containers' | 'initContainers', Container[]>

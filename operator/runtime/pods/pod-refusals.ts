@@ -11,14 +11,14 @@ import { KeyedQueue } from '../queue/queue.ts'
 const EVENTS: Resource = { group: '', version: 'v1', plural: 'events', kind: 'Event' }
 const REASON = 'FailedCreate'
 
-/** Milliseconds after which a pod that is not there was refused, rather than is about to be made. */
+/** Milliseconds after which a missing pod counts as refused rather than about to be made. */
 const FIRST_MS = 1_000
-/** How often is asked again: the reason may become another one. */
+/** Milliseconds between two requests. The reason may change. */
 const AGAIN_MS = 15_000
 
 interface RefusalsOptions {
   readonly api: ApiServer
-  /** The StatefulSet of a workload that has fewer pods than it should; undefined where there is none. */
+  /** Returns the StatefulSet of a workload if it has fewer pods than it should. */
   readonly incomplete: (workload: WorkloadName) => KubernetesObject | undefined
   readonly leading: () => boolean
   readonly onChange: (workload: WorkloadName) => void
@@ -39,7 +39,7 @@ interface CoreEvent extends KubernetesObject {
 const timeOf = ({ lastTimestamp, eventTime, metadata }: CoreEvent): number =>
   Date.parse(lastTimestamp || eventTime || metadata.creationTimestamp || '') || 0
 
-/** Whether a StatefulSet has fewer pods than it should, although its controller has seen what it should have. */
+/** Tells whether a StatefulSet has fewer pods than it should, although its controller has seen its latest spec. */
 export function isIncomplete(live: KubernetesObject): boolean {
   const { replicas = 1 } = (live['spec'] ?? {}) as { readonly replicas?: number }
   const { observedGeneration = 0, replicas: made = 0 } = (live['status'] ?? {}) as {
@@ -50,8 +50,8 @@ export function isIncomplete(live: KubernetesObject): boolean {
 }
 
 /**
- * Finds out why pods of StatefulSets are refused: by a quota, Pod Security, a webhook. A Deployment says so in its status, a
- * StatefulSet in Events alone. They are asked for only while pods are missing.
+ * Finds out why pods of StatefulSets are refused: by a quota, Pod Security, a webhook. A Deployment says so in its
+ * status, a StatefulSet only in Events. These are requested only while pods are missing.
  */
 export class PodRefusals {
   readonly #options: RefusalsOptions
@@ -63,7 +63,7 @@ export class PodRefusals {
     this.#options = options
   }
 
-  /** Why the pods of this StatefulSet are refused, as far as is known; asks, where they are missing. */
+  /** Returns the known reason why the pods of this StatefulSet are refused. Requests it if pods are missing. */
   messageOf(live: KubernetesObject): string | undefined {
     const workload = workloadOf(live.metadata)
     if (!workload) return undefined
@@ -101,7 +101,7 @@ export class PodRefusals {
     }
   }
 
-  /** Whether pods are missing still. */
+  /** Returns whether pods are still missing. */
   async #ask(key: string): Promise<boolean> {
     const { api, incomplete, leading, onChange } = this.#options
     const workload = partsOf(key)
@@ -110,7 +110,7 @@ export class PodRefusals {
       this.#found.delete(key)
       return false
     }
-    // Who doesn't write the status need not know.
+    // Only the leader writes the status and needs to know.
     if (!leading()) return true
     const { uid, namespace } = live.metadata
     const fieldSelector = `involvedObject.uid=${uid},reason=${REASON}`

@@ -9,10 +9,10 @@ import type { Pod } from './observation.ts'
 
 export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
 const STATUS_TIMEOUT_MS = 2_000
-/** A pod can carry our labels and be somebody else's. */
+/** A limit is needed because a foreign pod can carry our labels. */
 const LARGEST_STATUS = 4 * 1024 * 1024
 
-/** Reads `/status` of a pod's data plane. Fails where the answer is none of ours. */
+/** Reads `/status` of a pod's data plane. Fails if the answer is not from a data plane of ours. */
 export type ReadPodStatus = (pod: Pod) => Promise<ReportedStatus>
 
 function checked(answer: unknown): ReportedStatus {
@@ -25,7 +25,7 @@ interface PortHolder {
   readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
 }
 
-/** Number of a port of our data plane's container in a pod; ports of the same name in other containers are not ours. */
+/** Returns the number of a port of our data plane's container. Ports of this name in other containers are not ours. */
 export function dataPlanePort(pod: KubernetesObject, name: 'admin' | 'http' | 'mcp'): number | undefined {
   const workload = workloadOf(pod.metadata)
   if (!workload) return undefined
@@ -39,14 +39,14 @@ export function dataPlanePort(pod: KubernetesObject, name: 'admin' | 'http' | 'm
 
 const adminPort = (pod: Pod) => dataPlanePort(pod, 'admin')
 
-/** Reads it at the pod's own address: for an operator inside the cluster. */
+/** Reads the status at the pod's own address, for an operator inside the cluster. */
 export const readStatusByAddress: ReadPodStatus = (pod) => {
   const { podIP = '' } = pod.status ?? {}
   const host = podIP.includes(':') ? `[${podIP}]` : podIP
   return readStatusAt(`http://${host}:${adminPort(pod)}`)
 }
 
-/** Reads it at the base URL of an admin listener. Fails where the answer is none of ours. */
+/** Reads the status at the base URL of an admin listener. Fails if the answer is not from a data plane of ours. */
 export async function readStatusAt(admin: string): Promise<ReportedStatus> {
   const { body } = await request(`${admin}/status`, {
     headersTimeout: STATUS_TIMEOUT_MS,
@@ -63,7 +63,7 @@ export async function readStatusAt(admin: string): Promise<ReportedStatus> {
   return checked(JSON.parse(Buffer.concat(chunks).toString()))
 }
 
-/** Reads it through the API server (`pods/proxy`): for an operator outside the cluster. */
+/** Reads the status through the API server (`pods/proxy`), for an operator outside the cluster. */
 export const readStatusByProxy =
   (api: ApiServer): ReadPodStatus =>
   async (pod) => {
@@ -72,7 +72,7 @@ export const readStatusByProxy =
     return checked(await api.request<unknown>('GET', path, { timeout: STATUS_TIMEOUT_MS }))
   }
 
-/** Whether a pod runs a data plane that can be asked for its status. */
+/** Tells whether a pod runs a data plane that can be asked for its status. */
 export const isPollable = (pod: Pod): boolean =>
   pod.status?.phase === 'Running' &&
   !!pod.status.podIP &&

@@ -5,21 +5,21 @@ import { KeyedQueue } from '../queue/queue.ts'
 import type { PodCache } from './pod-cache.ts'
 import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
 
-/** How often a workload is polled: soon while its status is incomplete, later when it is complete. */
+/** The interval between two polls of a workload: short while its status is incomplete, longer afterwards. */
 const SOON_MS = 2_000
 const LATER_MS = 15_000
-/** And one that has little to tell of: 500 of them are 8 requests a second. */
+/** The interval for a workload with little to report: 500 of them make 8 requests a second. */
 const SELDOM_MS = 60_000
-/** Workloads that are polled at a time; one that does not answer holds up no other. */
+/** The number of workloads that are polled at once. One that does not answer delays no other. */
 const AT_A_TIME = 8
 
-/** What is made of the answers of one kind's pods. */
+/** Reads the answers of the pods of one kind. */
 export interface StatusReader {
-  /** Takes the statuses that the pods of a workload report; undefined where they say nothing of what it reads. */
+  /** Stores the statuses that a workload's pods report. Returns undefined if they don't hold what it reads. */
   take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
-  /** The workload is gone, or another one has its name. */
+  /** Forgets a workload that is gone, or whose name another one has. */
   forget(namespace: string, name: string): void
-  /** Whether a workload has so little to tell of that it is asked less often; absent: none. */
+  /** Tells whether a workload has so little to report that it is polled less often. Absent: none. */
   isSeldom?(object: KubernetesObject): boolean
 }
 
@@ -28,28 +28,28 @@ interface ObserverOptions {
   readonly pods: PodCache
   readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
-  /** Whether a workload is ours to look after. */
+  /** Tells whether this installation manages a workload. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
-  /** By kind; others are not polled. */
+  /** The readers by kind. Other kinds are not polled. */
   readonly readers: Readonly<Record<string, StatusReader>>
 }
 
 /**
- * Keeps in the world what only the data planes know: polls their pods, and reports changes alone. Reconciling never
+ * Keeps in the world what only the data planes know: polls their pods, and reports only changes. Reconciling never
  * waits for it.
  */
 export class StatusObserver {
   readonly #options: ObserverOptions
   readonly #queue = new KeyedQueue({ first: 1_000, longest: LATER_MS })
   readonly #running: Promise<void>[] = []
-  /** Uids of the objects that something is known of, by key. */
+  /** Uids of the observed objects, by key. */
   readonly #seen = new Map<string, string>()
 
   constructor(options: ObserverOptions) {
     this.#options = options
   }
 
-  /** The pods of a workload have changed. */
+  /** Checks a workload whose pods have changed. */
   check(kind: string, namespace: string, name: string): void {
     if (Object.hasOwn(this.#options.readers, kind)) this.#queue.add(keyOf(kind, namespace, name))
   }
@@ -72,7 +72,7 @@ export class StatusObserver {
     }
   }
 
-  /** Gives the time until the next poll in milliseconds; undefined where a change of the pods starts the next one. */
+  /** Returns the milliseconds until the next poll, or undefined if a change of the pods starts it. */
   async #poll(key: string): Promise<number | undefined> {
     const { world, pods, readStatus, leading, isLookedAfter, readers } = this.#options
     const { kind, namespace, name } = partsOf(key)
@@ -80,17 +80,17 @@ export class StatusObserver {
     const object = world.objects.get(kind, namespace, name)
     const isOfAnother = object !== undefined && !isLookedAfter(object)
     const uid = object && !isOfAnother ? object.metadata.uid : undefined
-    // What is known is of this object, not of one that had its name before.
+    // The stored status belongs to this object, not to an earlier one of its name.
     if (uid === undefined || this.#seen.get(key) !== uid) {
       this.#seen.delete(key)
       reader.forget(namespace, name)
     }
-    // It may be handed over to us while its pods stay as they are.
+    // Another installation may hand the workload over to us while its pods stay as they are.
     if (isOfAnother) return LATER_MS
     if (object === undefined || uid === undefined) return undefined
     const reachable = pods.of(kind, namespace, name).filter(isPollable)
     if (reachable.length === 0) return undefined
-    // Who doesn't write the status need not know; whoever comes to lead is due within one round.
+    // Only the leader writes the status and needs to know. A new leader polls within one round.
     if (!leading()) return LATER_MS
     const answers = await Promise.all(
       // PodAnswers reports a pod that can't be asked.
@@ -101,7 +101,7 @@ export class StatusObserver {
       name,
       answers.filter((answer) => answer !== undefined),
     )
-    // Without an answer what was last known holds: the pods say by themselves that they are not ready.
+    // Without an answer the last known status holds: the pods themselves report that they are not ready.
     if (progress === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
     this.#seen.set(key, uid)
     if (progress === 'incomplete') return SOON_MS

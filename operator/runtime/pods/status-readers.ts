@@ -23,19 +23,19 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
   },
 })
 
-/** What is observed of a workload by what its pods report of themselves. */
+/** The part of a workload's observation that its pods report themselves. */
 type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'backends' | 'reported'>
 
-/** What pods report, by the key of their workload; those that have not answered yet have none. */
+/** The reports of pods by the key of their workload. Pods that have not answered yet have none. */
 export type PodReports = Map<string, PodReport>
 
-/** What is read of a gateway: its problems, and how its backends are. */
+/** Reads a gateway's problems and the state of its backends. */
 export function gatewayReportIn(answers: readonly ReportedStatus[]): PodReport {
   const backends = reportedBackends(answers.map((answer) => answer.backends))
   return { ...problemsIn(answers), ...(backends.length > 0 && { backends }) }
 }
 
-/** Stores what pods of a kind report, as `read` reads it; `onChange` gets whose reports have changed. */
+/** Stores the reports of a kind's pods, which `read` reads. `onChange` gets workloads whose reports have changed. */
 export const reportReader = (
   kind: string,
   known: PodReports,
@@ -57,7 +57,7 @@ export const reportReader = (
   },
 })
 
-/** Both read; how far they have come is what the first says. */
+/** Combines two readers. The first one decides whether the status is complete. */
 export const together = (first: StatusReader, second: StatusReader): StatusReader => ({
   forget(namespace, name) {
     first.forget(namespace, name)
@@ -69,12 +69,12 @@ export const together = (first: StatusReader, second: StatusReader): StatusReade
   },
 })
 
-/** Reads less often of those workloads that have little to tell of. */
+/** Polls workloads with little to report less often. */
 export const seldom = (reader: StatusReader, isOften: (object: KubernetesObject) => boolean): StatusReader => ({
   ...reader,
   isSeldom: (object) => !isOften(object),
 })
 
-/** Whether a proxy writes an audit log. */
+/** Tells whether a proxy writes an audit log. */
 export const writesAuditLog = ({ spec }: KubernetesObject): boolean =>
   (spec as { readonly audit?: { readonly enabled?: boolean } }).audit?.enabled === true

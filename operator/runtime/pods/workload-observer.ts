@@ -15,7 +15,7 @@ interface ObserverOptions {
   readonly children: ChildCache
   readonly pods: PodCache
   readonly reports: PodReports
-  /** Knows whose pods can't be asked. */
+  /** Knows which pods can't be asked. */
   readonly answers: PodAnswers
   /** Knows why pods are refused. */
   readonly refusals: PodRefusals
@@ -39,12 +39,12 @@ interface RouteStatus {
   readonly parents?: readonly ParentStatus[]
 }
 
-/** Conditions by which a Gateway says that it doesn't serve a route (Gateway API, RouteConditionType). */
+/** The conditions by which a Gateway reports that it doesn't serve a route (Gateway API, RouteConditionType). */
 const TYPES = new Set(['Accepted', 'ResolvedRefs'])
 
 const MESSAGE_LIMIT = 300
 
-/** Keeps the world's observations: what the Deployment or StatefulSet of each workload and its pods say. */
+/** Keeps the world's observations of each workload's Deployment or StatefulSet and its pods. */
 export class WorkloadObserver {
   readonly #options: ObserverOptions
 
@@ -52,7 +52,7 @@ export class WorkloadObserver {
     this.#options = options
   }
 
-  /** Observes one workload; `onChange` is called when it says something else than before. */
+  /** Observes one workload. Calls `onChange` if the observation has changed. */
   observe(kind: string, namespace: string, name: string): void {
     const { world, children, pods, reports, answers, refusals, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
@@ -81,7 +81,7 @@ export class WorkloadObserver {
 const titleOf = ({ parentRef: { namespace, name } }: ParentStatus) =>
   `Gateway ${JSON.stringify(namespace === undefined ? name : `${namespace}/${name}`)}`
 
-/** What Gateways say of an HTTPRoute, as of its latest generation. */
+/** Returns what Gateways report of an HTTPRoute, as of its latest generation. */
 export function observeRoute(live: KubernetesObject): RouteObservation {
   const { parents = [] } = (isObject(live['status']) ? live['status'] : {}) as RouteStatus
   const { parentRefs } = live['spec'] as { readonly parentRefs: readonly unknown[] }

@@ -1,4 +1,4 @@
-/** Key of an object in queues and maps: `kind/namespace/name`. */
+/** Returns the key of an object in queues and maps: `kind/namespace/name`. */
 export const keyOf = (kind: string, namespace: string, name: string): string => `${kind}/${namespace}/${name}`
 
 export function partsOf(key: string): { kind: string; namespace: string; name: string } {
@@ -6,8 +6,11 @@ export function partsOf(key: string): { kind: string; namespace: string; name: s
   return { kind, namespace, name }
 }
 
-/** Our finalizer: it holds a config that is still referenced. */
+/** Returns the name of our finalizer, which keeps a config that is still referenced. */
 export const finalizerName = (group: string): string => `${group}/in-use`
 
-/** Holds what gives the operator its rights, while ours holds a config: that one is let go first. */
+/**
+ * Returns the name of the finalizer that keeps the operator's rights while the other one keeps a config, which is
+ * released first.
+ */
 export const rightsFinalizerName = (group: string): string => `${group}/release-first`

@@ -1,44 +1,44 @@
 /** Milliseconds. */
 interface LullTimes {
-  /** How long nothing has come when what is held is let go. */
+  /** The time without a new object after which the held keys are released. */
   readonly quiet: number
-  /** How long a key is held at most. */
+  /** The longest time that a key is held. */
   readonly longest: number
 }
 
 const now = (): number => performance.now()
 
 /**
- * Holds keys back until no object has come for a moment. Of objects that are applied together some tell who names them:
- * what they tell is written once then, and not again for each that comes after them.
+ * Holds keys back until no object has come for a moment. Some objects that are applied together have a status that
+ * names their referrers. It is then written once, and not again for each referrer that comes later.
  */
 export class Lull {
   readonly #release: (key: string) => void
   readonly #times: LullTimes
-  /** Keys that are held, the longest held first, with the time at which each is let go in any case. */
+  /** The held keys, oldest first, with the time at which each is released in any case. */
   readonly #held = new Map<string, number>()
   #quietAt = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** @param release gets each key when its time has come */
+  /** @param release gets each key that is released */
   constructor(release: (key: string) => void, times: LullTimes = { quiet: 300, longest: 10_000 }) {
     this.#release = release
     this.#times = times
   }
 
-  /** An object has come: more may. */
+  /** Notes that an object has come, and more may follow. */
   arrived(): void {
     this.#quietAt = now() + this.#times.quiet
   }
 
-  /** Holds a key; one that is held already is let go no later for that. */
+  /** Holds a key. A key that is held already is released no later for that. */
   hold(key: string): void {
     if (this.#held.has(key)) return
     this.#held.set(key, now() + this.#times.longest)
     this.#timer ??= this.#wait()
   }
 
-  /** Lets nothing go any more. */
+  /** Releases nothing any more. */
   close(): void {
     clearTimeout(this.#timer)
     this.#held.clear()

@@ -2,14 +2,14 @@ import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
 
 /**
  * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once however
- * often it is added; a key that is being worked on is never handed out a second time, and waits again afterwards if it
- * was added meanwhile.
+ * often it is added; a key in work is never handed out a second time, and waits again afterwards if it was added
+ * meanwhile.
  */
 export class KeyedQueue {
   readonly #backoff: Backoff
   readonly #waiting = new Set<string>()
   readonly #working = new Set<string>()
-  /** Keys that were added while they were worked on, and whether nothing but what is their own has changed. */
+  /** Keys that were added while in work, with true if every addition was `isOwn`. */
   readonly #dirty = new Map<string, boolean>()
   readonly #failures = new Map<string, number>()
   readonly #timers = new Map<string, { timer: NodeJS.Timeout; due: number }>()
@@ -21,22 +21,22 @@ export class KeyedQueue {
     this.#backoff = backoff
   }
 
-  /** Keys that wait now, not those whose time has not come. */
+  /** The number of keys that wait now, without those that are delayed. */
   get depth(): number {
     return this.#waiting.size
   }
 
-  /** Keys being worked on. */
+  /** The number of keys in work. */
   get working(): number {
     return this.#working.size
   }
 
-  /** How many times a key has been worked on. */
+  /** The number of times that a key has been worked on. */
   get handled(): number {
     return this.#handled
   }
 
-  /** Keys that wait for a retry or until a later time. */
+  /** The number of keys that wait for a retry or until a later time. */
   get delayed(): number {
     return this.#timers.size
   }
@@ -59,7 +59,7 @@ export class KeyedQueue {
     }
   }
 
-  /** Adds a key after a while; an earlier time that is set already stays. */
+  /** Adds a key after a while. An earlier time that is already set stays. */
   addAfter(key: string, ms: number): void {
     if (this.#closed || this.#waiting.has(key)) return
     const due = Date.now() + ms
@@ -69,14 +69,17 @@ export class KeyedQueue {
     this.#timers.set(key, { due, timer: setTimeout(() => this.add(key), ms) })
   }
 
-  /** Adds a key after a wait that doubles with each failure since the last `forget`; at least `atLeast` milliseconds. */
+  /**
+   * Adds a key after a wait of at least `atLeast` milliseconds, which doubles with each failure since the last
+   * `forget`.
+   */
   retry(key: string, atLeast = 0): void {
     const failures = this.#failures.get(key) ?? 0
     this.#failures.set(key, failures + 1)
     this.addAfter(key, Math.max(atLeast, backoffDelay(failures, this.#backoff)))
   }
 
-  /** The key was dealt with; its next failure waits the shortest time again. */
+  /** Resets the failures of a key, so that its next failure waits the shortest time again. */
   forget(key: string): void {
     this.#failures.delete(key)
   }
@@ -85,7 +88,7 @@ export class KeyedQueue {
     return this.#failures.get(key) ?? 0
   }
 
-  /** The next key, once there is one; undefined when the queue was closed. The caller owes a `done`. */
+  /** Returns the next key once there is one, or undefined if the queue is closed. The caller must call `done`. */
   take(): Promise<string | undefined> {
     if (this.#closed) return Promise.resolve(undefined)
     const [key] = this.#waiting
@@ -95,14 +98,14 @@ export class KeyedQueue {
     return Promise.resolve(key)
   }
 
-  /** Whoever works on the key reads everything anew: what it was added for until now is dealt with. */
+  /** Settles all additions of a key until now: its worker is about to read everything anew. */
   seen(key: string): void {
     this.#dirty.delete(key)
   }
 
   /**
-   * Whoever works on the key reads anew what is its own: where it was added for nothing else until now, that is dealt with.
-   * Gives whether that is so.
+   * Settles the additions of a key until now if all were `isOwn`: its worker is about to read anew what belongs to it
+   * alone. Returns whether they were.
    */
   ownSeen(key: string): boolean {
     if (this.#dirty.get(key) === false) return false
@@ -116,7 +119,7 @@ export class KeyedQueue {
     if (this.#dirty.delete(key)) this.add(key)
   }
 
-  /** Hands nothing out any more; takers get undefined. */
+  /** Hands no key out any more. Waiting workers get undefined. */
   close(): void {
     this.#closed = true
     for (const { timer } of this.#timers.values()) clearTimeout(timer)

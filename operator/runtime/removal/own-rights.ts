@@ -14,7 +14,10 @@ const rbac = (plural: string, kind: string): Resource => ({
   kind,
 })
 
-/** What gives an installation its rights, of either variant: roles and bindings have its name, the account that of the Deployment. */
+/**
+ * The kinds that grant an installation its rights, of either variant. Roles and bindings have the installation's name,
+ * the account has the Deployment's.
+ */
 export const clusterRights: readonly Resource[] = [
   rbac('clusterrolebindings', 'ClusterRoleBinding'),
   rbac('clusterroles', 'ClusterRole'),
@@ -23,24 +26,27 @@ const roleRights: readonly Resource[] = [rbac('rolebindings', 'RoleBinding'), rb
 const accounts: Resource = { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' }
 export const namespacedRights: readonly Resource[] = [...roleRights, accounts]
 
-/** Takes a finalizer off all of these objects at once: with the first that goes, the right to change the others may go. */
+/**
+ * Removes a finalizer from all of these objects at once. When the first one goes, the right to change the others may
+ * go.
+ */
 export const takeTogether = (config: PooledKubeConfig, paths: readonly string[], finalizer: string): Promise<void> =>
   patchTogether(config, paths, { metadata: { '$deleteFromPrimitiveList/finalizers': [finalizer] } })
 
-/** What was found of an installation's rights; paths of objects. */
+/** The objects that grant the rights, as paths. */
 interface FoundRights {
-  /** Whether one of them is being deleted. */
+  /** One of them is being deleted. */
   readonly going: boolean
   readonly held: readonly string[]
   readonly free: readonly string[]
-  /** Whether these are all that it takes, so that holding them keeps the rights in force. */
+  /** These are all that is needed, so that holding them keeps the rights in force. */
   readonly whole: boolean
 }
 
 /**
- * The objects that give this operator its rights, and a finalizer of its own on them. One that is being deleted stays in
- * force until its finalizers are off (tokens of a ServiceAccount for 60 seconds), so that who removes everything at once
- * leaves the operator the rights to let go of what it holds.
+ * Holds the objects that grant this operator its rights, by a finalizer of their own. An object under deletion stays in
+ * force until its finalizers are gone (tokens of a ServiceAccount for 60 seconds). So a user who deletes everything at
+ * once leaves the operator the rights to release what it holds.
  */
 export class OwnRights {
   readonly #api: ApiServer
@@ -49,8 +55,8 @@ export class OwnRights {
   readonly #candidates: readonly { readonly kind: string; readonly path: string }[]
 
   /**
-   * @param where the namespace in which the operator runs, those that it looks after where these aren't all, and the name
-   *   of its installation where it has one
+   * @param where the operator's namespace, the namespaces that it manages unless it manages all, and the name of its
+   *   installation if it has one
    */
   constructor(
     config: PooledKubeConfig,
@@ -70,7 +76,7 @@ export class OwnRights {
       (resource: Resource) => ({ kind: resource.kind, path: pathOf(resource, scope, name) })
     const { namespace, lookedAfter } = where
     const others = lookedAfter.filter((one) => one !== namespace)
-    // Where it works elsewhere only, this Role alone lets it take the finalizer off its ServiceAccount.
+    // If it manages other namespaces only, this Role alone lets it remove the finalizer from its ServiceAccount.
     const isElsewhere = others.length > 0 && others.length === lookedAfter.length
     this.#candidates = [
       ...clusterRights.map(pathIn()),
@@ -81,7 +87,7 @@ export class OwnRights {
     ]
   }
 
-  /** Reads all of them. What isn't there, or may not be read, belongs to the other variant. */
+  /** Reads all of them. Objects that are missing or may not be read belong to the other variant. */
   async read(): Promise<FoundRights> {
     const found = await Promise.all(
       this.#candidates.map(async (one) => ({ ...one, object: await this.#read(one.path) })),
@@ -101,7 +107,7 @@ export class OwnRights {
     }
   }
 
-  /** Puts the finalizer on. All or none: what is held alone would only stay behind. */
+  /** Adds the finalizer to all or none, because a part that is held alone would only stay behind. */
   async hold({ free }: FoundRights): Promise<void> {
     try {
       for (const path of free) {
@@ -116,7 +122,7 @@ export class OwnRights {
     }
   }
 
-  /** Takes the finalizer off all of them at once: with the first that goes, the right to change the others goes. */
+  /** Removes the finalizer from all of them at once. When the first one goes, the right to change the others goes. */
   async release(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {

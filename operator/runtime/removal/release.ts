@@ -12,8 +12,8 @@ interface HeldObject {
 }
 
 /**
- * Takes one finalizer off an object, whoever put it there: a manifest that was written out and applied again holds it
- * under a field manager of its own. Other finalizers stay. One that is gone is a success.
+ * Removes one finalizer from an object, whoever added it: a manifest that was exported and applied again holds it under
+ * its own field manager. Other finalizers stay. An object that is gone is a success.
  */
 export async function takeFinalizer(
   api: ApiServer,
@@ -28,7 +28,7 @@ export async function takeFinalizer(
       // Another object may have taken the name.
       if (!finalizers.includes(finalizer) || (uid && metadata.uid !== uid)) return
       const others = finalizers.filter((one) => one !== finalizer)
-      // The version makes it conditional: nobody else's finalizer is lost.
+      // The version makes the write conditional, so that no foreign finalizer is lost.
       await api.mergePatch(resource, namespace, name, { metadata: { resourceVersion, finalizers: others } })
       return
     } catch (error) {
@@ -38,7 +38,7 @@ export async function takeFinalizer(
   }
 }
 
-/** What is to be let go. */
+/** The objects to release. */
 interface Held {
   readonly finalizer: string
   readonly isMeant: (object: KubernetesObject) => boolean
@@ -51,8 +51,8 @@ export interface Released {
 }
 
 /**
- * Takes a finalizer of ours off every object of these resources that is meant, in the namespaces given or in all, and
- * gives what was held. Kinds that are not installed any more hold nothing.
+ * Removes a finalizer of ours from every matching object of these resources, in the given namespaces or in all, and
+ * returns those that had it. Kinds that are no longer installed have none.
  */
 export async function releaseAll(
   api: ApiServer,
@@ -74,15 +74,14 @@ export async function releaseAll(
   return released
 }
 
-/** An object that is held. */
 interface HeldAt extends Released {
   readonly path: string
 }
 
 /**
- * Finds what a finalizer of ours holds of these resources, in the namespaces given or in all. The operator may read its own
- * rights by their names alone: where a list is forbidden, the objects of these names are looked at, those of a namespace in
- * `own.namespace` where none is given.
+ * Finds the objects of these resources that a finalizer of ours holds, in the given namespaces or in all. The operator
+ * may read its own rights by their names alone: if a list is forbidden, the objects of these names are read, those of a
+ * namespace in `own.namespace` if none is given.
  */
 export async function findHeld(
   api: ApiServer,
@@ -127,7 +126,7 @@ async function readEach(
   return (await Promise.all(names.map(read))).filter((object) => object !== undefined)
 }
 
-/** Undefined where the API server forbids it. */
+/** Returns undefined if the API server forbids it. */
 async function unlessForbidden<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

@@ -6,16 +6,16 @@ import type { OwnRights } from './own-rights.ts'
 
 const DEPLOYMENTS: Resource = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
 
-/** How an operator learns that its installation is being removed, and what it has its rights from. */
+/** Tells an operator that its installation is being removed, and names the objects that grant its rights. */
 export interface Removal {
-  /** Whether nobody will follow this process, which then lets go of what finalizers hold; asked when it stops. */
+  /** Tells whether no process will follow this one, which then releases what finalizers hold. Called at a stop. */
   readonly isRemoved: () => Promise<boolean>
   readonly rights: OwnRights
-  /** The rights are being taken away; to be answered by a stop. */
+  /** Called when the rights are being removed. The answer must be a stop. */
   readonly onGoing: () => void
 }
 
-/** The Deployment that a pod is of: its ReplicaSet is named after it and the hash of the template. */
+/** Returns the Deployment of a pod: its ReplicaSet is named after it and the hash of the template. */
 function deploymentOf({ metadata }: KubernetesObject): string | undefined {
   const set = metadata.ownerReferences?.find(({ kind, controller }) => kind === 'ReplicaSet' && controller)?.name
   const hash = metadata.labels?.['pod-template-hash']
@@ -25,9 +25,9 @@ function deploymentOf({ metadata }: KubernetesObject): string | undefined {
 }
 
 /**
- * Makes the function that says at the end of this process, which is in this pod, whether anybody will follow it: nobody
- * does once the Deployment is gone, going or scaled to zero, or the namespace is going. Outside a Deployment somebody may
- * always follow.
+ * Makes the function that tells at the end of this process, which runs in this pod, that no other will follow it: the
+ * Deployment is gone, being deleted or scaled to zero, or the namespace is being deleted. Outside a Deployment another
+ * process may always follow.
  */
 export function removalOf(api: ApiServer, ownPod: KubernetesObject): () => Promise<boolean> {
   const deployment = deploymentOf(ownPod)

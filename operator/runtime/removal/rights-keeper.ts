@@ -4,24 +4,24 @@ import { pause } from '../queue/pause.ts'
 import type { Released } from './release.ts'
 import type { Removal } from './removal.ts'
 
-/** Milliseconds between two checks while something is held. */
+/** Milliseconds between two checks while a config is held. */
 const CHECK_INTERVAL_MS = 2_000
 
 interface RightsKeeperOptions extends Removal {
   readonly leading: () => boolean
-  /** Whether our finalizer is on any config. */
+  /** Tells whether our finalizer is on any config. */
   readonly isHolding: () => boolean
   readonly log: Logger
 }
 
 /**
- * Keeps the operator's rights while a config is held, and only then: so that a removal of everything at once finds
- * somebody who can let go. Where they can't be kept, that is said once, and all else goes on.
+ * Protects the operator's rights while a config is held, and only then, so that a user who deletes everything at once
+ * finds an operator that can release it. If it can't protect them, it says so once, and everything else goes on.
  */
 export class RightsKeeper {
   readonly #options: RightsKeeperOptions
   readonly #stopping = new AbortController()
-  /** Whether they are kept. Undefined: unknown, since a process before this one may have left them so. */
+  /** The rights are protected. Undefined if unknown, since an earlier process may have protected them. */
   #kept: boolean | undefined
   #givenUp = false
   #running: Promise<void> | undefined
@@ -39,7 +39,7 @@ export class RightsKeeper {
     await this.#running
   }
 
-  /** To be called once a config is held. Never throws. */
+  /** Protects the rights. Call it once a config is held. Never throws. */
   async keep(): Promise<void> {
     if (this.#kept === true || this.#givenUp) return
     try {
@@ -50,13 +50,14 @@ export class RightsKeeper {
   }
 
   /**
-   * Has `release` let go of what our finalizer is on, and lets the rights go, where nobody follows this process: a finalizer
-   * must not outlive the operator, or nobody can delete what it holds. Never throws: the stop goes on.
+   * If no process follows this one, calls `release` to remove our finalizer from its objects, and stops protecting the
+   * rights. A finalizer must not outlive the operator, or nobody can delete what it holds. Never throws, so that the
+   * stop goes on.
    */
   async letGo(release: () => Promise<readonly Released[]>): Promise<void> {
     const { rights, isRemoved, log } = this.#options
     try {
-      // In this order: what else says so may not be readable any more.
+      // The order matters: the objects that `isRemoved` reads may not be readable any more.
       if (!(await this.#isGoing()) && !(await isRemoved())) return
       const { length } = await release()
       log.info({ objects: length }, 'removed: what was held is let go')
@@ -66,7 +67,7 @@ export class RightsKeeper {
     }
   }
 
-  /** Whether rights that are kept are being taken away. */
+  /** Tells whether protected rights are being removed. */
   async #isGoing(): Promise<boolean> {
     const { going, held } = await this.#options.rights.read()
     return going && held.length > 0
@@ -99,7 +100,7 @@ export class RightsKeeper {
     this.#kept = wanted
   }
 
-  /** A refusal is for good; all else passes, and the next check tries again. */
+  /** A refusal is final. Any other failure passes, and the next check tries again. */
   #failed(error: unknown): void {
     if (error instanceof ApiError && error.status === 403) this.#giveUp(error.message)
     else this.#options.log.debug({ err: error }, 'the operator’s own rights could not be looked at or kept')

@@ -3,35 +3,35 @@ import { conditionsOf } from '../../reconcile/outcome/conditions.ts'
 import type { Condition, PlannedEvent } from '../../reconcile/outcome/plan.ts'
 
 interface LastingWarningsOptions {
-  /** The object as it is now; undefined where it is gone, or no more ours to speak of. */
+  /** Returns the current object, or undefined if it is gone or this process may not report on it any more. */
   readonly current: (object: KubernetesObject) => KubernetesObject | undefined
   readonly write: (object: KubernetesObject, event: PlannedEvent) => void
-  /** Milliseconds that a warning has to last. */
+  /** Milliseconds that a warning must last. */
   readonly lasts?: number
 }
 
-/** Longer than `kubectl apply -f` of a folder takes as a rule. */
+/** `kubectl apply -f` of a folder is usually faster. */
 const LASTS_MS = 5_000
 
-/** The condition that says what an event of this reason tells: it has the reason, or is of that type and true. */
+/** Returns the condition behind an event of this reason: it has the reason, or is of that type and true. */
 export const conditionOf = (object: KubernetesObject, reason: string): Condition | undefined =>
   conditionsOf(object).find((one) => one.reason === reason || (one.status === 'True' && one.type === reason))
 
 /**
- * Keeps warnings back until they have lasted: of objects that are applied together, in whatever order, the first ones miss
- * the others for a moment, which their conditions tell and nobody has to be woken for. What a process still keeps when it
- * ends is not told: an event is a courtesy, and the condition stays.
+ * Delays warnings until they have lasted. Of objects that are applied together in any order, the first ones miss the
+ * others for a moment; their conditions say so, and nobody has to be alerted. Warnings that are delayed when the
+ * process ends are dropped: an event is a courtesy, and the condition stays.
  */
 export class LastingWarnings {
   readonly #options: LastingWarningsOptions
-  /** Kept back, by uid and reason. */
+  /** The delayed warnings, by uid and reason. */
   readonly #kept = new Set<string>()
 
   constructor(options: LastingWarningsOptions) {
     this.#options = options
   }
 
-  /** Writes the warning once it has lasted, with what its condition says then. */
+  /** Writes the warning once it has lasted, with the text that its condition has then. */
   tell(object: KubernetesObject, event: PlannedEvent): void {
     const key = `${object.metadata.uid}/${event.reason}`
     if (this.#kept.has(key)) return

@@ -27,16 +27,16 @@ interface MetricsSources {
 export interface OperatorMetrics {
   /** Counts one reconcile. */
   reconciled(kind: string, result: string, seconds: number): void
-  /** Counts one request to the API server. `code`: its HTTP status, or `error` where there was no answer. */
+  /** Counts one request to the API server. `code` is its HTTP status, or `error` if there was no answer. */
   asked(verb: string, code: string, seconds: number): void
   /** Counts one review of the admission webhook. */
   reviewed(kind: string, outcome: string): void
-  /** What Prometheus fetches. `resource`: who reports; `accept`: the header of whoever asks. */
+  /** Returns the text that Prometheus fetches. `resource` names the reporter, `accept` is the header of the request. */
   text(resource: Labels, accept: string | undefined): PrometheusText
   close(): void
 }
 
-/** In seconds: a reconcile is a few requests, one of them may wait. */
+/** Seconds. A reconcile makes a few requests, one of which may wait. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 const leadingMetric = gauge('portico.operator.leading', '', 'Whether this replica holds the lease.')
@@ -56,7 +56,7 @@ const lastSeen = gauge(
   's',
   'When the watch last heard of the API server (Unix time).',
 )
-// The names that Prometheus client libraries give these two, for dashboards of Go programs.
+// The names that Prometheus client libraries use for these two, for dashboards of Go programs.
 const cpu: MetricDescription = {
   name: 'process.cpu',
   unit: 's',
@@ -82,7 +82,7 @@ const configKinds: ReadonlySet<string> = new Set(
     .map(({ kind }) => kind),
 )
 
-/** Objects by what is wrong with them: errors keep them from being served, warnings don't. */
+/** Counts objects by problem. Errors keep them from being served, warnings don't. */
 function byProblem(objects: readonly KubernetesObject[]): Reading[] {
   const found = new Map<string, { labels: Labels; value: number }>()
   for (const object of objects) {
@@ -95,7 +95,7 @@ function byProblem(objects: readonly KubernetesObject[]): Reading[] {
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => ({ metric: problemsMetric, ...reading }))
 }
 
-/** Objects by kind and what their Ready condition says. */
+/** Counts objects by kind and Ready condition. */
 function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
   const counts = new Map<string, number>()
   for (const object of objects) {
@@ -127,7 +127,7 @@ function ofProcess(): Reading[] {
   ]
 }
 
-/** The operator's own metrics, by the same way as those of the data plane. */
+/** Starts the operator's own metrics, with the same code as those of the data plane. */
 export function startMetrics({ queue, watches, rollouts, objects, leading }: MetricsSources): OperatorMetrics {
   const meter = new ProcessMeter()
   const measure = () => {
@@ -184,8 +184,8 @@ export function startMetrics({ queue, watches, rollouts, objects, leading }: Met
 }
 
 /**
- * When the hash of a config became what it is, in milliseconds of Unix time: since it was made, where its status does not
- * tell. Undefined while it has none.
+ * Returns when the hash of a config last changed, in milliseconds of Unix time, or the config's creation if its status
+ * does not say. Undefined while it has no hash.
  */
 function changedAt({ metadata, status }: KubernetesObject): number | undefined {
   const { configHash, configHashTime } = (status ?? {}) as Readonly<Record<string, string | undefined>>
@@ -193,7 +193,7 @@ function changedAt({ metadata, status }: KubernetesObject): number | undefined {
   return configHash === undefined || Number.isNaN(at) ? undefined : at
 }
 
-/** When the hashes of configs became what they are: by kind the newest and the oldest, whatever the number of objects. */
+/** Returns the oldest and the newest change of a config's hash for each kind, whatever the number of objects. */
 function configChanges(objects: readonly KubernetesObject[]): readonly Reading[] {
   const found = new Map<string, { newest: number; oldest: number }>()
   for (const object of objects) {

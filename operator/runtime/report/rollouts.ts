@@ -7,18 +7,19 @@ import { controllerOf } from '../children/child-cache.ts'
 import type { ChildWrite } from '../children/child-writer.ts'
 
 /**
- * Why the pods of a workload are made anew: `image` of a server, `operator` (another image of the data plane, or a process
- * that renders otherwise than the one before it), `secret` (the content of one that the pods hold), `spec` of the workload,
- * `reference` (something that it refers to), `edit` (somebody has changed the pod template, and it is put back).
+ * The reasons why the pods of a workload are made anew: `image` of a server; `operator` (another image of the data
+ * plane, or another process that renders differently); `secret` (changed content of one that the pods hold); `spec` of
+ * the workload; `reference` (a change of something that it refers to); `edit` (somebody has changed the pod template,
+ * and the operator reverts it).
  */
 const CAUSES = ['image', 'operator', 'secret', 'spec', 'reference', 'edit'] as const
 type RolloutCause = (typeof CAUSES)[number]
 
 interface RolloutOptions {
   readonly group: string
-  /** Image of the data plane. */
+  /** The image of the data plane. */
   readonly image: string
-  /** The object of ours that is the owner of a child. */
+  /** Returns the object of ours that owns a child. */
   readonly ownerOf: (kind: string, namespace: string, name: string) => KubernetesObject | undefined
 }
 
@@ -28,7 +29,7 @@ const rolloutsMetric = counter(
   'Changes of pod templates, each of which makes the pods of a workload anew, by what has caused them.',
 )
 
-/** What is asked of a pod template. */
+/** The parts of a pod template that decide the cause. */
 interface Template {
   readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> }
   readonly spec?: Readonly<Record<'initContainers' | 'containers', readonly Container[] | undefined>>
@@ -44,22 +45,27 @@ const containersOf = (template: Template | undefined) => [
   ...(template?.spec?.containers ?? []),
 ]
 
-/** The images that take the place of others, by the names of their containers. */
+/** Returns the images that replace others, by the names of their containers. */
 function newImages(after: Template | undefined, before: Template | undefined): readonly (string | undefined)[] {
   const stood = new Map(containersOf(before).map(({ name, image }) => [name, image]))
   return containersOf(after).flatMap(({ name, image }) => (stood.has(name) && stood.get(name) !== image ? [image] : []))
 }
 
-/** Whether the latest spec of an object is one that its status does not tell of yet. */
+/** Tells whether an object has a new spec that its status does not reflect yet. */
 function isSpecNew(owner: KubernetesObject | undefined): boolean {
   const { observedGeneration } = (owner?.['status'] ?? {}) as { readonly observedGeneration?: number }
   return owner !== undefined && observedGeneration !== owner.metadata.generation
 }
 
-/** Counts rollouts by cause: of each write that changes the pod template of a child, the first cause that holds. */
+/**
+ * Counts rollouts by cause. A write that changes the pod template of a child counts under the first cause that holds.
+ */
 export class Rollouts {
   readonly #options: RolloutOptions
-  /** By kind of the workload and cause, all from the start on: what begins at its first count has no rate. */
+  /**
+   * The counts by kind of the workload and cause, all present from the start: a series that begins at its first count
+   * has no rate.
+   */
   readonly #counts: ReadonlyMap<string, Record<RolloutCause, number>>
 
   constructor(options: RolloutOptions) {
@@ -70,7 +76,7 @@ export class Rollouts {
     )
   }
 
-  /** A child that was there before has been written. Only a changed pod template counts, as the API server has it. */
+  /** Counts a write to a child that existed before, if it has changed the pod template as the API server has it. */
   written(write: ChildWrite): void {
     if (!this.#isTemplateNew(write)) return
     const counts = this.#counts.get(controllerOf(write.rendered)?.kind ?? '')
@@ -83,14 +89,16 @@ export class Rollouts {
     )
   }
 
-  /** The hash of the rendered template is in it: where that has stayed, only an edit makes it another. */
+  /**
+   * The template holds the hash of the rendered one. If that has stayed, only an edit can have changed the template.
+   */
   #isTemplateNew({ live, written, mayBeEdited }: ChildWrite): boolean {
     const [after, before] = [templateOf(written), templateOf(live)]
     if (before === undefined) return false
     return mayBeEdited ? canonicalJson(before) !== canonicalJson(after) : this.#differs('template-hash', after, before)
   }
 
-  /** Whether an annotation of ours is another one in two templates. */
+  /** Tells whether an annotation of ours differs between two templates. */
   #differs(name: string, after: Template | undefined, before: Template | undefined): boolean {
     const key = `${this.#options.group}/${name}`
     return after?.metadata?.annotations?.[key] !== before?.metadata?.annotations?.[key]

@@ -14,24 +14,24 @@ import { conditionOf, LastingWarnings } from './lasting-warnings.ts'
 export interface StatusWriterOptions {
   readonly api: ApiServer
   readonly world: World
-  /** Resource of each kind of ours. */
+  /** The resource of each kind of ours. */
   readonly resources: ReadonlyMap<string, Resource>
   readonly events: EventRecorder
   readonly namespaces: Namespaces
   readonly assertLeading: () => void
   readonly leading: () => boolean
-  /** Whether an object is ours to look after. */
+  /** Tells whether this installation manages an object. */
   readonly isLookedAfter: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
 
 const STATUS_MANAGER = 'portico-status'
-/** What a status that can't be stored as it is comes back with. */
+/** The status codes for a status that can't be stored as it is. */
 const REFUSED = new Set([400, 413, 422])
-/** Milliseconds after which a refused status is tried again: its CRD may be another one by then. */
+/** Milliseconds after which a refused status is tried again. Its CRD may have changed by then. */
 const REFUSED_AGAIN = 30_000
 
-/** RFC 3339 in whole seconds, as metav1.Time is stored. */
+/** Returns the time in RFC 3339 with whole seconds, as metav1.Time is stored. */
 export const seconds = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
 
 /** A status that the API server has refused. */
@@ -40,11 +40,11 @@ interface Refused {
   readonly until: number
 }
 
-/** Writes statuses: each as a whole, where it differs, once. Events follow only a written transition. */
+/** Writes statuses: each as a whole, if it differs, once. Events follow only a written transition. */
 export class StatusWriter {
   readonly #options: StatusWriterOptions
   readonly #refused = new WeakMap<object, Refused>()
-  /** Statuses whose writes are under way, as text, by uid. */
+  /** The statuses that are being written, as text, by uid. */
   readonly #underWay = new Map<string, string>()
   readonly #warnings: LastingWarnings
 
@@ -56,7 +56,10 @@ export class StatusWriter {
     })
   }
 
-  /** Whether the object has the plan's status then. Throws what a retry may cure, and a NamespaceGoingError. */
+  /**
+   * Writes the status. Returns whether the object has the plan's status then. Throws errors that a retry may cure, and
+   * a NamespaceGoingError.
+   */
   async write(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<boolean> {
     const wanted = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
     const refused = this.#refused.get(object)
@@ -78,13 +81,16 @@ export class StatusWriter {
     }
   }
 
-  /** Whether an object has the status that is being written to it: the watch may tell of a write before its answer comes. */
+  /**
+   * Tells whether an object has the status that is being written to it. The watch may deliver a write before its answer
+   * comes.
+   */
   isEcho({ metadata, status }: KubernetesObject): boolean {
     const text = metadata.uid === undefined ? undefined : this.#underWay.get(metadata.uid)
     return text !== undefined && text === canonicalJson(status)
   }
 
-  /** Shows that the status is refused by one that says nothing else. */
+  /** Reports the refusal of a status in a status with nothing else. */
   async #refuse(object: KubernetesObject, wanted: Plan['status'], message: string): Promise<void> {
     const { log } = this.#options
     const { namespace = '', name, generation = 1 } = object.metadata
@@ -100,7 +106,10 @@ export class StatusWriter {
       await this.#recordEvents(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
   }
 
-  /** The object as written; undefined where it is gone, or another one has its name. `text` is the status as canonical JSON. */
+  /**
+   * Returns the written object, or undefined if it is gone or another one has its name. `text` is the status as
+   * canonical JSON.
+   */
   async #replace(
     object: KubernetesObject,
     status: Plan['status'],
@@ -113,8 +122,8 @@ export class StatusWriter {
     assertLeading()
     this.#underWay.set(uid, text)
     try {
-      // As a whole: whatever somebody else has written into it is gone. The uid keeps it off another object that has
-      // taken the name.
+      // The patch replaces the whole status, including what others have written into it. The uid protects an object
+      // that has taken the name.
       const answer = await api.jsonPatch(resource, namespace, name, {
         fieldManager: STATUS_MANAGER,
         subresource: 'status',
@@ -124,7 +133,8 @@ export class StatusWriter {
         ],
       })
       const written = keptObject(answer)
-      // Whatever else has changed in it the watch is yet to tell of: known from here, it would be news to nobody.
+      // The watch must still deliver any other change of the object. If it were stored from here, nobody would be told
+      // of it.
       const isKnown = world.objects.get(object.kind, namespace, name) === object
       if (isKnown && isOwnAffair(object, written) && sameFinalizers(object, written)) world.objects.put(written)
       return written
@@ -136,12 +146,12 @@ export class StatusWriter {
     }
   }
 
-  /** Warnings follow once they have lasted, all else at once. */
+  /** Records warnings once they have lasted, and all other events at once. */
   async #recordEvents(object: KubernetesObject, due: Plan['events']): Promise<void> {
-    // That a new object is on its way is what everybody expects: its first status is news where it warns.
+    // Everybody expects a new object to be on its way, so its first status is an event only if it is a warning.
     const isFirst = object['status'] === undefined
     for (const event of due) {
-      // What the status tells already is no news.
+      // The status reports it already.
       if (conditionOf(object, event.reason)) continue
       if (event.type === 'Warning') this.#warnings.tell(object, event)
       else if (!isFirst) await this.#record(object, event)
@@ -161,14 +171,14 @@ export class StatusWriter {
     })
   }
 
-  /** The object as it is by now, while it is ours to write about. */
+  /** Returns the current object while this process may report on it. */
   #current({ kind, metadata: { namespace = '', name, uid } }: KubernetesObject): KubernetesObject | undefined {
     const { world, leading, isLookedAfter } = this.#options
     const there = world.objects.get(kind, namespace, name)
     return there && there.metadata.uid === uid && leading() && isLookedAfter(there) ? there : undefined
   }
 
-  /** Whether a write failed because another object has the name now. */
+  /** Tells whether a write failed because another object has the name now. */
   async #isAnother(error: unknown, resource: Resource, { metadata }: KubernetesObject): Promise<boolean> {
     if (!(error instanceof ApiError) || error.status !== 422) return false
     try {
@@ -181,16 +191,19 @@ export class StatusWriter {
   }
 }
 
-/** A status as text without its times: what was never written has another one at each reconcile. */
+/** Returns a status as text without its times, since a status that was never written has new ones at each reconcile. */
 const timeless = (status: unknown): string =>
   canonicalJson(status ?? null).replaceAll(/"(lastTransitionTime|configHashTime)":"[^"]*"/g, '')
 
-/** What waiting does not cure: the API server, or whoever has the name, says no until somebody changes something. */
+/**
+ * Reasons that waiting does not cure: the API server or the holder of the name refuses until somebody changes
+ * something.
+ */
 const FINAL: ReadonlySet<string> = new Set(['ChildRefused', 'NameTaken'])
 
 /**
- * The plan's status with what stood in the way of its children as the reason for not being ready. Its phase says the same,
- * and `Stalled` or `Reconciling` whether waiting helps (kstatus).
+ * Returns the plan's status with the problems of its children as the reason for not being ready. Its phase says the
+ * same, and `Stalled` or `Reconciling` says whether waiting helps (kstatus).
  */
 export function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
   const conditions = startConditions(object as never, seconds())

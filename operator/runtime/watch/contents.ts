@@ -18,20 +18,20 @@ export interface ContentObject extends KubernetesObject {
 interface ContentOptions<T> {
   readonly api: ApiServer
   readonly resource: Resource
-  /** Where the view reads; keys are `namespace/name`. */
+  /** The map that the view reads; keys are `namespace/name`. */
   readonly into: Map<string, T>
-  /** What is kept of a content. */
+  /** Returns the part of a content that is kept. */
   readonly project: (object: ContentObject) => T | Promise<T>
-  /** Whether some object's last reconcile has read this one. */
+  /** Tells whether the last reconcile of some object has read this content. */
   readonly isWanted: (namespace: string, name: string) => boolean
-  /** Hears when what the view says about one has become outdated. */
+  /** Called when the view's part of a content has become outdated. */
   readonly onChange: (namespace: string, name: string) => void
 }
 
-/** Contents that a view may ask for, by kind. */
+/** Contents that a view may read, by kind. */
 export type Contents = ReadonlyMap<string, ReferencedContent<unknown>>
 
-/** How often is begun anew because what was read has changed meanwhile. */
+/** The number of times a read starts anew because its input has changed meanwhile. */
 const ROUNDS = 8
 
 interface ContentsOptions {
@@ -47,14 +47,14 @@ const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
 
 /**
- * Secrets and ConfigMaps that somebody references: all are watched by metadata alone, and one is read only when it is
- * asked for and has changed since.
+ * Secrets and ConfigMaps that objects reference. All are watched by metadata alone; one is read only when it is needed
+ * and has changed since.
  */
 export class ReferencedContent<T> {
   readonly #options: ContentOptions<T>
-  /** Version of each one there is, by `namespace/name`. */
+  /** The version of each existing one, by `namespace/name`. */
   readonly #versions = new Map<string, string>()
-  /** Version at which each was read. */
+  /** The version at which each was read. */
   readonly #read = new Map<string, string>()
 
   constructor(options: ContentOptions<T>) {
@@ -76,20 +76,20 @@ export class ReferencedContent<T> {
     }
   }
 
-  /** Whether the view's content is of the latest version that the watch has shown. */
+  /** Tells whether the view's content is of the latest version that the watch has delivered. */
   isCurrent(namespace: string, name: string): boolean {
     const key = `${namespace}/${name}`
     return this.#versions.get(key) === this.#read.get(key)
   }
 
-  /** Reads one into the view's map; one that isn't there is taken out of it. */
+  /** Reads one into the view's map, or removes it from there if it doesn't exist. */
   async refresh(namespace: string, name: string): Promise<void> {
     const key = `${namespace}/${name}`
     const version = this.#versions.get(key)
     try {
       const object = await this.#options.api.get<ContentObject>(this.#options.resource, namespace, name)
       const projected = await this.#options.project(object)
-      // One that the watch doesn't show may be gone by now, and nobody would say so: it counts once it is shown.
+      // An object that the watch doesn't show may be gone by now without an event. It counts once the watch shows it.
       if (this.#versions.has(key)) this.#options.into.set(key, projected)
       else this.#options.into.delete(key)
     } catch (error) {
@@ -118,8 +118,8 @@ export class ReferencedContent<T> {
 }
 
 /**
- * Makes something of a view, again until every Secret and ConfigMap that was read on the way is of its latest version.
- * `make` gets the view to read by, and what it has read once it is done.
+ * Makes something from a view, again until every Secret and ConfigMap that was read on the way is of its latest
+ * version. `make` gets the view, and a set of what it has read once it has ended.
  */
 export async function onCurrentContents<T>(
   view: ClusterView,
@@ -145,7 +145,10 @@ function refreshesOf(seen: ReadonlySet<Dependency>, contents: Contents): (() => 
   return refreshes
 }
 
-/** Of a Secret nothing is kept but its keys, each with what changes with its value: without a key for that, its version. */
+/**
+ * Keeps only the keys of a Secret, each with a revision that changes with its value, or the Secret's version if no
+ * revision key is available.
+ */
 function presenceOf({ data = {}, metadata }: ContentObject, key: Buffer | undefined): SecretPresence {
   const { namespace, name, resourceVersion = '' } = metadata
   const revisionOf = (field: string, value: string) =>
@@ -153,7 +156,7 @@ function presenceOf({ data = {}, metadata }: ContentObject, key: Buffer | undefi
   return { keys: new Map(Object.entries(data).map(([field, value]) => [field, revisionOf(field, value)])) }
 }
 
-/** Adds the metadata watches of Secrets and ConfigMaps; gives, by kind, what reads the referenced ones. */
+/** Adds the metadata watches of Secrets and ConfigMaps. Returns the readers of referenced ones by kind. */
 export function watchContents(options: ContentsOptions): Contents {
   const { api, world, watches } = options
   const shared = (kind: string) => ({

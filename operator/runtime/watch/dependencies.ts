@@ -2,9 +2,9 @@ import type { KindDeclaration } from '../../../crds/define.ts'
 import type { ClusterView } from '../../model/view.ts'
 
 /**
- * What a reconcile has read, as text: an object, the list of a kind, who refers to an object, what runs. When one of
- * these changes, the objects whose last reconcile has read it are due again. Nobody lists watches by hand, and none is
- * forgotten.
+ * Something that a reconcile has read, as text: an object, the list of a kind, the referrers of an object, an
+ * observation. When it changes, the objects whose last reconcile has read it are due again. So nobody has to list
+ * watches by hand, and none is forgotten.
  */
 export type Dependency = string
 
@@ -13,11 +13,11 @@ export const onList = (kind: string, namespace: string): Dependency => `${kind}/
 export const onReferrers = (kind: string, namespace: string, name: string): Dependency =>
   `<-${kind}/${namespace}/${name}`
 export const onWorkload = (kind: string, namespace: string, name: string): Dependency => `~${kind}/${namespace}/${name}`
-/** What is observed of the workload that a key names. */
+/** Returns the dependency on the observation of the workload that a key names. */
 export const onOwnWorkload = (key: string): Dependency => `~${key}`
 export const onSources = (namespace: string, name: string): Dependency => `sources/${namespace}/${name}`
 
-/** A view that adds what is read through it to `seen`. */
+/** Returns a view that adds what is read through it to `seen`. */
 export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterView {
   return {
     get(kind, namespace, name) {
@@ -51,12 +51,12 @@ export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterVi
   }
 }
 
-/** Who depends on what, as of each object's last reconcile. */
+/** The dependencies of each object as of its last reconcile. */
 export class DependencyGraph {
   readonly #dependents = new Map<Dependency, Set<string>>()
   readonly #dependencies = new Map<string, ReadonlySet<Dependency>>()
 
-  /** Replaces what a key depends on; an empty set forgets the key. */
+  /** Replaces the dependencies of a key. An empty set forgets the key. */
   record(key: string, seen: ReadonlySet<Dependency>): void {
     for (const dependency of this.#dependencies.get(key) ?? []) {
       if (seen.has(dependency)) continue

@@ -8,15 +8,18 @@ import type { ReflectedStore } from './reflector.ts'
 interface KindStoreOptions {
   readonly world: World
   readonly kind: string
-  /** Called with what has changed, so that whoever has read it is due again. */
+  /** Called with each change, so that the objects that have read it are due again. */
   readonly onChange: (dependency: Dependency) => void
   readonly onObject: (type: ResourceEventType, object: KubernetesObject) => void
-  /** Whether the object has the status that we are writing to it. */
+  /** Tells whether the object has the status that we are writing to it. */
   readonly isEcho: (object: KubernetesObject) => boolean
   readonly log: Logger
 }
 
-/** Feeds the watch of one kind into the world, and reports what it changed: the object, its lists, whom it refers to. */
+/**
+ * Feeds the watch of one kind into the world, and reports each change: the object, its lists, the objects that it
+ * refers to.
+ */
 export function kindStore(options: KindStoreOptions): ReflectedStore {
   const { world, kind, log } = options
   const known = new Map<string, { namespace: string; name: string }>()
@@ -38,7 +41,7 @@ export function kindStore(options: KindStoreOptions): ReflectedStore {
     try {
       world.objects.put(object)
     } catch (error) {
-      // Stored before the schema was as it is now. The others must not suffer from it.
+      // The object was stored under an earlier schema. It must not affect the others.
       log.error({ kind, namespace, name, err: error }, 'object is malformed and left out')
       return
     }

@@ -4,15 +4,15 @@ import type { KubernetesObject } from '../../model/view.ts'
 import type { ReflectedStore } from './reflector.ts'
 
 export const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
-/** Milliseconds for which an answer is trusted: one that says that a namespace goes holds until it has gone. */
+/** Milliseconds for which an answer is trusted. A namespace that is being deleted stays so until it is gone. */
 const TRUSTED = { stays: 100, goes: 5_000 }
 
-/** Thrown where a write is due in a namespace that is being deleted, or gone: nothing is to be done there any more. */
+/** Thrown if a write is due in a namespace that is being deleted or gone. Nothing is left to do there. */
 export class NamespaceGoingError extends Error {
   override readonly name = 'NamespaceGoingError'
 }
 
-/** Whether a request failed because its namespace is being deleted, or gone. */
+/** Tells whether a request failed because its namespace is being deleted or gone. */
 export const saysNamespaceGoes = (error: unknown): boolean =>
   error instanceof ApiError &&
   ((error.status === 403 && /because it is being terminated/.test(error.message)) ||
@@ -21,22 +21,22 @@ export const saysNamespaceGoes = (error: unknown): boolean =>
 const isDeleted = ({ metadata }: KubernetesObject): boolean => metadata.deletionTimestamp !== undefined
 
 /**
- * Knows which namespaces are being deleted: nothing can be created there, and whatever is there goes. Those that a watch
- * shows are known by it. The API is asked for any other: all of them where the operator may not watch namespaces, else one
- * that is just made or gone.
+ * Knows which namespaces are being deleted: nothing can be created there, and all objects there go. It knows the
+ * namespaces that a watch shows, and asks the API for any other: for all if the operator may not watch namespaces, else
+ * for one that was just created or deleted.
  */
 export class Namespaces {
   readonly #api: ApiServer
-  /** By name, whether each one that the watch shows is being deleted. */
+  /** A map by name that holds true for a shown namespace that is being deleted, and false for any other shown one. */
   readonly #shown = new Map<string, boolean>()
-  /** Answers that are under way, or still trusted. */
+  /** Answers that are pending or still trusted. */
   readonly #asked = new Map<string, Promise<boolean>>()
 
   constructor(api: ApiServer) {
     this.#api = api
   }
 
-  /** What a watch of all namespaces feeds; their metadata is enough. */
+  /** Returns the store for a watch of all namespaces; their metadata is enough. */
   get store(): ReflectedStore {
     const put = (object: KubernetesObject) => {
       this.#shown.set(object.metadata.name, isDeleted(object))
@@ -54,7 +54,7 @@ export class Namespaces {
     }
   }
 
-  /** Whether a namespace is being deleted or gone. Where the operator may not read it, it stays. */
+  /** Tells whether a namespace is being deleted or gone. Returns false if the operator may not read it. */
   async isGoing(namespace: string): Promise<boolean> {
     return this.#shown.get(namespace) ?? this.#ask(namespace)
   }

@@ -7,11 +7,11 @@ import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
 
-/** Where a reflector keeps what it sees. Called in order, one call at a time. */
+/** The store of a reflector. Its methods are called in order, one at a time. */
 export interface ReflectedStore {
   put(object: KubernetesObject): void
   remove(object: KubernetesObject): void
-  /** Everything there is at a version, after a list; what is not in it is gone. */
+  /** Stores the result of a list at a version. Objects that are not in it are gone. */
   replace(objects: readonly KubernetesObject[], version: string): void
 }
 
@@ -29,35 +29,35 @@ export interface ReflectorOptions {
   readonly resource: Resource
   readonly namespace?: string
   readonly labelSelector?: string
-  /** Ask for metadata alone; `put` gets objects without spec, data and status. */
+  /** Requests metadata alone; `put` gets objects without spec, data and status. */
   readonly metadataOnly?: boolean
-  /** The API may well have no such resource: that is no failure. */
+  /** The API may lack the resource without a failure. */
   readonly isOptional?: boolean
-  /** What of an object is kept, applied to each as it comes. */
+  /** Returns the part of an object that is kept. Called for each object as it arrives. */
   readonly keep?: (object: KubernetesObject) => KubernetesObject
   readonly store: ReflectedStore
-  /** Whose turn it is to read a page: shared by all that list at the same time. */
+  /** Limits the pages that are read at once, across all reflectors that list at the same time. */
   readonly turns: Turns
   readonly log: Logger
   readonly pageSize?: number
   readonly watchSeconds?: number
-  /** Milliseconds without a byte; bookmarks come about once a minute. */
+  /** Milliseconds without a byte. Bookmarks come about once a minute. */
   readonly idleLimit?: number
-  /** Milliseconds after which the whole list is read again, whatever the watch has said. */
+  /** Milliseconds after which the whole list is read again, whatever the watch has delivered. */
   readonly relistAfter?: number
 }
 
-/** Objects in a page of a list: whole, as text and as objects, they are in memory at once. */
+/** The number of objects in a page of a list. A whole page is in memory at once, as text and as objects. */
 const PAGE_SIZE = 100
 
-/** Milliseconds for which the API must say that it doesn't know a resource before what was known of it is dropped. */
+/** Milliseconds for which the API must deny that it has a resource before the known objects of it are dropped. */
 const ABSENT_AFTER = 10_000
 
 /**
- * Keeps a store equal to a collection of the API: list in pages, watch from there, go on where a watch ended, list
- * again when the server has forgotten our version. Never ends by itself and never gives up: every failure is waited out
- * with backoff and jitter. A resource that the API doesn't have (a CRD that isn't installed) has no objects; it is asked
- * for again and again.
+ * Keeps a store equal to a collection of the API: lists in pages, watches from there, continues where a watch ended,
+ * and lists again when the server has forgotten our version. It never ends by itself and never gives up: after each
+ * failure it waits with backoff and jitter. A resource that the API lacks (a CRD that isn't installed) has no objects;
+ * the reflector keeps asking for it.
  */
 export class Reflector {
   readonly metrics: ReflectorMetrics = { lists: 0, watches: 0, failures: 0, events: 0, lastSeen: 0 }
@@ -69,7 +69,7 @@ export class Reflector {
   #resourceVersion: string | undefined
   #listedAt = 0
   #lastFailure = ''
-  /** Since when the API says that there is no such resource, in milliseconds since 1970. */
+  /** The time since which the API denies that it has the resource, in milliseconds since 1970. */
   #absentSince: number | undefined
 
   constructor(options: ReflectorOptions) {
@@ -90,12 +90,12 @@ export class Reflector {
     return this.#hasSynced
   }
 
-  /** Why the last attempt failed; empty while all is well. */
+  /** The reason for the failure of the last attempt, empty if it succeeded. */
   get lastFailure(): string {
     return this.#lastFailure
   }
 
-  /** Whether the API has no such resource. */
+  /** True if the API lacks the resource. */
   get isAbsent(): boolean {
     return this.#absentSince !== undefined
   }
@@ -119,7 +119,9 @@ export class Reflector {
     while (!signal.aborted) failures = await this.#listAndWatch(failures)
   }
 
-  /** Lists if need be, watches until the watch ends or fails, and waits as is due then. Gives the failures in a row. */
+  /**
+   * Lists if needed, watches until the watch ends or fails, and then waits. Returns the number of failures in a row.
+   */
   async #listAndWatch(failures: number): Promise<number> {
     const { signal } = this.#stopping
     const before = this.metrics.events
@@ -137,14 +139,14 @@ export class Reflector {
       this.#invalidateVersion(error)
       const hadWorked = this.metrics.events > before || Date.now() - started > 60_000
       const inARow = hadWorked ? 1 : failures + 1
-      // The server forgets a list's own version only when it is in trouble.
+      // The server forgets the version of a fresh list only when it is in trouble.
       if (failures === 0 && isGone(error)) return inARow
       await pause(this.#failed(error, inARow), signal)
       return inARow
     }
   }
 
-  /** The version is of no use any more where the server has forgotten it, or the whole resource. */
+  /** Drops our version if the server has forgotten it, or the whole resource. */
   #invalidateVersion(error: unknown): void {
     if (isGone(error)) {
       this.#resourceVersion = undefined
@@ -153,12 +155,12 @@ export class Reflector {
     if (isNotFound(error)) this.#absent()
   }
 
-  /** Says what a list or watch failed with; gives the time until the next try in milliseconds. */
+  /** Logs the failure of a list or watch. Returns the milliseconds until the next try. */
   #failed(error: unknown, failures: number): number {
     const isExpected = this.isOptional && isNotFound(error)
     if (!isExpected) this.metrics.failures++
     const failure = error instanceof Error ? error.message : String(error)
-    // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
+    // An outage makes two dozen watches fail again and again. Each logs a new failure only, and /metrics counts all.
     const level = isExpected || failure === this.#lastFailure ? 'debug' : 'warn'
     this.#lastFailure = failure
     const wait = backoffDelay(failures - 1, { first: 250, longest: this.isAbsent && !isExpected ? 5_000 : 30_000 })
@@ -190,7 +192,7 @@ export class Reflector {
     this.#sync()
   }
 
-  /** Reads one page into `objects`, as they are kept. Gives the page's metadata. */
+  /** Reads one page into `objects`, reduced to what is kept. Returns the page's metadata. */
   async #page(next: string | undefined, objects: KubernetesObject[]) {
     const { api, resource, namespace, labelSelector, metadataOnly, pageSize = PAGE_SIZE } = this.#options
     const { items, metadata } = await api.list(resource, namespace, {
@@ -210,12 +212,12 @@ export class Reflector {
   }
 
   /**
-   * The API has no such resource: nobody waits for its first list. What was known of it goes only when that lasts: an
-   * API server that has just started may not serve every resource yet.
+   * Handles a resource that the API lacks: nobody waits for its first list. Its known objects are dropped only if that
+   * lasts, since an API server that has just started may not serve every resource yet.
    */
   #absent(): void {
     this.#absentSince ??= Date.now()
-    // A CRD that comes back counts its versions anew.
+    // A CRD that is installed again counts its versions anew.
     this.#resourceVersion = undefined
     if (this.#hasSynced && Date.now() - this.#absentSince < ABSENT_AFTER) return
     this.#options.store.replace([], '')
@@ -244,7 +246,7 @@ export class Reflector {
         else store.put(named)
       }
       this.#lastFailure = ''
-      // After the store: a crash in between must not skip the event.
+      // After the store, so that a crash in between can't skip the event.
       this.#resourceVersion = object.metadata.resourceVersion
     }
   }
@@ -259,7 +261,7 @@ export class Reflector {
   }
 }
 
-/** Lets some tasks at once through, the others in the order in which they came. */
+/** Runs some tasks at once, and the others in the order in which they came. */
 export class Turns {
   readonly #waiting: (() => void)[] = []
   #free: number
@@ -268,7 +270,7 @@ export class Turns {
     this.#free = atOnce
   }
 
-  /** Gives what the task gives, and rejects with what it rejects with. */
+  /** Returns what the task returns, and rejects with its error. */
   async take<T>(task: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))

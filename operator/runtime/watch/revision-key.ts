@@ -6,7 +6,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 
 const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const BYTES = 32
-/** Several replicas may fill the Secret at the same time: the first has its way. */
+/** Several replicas may fill the Secret at the same time; the first wins. */
 const TRIES = 5
 
 interface KeyOptions {
@@ -16,12 +16,13 @@ interface KeyOptions {
   readonly log: Logger
 }
 
-/** Reads the key by which revisions of values are made; undefined where it can't be had. */
+/** Reads the key that makes revisions of values. Returns undefined if it isn't available. */
 export type ReadRevisionKey = () => Promise<Buffer | undefined>
 
 /**
- * Makes the function that reads the key of an installation, once; one that fails is called again. The key is in a Secret
- * that is installed empty and filled by the first who needs it, so that revisions stay the same when the operator restarts.
+ * Makes the function that reads the key of an installation once; after a failure the next call tries again. The key is
+ * in a Secret that is installed empty and filled by its first reader, so that revisions stay the same when the operator
+ * restarts.
  */
 export function revisionKeyIn(options: KeyOptions): ReadRevisionKey {
   let reading: Promise<Buffer | undefined> | undefined

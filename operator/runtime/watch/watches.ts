@@ -13,7 +13,7 @@ export interface WatchSettings {
 
 interface WatchesOptions {
   readonly api: ApiServer
-  /** Namespaces to watch; none means all. */
+  /** The namespaces to watch; none means all. */
   readonly namespaces: readonly string[]
   readonly settings: WatchSettings
   readonly log: Logger
@@ -24,7 +24,7 @@ interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly
   readonly storeOf: (namespace?: string) => ReflectedStore
 }
 
-/** Pages of lists that are read at the same time: at a start every kind is listed. */
+/** The number of list pages that are read at once. At a start every kind is listed. */
 const PAGES_AT_ONCE = 2
 
 /** All reflectors of a process, started and stopped together. */
@@ -74,7 +74,7 @@ export class Watches {
       .map((reflector) => ({ name: reflector.name, failure: reflector.lastFailure }))
   }
 
-  /** Names of resources that the API should have and doesn't: CRDs that aren't installed. */
+  /** Names of resources that the API should have but lacks: CRDs that aren't installed. */
   get absent(): string[] {
     return this.#reflectors.filter(({ isAbsent, isOptional }) => isAbsent && !isOptional).map(({ name }) => name)
   }
