@@ -1,4 +1,4 @@
-/** The admission webhook, for those who want it: what it takes besides the operator itself. */
+/** The optional admission webhook, with all that it needs besides the operator itself. */
 import type { KindDeclaration } from '../../crds/define.ts'
 import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/admin-peers.ts'
 import { installationLabel, VERSION } from '../render/object/object.ts'
@@ -6,16 +6,16 @@ import { clusterRole, type Installation, metadata, role } from './objects.ts'
 
 export const ADMISSION_PORT = { name: 'admission', containerPort: 9443, protocol: 'TCP' }
 
-/** Seconds. A review takes milliseconds; what can't be reached costs each write this much. */
+/** Seconds. A review takes milliseconds; an unreachable webhook delays each write by this much. */
 const TIMEOUT = 3
 
-/** Its own writes and those of Kubernetes' controllers have nobody who would read a warning. */
+/** Excludes the operator's own writes and those of Kubernetes' controllers, where nobody would read a warning. */
 const matchConditions = [
   { name: 'not-the-operator', expression: `!request.userInfo.username.endsWith(":${OPERATOR_NAME}")` },
   { name: 'not-kubernetes', expression: '!request.userInfo.username.startsWith("system:serviceaccount:kube-system:")' },
 ]
 
-/** @param selector what of the webhook says in which namespaces and for which objects it is asked */
+/** @param selector the webhook's selectors of namespaces and objects */
 const configuration = (kinds: readonly KindDeclaration[], { group, namespace }: Installation, selector: object) => ({
   apiVersion: 'admissionregistration.k8s.io/v1',
   kind: 'ValidatingWebhookConfiguration',
@@ -49,14 +49,14 @@ export const inNamespaces = (values: readonly string[]) => ({
   namespaceSelector: { matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'In', values }] },
 })
 
-/** The webhook is asked for the objects that an installation without a name looks after. */
+/** Selects the objects of an installation without a name. */
 export const ofNoInstallation = (group: string) => ({
   objectSelector: { matchExpressions: [{ key: installationLabel(group), operator: 'DoesNotExist' }] },
 })
 
 /**
- * Secret and Service, the right to write that one Secret and that one configuration, and the configuration. The Secret is
- * empty, so that nobody needs the right to make one: the operator fills it.
+ * Returns Secret and Service, the right to write that one Secret and that one configuration, and the configuration. The
+ * Secret is empty and filled by the operator, so that nobody needs the right to create one.
  */
 export function admissionObjects(
   kinds: readonly KindDeclaration[],

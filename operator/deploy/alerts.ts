@@ -1,11 +1,11 @@
-/** Alerts, as rules of Prometheus. */
+/** Alerts as Prometheus rules. */
 
 interface Alert {
   readonly alert: string
   readonly expr: string
-  /** How long it must hold. */
+  /** The time that the condition must hold. */
   readonly for: string
-  /** What wakes somebody is critical; what is there to be read some day is info. */
+  /** An alert that pages somebody is critical; one to read later is info. */
   readonly severity: 'info' | 'warning' | 'critical'
   readonly summary: string
 }
@@ -13,7 +13,7 @@ interface Alert {
 const server = 'mcp_server_operation_duration_seconds_count'
 const FAILED = 'error_type=~"internal|unavailable|backend_.*"'
 
-/** Every replica tells the same of objects, and each installation of those that it looks after. */
+/** Every replica reports the same objects, and each installation those that it manages. */
 const problems = (severity: string, by = 'namespace, kind, condition, reason') =>
   `max by (${by}) (portico_operator_problems{severity="${severity}"})`
 const ALL_OBJECTS = 'sum by (namespace, kind) (max by (namespace, kind, ready) (portico_operator_objects))'
@@ -91,7 +91,8 @@ const alerts: readonly Alert[] = [
     summary: '{{ $value }} of kind {{ $labels.kind }} are not ready.',
   },
   {
-    // One object is its author's affair: what ran before serves on. What all have at once is not.
+    // A problem of one object concerns its author: the earlier version keeps serving. A problem of all objects at once
+    // doesn't.
     alert: 'PorticoProblemSpreads',
     expr: `(${problems('error', 'namespace, kind, reason')} > 4) / on (namespace, kind) group_left () ${ALL_OBJECTS} > 0.5`,
     for: '10m',
@@ -146,7 +147,7 @@ const alerts: readonly Alert[] = [
   },
 ]
 
-/** Groups of rules, as Prometheus takes them. */
+/** Groups of rules in the format of Prometheus. */
 export const ruleGroups = [
   {
     name: 'portico',

@@ -1,8 +1,8 @@
-/** What people read of the chart, and its schema; all made of the list of values. */
+/** The readable texts of the chart, and its schema, all made from the list of values. */
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { defaultOf, type Value, values } from './values.ts'
 
-/** `group` is the default of the files that are committed. */
+/** Returns the default of a value. `group` is the API group of the committed files. */
 const given = (name: string, value: Value, group: string) => (name === 'apiGroup' ? group : defaultOf(value))
 
 const comment = (text: string) => `# ${text}\n`
@@ -14,7 +14,7 @@ function partsYaml(name: string, { properties = {} }: Value): string {
   return `${name}:\n${parts.join('')}`
 }
 
-/** The defaults, each under a comment that says what it is for. */
+/** Returns the defaults, each under a comment that explains it. */
 export const valuesYaml = (group: string): string =>
   Object.entries(values)
     .map(([name, value]) => {
@@ -29,7 +29,7 @@ const closed = ({ properties, ...rest }: Value): object =>
 const mapped = (some: Readonly<Record<string, Value>>) =>
   Object.fromEntries(Object.entries(some).map(([name, value]) => [name, closed(value)]))
 
-/** JSON Schema of the values, by which Helm refuses what is misspelt or of a wrong type. */
+/** Returns the JSON Schema of the values, by which Helm refuses misspelt names and wrong types. */
 export const schema = (): string =>
   `${JSON.stringify(
     {
@@ -41,7 +41,7 @@ export const schema = (): string =>
         ...mapped(values),
         global: { description: 'What Helm gives to every chart within another.', type: 'object' },
       },
-      // As the command does: a label must not give anybody the nodes.
+      // The same rule as the command's: a label must not grant anybody the nodes.
       anyOf: [
         { properties: { installation: { maxLength: 0 } } },
         { properties: { podTemplate: { const: 'baseline' } } },

@@ -23,7 +23,7 @@ const CHART = {
   type: 'application',
   version: packageJson.version,
   appVersion: packageJson.version,
-  // Native sidecars are on by default since then; test/setup/kubernetes.ts has the same version.
+  // Native sidecars are on by default since this version; test/setup/kubernetes.ts has the same.
   kubeVersion: '>=1.29.0-0',
 }
 
@@ -71,7 +71,7 @@ const OBJECTS = `objectSelector:
 
 const OPERATOR = `${OPERATOR_NAME}{{ with $.Values.installation }}-for-{{ . }}{{ end }}`
 
-/** The installation as the chart has it: with places for the values. */
+/** Returns the installation of the chart, with placeholders for the values. */
 function withPlaces(template: Template): Installation {
   const optional = (name: string) => ({ [name]: template.optional(`$.Values.${name}`) })
   return {
@@ -129,7 +129,10 @@ function admission(kinds: readonly KindDeclaration[]): string {
   return `{{- if $.Values.admission.enabled }}\n${template.write(objects)}{{- end }}\n`
 }
 
-/** CRDs are templates: what lies in a chart's crds/ has no values, is never upgraded and can't be left out by a value. */
+/**
+ * Returns CRDs as templates: files in a chart's crds/ can't use values, are never upgraded and can't be left out by a
+ * value.
+ */
 function crds(kinds: readonly KindDeclaration[]): string {
   const template = new Template()
   const group = template.text('$.Values.apiGroup')
@@ -142,7 +145,7 @@ function crds(kinds: readonly KindDeclaration[]): string {
   return `{{- if $.Values.crds.install }}\n${template.write(definitions)}{{- end }}\n`
 }
 
-/** The Helm chart, as files by path below its folder. */
+/** Returns the Helm chart as files by path below its folder. */
 export function chartFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   return new Map([
     ['Chart.yaml', HEADER + canonicalYaml(CHART)],

@@ -1,11 +1,11 @@
-/** Dashboards for Grafana, as rows of questions to Prometheus. */
+/** Grafana dashboards as rows of Prometheus queries. */
 
 interface Panel {
   readonly title: string
-  /** As Grafana calls it. */
+  /** The unit in Grafana's spelling. */
   readonly unit: 's' | 'reqps' | 'bytes' | 'percentunit' | 'short' | 'none'
   readonly query: string
-  /** What names a line. */
+  /** The label that names a line. */
   readonly legend: string
 }
 
@@ -25,7 +25,7 @@ const lines = (labels: string) =>
     .map((label) => `{{${label}}}`)
     .join(' ')
 
-/** A panel with one line for each value of the labels. */
+/** Makes a panel with one line for each value of the labels. */
 const panel = (title: string, unit: Panel['unit'], query: string, by = ''): Panel => ({
   title,
   unit,
@@ -37,7 +37,7 @@ const rates = (title: string, series: string, by: string) => panel(title, 'reqps
 const server = 'mcp_server_operation_duration_seconds'
 const client = 'mcp_client_operation_duration_seconds'
 const request = 'portico_registry_request_duration_seconds'
-/** Asked of a registry, which has no Redis. */
+/** The metric of a registry, which has no Redis. */
 const statement = 'db_client_operation_duration_seconds'
 const OPERATION = 'db_system_name, db_operation_name'
 const BACKEND = 'portico_backend'
@@ -152,7 +152,7 @@ const HEIGHT = 7
 const IN_A_ROW = 3
 const datasource = { type: 'prometheus', uid: `\${datasource}` }
 
-/** A dashboard as Grafana imports it. */
+/** Returns a dashboard in Grafana's import format. */
 export function dashboardJson({ name, title, panels }: Dashboard): string {
   const dashboard = {
     uid: `portico-${name}`,

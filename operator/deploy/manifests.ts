@@ -4,7 +4,10 @@ import { kustomizeFiles } from './kustomize.ts'
 import { monitoringFiles } from './monitoring.ts'
 import { nameReferenceFiles } from './name-references.ts'
 
-/** The installation as files by path below operator/deploy: the kustomize base and the Helm chart, of the same objects, and monitoring. */
+/**
+ * Returns the installation as files by path below operator/deploy: the kustomize base, the Helm chart with the same
+ * objects, and monitoring.
+ */
 export function deployFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   return new Map([
     ...kustomizeFiles(kinds, group),

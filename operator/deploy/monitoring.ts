@@ -14,7 +14,7 @@ const metadata = (name: string) => ({
   labels: { 'app.kubernetes.io/part-of': 'portico' },
 })
 
-/** Keeps the ports of our own containers: a user's container in the same pod may have a port of the same name. */
+/** Keeps the ports of our own containers. A user's container in the same pod may have a port of the same name. */
 const ofDataPlane = {
   action: 'keep',
   sourceLabels: ['__meta_kubernetes_pod_label_app_kubernetes_io_name', '__meta_kubernetes_pod_container_name'],
@@ -26,7 +26,7 @@ const ofDataPlane = {
     .join('|'),
 }
 
-/** Has the pods of all workloads scraped, in all namespaces: those of them that serve metrics. */
+/** Scrapes the pods of all workloads that serve metrics, in all namespaces. */
 const dataPlane = {
   apiVersion: MONITORING,
   kind: 'PodMonitor',
@@ -55,14 +55,14 @@ const rules = {
   spec: { groups: ruleGroups },
 }
 
-/** What kustomize adds where the Prometheus operator is installed, by path below operator/deploy/monitoring. */
+/** Returns the files that kustomize adds for the Prometheus operator, by path below operator/deploy/monitoring. */
 export function monitoringFiles(): Map<string, string> {
   const yaml = (...documents: readonly object[]) => HEADER + documents.map(canonicalYaml).join('---\n')
   const kustomization = {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
     kind: 'Kustomization',
     resources: ['pod-monitors.yaml', 'rules.yaml'],
-    // Grafana’s sidecar takes ConfigMaps with this label.
+    // Grafana’s sidecar reads ConfigMaps with this label.
     configMapGenerator: dashboards.map(({ name }) => ({
       name: `portico-dashboard-${name}`,
       namespace: OPERATOR_NAMESPACE,

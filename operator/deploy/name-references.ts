@@ -4,14 +4,14 @@ import { type SchemaNode, valuesOf } from '../../crds/walk.ts'
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { HEADER } from './kustomize.ts'
 
-/** A field of one of our kinds that holds a name, as kustomize has it. */
+/** A field of one of our kinds that holds a name, in the format of kustomize. */
 interface FieldSpec {
   readonly group: string
   readonly kind: string
   readonly path: string
 }
 
-/** Where names of objects of one kind stand. */
+/** The fields that hold names of objects of one kind. */
 interface NameReference {
   readonly kind: string
   readonly group?: string
@@ -21,7 +21,7 @@ interface NameReference {
 
 type Place = readonly [named: string, path: string]
 
-/** Pods name Secrets and so on here, below the spec of the pod. */
+/** The fields below a pod's spec that name Secrets and other objects. */
 const IN_PODS: readonly Place[] = [
   ...['containers', 'initContainers'].flatMap((list): Place[] => [
     ['Secret', `${list}/env/valueFrom/secretKeyRef/name`],
@@ -43,7 +43,9 @@ const IN_VOLUMES: readonly Place[] = [
 const below = (path: string, places: readonly Place[]): readonly Place[] =>
   places.map(([kind, inner]) => [kind, `${path}/${inner}`])
 
-/** What is handed on to pods as it is, and what is no object of ours or a Secret's or ConfigMap's. */
+/**
+ * Fields that are passed on to pods as they are, and fields that name objects other than ours, Secrets or ConfigMaps.
+ */
 const OF_WORKLOADS: readonly Place[] = [
   ...below('spec/podTemplateSpec/spec', IN_PODS),
   ...below('spec/podTemplateSpec/spec/volumes', IN_VOLUMES),
@@ -54,21 +56,21 @@ const OF_WORKLOADS: readonly Place[] = [
 ]
 const OF_KINDS: Readonly<Record<string, readonly Place[]>> = {
   MCPRegistry: [...below('spec/volumes', IN_VOLUMES), ['PersistentVolumeClaim', 'spec/storage/claimName']],
-  // The members of a group are meant by their names.
+  // The members of a group are referenced by their names.
   VirtualMCPServer: ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'].map((kind) => [
     kind,
     'spec/config/aggregation/tools/workload',
   ]),
 }
 
-/** Every place below a schema that names an object. Under keys that people choose, kustomize finds nothing. */
+/** Returns every field below a schema that names an object. Kustomize finds nothing under keys that people choose. */
 function placesIn(node: SchemaNode, path: string): readonly Place[] {
   const own = [node.refersTo ?? []].flat().map((kind): Place => [kind, path])
   const inner = Object.entries(node.properties ?? {}).flatMap(([name, child]) => placesIn(child, `${path}/${name}`))
   return [...own, ...inner, ...(node.items ? placesIn(node.items, path) : [])]
 }
 
-/** Places that `nameReference` can't express: they are in maps, whose keys are names of somebody else's. */
+/** Returns fields that `nameReference` can't express: they are in maps with keys that users choose. */
 export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly string[] {
   const values = valuesOf(node)
   return [
@@ -78,7 +80,7 @@ export function unreachablePlaces(node: SchemaNode, path = 'spec'): readonly str
   ]
 }
 
-/** Every place of a kind that names an object. */
+/** Returns every field of a kind that names an object. */
 const placesOf = ({ kind, role, spec }: KindDeclaration): readonly Place[] => [
   ...placesIn(spec as SchemaNode, 'spec'),
   ...(role === 'workload' ? OF_WORKLOADS : []),
@@ -88,7 +90,10 @@ const placesOf = ({ kind, role, spec }: KindDeclaration): readonly Place[] => [
 /** Groups of kinds that are neither ours nor of the core. */
 const GROUPS: Readonly<Record<string, string>> = { Gateway: 'gateway.networking.k8s.io' }
 
-/** The configuration `nameReference` of kustomize for our kinds: so names that kustomize changes are followed. */
+/**
+ * Returns the kustomize configuration `nameReference` for our kinds, so that references follow names that kustomize
+ * changes.
+ */
 export function nameReferences(kinds: readonly KindDeclaration[], group: string): readonly NameReference[] {
   const places = kinds.flatMap((declaration) =>
     placesOf(declaration).map(([named, path]) => ({ named, field: { group, kind: declaration.kind, path } })),
@@ -109,7 +114,7 @@ export function nameReferences(kinds: readonly KindDeclaration[], group: string)
 
 const FILE = 'configuration.yaml'
 
-/** A component that an overlay with objects of ours takes, by path below operator/deploy/name-references. */
+/** Returns a component for overlays with objects of ours, by path below operator/deploy/name-references. */
 export const nameReferenceFiles = (kinds: readonly KindDeclaration[], group: string): Map<string, string> =>
   new Map([
     [

@@ -5,12 +5,14 @@ import { leaseRules, namespacesRule, operatorRules, ownRightsRule, type PolicyRu
 const NAME = OPERATOR_NAME
 const RBAC = 'rbac.authorization.k8s.io'
 
-/** What differs between installations. Helm's chart has places in its stead, which are strings. */
+/** The values that differ between installations. Helm's chart has placeholders for them, which are strings. */
 export interface Installation {
   readonly group: string
-  /** Name of the Lease, and of what gives the right to look after objects; see `operatorName`. */
+  /**
+   * The name of the Lease, and of the roles and bindings that grant the right to manage objects; see `operatorName`.
+   */
   readonly name: string
-  /** Where the operator runs. */
+  /** The namespace of the operator. */
   readonly namespace: string
   readonly image: string
   readonly replicas: number | string
@@ -18,7 +20,7 @@ export interface Installation {
   readonly args: readonly string[]
   readonly resources: object | string
   readonly runAsUser: object
-  /** Added where it says. */
+  /** Members to add to the named parts. */
   readonly more?: Readonly<Record<'account' | 'podMetadata' | 'podLabels' | 'pod' | 'container', object>> & {
     readonly env: readonly (object | string)[]
     readonly ports: readonly (object | string)[]
@@ -62,7 +64,7 @@ export const serviceAccount = ({ namespace, more }: Installation) => ({
   metadata: { ...metadata(NAME, namespace), ...more?.account },
 })
 
-/** The right to look after all namespaces. */
+/** Returns the right to manage all namespaces. */
 export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
   clusterRole(
     installation.name,
@@ -70,13 +72,13 @@ export const clusterRights = (kinds: readonly KindDeclaration[], installation: I
     installation,
   )
 
-/** The right to look after one namespace. */
+/** Returns the right to manage one namespace. */
 export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
   role(installation.name, operatorRules(kinds, installation.group), installation, namespace)
 
 /**
- * What it may do where it runs, whatever it looks after; and a Secret of its own, which is empty, so that nobody needs the
- * right to make one: the operator fills it.
+ * Returns the operator's rights in its own namespace, whatever it manages, and its Secret, which is empty and filled by
+ * the operator, so that nobody needs the right to create one.
  */
 export const leaseRights = (installation: Installation) => [
   { apiVersion: 'v1', kind: 'Secret', metadata: metadata(OPERATOR_REVISIONS, installation.namespace), type: 'Opaque' },
@@ -88,7 +90,10 @@ export const leaseRights = (installation: Installation) => [
   ),
 ]
 
-/** On a busy node an answer may take longer than the second that is Kubernetes' default: that is no reason to kill it. */
+/**
+ * Makes a probe. On a busy node an answer may take longer than Kubernetes' default of one second, which is no reason to
+ * kill the operator.
+ */
 const probe = (path: string, periodSeconds: number) => ({
   httpGet: { path, port: 'health' },
   periodSeconds,
@@ -96,7 +101,7 @@ const probe = (path: string, periodSeconds: number) => ({
 })
 const fieldOf = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
 
-/** Replicas of which one leads, under the restricted Pod Security Standard. */
+/** Returns a Deployment with one leading replica, under the restricted Pod Security Standard. */
 export function deployment({ group, namespace, image, replicas, args, resources, runAsUser, more }: Installation) {
   const container = {
     name: 'operator',

@@ -1,7 +1,6 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { childKinds } from '../cluster/kubernetes/child-kinds.ts'
 
-/** A rule of a Role or ClusterRole. */
 export interface PolicyRule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
@@ -19,44 +18,45 @@ function byGroup(resources: readonly { group: string; plural: string }[]): [stri
 }
 
 /**
- * What the operator may do in the namespaces that it looks after, computed from the kinds and the types of their
- * children. No wildcard, no `escalate`, no `bind`: to give a pod a Role it must hold the same rights itself, which are
- * the last rules.
+ * Returns the operator's rights in the namespaces that it manages, computed from the kinds and the types of their
+ * children. They have no wildcard, no `escalate`, no `bind`: to give a pod a Role, the operator must hold the same
+ * rights itself, which are the last rules.
  */
 export function operatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
   const plurals = kinds.map(({ plural }) => plural)
   return [
-    // `patch`: our finalizer, by server-side apply.
+    // `patch` sets our finalizer by server-side apply.
     { apiGroups: [group], resources: plurals, verbs: [...READ, 'patch'] },
     { apiGroups: [group], resources: plurals.map((plural) => `${plural}/status`), verbs: ['patch'] },
-    // Where the admission plugin OwnerReferencesPermissionEnforcement is on, owner references ask for this.
+    // The admission plugin OwnerReferencesPermissionEnforcement requires this for owner references.
     { apiGroups: [group], resources: plurals.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
     ...byGroup(childKinds).map(([apiGroup, resources]) => ({
       apiGroups: [apiGroup],
       resources,
       verbs: [...READ, 'create', 'patch', 'delete'],
     })),
-    // By metadata; read only where one is referenced, for the presence of its keys.
+    // Secrets are watched by metadata. Only a referenced one is read, for the presence of its keys.
     { apiGroups: [''], resources: ['secrets'], verbs: READ },
-    // `patch`: the annotation that makes the kubelet update a mounted configuration.
+    // `patch` sets the annotation that makes the kubelet update a mounted configuration.
     { apiGroups: [''], resources: ['pods'], verbs: [...READ, 'patch'] },
     { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create'] },
-    // Why the pod of a StatefulSet is refused is told there alone.
+    // Only Events say why the pod of a StatefulSet is refused.
     { apiGroups: [''], resources: ['events'], verbs: ['list'] },
-    // Whether one is being deleted: nothing can be made there any more. In a Role it is about its own namespace, and
-    // can't be more than this.
+    // The operator reads whether a namespace is being deleted, since nothing can be created there any more. In a Role
+    // this covers its own namespace, and can't cover more.
     { apiGroups: [''], resources: ['namespaces'], verbs: ['get'] },
-    // Given on to the sidecar of a stdio server.
+    // Passed on to the sidecar of a stdio server.
     { apiGroups: [''], resources: ['pods/attach'], verbs: ['create', 'get'] },
   ]
 }
 
-/** Follows by metadata which namespaces are being deleted, where it looks after all. */
+/** Lets an operator for all namespaces watch by metadata which of them are being deleted. */
 export const namespacesRule: PolicyRule = { apiGroups: [''], resources: ['namespaces'], verbs: ['list', 'watch'] }
 
 /**
- * What it may do with the ClusterRole and ClusterRoleBinding of this name, its own: keep them until it has let go of what
- * it holds. It can't give itself more by that, but its own rights to others. The objects of a namespace are among the children.
+ * Returns the operator's rights on its own ClusterRole and ClusterRoleBinding of this name: it keeps them until it has
+ * released what it holds. With these it can't extend its rights, but can give its own to others. The objects of a
+ * namespace are among the children.
  */
 export const ownRightsRule = (name: string): PolicyRule => ({
   apiGroups: ['rbac.authorization.k8s.io'],
@@ -66,8 +66,8 @@ export const ownRightsRule = (name: string): PolicyRule => ({
 })
 
 /**
- * What the operator may do in its own namespace, wherever it works: leader election, reading its own image, whether it is
- * being removed, and to keep what it has these very rights from until it has let go of what it holds.
+ * Returns the operator's rights in its own namespace, whatever it manages: leader election, reading its own image and
+ * whether it is being removed, and keeping the objects that grant these rights until it has released what it holds.
  *
  * @param account name of its ServiceAccount
  * @param role name of the Role of these rules, and of its binding

@@ -1,25 +1,28 @@
 import { canonicalYaml } from '../render/object/yaml.ts'
 
-/** Puts a place into the template's text: gets the line on which it stands, gives what comes there instead. */
+/** Puts code into the template's text: gets the line with the placeholder, returns its replacement. */
 type Fill = (line: string, mark: string) => string
 
 const MARK = /helm\d+place/g
 const KEY = /^( *)([\w./-]+): helm\d+place$/
 const SPREAD = /^( *)(?:- (helm\d+place)|helm\d+place: "")$/
 
-/** In Helm's templates only what stands between braces is code: such braces in a text become the text that prints them. */
+/**
+ * Escapes text for a Helm template. Only what stands between braces is code there, so braces in a text become code that
+ * prints them.
+ */
 const escaped = (yaml: string) => yaml.replaceAll('{{', '{{ "{{" }}')
 
 const indented = (text: string, spaces: string) =>
   text
     .split('\n')
-    // A line that is code alone begins where it likes.
+    // A line with only code may begin at any column.
     .map((line) => (line.startsWith('{{-') ? line : spaces + line))
     .join('\n')
 
 /**
- * Makes a Helm template of objects that have places for what Helm puts in: each is a string that stands in the object as
- * a value, a key or an item, and becomes code when the object is written.
+ * Makes a Helm template from objects with placeholders for Helm's values. A placeholder is a string that stands in the
+ * object as a value, a key or an item, and becomes code when the object is written.
  */
 export class Template {
   readonly #fills = new Map<string, Fill>()
@@ -30,7 +33,7 @@ export class Template {
     return mark
   }
 
-  /** A text: a scalar, which is quoted, or a part of one. */
+  /** Returns a placeholder for a text: a scalar, which is quoted, or a part of one. */
   text(expression: string): string {
     return this.#place((line, mark) => {
       const isAll = new RegExp(`(?:: |- )${mark}$`).test(line)
@@ -38,12 +41,12 @@ export class Template {
     })
   }
 
-  /** Code in place of a scalar, or of a part of one, as it is. */
+  /** Returns a placeholder for code in place of a scalar or of a part of one, unquoted. */
   code(code: string): string {
     return this.#place((line, mark) => line.replace(mark, () => code))
   }
 
-  /** A value of a key that is written only where the expression has one. */
+  /** Returns a placeholder for a value whose key is written only if the expression has a value. */
   optional(expression: string): string {
     return this.#place((line) => {
       const [, spaces = '', key] = KEY.exec(line) ?? wrong(line)
@@ -52,7 +55,7 @@ export class Template {
     })
   }
 
-  /** Lines of code, as a key (`{[lines(…)]: ''}`) or an item; indented as these are. */
+  /** Returns a placeholder for lines of code, as a key (`{[lines(…)]: ''}`) or an item, with the same indent. */
   lines(code: string): string {
     return this.#place((line) => {
       const [, spaces = ''] = SPREAD.exec(line) ?? wrong(line)
@@ -60,7 +63,7 @@ export class Template {
     })
   }
 
-  /** The keys of a map that the expression gives, among other keys. */
+  /** Returns a placeholder for the keys of a map from the expression, among other keys. */
   keys(expression: string): string {
     return this.#place((line) => {
       const [, spaces = ''] = SPREAD.exec(line) ?? wrong(line)
@@ -68,7 +71,7 @@ export class Template {
     })
   }
 
-  /** The objects as the text of a template. */
+  /** Writes the objects as the text of a template. */
   write(documents: readonly object[]): string {
     return documents.map((document) => this.#filled(escaped(canonicalYaml(document)))).join('---\n')
   }

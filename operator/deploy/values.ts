@@ -1,8 +1,11 @@
-/** What whoever installs with Helm may set: one list, of which values.yaml, its schema and the table of the README are made. */
+/**
+ * The values that users of the Helm chart may set. values.yaml, its schema and the table of the README are made from
+ * this list.
+ */
 import { INSTALLATION } from '../render/object/object.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'
 
-/** A value as JSON Schema (draft 7) has it: every one says what it is for, and what it is unless set. */
+/** A value as JSON Schema (draft 7): each has a description, and a default or parts. */
 export interface Value {
   readonly description: string
   readonly type: string | readonly string[]
@@ -157,7 +160,7 @@ export const values: Readonly<Record<string, Value>> = {
   priorityClassName: { description: 'PriorityClass of the operator’s pods.', type: 'string', default: '' },
 }
 
-/** The default of a value; of one with parts, the defaults of these. */
+/** Returns the default of a value, or the defaults of its parts. */
 export const defaultOf = (value: Value): unknown =>
   value.properties
     ? Object.fromEntries(Object.entries(value.properties).map(([name, part]) => [name, defaultOf(part)]))

@@ -9,18 +9,21 @@ import {
   watchManifests,
 } from '../cluster/files/index.ts'
 
-/** An object is gone when two readings this far apart lack it: writers truncate before they write (milliseconds). */
+/**
+ * Milliseconds between two readings that must both lack an object before it counts as gone: writers truncate before
+ * they write.
+ */
 const GONE_AFTER_MS = 250
 
 interface FeedOptions {
   /** Files and folders of manifests. */
   readonly paths: readonly string[]
   readonly group: string | undefined
-  /** Called after each reading that was taken over. */
+  /** Called after each accepted reading. */
   readonly onChange: () => void
 }
 
-/** What a run goes by: the last good version of each object. */
+/** The objects that a run uses: the last good version of each. */
 export interface Accepted {
   readonly manifests: readonly Manifest[]
   readonly secrets: readonly CoreObject[]
@@ -41,7 +44,7 @@ function losesAny(before: Accepted, now: Accepted): boolean {
   )
 }
 
-/** The manifests of a run: what is in the files now, and of what is broken there the last good version. */
+/** The manifests of a run: the current files, and the last good version of objects that are broken there. */
 export class ManifestFeed {
   readonly #options: FeedOptions
   #group = ''
@@ -54,7 +57,7 @@ export class ManifestFeed {
     this.#options = options
   }
 
-  /** API group of our kinds in these files. */
+  /** The API group of our kinds in these files. */
   get group(): string {
     return this.#group
   }
@@ -98,10 +101,10 @@ export class ManifestFeed {
   }
 }
 
-/** A Secret or ConfigMap among its kind. */
+/** Returns the key of a Secret or ConfigMap among its kind. */
 const coreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
 
-/** The new objects, and of the old ones those that a broken file may only seem to have lost. */
+/** Returns the new objects, and the old ones that a broken file may only seem to have lost. */
 function keep<T extends { readonly file: string }>(
   before: readonly T[],
   now: readonly T[],
@@ -113,8 +116,8 @@ function keep<T extends { readonly file: string }>(
 }
 
 /**
- * Takes over what was read, as an API server would take it: an invalid object is refused and the version before it
- * stays; an object is gone only when its file, free of errors, doesn't hold it any more.
+ * Accepts a reading as an API server would: an invalid object is refused and the version before it stays; an object is
+ * gone only when its file has no errors and doesn't hold it any more.
  */
 export function accept(before: Accepted, now: Accepted, findings: readonly ManifestFinding[]): Accepted {
   const broken = new Set(findings.filter(({ severity }) => severity === 'error').map(({ file }) => file))

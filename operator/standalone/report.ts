@@ -5,10 +5,10 @@ import { conditionProblems } from '../reconcile/outcome/condition-problems.ts'
 import type { RunningPod } from './pod/running-pod.ts'
 
 export interface Endpoint extends ObjectId {
-  /** A gateway's MCP endpoint, a registry's base. */
+  /** A gateway's MCP endpoint, or a registry's base. */
   readonly url: string
   readonly admin: string
-  /** Names of the registries that a registry server has. */
+  /** The names of the registries of a registry server. */
   readonly registries: readonly string[]
 }
 
@@ -18,12 +18,12 @@ export interface Problem extends ObjectId {
   readonly severity: Severity
 }
 
-/** What runs and what is wrong, as `portico run` reports it. */
+/** The running workloads and the problems, as `portico run` reports them. */
 export interface Report {
   /** Everything that should serve does. */
   readonly ready: boolean
   readonly endpoints: readonly Endpoint[]
-  /** What will serve and doesn't yet. */
+  /** Workloads that should serve and don't yet. */
   readonly starting: readonly ObjectId[]
   readonly problems: readonly Problem[]
 }
@@ -37,7 +37,7 @@ const byKindAndName = (left: ObjectId, right: ObjectId) =>
   compare(left.namespace, right.namespace) ||
   compare(left.name, right.name)
 
-/** A problem of a file as a problem of the object in it, where that is known. */
+/** Returns a problem of a file as a problem of the object in it, if that is known. */
 const fileProblem = ({ object, file, line, pointer, message, reason, severity }: ManifestFinding): Problem => ({
   ...(object ?? { kind: 'File', namespace: '', name: file }),
   reason,

@@ -16,37 +16,37 @@ import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
 import { type Report, reportOf } from './report.ts'
 
-/** A set that takes longer than this to settle is reported as it is (milliseconds). */
+/** Milliseconds after which a set that has not settled is reported as it is. */
 const SETTLE_LIMIT_MS = 10_000
-/** Nothing answers here: for Services of workloads that don't run. */
+/** An address where nothing answers, for Services of workloads that don't run. */
 const UNREACHABLE = 'http://127.0.0.1:9'
 
 export interface StandaloneOptions {
   /** Files and folders of manifests. */
   readonly paths: readonly string[]
-  /** Folder for everything that is written. */
+  /** The folder for everything that is written. */
   readonly state: string
-  /** Address of the listeners that people use. */
+  /** The address of the listeners that people use. */
   readonly host: string
   readonly group: string | undefined
-  /** What a `podTemplateSpec` may ask for, as in a cluster. */
+  /** The limit for a `podTemplateSpec`, as in a cluster. */
   readonly podTemplate?: 'baseline' | 'any'
   /** The command line that runs Portico itself. */
   readonly self: readonly string[]
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Called when the set is ready and whenever it has changed; `changes` says what changed, for people. */
+  /** Called when the set is ready and whenever it has changed; `changes` describes the changes for people. */
   readonly onReport: (report: Report, changes: readonly string[]) => void
-  /** Takes a line for people. */
+  /** Called with a line for people. */
   readonly show: (line: string) => void
-  /** Whether people see what the processes write, too; it is in the log in any case. */
+  /** Shows people the output of the processes, too. The log has it in any case. */
   readonly isVerbose: boolean
 }
 
 const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
-/** Manifests as they run on one machine: the loop from files to processes and back to conditions. */
+/** Runs manifests on one machine: the loop from files to processes and back to conditions. */
 export class Standalone {
-  /** Processes are made anew when a value in their environment changes; nobody else is to learn of it. */
+  /** Processes restart when a value in their environment changes. The key keeps the value secret from all others. */
   readonly #revisionKey = randomBytes(32)
   readonly #options: StandaloneOptions
   readonly #feed: ManifestFeed
@@ -54,10 +54,10 @@ export class Standalone {
   readonly #ports: LocalPorts
   readonly #pods: PodSet
   readonly #statusPoller: StatusPoller
-  /** Service (`namespace/name`) to the workload behind it. */
+  /** The workload behind each Service (`namespace/name`). */
   readonly #services = new Map<string, ObjectId>()
   readonly #statuses = new Map<string, object>()
-  /** What an earlier run wrote: it goes unless this one writes it too. */
+  /** The folders of an earlier run. They are removed unless this run writes them too. */
   #leftFolders: readonly string[]
   #redact: (text: string) => string = (text) => text
   #settled: Promise<void> = Promise.resolve()
@@ -69,7 +69,7 @@ export class Standalone {
   #changes: string[] = []
   #lastReport = ''
 
-  /** Throws an Error when the state directory is in use. */
+  /** Throws an Error if the state directory is in use. */
   constructor(options: StandaloneOptions) {
     this.#options = options
     this.#feed = new ManifestFeed({ paths: options.paths, group: options.group, onChange: () => this.#takeOver() })
@@ -88,18 +88,18 @@ export class Standalone {
     this.#statusPoller = new StatusPoller({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
   }
 
-  /** Path of the file that has all that the processes write. */
+  /** The path of the log with the output of all processes. */
   get logFile(): string {
     return this.#state.log.path
   }
 
-  /** Reads the manifests, starts what they ask for and follows their changes. */
+  /** Reads the manifests, starts their workloads and follows their changes. */
   start(): void {
     this.#feed.start()
     this.#statusPoller.start()
   }
 
-  /** Stops every process; resolves when all are gone. */
+  /** Stops every process. Resolves when all have ended. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#settleTimer)
@@ -115,7 +115,10 @@ export class Standalone {
     this.#settle()
   }
 
-  /** Level, not edge: whatever happened, everything is checked again, and a call during a round asks for another. */
+  /**
+   * Works by level, not by edge: after any event everything is checked again, and a call during a round requests
+   * another one.
+   */
   #settle(): void {
     this.#isDirty = true
     if (!this.#isSettling && !this.#isClosed) this.#settled = this.#settleUntilClean()
@@ -131,7 +134,7 @@ export class Standalone {
         if (JSON.stringify(this.#pods.observations()) !== before) this.#isDirty = true
         if (!this.#isDirty && !this.#isClosed) this.#report(planned)
       } catch (error) {
-        // A fault of ours: what runs goes on, and the next change tries again.
+        // A fault of ours: running processes go on, and the next change tries again.
         this.#options.show(this.#redact(`portico: ${(error as Error).stack ?? String(error)}`))
       }
     }
@@ -139,7 +142,7 @@ export class Standalone {
     this.#isSettling = false
   }
 
-  /** From the manifests to the processes, once. */
+  /** Brings the processes to what the manifests ask for, once. */
   async #round(): Promise<readonly Planned[]> {
     const statusOf = (id: ObjectId) => this.#statuses.get(objectKey(id))
     const input = {
@@ -152,7 +155,7 @@ export class Standalone {
     const { podTemplate = 'baseline' } = this.#options
     const now = new Date().toISOString()
     const context = { group: this.#feed.group, now, image: 'portico', isOwnMachine: true, podTemplate }
-    // Once to learn who has pods and Services, and again with the addresses that these got.
+    // Plans once to learn which workloads have pods and Services, and again with the addresses that these got.
     this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))
     await this.#assignPorts()
     const planned = planManifests(input, {
@@ -222,7 +225,7 @@ export class Standalone {
     for (const { manifest, plan } of planned) {
       const { id } = manifest
       this.#statuses.set(objectKey(id), plan.status)
-      // What is held keeps running as it is.
+      // Held workloads keep running as they are.
       if (plan.children === 'hold') wanted.add(objectKey(id))
       else if (podOf(plan.children)) {
         wanted.add(objectKey(id))
@@ -269,7 +272,7 @@ export class Standalone {
     }
   }
 
-  /** Ports and folders for the next run. */
+  /** Stores ports and folders for the next run. */
   #remember(): void {
     const folders = this.#pods.all().map(({ id }) => folderOf(id))
     for (const folder of this.#leftFolders) {
@@ -307,8 +310,8 @@ export class Standalone {
 }
 
 /**
- * PATH for a local command, as npm has it for scripts: programs of packages that are installed in the command's folder
- * or above come first, then the Node that runs Portico, then what was there.
+ * Returns PATH for a local command, as npm sets it for scripts: first programs of packages that are installed in the
+ * command's folder or above, then the Node that runs Portico, then the previous PATH.
  */
 function searchPath(folder: string, node: string, before: string | undefined): string {
   const bins: string[] = []

@@ -3,7 +3,7 @@ import type { KubernetesObject } from '../../model/view.ts'
 import type { ManifestFinding } from './finding.ts'
 import type { Manifest, ManifestSet } from './read.ts'
 
-/** Schema, rules and defaults of one object, as the API server applies them. */
+/** Checks schema, rules and defaults of one object, as the API server applies them. */
 function checkManifest(manifest: Manifest, group: string): readonly ManifestFinding[] {
   return validateObject(manifest.object, group).map(({ pointer, message, isMistyped }) => {
     const misreading = isMistyped && manifest.misreading(pointer)
@@ -25,7 +25,7 @@ function withDefaults(manifest: Manifest): Manifest {
   return { ...manifest, object: applyDefaults(declaration, manifest.object) as KubernetesObject }
 }
 
-/** Checks every object by its schema and its rules; those that pass come back with their defaults. */
+/** Checks every object by its schema and its rules. Returns the valid ones with their defaults. */
 export function checkManifests({ manifests, group }: Pick<ManifestSet, 'manifests' | 'group'>): {
   readonly valid: readonly Manifest[]
   readonly findings: readonly ManifestFinding[]
@@ -40,7 +40,7 @@ export function checkManifests({ manifests, group }: Pick<ManifestSet, 'manifest
   return { valid, findings }
 }
 
-/** Fields that are set and refused, at their place. */
+/** Finds fields that are set but refused. */
 export const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFinding[] =>
   manifests.flatMap((manifest) => {
     const declaration = kindNamed(manifest.id.kind)

@@ -4,7 +4,7 @@ import { isCoreKind } from './core.ts'
 import { groupOf, isGroup, type OwnGroup, versionOf } from './group.ts'
 import type { ObjectFinding } from './metadata.ts'
 
-/** What an object of a file is: one of ours, a Secret or ConfigMap, or something that there is only something to say of. */
+/** The class of an object in a file: one of our kinds, a Secret or ConfigMap, or something else with a finding. */
 type Classified =
   | { readonly is: 'manifest'; readonly kind: string }
   | { readonly is: 'core'; readonly kind: 'Secret' | 'ConfigMap' }
@@ -16,9 +16,9 @@ const nothing = (severity: 'error' | 'note', reason: string, pointer: string, me
 })
 
 /**
- * Tells what an object is by its `apiVersion` and `kind`.
+ * Classifies an object by its `apiVersion` and `kind`.
  *
- * @param named whether its file was named by the caller, not only found in a folder
+ * @param named true if the caller named its file, false if it was found in a folder
  */
 export function classify(object: Readonly<Record<string, unknown>>, group: OwnGroup, named: boolean): Classified {
   const { apiVersion, kind } = object

@@ -10,7 +10,7 @@ export interface CoreObject {
 }
 
 const base64 = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-/** As the API server has it: a file name, and none that leads elsewhere. */
+/** The rule of the API server: a file name that leads nowhere else. */
 const keyName = /^(?!\.\.?$|\.\.)[-._a-zA-Z0-9]{1,253}$/
 
 type Decode = (value: string) => Buffer | undefined
@@ -20,7 +20,7 @@ const decodeBase64: Decode = (value) => {
   return base64.test(packed) ? Buffer.from(packed, 'base64') : undefined
 }
 
-/** Fields in the order in which they win: the last one that sets a key. */
+/** Fields in ascending priority: the last one that sets a key wins. */
 const fieldsOf: Record<string, readonly (readonly [string, Decode])[]> = {
   Secret: [
     ['data', decodeBase64],
@@ -34,7 +34,7 @@ const fieldsOf: Record<string, readonly (readonly [string, Decode])[]> = {
 
 export const isCoreKind = (kind: string): kind is 'Secret' | 'ConfigMap' => Object.hasOwn(fieldsOf, kind)
 
-/** Reads the values of a Secret or ConfigMap; a finding never shows a value. */
+/** Reads the values of a Secret or ConfigMap. A finding never shows a value. */
 export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<string, unknown>) {
   const findings: ObjectFinding[] = []
   const values = new Map<string, Buffer>()
@@ -57,7 +57,7 @@ export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<stri
   return { values, findings }
 }
 
-/** The bytes under a key, or what is wrong with it. */
+/** Returns the bytes under a key, or what is wrong with it. */
 function readValue(kind: string, key: string, value: unknown, decode: Decode): Buffer | string {
   if (!keyName.test(key)) return 'a key must be letters, digits, "-", "_" and ".", at most 253'
   if (typeof value !== 'string') return 'must be a string; put the value in quotes'

@@ -19,17 +19,17 @@ import { aliasProblem } from '../../../dataplane/config/read/aliases.ts'
 import { duplicateKeys } from '../../../dataplane/config/read/duplicate-keys.ts'
 import { withoutOrderedMaps } from '../../../dataplane/config/read/yaml.ts'
 
-/** One YAML or JSON document of a file, with the place of everything in it. */
+/** One YAML or JSON document of a file, with the position of everything in it. */
 export interface ManifestDocument {
   readonly value: unknown
-  /** Line of what the pointer names; of its nearest parent where it isn't there. */
+  /** Returns the line of the pointer's target, or of its nearest parent if the target doesn't exist. */
   lineOf(pointer: string): number
   /**
-   * What YAML made of an unquoted word, as an explanation: `no` is the boolean false. Undefined where the pointer
-   * names no such scalar.
+   * Explains how YAML has read an unquoted word: `no` is the boolean false. Returns undefined if the pointer names no
+   * such scalar.
    */
   misreading(pointer: string): string | undefined
-  /** Pointers of unquoted words such as `yes` and `off` that are read as booleans. */
+  /** Pointers of unquoted words such as `yes` and `off` that YAML reads as booleans. */
   readonly wordsReadAsBooleans: readonly string[]
 }
 
@@ -38,14 +38,14 @@ interface SyntaxFinding {
   readonly line: number
 }
 
-/** Levels that a document may nest: the API server takes far fewer in an object of ours. */
+/** The deepest nesting of a document. The API server accepts far less in an object of ours. */
 const DEEPEST = 200
-/** Bytes that a document may have once its aliases are written out; the API server takes 1.5 MB of one object. */
+/** The largest size of a document with its aliases expanded, in bytes. The API server accepts 1.5 MB of one object. */
 const LARGEST = 16 * 1024 * 1024
-/** What a node counts for besides its text. */
+/** The size that a node counts for besides its text. */
 const NODE = 8
 
-/** A tag of the scalars that kubectl reads as one of a type. */
+/** Makes a tag of the scalars that kubectl reads as one type. */
 const scalarTag = (name: string, isOfType: (value: unknown) => boolean): ScalarTag => ({
   tag: `tag:yaml.org,2002:${name}`,
   default: true,
@@ -70,7 +70,7 @@ const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pai
 
 interface NodePosition {
   readonly node: unknown
-  /** Offset of the key, or of the item. */
+  /** The offset of the key, or of the item. */
   readonly offset: number
   readonly exact: boolean
 }
@@ -81,7 +81,7 @@ function resolve(document: Document, node: unknown): unknown {
 
 const offsetOf = (node: unknown): number | undefined => (isNode(node) ? node.range?.[0] : undefined)
 
-/** The pairs of the maps that were read so far, by key: an object may have as many findings as it has keys. */
+/** The pairs of the maps that were read so far, by key. An object may have as many findings as keys. */
 type Pairs = WeakMap<YAMLMap, ReadonlyMap<string, Pair>>
 
 function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
@@ -90,7 +90,7 @@ function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
   return pairs.get(key)
 }
 
-/** What a map or a list holds at one step of a pointer, and the key or item that it begins with. */
+/** Returns what a map or a list holds at one step of a pointer, and the key or item where it begins. */
 function partOf(parent: unknown, step: string, known: Pairs): { node: unknown; from: unknown } | undefined {
   if (isMap(parent)) {
     const pair = pairOf(parent, step, known)
@@ -137,17 +137,20 @@ function findSurprisingBooleans(node: Node | null | undefined, pointer: string, 
   } else if (isSurprisingBoolean(node)) found.push(pointer)
 }
 
-/** Syntax errors of one document that are reported: after the first few, the rest follow from them. */
+/** The most syntax errors of one document that are reported. Errors after the first few follow from them. */
 const MOST_ERRORS = 20
 const MOST_ALIASES = 1000
 
-/** A document that the parser's stack was too small for has one error; how often it says so depends on the stack. */
+/**
+ * Returns the errors to report. A document that overflows the parser's stack has one error; how often the parser
+ * reports it depends on the stack.
+ */
 function reportedErrors({ errors }: Document): Document['errors'] {
   const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
   return exhausted === undefined ? errors.slice(0, MOST_ERRORS) : [exhausted]
 }
 
-/** The first line of the parser's message, without its own account of the place. */
+/** Returns the first line of the parser's message, without its own position. */
 const oneLine = (message: string) =>
   /call stack|stack overflow/i.test(message) ? 'nests too deeply' : firstLine(message)
 
@@ -158,7 +161,9 @@ interface DocumentError {
   readonly offset: number
 }
 
-/** A document's value, null where it is empty or has errors; and the errors of the first check that finds any. */
+/**
+ * Returns a document's value, or null if it is empty or has errors, and the errors of the first check that finds any.
+ */
 function readValue(document: Document.Parsed): { readonly value: unknown; readonly errors: readonly DocumentError[] } {
   const failed = (errors: readonly DocumentError[]) => ({ value: null, errors })
   const start = document.range[0]
@@ -201,8 +206,8 @@ function manifestDocument(
 }
 
 /**
- * Parses a file's text into its documents. Empty documents are left out. A document with syntax errors is left out too
- * and gives one finding an error.
+ * Parses a file's text into its documents. Empty documents are left out. A document with syntax errors is left out too,
+ * and each error becomes a finding.
  */
 export function parseDocuments(text: string): {
   readonly documents: readonly ManifestDocument[]
@@ -219,7 +224,7 @@ export function parseDocuments(text: string): {
     lineCounter: counter,
     prettyErrors: false,
     logLevel: 'error',
-    // The parser compares each key with all before it; see duplicateKeys.
+    // The parser would compare each key with all before it; see duplicateKeys.
     uniqueKeys: false,
   })
   for (const document of 'empty' in parsed ? [] : parsed) {
@@ -231,8 +236,8 @@ export function parseDocuments(text: string): {
 }
 
 /**
- * What is too much about a document's value: nested too deeply, which one that holds itself always is, or too large once
- * its aliases are written out. Undefined where it is fit for use. Looks at no more than the bounds allow.
+ * Tells which limit a document's value exceeds: it is nested too deeply, as any value that contains itself, or too
+ * large with its aliases expanded. Returns undefined if it is within both. Reads no more than the limits allow.
  */
 function excess(value: unknown): string | undefined {
   let bytes = 0

@@ -2,17 +2,17 @@ import { type Dirent, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface FoundFiles {
-  /** Files to read; `named` ones were given by the caller, the others lie in a folder that was. */
+  /** The files to read. The caller gave those with `named`; the others are in a given folder. */
   readonly files: readonly { readonly path: string; readonly named: boolean }[]
-  /** Every folder looked into. */
+  /** Every folder that was searched. */
   readonly folders: readonly string[]
-  /** Given paths that aren't there or can't be read, with the reason. */
+  /** Given paths that don't exist or can't be read, with the reason. */
   readonly missing: readonly { readonly path: string; readonly reason: string }[]
 }
 
 const isManifestName = (name: string) => /\.(ya?ml|json)$/i.test(name)
 
-/** Folders that hold tools and packages, not manifests. */
+/** Tells whether a folder holds tools and packages, not manifests. */
 const isForeignFolder = (name: string) => name.startsWith('.') || name === 'node_modules'
 
 const byName = (left: Dirent, right: Dirent) => (left.name < right.name ? -1 : left.name > right.name ? 1 : 0)
@@ -25,7 +25,7 @@ const reasonOf = (error: unknown) => {
 
 /**
  * Finds the manifest files under the given paths: folders recursively (`*.yaml`, `*.yml`, `*.json`, sorted by name),
- * files whatever they are called. A file reached twice is listed once; links are followed, circles are not.
+ * files with any name. A file that is reached twice is listed once. Links are followed, circles are not.
  */
 export function findFiles(paths: readonly string[]): FoundFiles {
   const files: { path: string; named: boolean }[] = []

@@ -1,4 +1,4 @@
-/** Which object a finding is about. */
+/** The object that a finding is about. */
 export interface ObjectId {
   readonly kind: string
   readonly namespace: string
@@ -7,17 +7,17 @@ export interface ObjectId {
 
 export type Severity = 'error' | 'warning' | 'note'
 
-/** Something to say about a manifest, with the place where it stands. */
+/** A message about a manifest, with its position. */
 export interface ManifestFinding {
   readonly severity: Severity
-  /** CamelCase, stable: what kind of finding this is. */
+  /** The kind of the finding: CamelCase and stable. */
   readonly reason: string
   readonly message: string
   /** The path as the caller gave it, joined with the name found below it. */
   readonly file: string
-  /** Counted from 1; 1 where the whole file is meant. */
+  /** Counted from 1; 1 if the whole file is meant. */
   readonly line: number
-  /** JSON pointer (RFC 6901) into the object. */
+  /** A JSON pointer (RFC 6901) into the object. */
   readonly pointer?: string
   readonly object?: ObjectId
 }

@@ -2,15 +2,15 @@ import { DEFAULT_GROUP } from '../../../crds/index.ts'
 
 export interface OwnGroup {
   readonly name: string
-  /** Chosen by the caller: objects of our kinds in other groups belong to somebody else. */
+  /** The caller chose the group. Objects of our kinds in other groups belong to another installation. */
   readonly chosen: boolean
-  /** What to tell the owner of an object whose group is another one. */
+  /** The explanation for the owner of an object with another group. */
   readonly why: string
 }
 
 const GROUP = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$/
 
-/** Whether a text can be an API group of custom resources: a DNS name with a dot. */
+/** Tells whether a text can be an API group of custom resources: a DNS name with a dot. */
 export const isGroup = (text: string): boolean => text.length <= 253 && GROUP.test(text)
 
 export const groupOf = (apiVersion: string): string => {
@@ -21,8 +21,8 @@ export const groupOf = (apiVersion: string): string => {
 export const versionOf = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
 
 /**
- * The API group of a set of manifests: the chosen one, or the one on which all objects of our kinds agree. When they
- * don't, it is the most frequent one (the first of several), and the others get a finding.
+ * Returns the API group of a set of manifests: the chosen one, or the one on which all objects of our kinds agree. If
+ * they disagree, it is the most frequent one (the first of several), and the others get a finding.
  */
 export function agreedGroup(
   objects: readonly Record<string, unknown>[],

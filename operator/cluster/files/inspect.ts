@@ -6,7 +6,7 @@ import { type ManifestFinding, objectKey } from './finding.ts'
 import { type Planned, planFindings, planManifests } from './plan.ts'
 import { type Manifest, type ManifestSet, readManifests } from './read.ts'
 
-/** Holds every key. */
+/** A map that has every key. */
 class AnyKey extends Map<string, string> {
   override has(): boolean {
     return true
@@ -16,8 +16,8 @@ class AnyKey extends Map<string, string> {
 const anySecret: SecretPresence = { keys: new AnyKey() }
 
 /**
- * A view in which every Secret is there: those that are not among the files are expected in the cluster, where good
- * practice keeps them. Each one that is asked for is reported to `onAssumed`.
+ * Returns a view in which every Secret exists: Secrets that are not among the files are expected in the cluster, where
+ * good practice keeps them. Each of these that is read is reported to `onAssumed`.
  */
 const assumeSecrets = (view: ClusterView, onAssumed: (namespace: string, name: string) => void): ClusterView => ({
   ...view,
@@ -30,13 +30,13 @@ const assumeSecrets = (view: ClusterView, onAssumed: (namespace: string, name: s
 
 export interface Inspection {
   readonly set: ManifestSet
-  /** What becomes of each valid object in a cluster that holds these objects and nothing else but Secrets. */
+  /** The plan of each valid object in a cluster that holds only these objects and Secrets. */
   readonly planned: readonly Planned[]
-  /** Everything there is to say, by file and line. */
+  /** All findings, by file and line. */
   readonly findings: readonly ManifestFinding[]
 }
 
-/** Files tell no time: conditions in a status that is rendered all changed at this one. */
+/** The change time of all rendered conditions, since files hold no time. */
 const NO_TIME = '1970-01-01T00:00:00Z'
 
 const compare = (left: string | number, right: string | number) => (left < right ? -1 : left > right ? 1 : 0)
@@ -59,15 +59,15 @@ function assumedSecret(manifest: Manifest, namespace: string, name: string): Man
   }
 }
 
-/** Without what conditions repeat of fields that are refused, which are findings of their own. */
+/** Leaves out conditions that repeat refused fields, which have findings of their own. */
 function withoutRepeats(findings: readonly ManifestFinding[], unsupported: readonly ManifestFinding[]) {
   const reported = new Set(unsupported.map(({ object, pointer }) => object && `${objectKey(object)} ${pointer}`))
   return findings.filter(({ object, pointer }) => !(object && reported.has(`${objectKey(object)} ${pointer}`)))
 }
 
 /**
- * Everything that can be known of manifests without a cluster: schema, rules, references, and what they become.
- * The same files give the same result, byte for byte.
+ * Checks manifests as far as possible without a cluster: schema, rules, references, and the resulting plans. The same
+ * files give the same result, byte for byte.
  */
 export function inspectManifests(
   paths: readonly string[],

@@ -2,11 +2,11 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import type { ManifestDocument } from './document.ts'
 import type { ManifestFinding } from './finding.ts'
 
-/** A finding before it has a file: pointers are relative to the object. */
+/** A finding without its file: pointers are relative to the object. */
 export type ObjectFinding = Required<Pick<ManifestFinding, 'severity' | 'reason' | 'message' | 'pointer'>>
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
-/** RFC 1123 as the API server asks for it in `metadata.name` of custom resources, and in `metadata.namespace`. */
+/** RFC 1123 as the API server requires it in `metadata.name` of custom resources, and in `metadata.namespace`. */
 const subdomain = new RegExp(`^${label}(\\.${label})*$`)
 const dnsLabel = new RegExp(`^${label}$`)
 
@@ -43,7 +43,7 @@ export function checkMetadata(
   ]
 }
 
-/** A message with what YAML made of the value at the pointer, where that may not be what was meant. */
+/** Adds to a message how YAML has read the value at the pointer, if its author may have meant something else. */
 type Explained = (pointer: string, message: string) => string
 
 const isMissing = (value: unknown): boolean => value === undefined || value === null

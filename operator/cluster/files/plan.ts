@@ -12,7 +12,7 @@ import type { Manifest } from './read.ts'
 export interface Planned {
   readonly manifest: Manifest
   readonly plan: Plan
-  /** What the False conditions of the plan say, one by one. */
+  /** The messages of the plan's False conditions, one by one. */
   readonly problems: readonly Problem[]
 }
 
@@ -20,22 +20,25 @@ interface PlanInput {
   readonly manifests: readonly Manifest[]
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
-  /** What changes with a value of a Secret; absent: nothing does, so that what is planned tells nobody a value. */
+  /**
+   * Returns a text that changes with a value of a Secret. Absent: no text depends on it, so that a plan reveals no
+   * value.
+   */
   readonly revisionOf?: (place: string, value: Buffer) => string
   readonly observations?: readonly NamedObservation[]
   readonly sources?: readonly NamedSources[]
-  /** The status of an object as it was planned before. */
+  /** Returns the status that was planned for an object before. */
   readonly statusOf?: (id: ObjectId) => object | undefined
-  /** Objects that the files have and that are left out because they are wrong. */
+  /** Objects of the files that are left out because they are invalid. */
   readonly wrong?: readonly ObjectId[]
   /** Changes the view in which an object is planned. */
   readonly viewOf?: (view: ClusterView, manifest: Manifest) => ClusterView
 }
 
-/** What is wrong with an object, and where in it. */
+/** A problem of an object, with its position. */
 interface PlacedProblem {
   readonly message: string
-  /** JSON pointer (RFC 6901) into the object: to the value that is wrong, or to the name of what is referred to. */
+  /** A JSON pointer (RFC 6901) into the object: to the wrong value, or to the name of the referenced object. */
   readonly pointer?: string
 }
 
@@ -49,7 +52,7 @@ const inOrder = (left: Manifest, right: Manifest) =>
 const textOf = (values: ReadonlyMap<string, Buffer>) =>
   Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
 
-/** Plans every object of a set of checked manifests, by kind, namespace and name. */
+/** Plans every object of a set of checked manifests, in the order of kind, namespace and name. */
 export function planManifests(input: PlanInput, context: ReconcileContext): readonly Planned[] {
   const manifests = [...input.manifests].sort(inOrder)
   const withStatus = ({ object, id }: Manifest): KubernetesObject => {
@@ -80,7 +83,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
   }))
 }
 
-/** The same as findings, one for each thing that is wrong, at its place or else at the object's name. */
+/** Returns one finding for each problem, at its position or else at the object's name. */
 export const planFindings = (planned: readonly Planned[]): readonly ManifestFinding[] =>
   planned.flatMap(({ manifest, plan, problems }) =>
     conditionProblems(plan).flatMap((said) =>
@@ -96,13 +99,16 @@ export const planFindings = (planned: readonly Planned[]): readonly ManifestFind
     ),
   )
 
-/** The problems behind a condition; one that has none, as a warning and what pods say, speaks for itself. */
+/**
+ * Returns the problems behind a condition. A condition without any, such as a warning or what pods say, becomes one
+ * itself.
+ */
 function partsOf({ object }: Manifest, said: ConditionProblem, problems: readonly Problem[]): readonly PlacedProblem[] {
   const behind = problems.filter(({ condition }) => condition === said.condition)
   return behind.length === 0 ? [{ message: said.message }] : placedProblems(object, behind)
 }
 
-/** The problems of an object, each at its place; one without a place is appended to the one before it. */
+/** Returns the problems of an object with their positions. A problem without one is appended to the one before it. */
 function placedProblems(object: KubernetesObject, problems: readonly Problem[]): readonly PlacedProblem[] {
   const placed: { message: string; pointer?: string }[] = []
   for (const problem of problems.map(withoutSecrets)) {
@@ -115,7 +121,7 @@ function placedProblems(object: KubernetesObject, problems: readonly Problem[]):
   return placed
 }
 
-/** Where the object names another one first. */
+/** Returns the pointer of the object's first reference to another one. */
 function referenceTo(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
   const declaration = kindNamed(object.kind)
   const all = declaration ? [...declaration.references, ...declaration.coreReferences] : []

@@ -11,45 +11,45 @@ import { objectKey } from './finding.ts'
 import { agreedGroup, type OwnGroup } from './group.ts'
 import { checkMetadata, type ObjectFinding } from './metadata.ts'
 
-/** An object of one of our kinds and where it stands. */
+/** An object of one of our kinds, with its position. */
 export interface Manifest {
   readonly object: KubernetesObject
   readonly id: ObjectId
   readonly file: string
-  /** Line of what a JSON pointer into the object names, or of its nearest parent. */
+  /** Returns the line of a JSON pointer's target in the object, or of its nearest parent. */
   lineOf(pointer: string): number
-  /** Why a value may not be what its author meant: `no` without quotes is a boolean. */
+  /** Explains why a value may not be what its author meant: `no` without quotes is a boolean. */
   misreading(pointer: string): string | undefined
 }
 
 export interface ManifestSet {
-  /** API group of our kinds in these files. */
+  /** The API group of our kinds in these files. */
   readonly group: string
-  /** Objects of our kinds in the order of the files, with namespace. Not checked against their schema. */
+  /** The objects of our kinds in the order of the files, with namespace. They are not checked against their schema. */
   readonly manifests: readonly Manifest[]
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
-  /** Secrets and ConfigMaps that are left out because they are wrong. */
+  /** Secrets and ConfigMaps that are left out because they are invalid. */
   readonly refused: readonly ObjectId[]
   readonly findings: readonly ManifestFinding[]
 }
 
-/** One object of a file, before it is known what it is. */
+/** One object of a file before it is classified. */
 interface Candidate {
   readonly value: Record<string, unknown>
   readonly document: ManifestDocument
-  /** Pointer of the object in its document: empty, or `/items/N` in a List. */
+  /** The pointer of the object in its document: empty, or `/items/N` in a List. */
   readonly base: string
   readonly file: string
   readonly named: boolean
 }
 
-/** A parsed file takes some forty times its size in memory. */
+/** The largest file in bytes. A parsed file takes some forty times its size in memory. */
 const LARGEST_FILE = 16 * 1024 * 1024
 
-/** Characters of a message: names of any length may stand in it. */
+/** The longest message in characters. Names of any length may be in it. */
 const LONGEST_MESSAGE = 1000
-/** More than any name that is one. */
+/** The longest name in a finding. No valid name is longer. */
 const LONGEST_NAME = 300
 
 const shortened = (text: string, length: number) => (text.length > length ? `${text.slice(0, length)}…` : text)
@@ -57,7 +57,10 @@ const shortened = (text: string, length: number) => (text.length > length ? `${t
 const isList = (value: Record<string, unknown>) =>
   typeof value['kind'] === 'string' && value['kind'].endsWith('List') && Array.isArray(value['items'])
 
-/** What `kubectl get -o yaml` adds belongs to a live object: in a file it has no meaning, as for `kubectl apply`. */
+/**
+ * Removes what `kubectl get -o yaml` adds. It belongs to a live object and has no meaning in a file, as for `kubectl
+ * apply`.
+ */
 function withoutLiveFields(value: Record<string, unknown>, metadata: KubernetesObject['metadata']): KubernetesObject {
   const { status: _, ...desired } = value
   return { ...desired, metadata } as KubernetesObject
@@ -129,7 +132,7 @@ class Reading {
     }
   }
 
-  /** Takes a candidate as what it is, or says why it is none of ours. */
+  /** Classifies a candidate and stores it, or reports why it is none of ours. */
   take(candidate: Candidate, group: OwnGroup): void {
     const what = classify(candidate.value, group, candidate.named)
     if (what.is === 'nothing') this.#add(candidate, [what.finding])
@@ -193,8 +196,8 @@ class Reading {
 }
 
 /**
- * Reads the manifests under the given files and folders as the API server would take them, but for the schemas of our
- * kinds. Never throws on what is in them: everything wrong is a finding with file and line.
+ * Reads the manifests under the given files and folders as the API server would accept them, except for the schemas of
+ * our kinds. Never throws because of their contents: each problem is a finding with file and line.
  *
  * @param group the API group of our kinds; absent, the one that they all carry.
  */

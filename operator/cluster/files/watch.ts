@@ -3,9 +3,9 @@ import { basename, dirname, extname } from 'node:path'
 import { findFiles } from './find.ts'
 
 interface WatchOptions {
-  /** Wait after the last event, so that an editor's write and rename are seen as one (milliseconds). */
+  /** The wait after the last event (milliseconds), so that an editor's write and rename count as one. */
   readonly quietMs?: number
-  /** Time between two polls of the files themselves, for file systems that send no events (milliseconds). */
+  /** The time between two polls of the files themselves (milliseconds), for file systems that send no events. */
   readonly pollMs?: number
 }
 
@@ -21,13 +21,13 @@ const fingerprint = (paths: readonly string[]) =>
     })
     .join('\n')
 
-/** A manifest, or something without an ending, such as a folder. */
+/** Tells whether a name is a manifest, or has no ending, such as a folder. */
 const mayMatter = (name: string) => /\.(ya?ml|json)$/i.test(name) || extname(name) === ''
 
 /**
- * Calls back whenever the files under the given paths may have changed: once for a burst of events. Folders are watched
- * rather than files, because editors replace files by renaming; a slow poll covers what sends no events and folders
- * that went away and came back.
+ * Calls back whenever the files under the given paths may have changed: once for a burst of events. It watches folders
+ * rather than files, because editors replace files by renaming. A slow poll covers file systems without events, and
+ * folders that went away and came back.
  */
 export function watchManifests(
   paths: readonly string[],
@@ -55,7 +55,7 @@ export function watchManifests(
         watcher.on('error', () => forget(folder))
         watchers.set(folder, watcher)
       } catch {
-        // No watch can be had (a limit, a folder that just went away): the poll sees its changes.
+        // A watch is not available (a limit, a folder that just went away). The poll sees its changes.
       }
     }
   }
@@ -63,7 +63,8 @@ export function watchManifests(
   const checkFiles = (afterEvent: boolean) => {
     follow()
     const now = fingerprint(paths)
-    // An event is believed: two versions of the same length within one tick of the clock have the same fingerprint.
+    // An event counts in any case: two versions of the same length within one tick of the clock have the same
+    // fingerprint.
     if (now === last && !afterEvent) return
     last = now
     onChange()

@@ -4,14 +4,13 @@ import type { KubernetesObject } from '../../model/view.ts'
 import type { PooledKubeConfig } from './kube-config.ts'
 import { pathOf, type Resource } from './resource.ts'
 
-/** An answer of the API server that isn't a success: its Status object, where it sent one. */
+/** An error answer of the API server, with its Status object if it sent one. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
-  /** HTTP status. */
   readonly status: number
   /** `reason` of the Status: NotFound, Conflict, Forbidden, Expired, Invalid … */
   readonly reason: string
-  /** Seconds that the server asks to wait, from Retry-After or the Status. */
+  /** The seconds that the server asks to wait, from Retry-After or the Status. */
   readonly retryAfter: number | undefined
 
   constructor(status: number, reason: string, message: string, retryAfter?: number) {
@@ -23,7 +22,7 @@ export class ApiError extends Error {
 }
 
 export const isNotFound = (error: unknown): boolean => error instanceof ApiError && error.status === 404
-/** The resource version is too old to list or watch from. */
+/** Tells that the resource version is too old to list or watch from. */
 export const isGone = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 410 || error.reason === 'Expired' || error.reason === 'Gone')
 
@@ -58,9 +57,9 @@ const TIMEOUT_MS = 30_000
 const UNAUTHORIZED = 401
 const APPLY = 'application/apply-patch+yaml'
 
-/** The Kubernetes API over pooled connections: any resource, by path. Throws ApiError for answers that aren't a success. */
+/** The Kubernetes API over pooled connections: any resource, by path. Throws an ApiError for each error answer. */
 export class ApiServer {
-  /** Told of each answer: the verb, its HTTP status or `error`, and the seconds to its head. */
+  /** Called for each answer with the verb, its HTTP status or `error`, and the seconds to its head. */
   onAnswer: ((verb: string, code: string, seconds: number) => void) | undefined
   readonly #config: PooledKubeConfig
   readonly #userAgent: string
@@ -70,7 +69,7 @@ export class ApiServer {
     this.#userAgent = userAgent
   }
 
-  /** Sends one request and gives the undecoded answer, whatever its status. */
+  /** Sends one request and returns the undecoded answer, whatever its status. */
   async open(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}) {
     const started = performance.now()
     const verb = options.query?.['watch'] === true ? 'WATCH' : method
@@ -114,7 +113,7 @@ export class ApiServer {
     return response
   }
 
-  /** Sends one request and gives the decoded JSON of a success. */
+  /** Sends one request and returns the decoded JSON of a success. */
   async request<T>(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}): Promise<T> {
     const response = await this.open(method, path, options)
     const text = await response.body.text()
@@ -126,7 +125,7 @@ export class ApiServer {
     return this.request<T>('GET', pathOf(resource, namespace, name))
   }
 
-  /** One page of a list; pass `continue` of the last page's metadata on to get the next. */
+  /** Reads one page of a list. To get the next one, pass `continue` of the last page's metadata. */
   list<T = KubernetesObject>(
     resource: Resource,
     namespace: string | undefined,
@@ -139,12 +138,12 @@ export class ApiServer {
     return this.request<T>('POST', pathOf(resource, namespace), { body: object })
   }
 
-  /** Replaces an object; a `resourceVersion` in it makes the write conditional (409 Conflict). */
+  /** Replaces an object. A `resourceVersion` in it makes the write conditional (409 Conflict). */
   replace<T = KubernetesObject>(resource: Resource, namespace: string, name: string, object: unknown): Promise<T> {
     return this.request<T>('PUT', pathOf(resource, namespace, name), { body: object })
   }
 
-  /** Server-side apply under a field manager, taking over fields that others hold. */
+  /** Sends a server-side apply under a field manager, which takes over fields of others. */
   apply<T = KubernetesObject>(
     resource: Resource,
     object: KubernetesObject,
@@ -166,7 +165,7 @@ export class ApiServer {
     })
   }
 
-  /** JSON patch (RFC 6902) under a field manager; a failed `test` is 422. */
+  /** Sends a JSON patch (RFC 6902) under a field manager. A failed `test` is 422. */
   jsonPatch<T = KubernetesObject>(resource: Resource, namespace: string, name: string, patch: JsonPatch): Promise<T> {
     return this.request<T>('PATCH', pathOf(resource, namespace, name, patch.subresource), {
       query: { fieldManager: patch.fieldManager },
@@ -175,12 +174,12 @@ export class ApiServer {
     })
   }
 
-  /** Deletes one object, only if it is still the one with this uid. One that is gone already is a success. */
+  /** Deletes one object if it still has this uid. An object that is gone already is a success. */
   remove(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
     return this.#delete(pathOf(resource, namespace, name), 'Background', uid)
   }
 
-  /** The same, but what belongs to the object stays. */
+  /** Does the same, but keeps what belongs to the object. */
   removeAlone(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
     return this.#delete(pathOf(resource, namespace, name), 'Orphan', uid)
   }
@@ -204,7 +203,7 @@ function errorOf(status: number, text: string, retryAfterHeader: string | string
   try {
     body = JSON.parse(text)
   } catch {
-    // No Status object: the HTTP status says enough.
+    // The answer has no Status object, and the HTTP status says enough.
   }
   const header = Number(Array.isArray(retryAfterHeader) ? retryAfterHeader[0] : retryAfterHeader)
   const retryAfter = body.details?.retryAfterSeconds ?? (header > 0 ? header : undefined)

@@ -2,11 +2,11 @@ import type { Resource } from './resource.ts'
 
 /** A type of child. */
 export interface ChildKind extends Resource {
-  /** For a kind that a cluster may well lack: what somebody can do about it who needs it. */
+  /** The advice for users who need a kind that a cluster may well lack. */
   readonly wayOut?: string
 }
 
-/** Every type of object that `render` makes. Watches, RBAC rules and pruning follow from it. */
+/** Every type of object that `render` makes. Watches, RBAC rules and pruning derive from it. */
 export const childKinds: readonly ChildKind[] = [
   { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
   { group: '', version: 'v1', plural: 'services', kind: 'Service' },
@@ -28,7 +28,7 @@ export const childKinds: readonly ChildKind[] = [
 
 const byKind = new Map(childKinds.map((resource) => [resource.kind, resource]))
 
-/** Throws a TypeError for a kind that nothing renders. */
+/** Returns the resource of a kind. Throws a TypeError for a kind that nothing renders. */
 export function childResource(kind: string): ChildKind {
   const resource = byKind.get(kind)
   if (!resource) throw new TypeError(`not a kind of child: ${kind}`)

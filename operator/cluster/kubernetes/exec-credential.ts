@@ -1,36 +1,36 @@
 import { spawn } from 'node:child_process'
 import { isObject } from '../../../crds/settings/json.ts'
 
-/** The plugin that gives a user its credentials (client-go credential plugins, `client.authentication.k8s.io`). */
+/** The plugin that gets a user's credentials (client-go credential plugins, `client.authentication.k8s.io`). */
 export interface ExecSettings {
   readonly apiVersion: string
-  /** A path, or a name that is looked for in PATH. */
+  /** A path, or a name to search in PATH. */
   readonly command: string
   readonly args: readonly string[]
-  /** Beside the variables of this process. */
+  /** Variables in addition to those of this process. */
   readonly env: Readonly<Record<string, string>>
-  /** What to tell where the command is not there. */
+  /** The advice if the command does not exist. */
   readonly installHint: string | undefined
   readonly provideClusterInfo: boolean
   /** `Never`, `IfAvailable` or `Always`. */
   readonly interactiveMode: string | undefined
 }
 
-/** What a plugin gives: a token, or a client certificate with its key (PEM). */
+/** The credential from a plugin: a token, or a client certificate with its key (PEM). */
 export interface ExecCredential {
   readonly token?: string
   readonly cert?: string
   readonly key?: string
 }
 
-/** Credentials that plugins gave, which are kept until they expire. */
+/** A cache of credentials from plugins until they expire. */
 export interface ExecCredentials {
   /**
-   * Gives the credential of a user, from its plugin where none is kept. `cluster` is what the plugin is told where it asks
-   * for it. Rejects with an Error that names the plugin.
+   * Returns a user's credential from the cache or from its plugin. `cluster` returns the cluster information for a
+   * plugin that wants it. Rejects with an Error that names the plugin.
    */
   get(user: string, settings: ExecSettings, cluster: () => object): Promise<ExecCredential>
-  /** Forgets all, as a server does not take one any more. */
+  /** Empties the cache, because a server has refused a credential. */
   forget(): void
 }
 
@@ -95,7 +95,7 @@ async function outputOf(settings: ExecSettings, info: string, interactive: boole
   const { command, args, env, installHint } = settings
   const child = spawn(command, args, {
     env: { ...process.env, ...env, KUBERNETES_EXEC_INFO: info },
-    // What it asks and complains of is for the user.
+    // The plugin's questions and errors are for the user.
     stdio: [interactive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
   })
   const ended = new Promise<number | null>((resolve, reject) => {

@@ -9,19 +9,19 @@ import { type KubeCluster, type KubeUser, readKubeConfigs } from './kubeconfig-f
 
 type Headers = Readonly<Record<string, string | string[]>>
 
-/** Connections that are kept. */
+/** A pool of connections. */
 interface Pool {
   readonly dispatcher: Dispatcher
-  /** The server, and the CA and client certificate that the connections are made with. */
+  /** The server, and the CA and client certificate of the connections. */
   readonly material: string
-  /** The number of the request that it was made for. */
+  /** The number of the request that has created it. */
   readonly since: number
 }
 
 /**
- * A kubeconfig whose connections are kept. The client builds a new dispatcher, and with it a new TLS connection, for
- * every request; here one pool lives for as long as the CA and the client certificate stay the same. Bearer tokens are
- * read anew for each request by the client itself.
+ * A kubeconfig with pooled connections. The client builds a new dispatcher, and with it a new TLS connection, for every
+ * request. Here one pool lives as long as the CA and the client certificate stay the same. The client itself reads
+ * bearer tokens anew for each request.
  */
 export class PooledKubeConfig extends KubeConfig {
   #pool: Pool | undefined
@@ -30,7 +30,7 @@ export class PooledKubeConfig extends KubeConfig {
 
   constructor() {
     super()
-    // The client's own ways are others: it keeps a token for a minute, and knows no half of a plugin's settings.
+    // The client's own authenticators won't do: they keep a token for a minute, and ignore half of a plugin's settings.
     this.addAuthenticator({
       isAuthProvider: (user: KubeUser) => user.plugin !== undefined || user.tokenFile !== undefined,
       applyAuthentication: (user: KubeUser, options) => this.#authenticate(user, options),
@@ -48,7 +48,7 @@ export class PooledKubeConfig extends KubeConfig {
     if (bearer !== undefined) options.headers = { ...options.headers, Authorization: `Bearer ${bearer}` } as Headers
   }
 
-  /** A context may name no user: the cluster's CA counts all the same. */
+  /** A context may name no user; the cluster's CA still counts. */
   override getCurrentUser(): KubeUser {
     return (super.getCurrentUser() as KubeUser | null) ?? { name: '' }
   }
@@ -59,46 +59,46 @@ export class PooledKubeConfig extends KubeConfig {
     if (impersonation !== undefined) options.headers = { ...options.headers, ...impersonation } as Headers
   }
 
-  /** The server does not take the credentials any more: a plugin is asked for others. */
+  /** Drops credentials that the server has refused, so that a plugin is called for new ones. */
   forgetCredentials(): void {
     this.#execCredentials.forget()
   }
 
   /**
-   * Sets a request's headers and dispatcher, which is to be used at once: when another pool takes its place, it is closed
-   * in a later turn of the event loop. Throws what reading the credentials throws.
+   * Sets a request's headers and dispatcher. The request must use it at once: a pool that is replaced is closed in a
+   * later turn of the event loop. Throws the errors of reading the credentials.
    */
   override async applySecurityAuthentication(context: RequestContext): Promise<void> {
     const number = ++this.#requests
     let material = ''
     let pool: Pool | undefined
-    // Many requests are under way here, each with what it has read of the files: what is found out of one stays with it.
+    // Many requests run here at once, each with its own reading of the files. What one finds out must stay with it.
     const ofThisRequest: KubeConfig = Object.create(this, {
       createDispatcherOptions: {
         value: (cluster: Cluster | null, agentOptions: AgentOptions): DispatcherOptions => {
           material = materialOf(cluster, agentOptions)
           pool = this.#poolFor(material, number)
-          // Nothing to build where the pool will do.
+          // The pool will do, so nothing has to be built.
           return pool ? { type: 'none' } : this.createDispatcherOptions(cluster, agentOptions)
         },
       },
     })
     await super.applySecurityAuthentication.call(ofThisRequest, context)
-    // Of a header with several values the client would make one.
+    // The client would join the values of a header with several values.
     for (const [header, value] of Object.entries(this.getCurrentUser().impersonation ?? {}))
       context.setHeaderParam(header, value as string)
     const fresh = context.getDispatcher()
     pool ??= this.#poolFor(material, number)
     if (pool) {
       context.setDispatcher(pool.dispatcher)
-      // Two first requests at a time build one each.
+      // Two simultaneous first requests build one each.
       fresh?.destroy().catch(() => {
         // Nothing was sent on it.
       })
     } else if (fresh) this.#replace({ dispatcher: fresh, material, since: number })
   }
 
-  /** The pool, where a request may go over it: it's of the same material, or of what a later request has read. */
+  /** Returns the pool if a request may use it: it has the same material, or material that a later request has read. */
   #poolFor(material: string, number: number): Pool | undefined {
     return this.#pool && (this.#pool.material === material || this.#pool.since > number) ? this.#pool : undefined
   }
@@ -106,15 +106,15 @@ export class PooledKubeConfig extends KubeConfig {
   #replace(pool: Pool): void {
     const outdated = this.#pool?.dispatcher
     this.#pool = pool
-    // Requests in flight end on the old pool, and those begin there that were given it in this turn.
+    // Running requests end on the old pool, and requests that got it in this turn begin there.
     setImmediate(() =>
       outdated?.close().catch(() => {
-        // Their callers get their errors; nobody waits for the pool itself.
+        // The callers get their errors, and nobody waits for the pool itself.
       }),
     )
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   async closePool(): Promise<void> {
     const pool = this.#pool
     this.#pool = undefined
@@ -125,7 +125,7 @@ export class PooledKubeConfig extends KubeConfig {
 const materialOf = (cluster: Cluster | null, { ca, cert, key }: AgentOptions): string =>
   [cluster?.server, ca, cert, key].map(String).join('\n')
 
-/** What a plugin is told of the cluster (ExecCredential, `spec.cluster`). */
+/** Returns the cluster information for a plugin (ExecCredential, `spec.cluster`). */
 function clusterInfo(cluster: KubeCluster | null): object {
   const { server, tlsServerName, skipTLSVerify, caData, caFile, proxyUrl, execConfig } = cluster ?? { server: '' }
   const ca = caFile === undefined ? caData : readFileSync(caFile).toString('base64')
@@ -139,7 +139,7 @@ function clusterInfo(cluster: KubeCluster | null): object {
   }
 }
 
-/** Read for each request: tokens of pods rotate. */
+/** Reads a token file. Called for each request, because tokens of pods rotate. */
 function tokenIn(file: string): string {
   const token = readFileSync(file, 'utf8').trim()
   if (token === '') throw new Error(`the token file ${file} is empty`)
@@ -147,15 +147,15 @@ function tokenIn(file: string): string {
 }
 
 interface LoadOptions {
-  /** Context to talk in; absent: the current one. One that is not there is for the caller to find. */
+  /** The context to use; absent: the current one. The caller must check that it exists. */
   readonly context?: string | undefined
-  /** Told of what is left out. */
+  /** Called with a text for each part that is left out. */
   readonly tell?: (text: string) => void
 }
 
 /**
- * Reads the kubeconfig from a file, or from where kubectl looks by default: the files of KUBECONFIG, the home folder, the
- * pod's service account. Throws an Error that says what is missing.
+ * Reads the kubeconfig from a file, or from kubectl's defaults: the files of KUBECONFIG, the home folder, the pod's
+ * service account. Throws an Error that names what is missing.
  */
 export function loadKubeConfig(file?: string, { context, tell }: LoadOptions = {}): PooledKubeConfig {
   const config = new PooledKubeConfig()

@@ -5,23 +5,22 @@ import { parse } from 'yaml'
 import { isObject } from '../../../crds/settings/json.ts'
 import type { ExecSettings } from './exec-credential.ts'
 
-/** A cluster with what a plugin for credentials is told of it. */
+/** A cluster with the extra information for credential plugins. */
 export interface KubeCluster extends Cluster {
   /** The extension `client.authentication.k8s.io/exec`. */
   readonly execConfig?: unknown
 }
 
-/** A user with what the client knows nothing of. */
+/** A user with the settings that the client does not know. */
 export interface KubeUser extends User {
-  /** Its `exec`. */
+  /** The `exec` of the user. */
   readonly plugin?: ExecSettings
-  /** Read for each request; wins over a token. */
+  /** The path of a token file, which is read for each request and wins over a token. */
   readonly tokenFile?: string
-  /** Headers by which it acts as somebody else. */
+  /** Headers by which the user impersonates another one. */
   readonly impersonation?: Readonly<Record<string, string | readonly string[]>>
 }
 
-/** Kubeconfigs, merged. */
 export interface KubeConfigContent {
   readonly clusters: readonly KubeCluster[]
   readonly users: readonly KubeUser[]
@@ -31,15 +30,15 @@ export interface KubeConfigContent {
 
 interface KubeConfigFiles {
   readonly files: readonly string[]
-  /** Told of each file that is not there, which is then left out; absent: that is an error. */
+  /** Called for each missing file, which is then left out. Absent: a missing file is an error. */
   readonly onMissing?: (file: string) => void
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * Reads kubeconfigs as kubectl does: of entries of one name the first wins as a whole, and so does the first current
- * context; paths are relative to the file that they stand in; data win over files. Throws an Error that names the file.
+ * Reads kubeconfigs as kubectl does: of several entries of one name the first wins as a whole, and so does the first
+ * current context; paths are relative to their file; data win over files. Throws an Error that names the file.
  */
 export function readKubeConfigs({ files, onMissing }: KubeConfigFiles): KubeConfigContent {
   const read = files.flatMap((file) => readOne(resolve(file), onMissing) ?? [])
@@ -67,7 +66,7 @@ function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeCon
       onMissing(file)
       return undefined
     }
-    // One of the system names the file itself.
+    // A system error names the file itself.
     throw isSystemError(code) ? error : new Error(`the kubeconfig ${file} is no YAML: ${message.slice(0, 300)}`)
   }
   const fields: Fields = isObject(content) ? content : {}
@@ -82,7 +81,7 @@ function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeCon
 
 const isSystemError = (code: string | undefined) => code?.startsWith('E') === true
 
-/** The entries of a list of `{name, [member]: {…}}`. */
+/** Returns the entries of a list of `{name, [member]: {…}}`. */
 function named(list: unknown, member: string): [string, Fields][] {
   if (!Array.isArray(list)) return []
   return list.filter(isObject).flatMap((entry): [string, Fields][] => {
@@ -92,7 +91,7 @@ function named(list: unknown, member: string): [string, Fields][] {
   })
 }
 
-/** Undefined where it is absent or empty, as Go has it. */
+/** Returns a text, or undefined if it is absent or empty, as in Go. */
 function textIn(fields: Fields, name: string): string | undefined {
   const value = fields[name]
   return value === undefined || value === null || value === '' ? undefined : String(value)
@@ -108,14 +107,14 @@ function pathIn(fields: Fields, name: string, folder: string): string | undefine
   return path === undefined || isAbsolute(path) ? path : join(folder, path)
 }
 
-/** Data, or else the file of them. */
+/** Returns the data, or else the contents of the file. */
 function materialIn(fields: Fields, name: string, folder: string) {
   const data = textIn(fields, `${name}-data`)
   const file = data === undefined ? pathIn(fields, name, folder) : undefined
   return { data, file }
 }
 
-/** Without members that are undefined. */
+/** Removes members that are undefined. */
 const present = <T extends object>(members: T) =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
 
@@ -128,7 +127,7 @@ function clusterOf(name: string, fields: Fields, folder: string): KubeCluster {
   return {
     name,
     server: server.replace(/\/$/, ''),
-    // The client refuses a server without TLS otherwise, where there is nothing to verify.
+    // Otherwise the client refuses a server without TLS, although there is nothing to verify.
     skipTLSVerify: skips || server.startsWith('http:'),
     ...present({
       caData,
@@ -178,7 +177,7 @@ function impersonationOf(fields: Fields): KubeUser['impersonation'] {
   }) as KubeUser['impersonation']
 }
 
-/** A command with a slash is relative to the kubeconfig; one without is looked for in PATH. */
+/** Reads the plugin. A command with a slash is relative to the kubeconfig; one without is searched in PATH. */
 function pluginOf(exec: unknown, folder: string): ExecSettings | undefined {
   if (!isObject(exec)) return undefined
   const command = textIn(exec, 'command') ?? ''

@@ -4,15 +4,17 @@ import { apiVersionOf, type Resource } from './resource.ts'
 
 const PAGE = 500
 
-/** Which objects of a kind. */
 interface Which {
-  /** Absent: all. */
+  /** The only namespace to list; absent: all. */
   readonly namespace?: string | undefined
   readonly labelSelector?: string
   readonly fieldSelector?: string
 }
 
-/** Every object of a kind, by pages, each with kind and apiVersion. Throws an ApiError, 404 where the cluster has no such kind. */
+/**
+ * Lists every object of a kind by pages, each with kind and apiVersion. Throws an ApiError, 404 if the cluster has no
+ * such kind.
+ */
 export async function listAll(
   api: ApiServer,
   resource: Resource,
@@ -30,7 +32,7 @@ export async function listAll(
   return objects
 }
 
-/** The same; none where the cluster has no such kind. */
+/** Lists like `listAll`, but returns none if the cluster has no such kind. */
 export async function listServed(api: ApiServer, resource: Resource, which: Which): Promise<KubernetesObject[]> {
   try {
     return await listAll(api, resource, which)

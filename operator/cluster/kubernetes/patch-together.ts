@@ -6,20 +6,20 @@ import { ApiError } from './api-server.ts'
 const TIMEOUT_MS = 10_000
 const GONE = 404
 
-/** A request whose headers are sent. */
+/** A request with its headers sent. */
 interface Opened {
   readonly request: ClientRequest
   /** The HTTP status of the answer. */
   readonly answered: Promise<number>
-  /** Settles once the API server asks for the body: it knows who asks by then, and lets him. */
+  /** Settles once the API server asks for the body: by then it has authenticated and authorized the caller. */
   readonly admitted: Promise<undefined>
 }
 
 /**
- * Sends one strategic merge patch to several objects, all of which the API server admits before any is changed: the
+ * Sends one strategic merge patch to several objects. The API server admits all of them before any is changed: the
  * headers of all go first, with `Expect: 100-continue` (RFC 9110, 10.1.1), and the bodies once it asks for each. So a
- * client can change the very objects that it has its rights from. Those that are gone are left out. Throws, with
- * nothing changed, when one is not admitted; and when a change fails.
+ * client can change the very objects that grant its rights. Objects that are gone are left out. Throws, with nothing
+ * changed, if one is not admitted; and if a change fails.
  *
  * @param paths of the objects
  */
@@ -71,7 +71,7 @@ async function open(config: KubeConfig, path: string, length: number): Promise<O
     })
   })
   answered.catch(() => {
-    // Whoever waits for it gets the error; once one request has failed, nobody waits for the others.
+    // The caller gets the error. Once one request has failed, nobody waits for the others.
   })
   request.flushHeaders()
   return { request, answered, admitted }

@@ -11,8 +11,8 @@ export const apiVersionOf = (resource: Resource): string =>
   resource.group ? `${resource.group}/${resource.version}` : resource.version
 
 /**
- * Path of a collection, or of one object where `name` is given, or of its subresource. A missing namespace means all of
- * them (collections only).
+ * Returns the path of a collection, or of one object if `name` is given, or of its subresource. Without a namespace it
+ * is the collection of all namespaces.
  */
 export function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
   const root = resource.group ? `/apis/${resource.group}/${resource.version}` : `/api/${resource.version}`
@@ -25,8 +25,8 @@ export function pathOf(resource: Resource, namespace?: string, name?: string, su
 }
 
 /**
- * Media types that ask for the metadata of objects alone, of a list, and of one object or the events of a watch, as the
- * package `metadata` of client-go does.
+ * Media types that request only the metadata of objects, for a list, and for one object or the events of a watch, as
+ * the package `metadata` of client-go does.
  */
 export const METADATA_ONLY = {
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',

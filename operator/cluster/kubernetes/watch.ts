@@ -20,10 +20,10 @@ interface WatchOptions {
 }
 
 /**
- * One watch (Kubernetes API concepts, "Efficient detection of changes"), bookmarks included. Ends when the server ends
- * it, and after `idleLimit` without a byte: on a quiet cluster that is nothing unusual, and where the connection was dead
- * the next request finds that out. Throws ApiError for an error status and for an ERROR event (410 Expired), any other Error for a
- * broken connection.
+ * Runs one watch (Kubernetes API concepts, "Efficient detection of changes"), bookmarks included. Ends when the server
+ * ends it, and after `idleLimit` without a byte: on a quiet cluster that is normal, and the next request finds out if
+ * the connection was dead. Throws an ApiError for an error status and for an ERROR event (410 Expired), any other Error
+ * for a broken connection.
  */
 export async function* watch<T>(
   api: ApiServer,
@@ -60,12 +60,12 @@ function errorOf(statusCode: number, text: string): ApiError {
   try {
     reason = JSON.parse(text).reason ?? reason
   } catch {
-    // No Status object: the HTTP status says enough.
+    // The answer has no Status object, and the HTTP status says enough.
   }
   return new ApiError(statusCode, reason, text.slice(0, 500))
 }
 
-/** The event of one line; throws what an ERROR event reports. */
+/** Parses the event of one line. Throws the error that an ERROR event reports. */
 function eventOf<T>(line: string): WatchEvent<T> {
   const event = JSON.parse(line) as { type: string; object: unknown }
   if (event.type !== 'ERROR') return event as WatchEvent<T>

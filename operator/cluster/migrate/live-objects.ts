@@ -9,7 +9,10 @@ interface ResourceList {
   readonly resources: readonly { readonly name: string; readonly kind: string }[]
 }
 
-/** What its author wrote of a live object: neither status nor what the API server and controllers have put there. */
+/**
+ * Returns what the author of a live object wrote, without its status and what the API server and controllers have
+ * added.
+ */
 function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): KubernetesObject {
   const { name, namespace, labels, annotations: { [LAST_APPLIED]: _, ...annotations } = {} } = metadata
   return {
@@ -26,8 +29,8 @@ function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): Kubern
 }
 
 /**
- * Every object of an API group in a cluster, as manifests; of kinds that we have not, too. Throws an ApiError where the
- * cluster has no such group, or it may not be read.
+ * Lists every object of an API group in a cluster as manifests, including kinds that Portico lacks. Throws an ApiError
+ * if the cluster has no such group or it may not be read.
  *
  * @param namespace only this one; absent: all
  */
@@ -41,7 +44,7 @@ export async function liveObjects(api: ApiServer, group: string, namespace?: str
     const found = await listAll(api, { group, version, plural, kind }, { namespace })
     objects.push(...found.map(desired))
   }
-  // Configs before what refers to them, so that nothing waits when they are applied in this order.
+  // Configs come before the objects that refer to them, so that nothing waits if they are applied in this order.
   const rank = ({ kind }: KubernetesObject) => (kindNamed(kind)?.role === 'workload' ? 1 : 0)
   return objects.sort((one, other) => rank(one) - rank(other))
 }

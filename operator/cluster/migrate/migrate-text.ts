@@ -18,7 +18,7 @@ import { groupOf } from '../files/group.ts'
 
 export interface Migration {
   readonly text: string
-  /** How many objects of our kinds have changed their group. */
+  /** The number of objects of our kinds whose group has changed. */
   readonly objects: number
   readonly findings: readonly MigrationFinding[]
 }
@@ -38,7 +38,7 @@ interface Replacement {
   readonly after: string
 }
 
-/** What a scalar that names the group becomes; a text is why it stays as it is. */
+/** The replacement of a scalar that names the group, or a text that says why it stays. */
 type Change = Omit<Replacement, 'node'> | string
 
 interface Found {
@@ -47,7 +47,7 @@ interface Found {
   readonly base: string
 }
 
-/** What there is to say of a migrated text: `error` has no counterpart, `note` was left as it is. */
+/** A finding about a migrated text: `error` has no counterpart, `note` was left as it is. */
 interface MigrationFinding {
   readonly severity: 'error' | 'note'
   readonly line: number
@@ -118,7 +118,7 @@ class TextMigration {
   }
 }
 
-/** Puts replacements into the text, which otherwise stays byte for byte: comments, quotes and order. */
+/** Inserts replacements into the text. The rest stays byte for byte: comments, quotes and order. */
 function spliced(text: string, migration: TextMigration): string {
   let result = ''
   let end = 0
@@ -136,8 +136,9 @@ function spliced(text: string, migration: TextMigration): string {
 }
 
 /**
- * Moves what a text of YAML or JSON has of our kinds from one API group to another: the objects, and what names their
- * group (rules of roles, references by apiVersion). Everything else stays as it is, and what has no counterpart is told.
+ * Moves our kinds in a text of YAML or JSON from one API group to another: the objects, and what names their group
+ * (rules of roles, references by apiVersion). Everything else stays as it is, and parts without a counterpart are
+ * reported.
  */
 export function migrateText(text: string, groups: Groups): Migration {
   const lines = new LineCounter()
@@ -162,7 +163,7 @@ export function migrateText(text: string, groups: Groups): Migration {
   }
 }
 
-/** The objects of a document: itself, or the items of a List. */
+/** Returns the objects of a document: itself, or the items of a List. */
 function objectsOf(document: ManifestDocument): Found[] {
   const { value } = document
   if (!isObject(value)) return []
@@ -185,7 +186,7 @@ function findingsOf({ value, document, base }: Found, group: string): MigrationF
   }))
 }
 
-/** What objects of our kinds in a text have that our schemas don't know, or that are refused. */
+/** Finds parts of objects of our kinds that our schemas don't know or that are refused. */
 function noCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
   const found = parseDocuments(text)
     .documents.flatMap(objectsOf)

@@ -101,7 +101,7 @@ export class StatusObserver {
       name,
       answers.filter((answer) => answer !== undefined),
     )
-    // Without an answer the last known status holds: the pods themselves report that they are not ready.
+    // The last known status holds until an answer comes: the pods themselves report that they are not ready.
     if (progress === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
     this.#seen.set(key, uid)
     if (progress === 'incomplete') return SOON_MS

@@ -1,6 +1,6 @@
 import type { Container, EnvSource, EnvVar, Sources } from './pod.ts'
 
-/** A pod that asks for what can't be had here; the text says what. */
+/** Thrown if a pod asks for something that isn't available here; the text says what. */
 export class PodProblem extends Error {
   override readonly name = 'PodProblem'
 }
@@ -43,13 +43,13 @@ function* sourceVariables({ prefix = '', secretRef, configMapRef }: EnvSource, s
   }
 }
 
-/** Kubernetes expands `$(NAME)` of variables that stand before; `$$` is a dollar sign. */
+/** Expands `$(NAME)` as Kubernetes does, with variables that stand before; `$$` is a dollar sign. */
 const expand = (value: string, before: Readonly<Record<string, string>>) =>
   value.replaceAll(/\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)/g, (match, name: string | undefined) =>
     name === undefined ? '$' : Object.hasOwn(before, name) ? (before[name] as string) : match,
   )
 
-/** A container's environment as the kubelet would make it. Throws a PodProblem on what is missing. */
+/** Returns a container's environment as the kubelet would make it. Throws a PodProblem if something is missing. */
 export function environmentOf(container: Container, sources: Sources): Record<string, string> {
   const env: Record<string, string> = {}
   for (const source of container.envFrom ?? []) {

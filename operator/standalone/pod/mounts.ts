@@ -5,14 +5,20 @@ import { replaceFile } from '../ports/state.ts'
 import { PodProblem } from './environment.ts'
 import type { Container, Sources, Volume } from './pod.ts'
 
-/** A mounted volume: a folder below the workload's root, and its files by name; without files, a folder to write in. */
+/**
+ * A mounted volume: a folder below the workload's root, with its files by name. Without files it is a folder to write
+ * in.
+ */
 export interface MountedFolder {
   readonly mountPath: string
   readonly path: string
   readonly files?: ReadonlyMap<string, Buffer>
 }
 
-/** The local path of one in the container: what lies under the mount root keeps its path below the workload's root. */
+/**
+ * Returns the local path of a path in the container. Paths below the mount root stay the same below the workload's
+ * root.
+ */
 function localPath(root: string, mountPath: string): string {
   const inRoot = relative(MOUNT_ROOT, mountPath)
   const localName = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
@@ -39,7 +45,7 @@ function filesOf(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer> 
   return source.items ? chosenFiles(values, source.items, source.optional ? undefined : label) : values
 }
 
-/** The keys that a volume names, by their paths; a key that is missing from `required` is a PodProblem. */
+/** Returns the keys that a volume names, by their paths. A key that is missing from `required` is a PodProblem. */
 function chosenFiles(
   values: ReadonlyMap<string, Buffer>,
   items: readonly { readonly key: string; readonly path: string }[],
@@ -54,7 +60,7 @@ function chosenFiles(
   return files
 }
 
-/** What a container's mounts come to on this machine. Throws a PodProblem on a volume that can't be had here. */
+/** Returns the local folders of a container's mounts. Throws a PodProblem for a volume that isn't available here. */
 export function mountsOf(root: string, container: Container, volumes: readonly Volume[], sources: Sources) {
   const folders = (container.volumeMounts ?? []).map(({ name, mountPath, subPath }): MountedFolder => {
     const volume = volumes.find((candidate) => candidate.name === name)
@@ -76,7 +82,7 @@ const same = (file: string, content: Buffer) => {
   try {
     return readFileSync(file).equals(content)
   } catch {
-    // It is not there, or not a file that can be read: it is written anew.
+    // The file doesn't exist or isn't readable, so it is written anew.
     return false
   }
 }
@@ -84,8 +90,8 @@ const same = (file: string, content: Buffer) => {
 const foldersOf = (folders: readonly MountedFolder[]) => folders.filter(({ files }) => files !== undefined)
 
 /**
- * Writes the folders' files, each by renaming, those that changed only; what is there and shouldn't be goes. The
- * configuration is written last, when everything that it names is there, and removals come after it.
+ * Writes those files of the folders that have changed, each by renaming, and removes all others. The configuration is
+ * written last, when everything that it names exists, and removals come after it.
  *
  * @returns whether anything changed
  */
@@ -99,7 +105,7 @@ export function writeMounts(root: string, folders: readonly MountedFolder[]): bo
   return removeLeftovers(root, folders) || changed
 }
 
-/** Writes the files of a folder that changed; returns whether any did. */
+/** Writes the changed files of a folder. Returns whether there were any. */
 function writeFolder({ path, files }: MountedFolder): boolean {
   let changed = false
   mkdirSync(path, { recursive: true, mode: 0o700 })
@@ -114,13 +120,13 @@ function writeFolder({ path, files }: MountedFolder): boolean {
   return changed
 }
 
-/** Paths that a clean-up leaves alone: files that are mounted, folders that the workload writes in. */
+/** Paths that a clean-up leaves alone: mounted files, and folders that the workload writes in. */
 interface KeptPaths {
   readonly files: ReadonlySet<string>
   readonly folders: readonly string[]
 }
 
-/** Removes what earlier versions of a workload left in folders that hold files; returns whether a file went. */
+/** Removes leftovers of earlier versions of a workload from folders that hold files. Returns whether it removed any. */
 function removeLeftovers(root: string, folders: readonly MountedFolder[]): boolean {
   const files = new Set(
     foldersOf(folders).flatMap(({ path, files }) =>
@@ -137,7 +143,7 @@ function removeLeftovers(root: string, folders: readonly MountedFolder[]): boole
   return removed.length > 0
 }
 
-/** Removes the files below a folder that are not kept, and subfolders without any; returns whether it is empty then. */
+/** Removes all other files below a folder, and subfolders without any. Returns whether the folder is empty then. */
 function sweep(folder: string, kept: KeptPaths, removed: string[]): boolean {
   let isEmpty = true
   for (const entry of readdirSync(folder, { withFileTypes: true })) {

@@ -5,7 +5,7 @@ import type { ChildOptions } from '../process/child.ts'
 import { type PodOptions, RunningPod } from './running-pod.ts'
 
 interface PodSetOptions extends ChildOptions {
-  /** Base URL of a workload's public listener. */
+  /** Returns the base URL of a workload's public listener. */
   readonly urlOf: (id: ObjectId) => string | undefined
 }
 
@@ -13,7 +13,7 @@ interface PodSetOptions extends ChildOptions {
 export class PodSet {
   readonly #options: PodOptions
   readonly #pods = new Map<string, RunningPod>()
-  /** Being stopped; their files go when they are gone. */
+  /** Pods that are being stopped. Their files are removed when they have ended. */
   readonly #leaving = new Map<string, Promise<void>>()
 
   constructor({ urlOf, ...options }: PodSetOptions) {
@@ -42,7 +42,9 @@ export class PodSet {
     return [...this.#pods.values()]
   }
 
-  /** The workload's pod; undefined while one of the same name is still leaving, whose end calls `onChange`. */
+  /**
+   * Returns the workload's pod, or undefined while an earlier one of its name is stopping, whose end calls `onChange`.
+   */
   getOrAdd(id: ObjectId, root: string): RunningPod | undefined {
     const key = objectKey(id)
     if (this.#leaving.has(key)) return undefined
@@ -55,7 +57,7 @@ export class PodSet {
     return this.all().map((pod) => ({ ...pod.id, ...pod.observation }))
   }
 
-  /** Stops the pods whose workload isn't in `wanted` and removes their files; returns whose they were. */
+  /** Stops the pods whose workload isn't in `wanted`, removes their files and returns their workloads. */
   removeAllBut(wanted: ReadonlySet<string>): readonly ObjectId[] {
     const removed: ObjectId[] = []
     for (const [key, pod] of this.#pods) {
@@ -71,7 +73,7 @@ export class PodSet {
     return removed
   }
 
-  /** Stops everything; resolves when the last process is gone. */
+  /** Stops everything. Resolves when the last process has ended. */
   async stopAll(): Promise<void> {
     await Promise.all([...this.all().map((pod) => pod.stop({ remove: false })), ...this.#leaving.values()])
   }

@@ -1,7 +1,7 @@
 import type { CoreObject } from '../../cluster/files/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 
-/** The parts of a pod template that standalone acts on. */
+/** The parts of a pod template that standalone uses. */
 interface PodSpec {
   readonly containers: readonly Container[]
   readonly initContainers?: readonly Container[]
@@ -12,7 +12,7 @@ export interface Container {
   readonly name: string
   readonly image?: string
   readonly args?: readonly string[]
-  /** It speaks on its standard input and output. */
+  /** The container speaks on its standard input and output. */
   readonly stdin?: boolean
   readonly env?: readonly EnvVar[]
   readonly envFrom?: readonly EnvSource[]
@@ -55,7 +55,7 @@ interface VolumeSource {
 
 const podKinds = new Set(['Deployment', 'StatefulSet'])
 
-/** Secrets and ConfigMaps as a pod of one namespace finds them; those that were rendered win over those in the files. */
+/** The Secrets and ConfigMaps of a pod's namespace. Rendered ones win over those in the files. */
 export interface Sources {
   readonly namespace: string
   readonly pod: string
@@ -65,18 +65,18 @@ export interface Sources {
 
 type Values = ReadonlyMap<string, Buffer>
 
-/** The pod template among a workload's children, if it has one and asks for at least one replica. */
+/** Returns the pod template among a workload's children, if there is one with at least one replica. */
 export function podOf(children: readonly KubernetesObject[]): PodSpec | undefined {
   const owner = children.find(({ kind }) => podKinds.has(kind))
   const spec = owner?.['spec'] as { replicas?: number; template?: { spec?: PodSpec } } | undefined
   return spec?.replicas === 0 ? undefined : spec?.template?.spec
 }
 
-/** The names of the Services among a workload's children. */
+/** Returns the names of the Services among a workload's children. */
 export const servicesOf = (children: readonly KubernetesObject[]): readonly string[] =>
   children.filter(({ kind }) => kind === 'Service').map(({ metadata }) => metadata.name)
 
-/** Our own data plane is the container whose arguments start with `serve`; the others are the user's. */
+/** Separates our own data plane, whose arguments start with `serve`, from the user's containers. */
 export function splitContainers(pod: PodSpec) {
   const all = [...(pod.initContainers ?? []), ...pod.containers]
   return {

@@ -11,11 +11,11 @@ import { GatewayPoller } from '../status/gateway-poller.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import type { LocalPod } from './workload.ts'
 
-/** A data plane that took no notice of its new configuration for so long has refused it. */
+/** Milliseconds after which a data plane that has not loaded its new configuration has refused it. */
 const CONFIG_TIMEOUT_MS = 5_000
-/** Time between two tries of a port that is taken. */
+/** The time between two tries of a port that is in use. */
 const PORT_PAUSE_MS = 1_000
-/** The same while one of ours may still have it: it goes at once. */
+/** The same while a stopping pod of ours may hold the port, which it frees soon. */
 const PORT_GRACE_MS = 50
 
 interface Obstacle {
@@ -23,7 +23,7 @@ interface Obstacle {
   readonly message: string
 }
 
-/** Where the data plane's public listener is, and how to choose another one. */
+/** The address of the data plane's public listener, and how to choose another one. */
 interface PublicPort {
   readonly host: string
   readonly port: number
@@ -31,9 +31,9 @@ interface PublicPort {
 }
 
 export interface PodOptions extends ChildOptions {
-  /** Whether a pod of ours is still on its way out: it may be the one that has the port. */
+  /** Tells whether a pod of ours is still stopping, which may hold the port. */
   readonly isOneLeaving: () => boolean
-  /** When the servers that run here came up, by the origin of their URL (milliseconds since 1970). */
+  /** Returns when the local servers came up, by the origin of their URL (milliseconds since 1970). */
   readonly servers: () => ReadonlyMap<string, number>
 }
 
@@ -42,7 +42,7 @@ type PodPhase = 'starting' | 'ready' | 'failed'
 const sameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
   JSON.stringify(child?.spec) === JSON.stringify(spec)
 
-/** A workload's pod on this machine: its files and processes, kept to the last pod that was applied. */
+/** A workload's pod on this machine: keeps files and processes as the last applied pod wants them. */
 export class RunningPod {
   readonly id: ObjectId
   readonly root: string
@@ -50,13 +50,13 @@ export class RunningPod {
   #pod: LocalPod | undefined
   #plane: Child | undefined
   #server: Child | undefined
-  /** Why there is no pod to apply; set from outside. */
+  /** The reason why there is no pod to apply; set from outside. */
   #blocked: Obstacle | undefined
-  /** What keeps the applied pod from running as it should. */
+  /** The obstacle that keeps the applied pod from running as it should. */
   #obstacle: Obstacle | undefined
   /** Polls the data plane of a gateway; undefined for other kinds. */
   #gateway: GatewayPoller | undefined
-  /** What the data plane of a registry or proxy has reported. */
+  /** The problems that the data plane of a registry or proxy has reported. */
   #reported: ReportedProblems = {}
   readonly #stopping = new AbortController()
   #work = Promise.resolve()
@@ -72,23 +72,25 @@ export class RunningPod {
     return this.#pod
   }
 
-  /** Whether it has processes, which have its ports. */
+  /** True if it has processes, which hold its ports. */
   get isUp(): boolean {
     return this.#plane !== undefined || this.#server !== undefined
   }
 
-  /** Whether clients are answered, whatever else is wrong. */
+  /** True if clients are answered, whatever else is wrong. */
   get isServing(): boolean {
     return this.#plane?.state.phase === 'ready' && this.#server?.state.phase !== 'failed'
   }
 
-  /** Since when clients have been answered (milliseconds since 1970); undefined while they aren't. */
+  /** The time since which clients are answered (milliseconds since 1970); undefined while they aren't. */
   get upSince(): number | undefined {
     const times = [this.#plane?.readySince, this.#server ? this.#server.readySince : 0]
     return times.includes(undefined) ? undefined : Math.max(...times.map(Number))
   }
 
-  /** A gateway is starting until it has tried every server that is up: what it lists then is whole. */
+  /**
+   * The phase of the pod. A gateway is starting until it has tried every server that is up: then its list is complete.
+   */
   get phase(): PodPhase {
     if (this.#blocked ?? this.#obstacle) return 'failed'
     const phases = [this.#server, this.#plane].flatMap((child) => (child ? [child.state.phase] : []))
@@ -97,7 +99,7 @@ export class RunningPod {
     return isStarting || this.#gateway?.hasTriedAll === false ? 'starting' : 'ready'
   }
 
-  /** The pod as the operator would see it. */
+  /** The pod as the operator would observe it. */
   get observation(): WorkloadObservation {
     const isReady = this.phase === 'ready'
     const states = [this.#server?.state, this.#plane?.state]
@@ -113,21 +115,21 @@ export class RunningPod {
     }
   }
 
-  /** Takes what the data plane says of itself; true where that is something else than before. */
+  /** Stores the problems that the data plane reports. Returns whether they have changed. */
   report(problems: ReportedProblems): boolean {
     if (isDeepStrictEqual(problems, this.#reported)) return false
     this.#reported = problems
     return true
   }
 
-  /** Says why the pod can't be had; what runs goes on. */
+  /** Records why the pod isn't available. Running processes go on. */
   block(reason: string, message: string): void {
     this.#blocked = { reason, message }
   }
 
   /**
-   * Brings files and processes to what the pod asks for: files first, and a process is started anew only when its own
-   * specification has changed. Returns what that means, for people; undefined where nothing changes.
+   * Brings files and processes to what the pod asks for: files first; a process restarts only if its own specification
+   * has changed. Returns a description for people, or undefined if nothing changes.
    */
   apply(pod: LocalPod, port: PublicPort): string | undefined {
     const before = this.#pod
@@ -150,7 +152,7 @@ export class RunningPod {
     this.#gateway = new GatewayPoller(adminUrl, { expected, onChange })
   }
 
-  /** Something has changed around it. */
+  /** Polls soon, because something around the pod has changed. */
   pollSoon(): void {
     this.#gateway?.pollSoon()
   }
@@ -184,7 +186,7 @@ export class RunningPod {
     } else await this.#awaitConfig(pod)
   }
 
-  /** Waits until the public port can be had; meanwhile the port is the pod's obstacle. */
+  /** Waits until the public port is free. Until then the port is the pod's obstacle. */
   async #awaitPort(pod: LocalPod, port: PublicPort): Promise<void> {
     const { signal } = this.#stopping
     while (!signal.aborted && pod === this.#pod) {
@@ -215,12 +217,12 @@ export class RunningPod {
     }
   }
 
-  /** Stops the processes; `remove` takes the files away too, otherwise those of Secrets alone. */
+  /** Stops the processes. `remove` removes all files, otherwise only those of Secrets are removed. */
   async stop({ remove }: { readonly remove: boolean }): Promise<void> {
     this.#stopping.abort()
     this.#gateway?.stop()
     await Promise.all([this.#work, this.#plane?.stop(), this.#server?.stop()])
-    // What was being started while the stop came.
+    // A start that ran when the stop came may have added processes.
     await Promise.all([this.#plane?.stop(), this.#server?.stop()])
     if (remove) rmSync(this.root, { recursive: true, force: true })
     else removeSecrets(this.root)

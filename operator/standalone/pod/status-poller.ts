@@ -9,16 +9,19 @@ const POLL_INTERVAL_MS = 2_000
 
 interface PollerOptions {
   readonly pods: () => readonly RunningPod[]
-  /** The state of a source has changed. */
+  /** Called when the state of a source has changed. */
   readonly onChange: () => void
 }
 
-/** Gateways are polled by their own (status/gateway-poller.ts): somebody waits for what these say. */
+/**
+ * The polled kinds. Gateways have their own poller (status/gateway-poller.ts), because their start waits for the
+ * answer.
+ */
 const POLLED: ReadonlySet<string> = new Set(['MCPRegistry', 'MCPServer', 'MCPRemoteProxy'])
 
 /**
- * Polls registries and proxies that run here for their problems, and registries for the state of their sources, as the
- * operator polls its pods.
+ * Polls local registries and proxies for their problems, and registries for the state of their sources, as the operator
+ * polls its pods.
  */
 export class StatusPoller {
   readonly #options: PollerOptions
@@ -30,7 +33,7 @@ export class StatusPoller {
     this.#options = options
   }
 
-  /** What the registries that run have reported last. */
+  /** The last reported sources of the running registries. */
   get sources(): readonly NamedSources[] {
     return [...this.#found.values()]
   }
@@ -58,12 +61,12 @@ export class StatusPoller {
     if (!this.#isClosed && isOther) this.#options.onChange()
   }
 
-  /** True where it reports other problems than before. */
+  /** Polls one pod. Returns whether its problems have changed. */
   async #poll(running: RunningPod): Promise<boolean> {
     const { id, pod, isUp } = running
     if (!isUp || pod === undefined) return false
     const status = await fetchStatus(pod.adminUrl)
-    // One that can't be asked says by itself that it is not ready; what was known of its sources holds.
+    // A pod that can't be asked reports itself that it is not ready. The last known state of its sources holds.
     if (status === undefined) return false
     if (id.kind === 'MCPRegistry') {
       const sources = reportedSources([status.sources])

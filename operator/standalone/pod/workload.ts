@@ -10,14 +10,14 @@ import { environmentOf, PodProblem } from './environment.ts'
 import { type MountedFolder, mountsOf } from './mounts.ts'
 import { type Container, podOf, type Sources, splitContainers } from './pod.ts'
 
-/** What the owner of a workload says of running it here. */
+/** The owner's settings for running a workload here. */
 export interface LocalCommand {
   readonly command: string
-  /** Where the server answers. */
+  /** The path of the server's endpoint. */
   readonly path: string
   /** The manifest's folder. */
   readonly folder: string
-  /** Where programs are searched. */
+  /** The PATH for programs. */
   readonly searchPath: string
 }
 
@@ -25,11 +25,11 @@ interface WorkloadInput {
   readonly id: ObjectId
   readonly children: readonly KubernetesObject[]
   readonly sources: Sources
-  /** Folder of everything that this workload mounts. */
+  /** The folder of all mounts of this workload. */
   readonly root: string
   readonly ports: WorkloadPorts
   readonly local: LocalCommand | undefined
-  /** API group of our kinds. */
+  /** The API group of our kinds. */
   readonly group: string
   /** The command line that runs Portico itself. */
   readonly self: readonly string[]
@@ -42,9 +42,9 @@ export interface LocalPod {
   readonly server: ProcessSpec | undefined
   readonly role: 'gateway' | 'registry'
   readonly adminUrl: string
-  /** Of the configuration file, as the data plane reports it on `/status`. */
+  /** The hash of the configuration file, as the data plane reports it on `/status`. */
   readonly configHash: string | undefined
-  /** Names of the registries in the configuration of a registry server. */
+  /** The names of the registries in the configuration of a registry server. */
   readonly registries: readonly string[]
 }
 
@@ -62,7 +62,7 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
     '--listen': `${host.includes(':') ? `[${host}]` : host}:${ports.listen}`,
     '--admin-listen': `127.0.0.1:${ports.admin}`,
   })
-  // No load balancer has to learn that it ends.
+  // No load balancer has to learn that the process ends.
   args.push('--drain', '0')
   const env = Object.entries(environmentOf(container, sources)).map(([name, value]) => [name, here(value)])
   return {
@@ -74,7 +74,9 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
   }
 }
 
-/** The server's process; undefined for one on standard input and output, which is our data plane's own child. */
+/**
+ * Returns the server's process, or undefined for one on standard input and output, which is our data plane's own child.
+ */
 function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
   const { id, local, group, ports, sources } = input
   if (!local) {
@@ -113,9 +115,9 @@ function registryNames(content: Buffer): readonly string[] {
 }
 
 /**
- * Turns a workload's children into what runs on this machine: the very files that its pod would mount, our data plane
- * with the pod's own arguments, and the local command in place of the user's image. Undefined where the children hold
- * no pod, or no replica of it. Throws a PodProblem on what can't be had without a cluster.
+ * Turns a workload's children into processes on this machine: the same files that its pod would mount, our data plane
+ * with the pod's own arguments, and the local command in place of the user's image. Returns undefined if the children
+ * hold no pod, or no replica of it. Throws a PodProblem if something needs a cluster.
  */
 export function localPod(input: WorkloadInput): LocalPod | undefined {
   const pod = podOf(input.children)
@@ -140,5 +142,5 @@ export function localPod(input: WorkloadInput): LocalPod | undefined {
   }
 }
 
-/** The folder of a workload's files. A namespace holds no dot: no two workloads come to one folder. */
+/** Returns the folder of a workload's files. A namespace holds no dot, so two workloads never share a folder. */
 export const folderOf = ({ kind, namespace, name }: ObjectId): string => `${kind.toLowerCase()}-${namespace}.${name}`

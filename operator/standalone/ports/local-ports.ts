@@ -3,11 +3,11 @@ import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
 
 /** Ports and address of one workload on this machine. */
 export interface WorkloadPorts {
-  /** Address of the public listener. */
+  /** The address of the public listener. */
   readonly host: string
   readonly listen: number
   readonly admin: number
-  /** The MCP server beside the data plane. */
+  /** The port of the MCP server beside the data plane. */
   readonly server: number
 }
 
@@ -16,15 +16,15 @@ interface PortRequest {
   readonly id: ObjectId
   /** The annotation `local-port`. */
   readonly fixed: string | undefined
-  /** Its processes run: its ports are taken by itself. */
+  /** Its processes run, and so hold its ports. */
   readonly isUp: boolean
 }
 
-/** Kinds that people connect to: their public ports count up from these. */
+/** The first public ports of kinds that people connect to. Further ones count up. */
 const FIRST_PORTS: Readonly<Record<string, number>> = { VirtualMCPServer: 4483, MCPRegistry: 8080 }
 
 const LOOPBACK = '127.0.0.1'
-/** Wildcard addresses are reached through loopback. */
+/** Tells whether an address is a wildcard, which is reached through loopback. */
 const isWildcard = (host: string) => host === '0.0.0.0' || host === '::'
 
 const isPort = (text: string) => /^[0-9]{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
@@ -32,7 +32,7 @@ const isPort = (text: string) => /^[0-9]{1,5}$/.test(text) && Number(text) >= 1 
 /** The ports given in one assignment. */
 class TakenPorts {
   readonly owners = new Map<number, ObjectId>()
-  /** Ports of public listeners, by `objectKey`. */
+  /** The ports of public listeners, by `objectKey`. */
   readonly listenPorts = new Map<string, number>()
 
   listen(id: ObjectId, port: number): void {
@@ -41,14 +41,17 @@ class TakenPorts {
   }
 }
 
-/** Gives ports that count up from the first one of their kind to what people connect to and nobody chose a port for. */
+/**
+ * Gives workloads that people connect to, and that have no chosen port, ports that count up from the first of their
+ * kind.
+ */
 function takeForeseeable(
   requests: readonly PortRequest[],
   taken: TakenPorts,
   before: ReadonlyMap<string, WorkloadPorts>,
 ): void {
   const numbered = requests.filter(({ id, fixed }) => fixed === undefined && FIRST_PORTS[id.kind] !== undefined)
-  // Who has such a port keeps it; newcomers come after.
+  // Workloads with such a port keep it; new ones come after.
   for (const { id } of numbered) {
     const port = before.get(objectKey(id))?.listen
     const first = FIRST_PORTS[id.kind] ?? 0
@@ -64,8 +67,8 @@ function takeForeseeable(
 }
 
 /**
- * Which port is whose. What people connect to has a port that they can foresee; everything else takes a free one and
- * keeps it, also from one run to the next where that is possible.
+ * Assigns ports to workloads. A workload that people connect to gets a predictable port. Everything else gets a free
+ * one and keeps it, also from one run to the next if possible.
  */
 export class LocalPorts {
   readonly #host: string
@@ -82,12 +85,12 @@ export class LocalPorts {
     return this.#assigned.get(objectKey(id))
   }
 
-  /** What is wrong with the port that a workload's owner chose. */
+  /** Returns what is wrong with the port that a workload's owner chose. */
   problemOf(id: ObjectId): string | undefined {
     return this.#problems.get(objectKey(id))
   }
 
-  /** Base URL of a workload's public listener. */
+  /** Returns the base URL of a workload's public listener. */
   urlOf(id: ObjectId): string | undefined {
     const ports = this.of(id)
     if (!ports) return undefined
@@ -95,7 +98,7 @@ export class LocalPorts {
     return `http://${host.includes(':') ? `[${host}]` : host}:${ports.listen}`
   }
 
-  /** Gives every workload its ports; those that aren't named lose theirs. */
+  /** Gives every workload its ports. Workloads that aren't named lose theirs. */
   async assign(requests: readonly PortRequest[]): Promise<void> {
     const before = new Map(this.#assigned)
     this.#assigned.clear()
@@ -118,7 +121,7 @@ export class LocalPorts {
     }
   }
 
-  /** Gives the ports that owners chose, and notes what is wrong with those that can't be had. */
+  /** Gives the ports that owners chose, and records problems of those that aren't available. */
   #takeFixed(requests: readonly PortRequest[], taken: TakenPorts): void {
     for (const { id, fixed } of requests) {
       if (fixed === undefined) continue
@@ -141,14 +144,16 @@ export class LocalPorts {
     return port
   }
 
-  /** The ports to remember: those of workloads that are there. */
+  /** Returns the ports to remember: those of existing workloads. */
   toJSON(): Record<string, number> {
     const present = [...this.#remembered].filter(([name]) => this.#assigned.has(name.slice(0, name.lastIndexOf(' '))))
     return Object.fromEntries(present.sort(([left], [right]) => (left < right ? -1 : 1)))
   }
 }
 
-/** The code of the error with which listening on the port fails now, such as EADDRINUSE; undefined where it does not. */
+/**
+ * Returns the error code with which listening on the port fails now, such as EADDRINUSE, or undefined if it succeeds.
+ */
 export function listenError(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const probe = createServer()
@@ -157,10 +162,10 @@ export function listenError(host: string, port: number): Promise<string | undefi
   })
 }
 
-/** Whether something could listen on the port now. */
+/** Tells whether something could listen on the port now. */
 const isPortFree = async (host: string, port: number): Promise<boolean> => (await listenError(host, port)) === undefined
 
-/** A port that is free now. */
+/** Returns a port that is free now. */
 function freePort(host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()

@@ -2,17 +2,16 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { LogFile } from '../process/log-file.ts'
 
-/** What one run leaves for the next one. */
+/** The state that one run leaves for the next one. */
 interface Memory {
-  /** Ports by name. */
   readonly ports: Readonly<Record<string, number>>
-  /** Folders of workloads that were written, so that only those are ever removed. */
+  /** The folders of workloads that were written. Only these are ever removed. */
   readonly folders: readonly string[]
 }
 
 const EMPTY: Memory = { ports: {}, folders: [] }
 
-/** When a process started, so that a process id that was used anew isn't taken for the old process. Linux only. */
+/** Returns when a process started, so that a reused process id isn't taken for the old process. Linux only. */
 function startTimeOf(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -47,15 +46,15 @@ export function replaceFile(file: string, content: string | Buffer, mode = 0o600
   renameSync(next, file)
 }
 
-/** The state directory of `portico run`: one process has it at a time. */
+/** The state directory of `portico run`. Only one process uses it at a time. */
 export class StateDirectory {
   readonly path: string
-  /** Of the processes that run. */
+  /** The log of the processes. */
   readonly log: LogFile
   readonly #lock: string
   readonly #memory: string
 
-  /** Throws an Error when another `portico run` uses the directory. */
+  /** Throws an Error if another `portico run` uses the directory. */
   constructor(path: string) {
     this.path = path
     this.#lock = join(path, 'run.lock')

@@ -5,13 +5,13 @@ import { eachLine, lastWords, shortForm } from './lines.ts'
 
 /** A process that should run. Two specifications that are equal as JSON need no restart. */
 export interface ProcessSpec {
-  /** Who it is, for people: `MCPServer default/time`. */
+  /** The name for people: `MCPServer default/time`. */
   readonly title: string
-  /** Our own data plane learns from its channel that we are gone; a foreign command line runs under the keeper. */
+  /** Our own data plane learns from its channel that we are gone. A foreign command line runs under the keeper. */
   readonly run: { readonly own: readonly string[] } | { readonly foreign: string }
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Answers when the process serves: with 200, or with anything at all where it is a foreign one. */
+  /** The URL that answers when the process serves: with 200, or with any status if the process is foreign. */
   readonly readyUrl: string
 }
 
@@ -20,37 +20,39 @@ export type ChildState =
   | { readonly phase: 'failed'; readonly reason: string; readonly message: string }
 
 export interface ChildOptions {
-  /** The environment of `portico run`, below that of the specification. */
+  /** The environment of `portico run`. The specification's wins over it. */
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Called when the state has changed. */
   readonly onChange: () => void
-  /** Takes each line that the process writes, with whose it is. */
+  /** Called with each line that the process writes, with its name. */
   readonly log: (line: string) => void
-  /** Takes a line for people: of our own data planes what is a warning or worse. */
+  /** Called with a line for people: of our own data planes only warnings and errors. */
   readonly show: (line: string) => void
-  /** Takes secret values out of a text that leaves this process. */
+  /** Removes secret values from a text that leaves this process. */
   readonly redact: (text: string) => string
 }
 
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 30_000
-/** A process that ran this long starts again without a pause. */
+/** A process that ran this long restarts without a pause. */
 const STEADY_MS = 60_000
-/** A process that doesn't answer for so long is a problem; it is probed on. */
+/** A process that doesn't answer for this long is a problem. The probes go on. */
 const START_TIMEOUT_MS = 30_000
-/** Time between SIGTERM and SIGKILL. */
+/** The time between SIGTERM and SIGKILL. */
 const GRACE_MS = 4_000
-/** Lines that a process wrote last, of which those that say why it ended are reported. */
+/** The number of lines that are kept. Those that say why the process ended are reported. */
 const KEPT_LINES = 50
-/** How long the output of one that has ended may stay open: whoever has left its group may hold it. */
+/**
+ * The longest time that the output may stay open after the end, since a process that has left the group may hold it.
+ */
 const LAST_WORDS_MS = 1_000
 
 /**
- * A shell script that runs a foreign command and takes it down with us. Its standard input is a pipe whose other end
- * `portico run` holds; however that process ends, also by SIGKILL, the pipe closes, and everything in the script's
- * process group is asked to stop, and killed 3 seconds later. The caller starts it in a process group of its own.
+ * A shell script that runs a foreign command and ends it when we end. Its standard input is a pipe whose other end
+ * `portico run` holds. However that process ends, also by SIGKILL, the pipe closes; everything in the script's process
+ * group is then asked to stop, and killed 3 seconds later. The caller starts it in its own process group.
  *
- * The traps are handlers rather than "ignore", because what is ignored stays ignored in the command.
+ * The traps are handlers rather than "ignore", because an ignored signal stays ignored in the command.
  */
 const script = `
 trap : TERM INT HUP
@@ -76,7 +78,7 @@ done
 const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
   signal ? `was ended by ${signal}` : `exited with code ${code}`
 
-/** One supervised process: started, probed until it serves, started again when it ends, stopped with all of its kin. */
+/** One supervised process: started, probed until it serves, restarted when it ends, stopped with its whole group. */
 export class Child {
   readonly spec: ProcessSpec
   readonly #options: ChildOptions
@@ -96,12 +98,12 @@ export class Child {
     return this.#state
   }
 
-  /** Since when it has been serving (milliseconds since 1970); undefined while it isn't. */
+  /** The time since which it has been serving (milliseconds since 1970); undefined while it isn't. */
   get readySince(): number | undefined {
     return this.#state.phase === 'ready' ? this.#readySince : undefined
   }
 
-  /** Resolves when the process and its group are gone. */
+  /** Resolves when the process and its group have ended. */
   async stop(): Promise<void> {
     this.#stopped.abort()
     await this.#done
@@ -128,7 +130,7 @@ export class Child {
     }
   }
 
-  /** Runs the process until it ends, or until it has been stopped; says how it ended. */
+  /** Runs the process until it ends or is stopped. Returns how it ended. */
   async #runOnce(): Promise<string> {
     const ended = new AbortController()
     const over = AbortSignal.any([ended.signal, this.#stopped.signal])
@@ -137,7 +139,7 @@ export class Child {
       child.once('error', (error) => resolve(`can't be started: ${error.message}`))
       child.once('exit', (code, signal) => resolve(describeExit(code, signal)))
     })
-    // Its last words may be read after its end.
+    // The last output may be read after the process has ended.
     const closed = once(child, 'close').catch(() => undefined)
     const asking = this.#probeUntilReady(over)
     const stopping = new Promise<void>((resolve) => {
@@ -162,11 +164,11 @@ export class Child {
     const child = spawn(file, args, {
       cwd,
       env: { ...this.#options.environment, ...env },
-      // A group of its own: Ctrl-C reaches us alone, and what the process starts goes with it.
+      // A separate group, so that Ctrl-C reaches only us, and the process ends with all that it starts.
       detached: true,
       stdio: isOwn ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['pipe', 'pipe', 'pipe'],
     })
-    // The keeper may be gone before its pipe is closed.
+    // The keeper may end before its pipe is closed.
     child.stdin?.on('error', () => undefined)
     for (const stream of [child.stdout, child.stderr]) if (stream) eachLine(stream, (line) => this.#onLine(line, isOwn))
     return child
@@ -175,7 +177,7 @@ export class Child {
   #onLine(line: string, isOwn: boolean): void {
     if (line !== '') this.#options.log(`${this.spec.title}: ${this.#options.redact(line)}`)
     const text = isOwn ? shortForm(line) : line.trimEnd()
-    // What a process prints after it was asked to stop is not of interest.
+    // Output after the request to stop is not of interest.
     if (text === undefined || text === '' || this.#stopped.signal.aborted) return
     const shown = this.#options.redact(text)
     this.#lastLines = [...this.#lastLines, shown].slice(-KEPT_LINES)
@@ -196,7 +198,7 @@ export class Child {
     }
   }
 
-  /** Asks the whole group to end, and after the grace doesn't ask. */
+  /** Asks the whole group to end, and kills it after the grace period. */
   async #end(child: ChildProcess, exit: Promise<unknown>): Promise<void> {
     this.#signalGroup(child, 'SIGTERM')
     const kill = setTimeout(() => this.#signalGroup(child, 'SIGKILL'), GRACE_MS)
@@ -219,7 +221,7 @@ interface Obstacle {
   readonly message: string
 }
 
-/** Probes whether a process serves; undefined when it does. */
+/** Probes a process. Returns why it doesn't serve, or undefined if it does. */
 async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSignal): Promise<Obstacle | undefined> {
   const notAnswering = { reason: 'NotAnswering', message: `runs, but doesn't answer on ${url}` }
   try {
@@ -228,19 +230,19 @@ async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSig
       signal: AbortSignal.any([over, AbortSignal.timeout(2000)]),
     })
     if (isAnyAnswerGood || response.ok) {
-      // Not read: the answer to a GET may be an event stream without end.
+      // The body stays unread: the answer to a GET may be an event stream without end.
       await response.body?.cancel()
       return undefined
     }
     const { reason } = (await response.json()) as { reason?: unknown }
     return { reason: 'NotReady', message: `runs, but isn't ready: ${String(reason ?? response.status)}` }
   } catch {
-    // Refused, too late, or no JSON.
+    // The request was refused, timed out, or the answer is no JSON.
     return notAnswering
   }
 }
 
-/** The command line that runs a shell command line under the keeper. */
+/** Returns the command line that runs a shell command line under the keeper. */
 const keptCommand = (commandLine: string): readonly [string, ...string[]] => [
   '/bin/sh',
   '-c',

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 
-/** A line longer than this is cut into pieces of it. */
+/** A longer line is cut into pieces of this length. */
 const LONGEST = 8192
 
 /** Calls back for each line of a stream of text. */
@@ -21,7 +21,7 @@ export function eachLine(stream: Readable, onLine: (line: string) => void): void
   })
 }
 
-/** A line of our own log (pino, JSON), with what the message is about in further fields. */
+/** A line of our own log (pino, JSON). Further fields hold what the message is about. */
 interface LogLine {
   readonly level?: unknown
   readonly msg?: unknown
@@ -30,7 +30,7 @@ interface LogLine {
 }
 
 const shownLevels = new Set(['warn', 'error', 'fatal'])
-/** Fields of every line (`gateway` is who writes), and the one that is shown by its message. */
+/** Fields of every line (`gateway` is the writer), and the one that is shown by its message. */
 const usualFields = new Set(['level', 'time', 'name', 'gateway', 'msg', 'err'])
 
 function detailsOf(entry: LogLine): string {
@@ -41,8 +41,8 @@ function detailsOf(entry: LogLine): string {
 }
 
 /**
- * The short form of what a data plane writes: warnings and errors as `warn: message (field: value)`, other lines of its
- * log not at all, and what isn't a line of its log as it is.
+ * Shortens a line of a data plane: warnings and errors become `warn: message (field: value)`, other lines of its log
+ * are dropped, and a line that isn't of its log stays as it is.
  */
 export function shortForm(line: string): string | undefined {
   if (!line.startsWith('{')) return line.trim() === '' ? undefined : line
@@ -59,12 +59,12 @@ export function shortForm(line: string): string | undefined {
   return `${entry.level}: ${String(entry.msg ?? '')}${cause}${detailsOf(entry)}`
 }
 
-/** A line that names an error, as Node, Python, Go, Java and npm write it; stacks are indented. */
+/** A line that names an error in the form of Node, Python, Go, Java or npm. Stacks are indented. */
 const errorLine = /^(?:npm )?(?:[\w.]*(?:Error|Exception)\b|ERR!|error\b|fatal\b|panic:)/i
 const MOST_ERRORS = 3
 const MOST_LINES = 5
 
-/** What a process said before it ended, for a message of one line: its errors; where none is seen, the last lines. */
+/** Returns the last output of a process for a message of one line: its errors, or the last lines if it has none. */
 export function lastWords(lines: readonly string[]): string {
   const errors = lines.filter((line) => errorLine.test(line)).slice(-MOST_ERRORS)
   const said = errors.length > 0 ? errors : lines.slice(-MOST_LINES)
@@ -74,7 +74,7 @@ export function lastWords(lines: readonly string[]): string {
 /** Shorter values are too likely to be part of something else. */
 const SHORTEST_SECRET = 6
 
-/** Makes a function that takes known secret values out of a text. */
+/** Makes a function that removes known secret values from a text. */
 export function redactor(values: Iterable<string>): (text: string) => string {
   const secrets = [
     ...new Set([...values].map((value) => value.trim()).filter((value) => value.length >= SHORTEST_SECRET)),

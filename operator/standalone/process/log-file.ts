@@ -1,21 +1,21 @@
 import { closeSync, openSync, renameSync, writeSync } from 'node:fs'
 
-/** Beyond it the file begins anew; the one before is kept, so that both take twice of this at most. */
+/** The size at which a new file begins. The one before is kept, so that both take twice this at most. */
 const MOST_BYTES = 8 * 2 ** 20
 
-/** The log of one run, line by line with the time; `<path>.1` is the part before, or the run before. */
+/** The log of one run, line by line with the time. `<path>.1` is the part before, or the run before. */
 export class LogFile {
   readonly path: string
   #file: number
   #size = 0
 
-  /** Throws where the file can't be made. */
+  /** Throws if the file can't be created. */
   constructor(path: string) {
     this.path = path
     this.#file = this.#begin()
   }
 
-  /** A line that can't be written is dropped: a full disk is no reason to stop what runs. */
+  /** Writes a line. One that can't be written is dropped: a full disk is no reason to stop what runs. */
   write(line: string): void {
     try {
       if (this.#size > MOST_BYTES) {
@@ -25,7 +25,7 @@ export class LogFile {
       }
       this.#size += writeSync(this.#file, `${new Date().toISOString()} ${line}\n`)
     } catch {
-      // The disk is full or the file is gone: the line is lost.
+      // The disk is full or the file is gone, so the line is lost.
     }
   }
 
@@ -39,7 +39,8 @@ export class LogFile {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     }
-    // Exclusive: what somebody else has put in its place is not written to. Servers may write what isn't for everybody.
+    // Exclusive, so that a file that somebody else has put in its place is never written to. Servers may write
+    // confidential text.
     return openSync(this.path, 'wx', 0o600)
   }
 }

@@ -2,24 +2,24 @@ import { isReportedBackend, type ReportedBackend, type ReportedStatus } from '..
 import { problemsIn, type ReportedProblems } from '../../model/reported.ts'
 import { fetchStatus } from './fetch-status.ts'
 
-/** Between two polls (milliseconds). */
+/** The time between two polls (milliseconds). */
 const PAUSE_MS = 1_000
-/** The same while somebody waits for what the answer will be. */
+/** The same while somebody waits for the result. */
 const SHORT_PAUSE_MS = 50
 
-/** What a gateway is to have done before it counts as ready. */
+/** The conditions under which a gateway counts as ready. */
 interface Expected {
-  /** Hash of the configuration that it is to have in force. */
+  /** The hash of the configuration that must be in force. */
   readonly config: string | undefined
-  /** When its process came up (milliseconds since 1970); undefined while it isn't. */
+  /** The time when its process came up (milliseconds since 1970); undefined while it isn't up. */
   readonly upSince: number | undefined
-  /** When the servers that run here came up, by the origin of their URL (milliseconds since 1970). */
+  /** The times when the local servers came up, by the origin of their URL (milliseconds since 1970). */
   readonly servers: ReadonlyMap<string, number>
 }
 
-/** What a gateway's `/status` says, as far as it counts here. */
+/** The relevant part of a gateway's `/status`. */
 interface GatewayReport {
-  /** When it was requested (milliseconds since 1970). */
+  /** The time of the request (milliseconds since 1970). */
   readonly at: number
   readonly config: unknown
   readonly backends: readonly ReportedBackend[]
@@ -27,8 +27,8 @@ interface GatewayReport {
 }
 
 /**
- * Polls a gateway for its problems, such as names of tools that clash, for backends may change them at any time, and for
- * whether it has tried every server that is up, for all start at once and in no order.
+ * Polls a gateway for its problems, such as clashing tool names, since backends may change them at any time. It also
+ * polls whether the gateway has tried every server that is up, since all start at once and in no order.
  */
 export class GatewayPoller {
   readonly #adminUrl: string
@@ -50,7 +50,7 @@ export class GatewayPoller {
     return this.#last?.problems ?? {}
   }
 
-  /** Whether it has tried every server that is up, as far as is known. */
+  /** True if it has tried every server that is up, as far as is known. */
   get hasTriedAll(): boolean {
     const { config, upSince, servers } = this.#expected()
     const last = this.#last
@@ -58,7 +58,7 @@ export class GatewayPoller {
     return (config === undefined || last.config === config) && hasTriedAll(last.backends, servers)
   }
 
-  /** Polls soon where somebody waits for the result: something around it has changed. */
+  /** Polls soon if somebody waits for the result, because something around the gateway has changed. */
   pollSoon(): void {
     if (this.#isResting && !this.hasTriedAll) this.#schedule()
   }
@@ -73,7 +73,7 @@ export class GatewayPoller {
     if (this.#isStopped) return
     this.#isResting = this.hasTriedAll
     const poll = () => {
-      // An answer that makes no sense is requested again.
+      // An invalid answer is requested again.
       this.#poll().catch(() => this.#schedule())
     }
     this.#timer = setTimeout(poll, this.#isResting ? PAUSE_MS : SHORT_PAUSE_MS).unref()
@@ -83,7 +83,7 @@ export class GatewayPoller {
     this.#isResting = false
     const report = await pollGateway(this.#adminUrl)
     if (this.#isStopped) return
-    // Where nobody answers, what was known last holds.
+    // Without an answer, the last known state holds.
     if (report !== undefined) this.#accept(report)
     this.#schedule()
   }
@@ -103,13 +103,13 @@ async function pollGateway(adminUrl: string): Promise<GatewayReport | undefined>
   return backends && { at, config: status.config, backends, problems: problemsIn([status]) }
 }
 
-/** The backends of a gateway's `/status`; undefined where they have another form than a gateway's. */
+/** Returns the backends of a gateway's `/status`, or undefined if they have another form than a gateway's. */
 const backendsIn = ({ backends = [] }: ReportedStatus): readonly ReportedBackend[] | undefined =>
   backends.every(isReportedBackend) ? backends : undefined
 
 /**
- * Whether every backend that is a server of this machine has been tried since that server came up, be the answer a
- * list of tools or a failure. `servers` says since when each is up (milliseconds since 1970) by the origin of its URL.
+ * Tells whether every backend that is a local server has been tried since that server came up, with a list of tools or
+ * a failure as the result. `servers` holds the start of each (milliseconds since 1970) by the origin of its URL.
  */
 function hasTriedAll(backends: readonly ReportedBackend[], servers: ReadonlyMap<string, number>): boolean {
   return backends.every(({ url, latencyMs, lastError }) => {
