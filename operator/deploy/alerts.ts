@@ -91,8 +91,8 @@ const alerts: readonly Alert[] = [
     summary: '{{ $value }} of kind {{ $labels.kind }} are not ready.',
   },
   {
-    // A problem of one object concerns its author: the earlier version keeps serving. A problem of all objects at once
-    // doesn't.
+    // A problem of one object is its author's concern: the earlier version keeps serving. A problem of most objects is
+    // not.
     alert: 'PorticoProblemSpreads',
     expr: `(${problems('error', 'namespace, kind, reason')} > 4) / on (namespace, kind) group_left () ${ALL_OBJECTS} > 0.5`,
     for: '10m',

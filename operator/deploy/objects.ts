@@ -101,7 +101,7 @@ const probe = (path: string, periodSeconds: number) => ({
 })
 const fieldOf = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
 
-/** Returns a Deployment with one leading replica, under the restricted Pod Security Standard. */
+/** Returns a Deployment of replicas, one of which leads, under the restricted Pod Security Standard. */
 export function deployment({ group, namespace, image, replicas, args, resources, runAsUser, more }: Installation) {
   const container = {
     name: 'operator',

@@ -100,8 +100,8 @@ export const planFindings = (planned: readonly Planned[]): readonly ManifestFind
   )
 
 /**
- * Returns the problems behind a condition. A condition without any, such as a warning or what pods say, becomes one
- * itself.
+ * Returns the problems behind a condition, or the condition's own message if it has none, as a warning or a report of
+ * pods.
  */
 function partsOf({ object }: Manifest, said: ConditionProblem, problems: readonly Problem[]): readonly PlacedProblem[] {
   const behind = problems.filter(({ condition }) => condition === said.condition)

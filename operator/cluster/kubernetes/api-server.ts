@@ -22,7 +22,7 @@ export class ApiError extends Error {
 }
 
 export const isNotFound = (error: unknown): boolean => error instanceof ApiError && error.status === 404
-/** Tells that the resource version is too old to list or watch from. */
+/** Tells whether an error says that the resource version is too old to list or watch from. */
 export const isGone = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 410 || error.reason === 'Expired' || error.reason === 'Gone')
 

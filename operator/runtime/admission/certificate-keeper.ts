@@ -123,7 +123,7 @@ export class CertificateKeeper {
     return true
   }
 
-  /** Reads the Secret and renews it when that is due. Returns nothing if another replica has just written it. */
+  /** Reads the Secret and renews its certificate if due. Returns nothing if another replica has just done so. */
   async #kept(): Promise<Kept | undefined> {
     const { api, namespace, name, now = Date.now, log } = this.#options
     const host = `${name}.${namespace}.svc`

@@ -59,7 +59,7 @@ export class Applier {
   }
 
   /**
-   * Applies all children or none: if somebody else holds the name of a child, nothing stays written, because half a
+   * Applies the rendered children. If somebody else holds the name of one, nothing stays written, because half a
    * workload is of no use. If the children grant rights, which would apply to the other's pods, nothing is written
    * until every name is known to be free or ours. Otherwise a held name shows during the writes. Throws errors that a
    * retry may cure.
@@ -157,7 +157,7 @@ export class Applier {
     return standingOf(live, owner, { isGone: this.#options.isGone, knownUid })
   }
 
-  /** Deletes children that the owner has or has left behind and that are no longer rendered. */
+  /** Deletes children that the owner has, or that it left behind, if they are no longer rendered. */
   async #prune(owner: Owner, rendered: readonly KubernetesObject[], changes: ChildChanges): Promise<void> {
     const { children } = this.#options
     const wanted = new Set(rendered.map(({ kind, metadata }) => `${kind}/${metadata.name}`))

@@ -65,7 +65,7 @@ export class DueKeys {
     this.#add(object)
   }
 
-  /** Wakes the objects whose last reconcile may have read this dependency. */
+  /** Wakes the objects whose last reconcile has read this dependency. */
   wake(dependency: Dependency): void {
     const { queue, graph } = this.#options
     for (const key of graph.dependents(dependency)) queue.add(key, dependency === onOwnWorkload(key))

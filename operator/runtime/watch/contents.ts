@@ -119,7 +119,7 @@ export class ReferencedContent<T> {
 
 /**
  * Makes something from a view, again until every Secret and ConfigMap that was read on the way is of its latest
- * version. `make` gets the view, and a set of what it has read once it has ended.
+ * version. `make` gets the view, and a set that collects what is read through it.
  */
 export async function onCurrentContents<T>(
   view: ClusterView,
