@@ -182,7 +182,7 @@ export class PorticoOperator extends BaseOperator {
   async #stop(): Promise<void> {
     const { grace = 8_000, log, kubeConfig } = this.#options
     const { queue, lull, checks, observers, watches } = this.#parts
-    const { leading } = this // Later it may not be: in a removal the lease goes with the rest.
+    const { leading } = this // Read now: a removal deletes the lease with the rest.
     lull.close()
     queue.close()
     checks.close()

@@ -101,7 +101,7 @@ export class Reconciler {
     try {
       return await this.#settle(key, object, made, isLast ? undefined : due)
     } catch (error) {
-      // The object goes with its namespace. If both are created anew, it is reconciled again.
+      // The object is deleted with its namespace. If both are created anew, it is reconciled again.
       if (error instanceof NamespaceGoingError) return { again: true }
       throw error
     }

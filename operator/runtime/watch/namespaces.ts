@@ -21,7 +21,7 @@ export const saysNamespaceGoes = (error: unknown): boolean =>
 const isDeleted = ({ metadata }: KubernetesObject): boolean => metadata.deletionTimestamp !== undefined
 
 /**
- * Knows which namespaces are being deleted: nothing can be created there, and all objects there go. It knows the
+ * Knows which namespaces are being deleted: nothing can be created there, and all objects there go too. It knows the
  * namespaces that a watch shows, and asks the API for any other: for all if the operator may not watch namespaces, else
  * for one that was just created or deleted.
  */
