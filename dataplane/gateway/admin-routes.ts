@@ -10,10 +10,10 @@ import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
 
 const MOST_BYTES = 64 * 1024
-/** Pages of this machine alone may ask. */
+/** Only pages of this machine may call. */
 const NO_NAMES: ReadonlySet<string> = new Set()
 
-/** What the admin listener serves of a gateway alone: `POST /explain`. */
+/** Serves the admin routes that only a gateway has: `POST /explain`. */
 export function adminRoutes(running: () => Gateway): Hono {
   const app = new Hono()
   app.use(async (c, next) => {
@@ -21,9 +21,10 @@ export function adminRoutes(running: () => Gateway): Hono {
     c.header('cache-control', 'no-store')
   })
   app.post('/explain', async (c) => {
-    // What is asked by a page has an Origin; a page of another site may be here under its own name (DNS rebinding).
+    // A request of a page has an Origin; a page of another site may reach this listener under its own name (DNS
+    // rebinding).
     checkHost(NO_NAMES, 'localhost', c.req.header('origin'))
-    // A page in somebody's browser can send other types without asking first.
+    // A page in a browser can send other types without a preflight.
     if (c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase() !== 'application/json')
       throw new PublicError('unsupported_media_type')
     const body = await readBody(c, MOST_BYTES)
@@ -37,8 +38,9 @@ export function adminRoutes(running: () => Gateway): Hono {
 }
 
 /**
- * Which policies allow or deny what `question` asks (JSON text), in this gateway as it is now. Nothing is called, and
- * nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` where there are no policies.
+ * Explains which policies allow or deny what `question` asks (JSON text), in this gateway as it is now. Nothing is
+ * called, and nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` if there are no
+ * policies.
  */
 function explain(shown: Shown, question: string): Explanation & { readonly exists: boolean } {
   const { judge } = shown
@@ -60,7 +62,7 @@ function parsed(text: string): unknown {
 function callerOf({ caller }: Question): Caller {
   if (caller === undefined) return { kind: 'anonymous' }
   const [subject, claims] = [caller['sub'] as string, caller]
-  // The claims that are asked about are those that are judged, from whichever token they would come.
+  // The claims of the question are those that policies judge, from whichever token they would come.
   return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
 }
 
@@ -69,7 +71,7 @@ function subjectOf({ catalog, promptsAndResources }: Shown, { type, id }: Questi
   return type === 'Prompt' ? promptSubject(promptsAndResources, id) : resourceSubject(promptsAndResources, id)
 }
 
-/** Whether it is there at all: a caller is not told. */
+/** Tells whether the item exists, which a caller would not learn. */
 function exists({ catalog, promptsAndResources }: Shown, { type, id }: Question): boolean {
   if (type === 'Tool') return catalog.routes.has(id) || catalog.composites.has(id)
   return type === 'Prompt'

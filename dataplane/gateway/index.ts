@@ -27,18 +27,18 @@ interface ServeGatewayOptions {
   readonly listen: string
   /** `HOST:PORT` of probes and status. */
   readonly adminListen: string
-  /** Its level is then the caller's affair. */
+  /** The log, whose level its creator sets. */
   readonly log?: Logger
-  /** Goes before that of the configuration. */
+  /** Overrides the level of the configuration. */
   readonly logLevel?: Level | undefined
   readonly observe?: Observe
-  /** How often telemetry is sent. */
+  /** The intervals at which telemetry is sent. */
   readonly exports?: ExportTimes | undefined
-  /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
+  /** The memory limit of this process in bytes, if it has one; the callers' limits follow from it. */
   readonly memoryBytes?: number | undefined
-  /** Folder for what it keeps on disk; default `.portico`. */
+  /** The folder for state on disk; default `.portico`. */
   readonly stateDirectory?: string
-  /** Tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
+  /** The tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
   readonly upstreamTokens?: UpstreamTokens | undefined
   /** Answers a preStop hook on the admin listener: the times within which its clients leave. */
   readonly preStop?: DrainTimes | undefined
@@ -48,20 +48,20 @@ export interface ServedGateway {
   /** `http://host:port`; the MCP endpoint is `/mcp` below it. */
   readonly url: string
   readonly adminUrl: string
-  /** Has the log tell more, or again what it told before. */
+  /** Switches debug lines in the log on, or off again. */
   switchDebug(): void
-  /** Ends it within `times`; absent: without notice, once the calls in flight have ended. */
+  /** Stops within `times`; absent: without notice, once the calls in flight have ended. */
   close(times?: DrainTimes): Promise<void>
 }
 
-/** Longest wait for calls in flight where no times are given. */
+/** The longest wait for calls in flight if no times are given. */
 const GRACE_MS = 22_000
 const ADMIN_GRACE_MS = 1_000
 
 /**
- * Serves one gateway and follows its configuration file. Rejects with a ConfigError that holds every finding where the
- * file won't do at the start, with an Error that names the address where a listener can't be had. Later a file that
- * won't do is logged, and what was in force stays so.
+ * Serves one gateway and follows its configuration file. Rejects at the start with a ConfigError that holds every
+ * finding if the file is invalid, and with an Error that names the address if it can't listen there. Later an invalid
+ * file is logged, and the configuration in force stays.
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
   const { configFile, memoryBytes, stateDirectory = '.portico', upstreamTokens } = options
@@ -74,7 +74,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const own = { version: manifest.version, log, observe, audit, memoryBytes, stateDirectory, ownIssuer }
   const stop = new AbortController()
   const publicRoutes = later(async () => (await import('./public-app.ts')).publicApp(running()), log)
-  // Listeners come first: what a configuration puts in force names the address that is really listened on.
+  // Listeners come first: a configuration's setup contains the address that is really listened on.
   let gateway: Gateway | undefined
   let isStopping = false
 
@@ -133,7 +133,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   return { url, adminUrl, switchDebug: () => level.switchDebug(log), close }
 }
 
-/** What answers a preStop hook; nothing without times for it. */
+/** Returns the handler of a preStop hook; nothing without times for it. */
 const preStopOf = (
   listener: Listener,
   times: DrainTimes | undefined,
@@ -147,8 +147,8 @@ async function end(
   [publicListener, adminListener]: readonly Listener[],
   times: DrainTimes,
 ): Promise<void> {
-  // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for. Clients that
-  // come back here, because their load balancer has not heard yet, are served until the notice is over.
+  // Streams would never end by themselves: they end first, so that clients reconnect elsewhere and only calls are
+  // waited for. Clients that return because their load balancer does not know yet are served until the notice is over.
   const early = times.noticeMs > 0 ? setTimeout(() => gateway?.endStreams(), times.noticeMs / 2) : undefined
   publicListener?.closing.addEventListener('abort', () => gateway?.drain())
   await Promise.all([publicListener?.close(times), gateway?.suspended.settled(times.graceMs)])
@@ -158,7 +158,7 @@ async function end(
   await gateway?.close()
 }
 
-/** What the admin listener serves of the gateway that runs. */
+/** Builds the probes and the status of the running gateway for the admin listener. */
 const probesAndStatus = (running: () => Gateway, reporting: Reporting, isStopping: () => boolean): AdminOptions => ({
   status: () => ({ ...running().status(), ...reporting.status() }),
   ready() {

@@ -10,10 +10,10 @@ import type { Gateway } from './core/gateway.ts'
 import { rootRoutes } from './page/routes.ts'
 import { ENDPOINT, metadataPaths } from './request/public-url.ts'
 
-/** What the public listener serves besides the MCP endpoint. */
+/** Builds the app of the public listener, which serves everything besides the MCP endpoint. */
 export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
-  // Clients in pages look for metadata in several places; they are to see that there is none.
+  // Clients in pages look for metadata in several places, and need to see that there is none.
   app.use('/.well-known/*', allowOrigins(['*']))
   app.use(ownEndpoints(gateway))
   app.use('/.well-known/*', guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' }))
@@ -27,7 +27,7 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   app.use(ownIssuerRoutes(gateway))
   app.use(pagesMayRead(gateway))
   app.route('/', rootRoutes(gateway))
-  // Such as /mcp/ and /sse: clients show the message, and a person sees what to change.
+  // Examples are /mcp/ and /sse: clients show the message, and a person sees what to change.
   const message = `Not found; MCP is served at ${ENDPOINT}.`
   app.notFound(() => errorResponse(new PublicError('not_found', { message })))
   app.onError((error) => errorResponse(error, gateway.log))
@@ -35,8 +35,8 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
 }
 
 /**
- * Lets pages of every origin call what clients call of the gateway's own authorization server, and read of errors that are
- * answered in its place: of a host that is not served, or while it can't be loaded.
+ * Lets pages of every origin call the client endpoints of the gateway's own authorization server, and read errors that
+ * are answered in its place: for a host that is not served, or while it can't be loaded.
  */
 function ownEndpoints(gateway: Gateway): MiddlewareHandler {
   const allow = allowOrigins(['*'], ['GET', 'HEAD', 'POST'])
@@ -46,7 +46,7 @@ function ownEndpoints(gateway: Gateway): MiddlewareHandler {
   }
 }
 
-/** Lets pages that may call the MCP endpoint see that there is none where they ask, and why. */
+/** Lets pages that may call the MCP endpoint see that there is none at the requested path, and why. */
 function pagesMayRead(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindings }> {
   return function mayRead({ env: { incoming, outgoing }, req }, next) {
     const { crossOrigin } = gateway.setup
@@ -56,13 +56,13 @@ function pagesMayRead(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindi
   }
 }
 
-/** Answers what is for the gateway's own authorization server, where it has one. */
+/** Passes requests to the gateway's own authorization server, if it has one. */
 function ownIssuerRoutes(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindings }> {
   return async function ownIssuer(c, next) {
     const server = await gateway.setup.ownIssuer.current()
     if (server === undefined || !server.serves(c.req.path)) return next()
     checkHost(gateway.setup.hostNames, c.req.header('host'), undefined)
-    // Nobody has logged in yet: what is sent counts for the network that it comes from.
+    // Nobody has logged in yet: the request is counted for the network that it comes from.
     const share = gateway.budget.shareOfAddress(gateway.setup.addressOf(c.env.incoming))
     return server.fetch(c.req.raw, { ...c.env, share })
   }

@@ -9,15 +9,15 @@ import type { ExportTimes } from '../telemetry/options.ts'
 import { Telemetry } from '../telemetry/telemetry.ts'
 
 interface ReportingOptions {
-  /** How often telemetry is sent. */
+  /** The intervals at which telemetry is sent. */
   readonly exports?: ExportTimes | undefined
-  /** What is measured when metrics are asked for. */
+  /** Measures the state when metrics are read. */
   readonly measure?: Measure | undefined
-  /** Observes in the place of telemetry. */
+  /** Replaces the observation of telemetry. */
   readonly observe?: Observe
 }
 
-/** What tells others of what the gateway does: telemetry and the audit log, as the configuration has them. */
+/** The reports on the gateway's work: telemetry and the audit log, as the configuration sets them. */
 export class Reporting {
   readonly telemetry: Telemetry
   readonly audit: Audit
@@ -31,7 +31,7 @@ export class Reporting {
     this.#log = log
   }
 
-  /** Puts a configuration in force. Never rejects. */
+  /** Applies a configuration. Never rejects. */
   async apply({ config, directory }: Loaded<GatewayConfig>): Promise<void> {
     const { telemetry, audit, name: workload, namespace } = config
     await Promise.all([
@@ -40,25 +40,25 @@ export class Reporting {
     ])
   }
 
-  /** Puts another configuration in force, and tells of it. */
+  /** Applies another configuration and reports it. */
   async reload(next: Loaded<GatewayConfig>): Promise<void> {
     await this.apply(next)
     this.#log.info({ config: next.hash }, 'another configuration is in force')
     this.audit.reloaded(next.hash)
   }
 
-  /** Tells that another configuration was refused. */
+  /** Reports that another configuration was refused. */
   refused(findings: readonly Finding[]): void {
     this.#log.error({ findings: findings.map(findingLine) }, 'the new configuration is refused, the old one serves')
     this.audit.reloaded(undefined)
   }
 
-  /** Its part of `/status`. */
+  /** The reporting part of `/status`. */
   status(): object {
     return { ...this.telemetry.status(), ...this.audit.status() }
   }
 
-  /** Sends and writes what is left, as far as that goes at once. */
+  /** Sends and writes the rest, as far as that is possible at once. */
   async close(): Promise<void> {
     await Promise.all([this.telemetry.close(), this.audit.close()])
   }

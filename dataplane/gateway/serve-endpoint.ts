@@ -10,7 +10,7 @@ import type { CrossOrigin } from './request/cross-origin.ts'
 import { HttpReply } from './request/http-reply.ts'
 import { ENDPOINT, withoutPrefix } from './request/public-url.ts'
 
-/** What the MCP endpoint serves, by HTTP method. */
+/** The functions that serve the MCP endpoint, by HTTP method. */
 const methods: Readonly<Record<string, (request: EndpointExchange) => void>> = {
   POST: post,
   GET: get,
@@ -19,8 +19,8 @@ const methods: Readonly<Record<string, (request: EndpointExchange) => void>> = {
 }
 
 /**
- * Handles what is for the MCP endpoint, and gives false for anything else. `running` gives undefined until a configuration is
- * in force: until then everything is answered with 503, which pages may read that `first` lets call.
+ * Handles requests to the MCP endpoint, and returns false for any other. `running` returns undefined until a
+ * configuration is in force: until then everything is answered with 503, which pages that `first` lets call may read.
  */
 export function directEndpoint(
   running: () => Gateway | undefined,
@@ -42,8 +42,8 @@ export function directEndpoint(
 }
 
 /**
- * Whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). A prefix that
- * a proxy in front has left in the target is taken off, for the other paths, too.
+ * Tells whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). A prefix
+ * that a proxy in front has left in the target is removed, for the other paths, too.
  */
 function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): boolean {
   const { url = '' } = incoming
@@ -55,8 +55,8 @@ function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): bo
 }
 
 /**
- * Serves the MCP endpoint, on Node's own objects. As a route of the app a list costs 1.4 times as much, and
- * the process holds 5 MiB more; docs/architecture.md lists what is served, and how it was measured.
+ * Serves the MCP endpoint on Node's own objects. As a route of the app a list takes 1.4 times as long, and the process
+ * holds 5 MiB more; docs/architecture.md lists the routes, and how this was measured.
  */
 function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const handler = methods[incoming.method ?? ''] ?? refuseMethod
@@ -75,7 +75,7 @@ function refuseOneMore(request: EndpointExchange): void {
   request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
 }
 
-/** A browser asks whether a page of another host may call. It carries no credentials, and opens nothing. */
+/** Answers a browser's preflight request for a page of another host. It has no credentials and opens nothing. */
 function preflight(request: EndpointExchange): void {
   const { crossOrigin, hostNames } = request.setup
   if (crossOrigin === undefined) {

@@ -16,18 +16,18 @@ import type { Asked } from './asked.ts'
 import { hasCapabilities } from './input/server-request.ts'
 import type { Upstream } from './upstream.ts'
 
-/** What a modern result has and a legacy one lacks. */
+/** The member that a modern result has and a legacy one lacks. */
 const COMPLETE_TYPE = '"complete"'
 const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
-/** What is changed in a legacy backend's answer for a modern client, in large answers as well. */
+/** Builds the edits that turn a legacy backend's answer, also a large one, into one for a modern client. */
 export const editsForModern = ({ id, message }: Asked): AnswerEdits => ({
   id: Buffer.from(id),
   resultMember: message.method === 'resources/read' ? READ : COMPLETE,
 })
 
-/** A whole answer as the client's era has it. Throws a PublicError where that has no form for the answer. */
+/** Translates a whole answer to the client's era. Throws a PublicError if that era has no form for the answer. */
 export function translated(asked: Asked, upstream: Upstream, hasError: boolean, body: Buffer): Buffer {
   const { message, context } = asked
   const { era } = context
@@ -50,15 +50,15 @@ function modernForModern(asked: Asked, hasError: boolean, body: Buffer): Buffer 
   return services.taskIds.inAnswer(body, { backend: backend.name, tool }, context.binding)
 }
 
-/** A resource that isn't there has one code before 2026-07-28, and that of invalid params since; servers mix them up. */
+/** The code for a missing resource before 2026-07-28, when it became that of invalid params; servers mix them up. */
 const NOT_FOUND = '-32002'
 const INVALID_PARAMS = '-32602'
-/** Requests that have one parameter, the URI of a resource: what is invalid about them is that. */
+/** Requests whose one parameter is the URI of a resource: invalid params can only mean that URI. */
 const NAMES_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe'])
-/** Of 2025-11-25: before the call can go on, the user is to visit a URL. */
+/** The code of 2025-11-25 that asks the user to visit a URL before the call can continue. */
 const URL_NEEDED = '-32042'
 
-/** An error with another code where it has this one. */
+/** Replaces the code of an error, if it is `from`. */
 function withCode(answer: Buffer, from: string, to: string): Buffer {
   const text = answer.toString('latin1')
   const error = memberText(text, 'error')
@@ -67,8 +67,8 @@ function withCode(answer: Buffer, from: string, to: string): Buffer {
 }
 
 /**
- * A legacy backend's error as a modern client may have it: a resource that isn't there has another code, and a URL to
- * visit is a question. Throws `missing_capability` where the client can't be asked that.
+ * Translates a legacy backend's error for a modern client: a missing resource has another code, and a URL to visit
+ * becomes a question. Throws `missing_capability` if the client has not declared what the question needs.
  */
 function modernError(answer: Buffer, { message, id }: Asked): Buffer {
   const text = answer.toString('latin1')
@@ -88,7 +88,7 @@ function modernError(answer: Buffer, { message, id }: Asked): Buffer {
 /** Methods whose answer may be a question (2026-07-28, multi round-trip requests). */
 const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 
-/** The questions that a legacy backend's error (JSON text) holds; undefined where it holds none. */
+/** Reads the questions that a legacy backend's error (JSON text) holds; undefined if there are none. */
 function urlRequests(error: string): object | undefined {
   const { data } = errorIn(error)
   const elicitations =
@@ -101,7 +101,7 @@ function urlRequests(error: string): object | undefined {
   return Object.fromEntries(requests)
 }
 
-/** Throws a PublicError where the value could not be written again. */
+/** Throws a PublicError if the value could not be serialized again. */
 function errorIn(text: string): { readonly data?: unknown } {
   try {
     return parseJson(text) as object
@@ -113,7 +113,7 @@ function errorIn(text: string): { readonly data?: unknown } {
 /** Codes of the modern era that mean nothing to a legacy client. */
 const MODERN_CODES: ReadonlySet<string | undefined> = new Set(['-32020', '-32021', '-32022'])
 
-/** A modern backend's error as a legacy client may have it. */
+/** Translates a modern backend's error for a legacy client. */
 function legacyError(answer: Buffer, method: string): Buffer {
   if (NAMES_RESOURCE.has(method)) return legacyError(withCode(answer, INVALID_PARAMS, NOT_FOUND), '')
   const text = answer.toString('latin1')
@@ -122,7 +122,7 @@ function legacyError(answer: Buffer, method: string): Buffer {
   return Buffer.from(editObject(text, { error: editObject(error, { code: '-32603', data: undefined }) }), 'latin1')
 }
 
-/** Members of a modern result that mean nothing in the legacy era. */
+/** Members of a modern result that have no meaning in the legacy era. */
 const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
 const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
 const NO_NAMES: ReadonlySet<string> = new Set()
@@ -130,8 +130,8 @@ const NO_NAMES: ReadonlySet<string> = new Set()
 const NO_EDITS: Readonly<Record<string, string | undefined>> = {}
 
 /**
- * The edits of a result (JSON text) for a client of a session: until 2025-11-25 `structuredContent` is an object. Anything
- * else goes to it as text alone.
+ * Builds the edits of a result (JSON text) for a client with a session: until 2025-11-25 `structuredContent` is an
+ * object. Any other value is sent as text only.
  */
 function structuredForSession(result: string): Readonly<Record<string, string | undefined>> {
   const structured = result.includes('"structuredContent"') ? memberText(result, 'structuredContent') : undefined
@@ -142,7 +142,7 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
   return { structuredContent: undefined, content: JSON.stringify([{ type: 'text', text: structured }]) }
 }
 
-/** Changes the parts of a large answer; undefined where they go through as they are. */
+/** Returns what edits the parts of a large answer; undefined if they pass unchanged. */
 export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstream): ResultStripper | undefined {
   if (context.era === 'legacy' && backendSession === undefined)
     return new ResultStripper(MODERN_NAMES, undefined, 'structuredContent')
@@ -151,7 +151,7 @@ export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstr
   return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })
 }
 
-/** Throws a PublicError where a result of this type (JSON text) is none. */
+/** Throws a PublicError if a result of this type (JSON text) is not a final result. */
 export function checkType(type: string | undefined): void {
   if (type !== undefined && type !== COMPLETE_TYPE)
     throw new PublicError('backend_failed', {
@@ -160,8 +160,8 @@ export function checkType(type: string | undefined): void {
 }
 
 /**
- * A modern backend's answer as a legacy client may have it. Works on bytes as Latin-1, so that nothing else changes.
- * Throws a PublicError where the backend asks for something instead of answering.
+ * Translates a modern backend's answer for a legacy client. It works on bytes as Latin-1, so that nothing else changes.
+ * Throws a PublicError if the backend asks for input instead of answering.
  */
 function legacyAnswer(answer: Buffer): Buffer {
   const text = answer.toString('latin1')
@@ -174,7 +174,7 @@ function legacyAnswer(answer: Buffer): Buffer {
   return Buffer.from(editObject(text, { result: editObject(result, edits) }), 'latin1')
 }
 
-/** The code of the error that an answer holds; undefined where that is no plain number. */
+/** Reads the code of the error that an answer holds; undefined if that is not a plain number. */
 export function errorCodeIn(answer: Buffer): number | undefined {
   const error = memberText(answer.toString('latin1'), 'error')
   const code = error?.startsWith('{') ? memberText(error, 'code') : undefined
@@ -183,11 +183,11 @@ export function errorCodeIn(answer: Buffer): number | undefined {
 
 const CODE = /^-?\d{1,9}$/
 
-/** The answer with the id of the retry that it goes to; what was read before that came has another. */
+/** Returns the answer with the id of the retry: an answer that was read before the retry came has another id. */
 export const withId = (answer: Buffer, id: string): Buffer =>
   Buffer.from(editObject(answer.toString('latin1'), { id: Buffer.from(id).toString('latin1') }), 'latin1')
 
-/** A notification that came with the answer as the client gets it; undefined where it gets none. */
+/** Translates a notification that came with the answer for the client; undefined if the client does not get it. */
 export function notificationForClient(
   asked: Asked,
   upstream: Upstream,
@@ -201,11 +201,11 @@ export function notificationForClient(
   return tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
 }
 
-/** Whether the client is shown what its own session with the backend has. */
+/** Tells whether the client is shown what its own session with the backend has. */
 const showsBySession = ({ session, context, backend }: Asked): boolean =>
   session !== undefined && context.host.setup.config.role === 'proxy' && backend.mayShowBySession
 
-/** Whether the client may know of what a notification is about. */
+/** Tells whether the client may see the subject of a notification. */
 function mayHear({ context, backend }: Asked, notification: unknown): boolean {
   const { judge } = context.host.setup
   const uri = judge === undefined ? undefined : updatedUri(notification)
@@ -219,8 +219,9 @@ const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
 ])
 
 /**
- * Whether a notification that came with the answer to a call goes on to the client: progress that the call asked for, and
- * log messages from the level that a modern client asked for; to a legacy client all of them.
+ * Tells whether a notification that came with the answer to a call is relayed to the client. Relayed are progress that
+ * the call asked for and log messages: for a modern client from the level that it asked for, for a legacy client all of
+ * them.
  */
 function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {
   const { method } = notification

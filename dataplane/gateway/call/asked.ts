@@ -10,43 +10,41 @@ import type { Session } from '../sessions/sessions.ts'
 import type { ServerRequestServices } from './input/server-request.ts'
 import type { SuspendedCalls } from './suspended/suspended-calls.ts'
 
-/** Where a call goes: to the caller's own backend or to everybody's, and there along a route. */
+/** The destination of a call: the caller's own backend or the shared one, and the route there. */
 export interface Destination {
   readonly backend: Backend
   readonly route: Route
-  /** The name by which clients are shown the tool that the route leads to, where it was called by another one. */
+  /** The name by which clients see the tool of the route, if it was called by another name. */
   readonly shownName?: string | undefined
 }
 
-/** What a call needs of the gateway. */
+/** The parts of the gateway that a call uses. */
 export interface CallServices extends ServerRequestServices {
   readonly inFlight: InFlight
   readonly rateLimits: Pick<RateLimits, 'take'>
   readonly suspended: SuspendedCalls
   readonly observe: Observe
-  /** Logs a fault in something that no request waits for. */
+  /** Logs a fault in an operation that no request waits for. */
   faulted(error: unknown, what: string): void
 }
 
-/** What a call asks of its backend, and for whom. */
+/** The request of a call, its destination and its client. */
 export interface Asked extends Destination {
   readonly services: CallServices
-  /** The request of the client that waits for the answer. */
   readonly context: RequestContext
   readonly session: Session | undefined
   /** The client's id of that request, as JSON text. */
   readonly id: string
-  /** The request that the backend has got; later ones are retries, with progress tokens of their own. */
+  /** The request that the backend has received. Later ones are retries with their own progress tokens. */
   readonly first: Message
-  /** The client's request as it was sent last, but for what the route rewrites. */
+  /** The client's request as it was last sent, except for what the route rewrites. */
   readonly message: Message
-  /** How often the backend has asked for input. */
+  /** The number of times that the backend has asked for input. */
   readonly rounds: number
-  /** What is measured of the call. */
   readonly observed: Observation
 }
 
-/** Whom a call asks for what, by the semantic conventions for MCP. Of the backend's URL nothing but host and port. */
+/** Returns a call's attributes by the semantic conventions for MCP: of the backend's URL only host and port. */
 export function callDetails({ message, route, backend }: Pick<Asked, 'message' | 'route' | 'backend'>): Details {
   const { hostname, port, protocol } = backend.url
   const isHttp = protocol === 'http:' || protocol === 'https:'

@@ -40,22 +40,22 @@ import { answerLimited, answerWithLink, withoutLinkResponse } from './own-answer
 import { Questions } from './suspended/questions.ts'
 import { failureIn, REFUSED, Upstream } from './upstream.ts'
 
-/** Half of the connections for calls to a backend: whoever lets calls hang leaves room for the others. */
+/** Half of the connections to a backend: a caller whose calls hang leaves the other half to the others. */
 const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
 const HEARTBEAT_MS = 15_000
-/** How long a backend may keep its stream open after the answer: that takes a connection from other calls. */
+/** The longest time that a backend may keep its stream open after the answer: it takes another call's connection. */
 const LINGER_MS = 1_000
-/** Whoever has sent a larger request is not counted for it any more when the answer is there. */
+/** The size from which a request stops counting for its sender once the answer is there. */
 const LARGE = 64 * 1024
 const ERROR: Outcome = { result: 'error' }
 const FAILED_TOOL: Outcome = { result: 'error', code: TOOL_ERROR }
-/** The key of what a modern backend requires: one result at a time. */
+/** The memory key of a modern backend's input requirement: one result at a time. */
 const INPUTS = 'inputs'
 
 /**
- * Calls a backend for the client of a request: one request to the backend, whatever eras meet, whose answer, of
- * whatever kind, goes to the context. `message` is the client's request, but for what the route can't rewrite. Throws
- * `share_exceeded`, `backend_unavailable`, and `invalid_params` where the `requestState` of the request is no good.
+ * Calls a backend for the client of a request. It makes one request to the backend, whichever eras meet, and gives the
+ * answer to the context. `message` is the client's request, except for what the route cannot rewrite. Throws
+ * `share_exceeded`, `backend_unavailable`, and `invalid_params` if the request's `requestState` is invalid.
  */
 export function relayCall(
   services: CallServices,
@@ -72,7 +72,7 @@ export function relayCall(
   }
 }
 
-/** Whether the request is the retry of a suspended call, which is resumed. */
+/** Resumes the suspended call of which the request is the retry; false if it is none. */
 function isResumed({ services, context, message }: Call): boolean {
   if (context.era === 'legacy' || message.params?.['requestState'] === undefined) return false
   return services.suspended.resume(context)
@@ -91,25 +91,23 @@ function admit({ share, backend, observed }: Call): void {
 }
 
 /**
- * The states of a call, and what leads from one to the next:
+ * The states of a call and their transitions:
  *
  *     limited ──► asked ◄──► suspended
  *        └──────────┴────────────┴──────► over
  *
- * - `limited`: the rate limits are asked whether it may be made now. If so, `#send` leads on.
- * - `asked`: `#send` waits for what the request needs (credential, era, session), then sends it. It comes again where the
- *   request was refused unread, where its session was lost, and where a client with a session has answered what the backend
- *   requires.
- * - `suspended`: `#suspend` has given a client without a session the backend's questions as its answer. Nothing more is read
- *   from the backend until the client comes again (`resume`).
- * - `over`: the client has its answer, or gets none (`#close`, which each of the ends calls). The HTTP exchange may go on.
+ * - `limited`: the rate limits decide whether the call may be made now. If so, `#send` follows.
+ * - `asked`: `#send` waits for the request's prerequisites (credential, era, session), then sends it. It runs again if
+ *   the request was refused unread, if its session was lost, and once a client with a session has answered the backend.
+ * - `suspended`: `#suspend` has answered a client without a session with the backend's questions. Nothing more is read
+ *   from the backend until the client retries (`resume`).
+ * - `over`: the client has its answer, or gets none (every end calls `#close`). The HTTP exchange may continue.
  */
 type State = 'limited' | 'asked' | 'suspended' | 'over'
 
 /**
- * One call of a backend for a client: what is asked, who waits, how long it may last, what comes of it, and all the ways in
- * which it ends. It is told what the backend answers (`AnswerOwner`), and gives that to the client in the form of the
- * client's era.
+ * One call of a backend for a client, from the request to each of its ends, with its deadline. The backend's answer
+ * arrives through `AnswerOwner`; the call gives it to the client in the form of the client's era.
  */
 class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly services: CallServices
@@ -128,23 +126,23 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly startedAt: number
   readonly share: Share | undefined
   readonly observed: Observation
-  /** What is measured of the request that it is made for. */
+  /** The telemetry of the request that the call belongs to. */
   readonly parent: Observation | undefined
   #state: State = 'limited'
   readonly #upstream: Upstream
-  /** Requests of the backend that a client with a session answers while it waits: what cancels each, by the backend's id. */
+  /** Open requests of the backend to a client with a session: what cancels each, by the backend's id. */
   #open: Map<string, AbortController> | undefined
   /** Requests of the backend that a modern client answers with a retry. */
   #questions: Questions | undefined
-  /** A whole answer that has come while nobody waited. */
+  /** A whole answer that has come while no client request waited. */
   #early: readonly [scanner: AnswerScanner, body: Buffer] | undefined
-  /** What is changed in the answer of a legacy backend to a modern client. */
+  /** The edits to the answer of a legacy backend for a modern client. */
   #edits: AnswerEdits | undefined
-  /** Changes the parts of a large answer on their way. */
+  /** Edits the parts of a large answer as they pass. */
   #stripper: ResultStripper | undefined
-  /** Memory for a message of the backend that is not its answer. */
+  /** The memory held for a message of the backend that is not its answer. */
   #unanswered: Lease | undefined
-  /** Nothing is read from the backend until the client has read what it has. */
+  /** Pauses reading from the backend until the client has read what was sent. */
   #isWaitingForDrain = false
 
   constructor(services: CallServices, context: RequestContext, destination: Destination, message: Message) {
@@ -168,7 +166,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#upstream = new Upstream(this)
   }
 
-  /** Tells a request what it has led to. */
+  /** Gives a request the tool or prompt that it uses, and the backend. */
   #tell(context: RequestContext): void {
     context.tellUse(usedBy(this.message), this.backend.name)
   }
@@ -191,7 +189,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   // --- To the backend
 
-  /** The call is in flight from now on: its deadline runs. Every tool call passes here once, whoever makes it. */
+  /** Puts the call in flight and starts its deadline. Every tool call passes here once, whoever makes it. */
   begin(): void {
     this.services.inFlight.add(this)
     this.context.onGone = this
@@ -214,7 +212,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return services.rateLimits.take(context.caller, shownName ?? message.parameter('name') ?? '', parent)
   }
 
-  /** Sends the request, as soon as what it needs is there. */
+  /** Sends the request as soon as its prerequisites (credential, era, session) are there. */
   #send(): void {
     if (this.#state === 'limited') this.#state = 'asked'
     try {
@@ -227,7 +225,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       if (this.observed.isSampled) this.observed.tell({ 'jsonrpc.request.id': requestIdText(id) })
       this.#upstream.send()
     } catch (error) {
-      // What the caller has too much of is no fault of the backend.
+      // A caller that exceeds its share is not the backend's fault.
       if (error instanceof PublicError) this.#refuse(error)
       else this.#fail(connectionFailure(error))
     }
@@ -243,14 +241,14 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     )
   }
 
-  /** Whether it is sent again with another credential, since the backend has refused the one that the caller had: once. */
+  /** Sends the request once more, with another credential, if the backend refused the caller's; false if it can't. */
   #renews(): boolean {
     const renewal = this.#state === 'over' ? undefined : this.#upstream.renewal()
     if (renewal !== undefined) this.#after(renewal)
     return renewal !== undefined
   }
 
-  /** Lets the backend have this much time (milliseconds) from now on. */
+  /** Sets the deadline to this many milliseconds from now. */
   #allow(ms: number): void {
     this.deadline = performance.now() + ms
   }
@@ -261,7 +259,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   refused(head: AnswerHead, text: string): void {
     const { status } = head
-    // It was refused unread.
+    // The backend refused the request unread.
     if (status === REFUSED && this.#renews()) return
     const failure = failureIn(head, text)
     if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
@@ -290,9 +288,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   /**
-   * Whether a request that has failed so may be sent once more, where the backend turns out to have lost the session that
-   * it was sent in; `otherwise` is called where it has not, or opens no other. Where the request may have been carried
-   * out, the session is seen to for those that follow.
+   * Tells whether a request that failed this way may be sent once more because the backend has lost the session. Calls
+   * `otherwise` if the session is not lost or cannot be reopened. If the request may have been carried out, the session
+   * is reopened only for later requests.
    */
   #sendsAgain(failure: BackendFailure, otherwise: (state: SessionState) => void): boolean {
     const checked = this.#upstream.checkSession(failure)
@@ -315,7 +313,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   goOnAfter(eventId: string, retryMs: number | undefined): boolean {
     if (this.#upstream.backendSession === undefined || this.#state === 'over') return false
-    // The call is a long one: its client gets an event id to resume by.
+    // The call takes long: its client gets an event id to resume by.
     if (this.session !== undefined) this.context.reply.stream()
     const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
     timer.unref()
@@ -331,7 +329,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     }
   }
 
-  /** The HTTP exchange has ended: after the end of the call nothing more is to be watched. */
+  /** Ends the exchange: after the end of the call nothing is left to watch. */
   ended(reader: AnswerReader): void {
     if (this.#upstream.ended(reader) && this.#state === 'over') this.services.inFlight.delete(this)
   }
@@ -383,7 +381,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return hasRoom
   }
 
-  /** Reads on when the client can take more. */
+  /** Continues reading when the client can take more. */
   #resumeOnDrain(): void {
     if (this.#isWaitingForDrain) return
     this.#isWaitingForDrain = true
@@ -397,7 +395,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (scanner.hasError && !flowed && this.#upstream.backendSession !== undefined) {
       const failure = new BackendFailure('backend_failed', 'answered with an error', {
         status: 200,
-        // An error without a code is none of the protocol's.
+        // An error without a code is not valid JSON-RPC.
         rpcCode: errorCodeIn(body) ?? Number.NaN,
       })
       if (this.#sendsAgain(failure, () => this.#take(scanner, body, false))) return
@@ -412,7 +410,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else if (flowed || !this.#requiresInput(body)) this.#give(scanner, body, flowed)
   }
 
-  /** Gives the client the backend's answer; `flowed`: all but its end has been given in parts. */
+  /** Gives the client the backend's answer. `flowed`: all but its end has been given in parts. */
   #give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
     if (!flowed) this.#reply(200, this.#questions === undefined ? body : withId(body, this.id), scanner.hasError)
     else {
@@ -448,7 +446,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return false
   }
 
-  /** The backend sends a request to the client, in the session with it; `id` is JSON text. */
+  /** Handles a request that the backend sends to the client in its session; `id` is JSON text. */
   requested(id: string, bytes: Buffer): void {
     const { session } = this
     const { backendSession } = this.#upstream
@@ -462,7 +460,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else this.#relay(session, backendSession, id, request).catch((error) => this.faulted(error))
   }
 
-  /** A message outside of the answer, in a session that the call has for itself. */
+  /** Handles a message outside of the answer, in a session that belongs to this call alone. */
   unsolicited(bytes: Buffer): void {
     const message = parseBytes(bytes)
     if (!isObject(message) || message['method'] === undefined) return
@@ -471,10 +469,10 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else if (isId(id)) this.requested(JSON.stringify(id), bytes)
   }
 
-  // --- Requests of the backend to a client with a session, which waits: of a legacy one as they are, of a modern one out of
-  // its `input_required` result. While one is open, the call has no deadline.
+  // --- Requests of the backend to a client with a session, which waits: a legacy backend's requests are passed on, a
+  // modern backend's come from its `input_required` result. While one is open, the call has no deadline.
 
-  /** Sends a legacy backend's request (JSON text) to the client, and the response to the backend. */
+  /** Sends a legacy backend's request (JSON text) to the client, and the response back to the backend. */
   async #relay(session: Session, backendSession: BackendSession, id: string, request: string): Promise<void> {
     const { services } = this
     await relayServerRequest({ services, session, backendSession, ...this.#opened(id) }, id, request)
@@ -482,7 +480,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (this.#open?.size === 0 && this.#state !== 'over') this.#allow(this.backend.timeoutMs)
   }
 
-  /** Whether an answer of a modern backend is `input_required`; its requests then go to the legacy client. */
+  /** Tells whether a modern backend's answer is `input_required`; if so, sends its requests to the legacy client. */
   #requiresInput(body: Buffer): boolean {
     const { context, session } = this
     if (context.era === 'modern' || this.#upstream.backendSession !== undefined || session === undefined) return false
@@ -513,7 +511,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#send()
   }
 
-  /** One more request is open: gives how it is said to the client, and what withdraws it. */
+  /** Registers an open request. Returns how to send it to the client, and the signal that withdraws it. */
   #opened(id: string) {
     const cancelled = new AbortController()
     this.#open ??= new Map()
@@ -522,7 +520,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return { say: (message: string) => void this.context.reply.message(message), signal: cancelled.signal }
   }
 
-  /** The backend has cancelled the request that these `params` of its notification name. */
+  /** Withdraws the request that the backend's cancellation (`params` of the notification) names. */
   #withdraw(params: unknown): void {
     const id = isObject(params) ? params['requestId'] : undefined
     if (isId(id)) this.#open?.get(JSON.stringify(id))?.abort()
@@ -535,7 +533,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#questions ??= new Questions()
     const isOpen = this.#questions.take({ id, text }, backendSession, {
       capabilities: this.message.meta?.[CAPABILITIES_KEY],
-      // While nobody waits the last answer was the request before: this one goes with the next.
+      // While nobody waits, the last answer went to the previous request: this question goes with the next.
       isTooLate: this.#state !== 'suspended' && reply.begun && !reply.streaming,
     })
     if (this.#state === 'suspended') return
@@ -543,7 +541,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     else if (isOpen) this.#suspend(this.#questions)
   }
 
-  /** Ends the call, for the backend too, with an error that names the capability which the client has not declared. */
+  /** Ends the call, at the backend as well, with an error that names the capability the client has not declared. */
   #abortFor({ missing }: Questions): void {
     const error = new PublicError('missing_capability', { data: { requiredCapabilities: missing } })
     this.#abort('the client can’t be asked', error)
@@ -564,7 +562,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     }
   }
 
-  /** The client's retry has come, with all the responses or some of them: it waits for the answer from now on. */
+  /** Resumes with the client's retry, which brings all or some responses: it waits for the answer from now on. */
   resume(context: RequestContext): void {
     const questions = this.#questions
     if (this.#state !== 'suspended' || questions === undefined)
@@ -589,7 +587,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   // --- The ends
 
-  /** The client has its answer, be it with an error. */
+  /** Ends the call after its answer, which may be an error. */
   #answered(result: 'ok' | 'error', rpcCode?: number): void {
     this.backend.health.answered()
     const ended = result === 'ok' ? OK : { result, rpcCode }
@@ -598,7 +596,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (this.#upstream.isExchanging) this.#allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
   }
 
-  /** The backend has failed; `flowed`: after the client had a part of the answer. */
+  /** Ends the call after a failure of the backend. `flowed`: the client has had a part of the answer. */
   #fail(failure: BackendFailure, flowed = false): void {
     if (this.#state === 'over') return
     if (this.#state === 'suspended') {
@@ -621,7 +619,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#close({ result: 'error', code: failure.code })
   }
 
-  /** An error that is no fault of the backend. */
+  /** Ends the call with an error that is not the backend's fault. */
   #refuse(error: unknown): void {
     if (this.#state === 'over') return
     const { health } = this.backend
@@ -631,7 +629,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.context.fail(error)
   }
 
-  /** The backend has not been asked: the call may not be made now. */
+  /** Ends the call before it is sent because a rate limit refuses it. */
   #limited(refusal: Refusal): void {
     if (this.#state === 'over') return
     this.backend.health.abandoned()
@@ -639,7 +637,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     answerLimited(this.context, refusal)
   }
 
-  /** The backend has not been asked: the user has to log in at a provider first. */
+  /** Ends the call before it is sent because the user must log in at a provider first. */
   #offer(link: MakeLink): void {
     link().then(
       (offer) => {
@@ -667,14 +665,14 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (this.#state !== 'over') this.context.reply.heartbeat()
   }
 
-  /** The client has cancelled the request; it expects no answer. */
+  /** Handles the client's cancellation of the request, after which it expects no answer. */
   cancel(): void {
     if (this.#state === 'over') return
     this.#abandon('cancelled by the client')
     this.context.reply.endUnanswered()
   }
 
-  /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */
+  /** Handles the loss of the client. In the modern era that cancels the request; in the legacy era it does not. */
   gone(): void {
     if (this.#state !== 'over' && this.context.era === 'modern') this.#abandon('the client went away')
   }
@@ -687,20 +685,20 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#stop()
   }
 
-  /** The client is to resume with another token, where it can; else it gets an error in place of the answer. */
+  /** Ends the response when the token ends: the client resumes with another token if it can, else it gets an error. */
   tokenEnded(): void {
     if (this.#state === 'over' || this.#state === 'suspended' || this.context.reply.disconnect()) return
     this.#abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
-  /** An error, for the backend as well. */
+  /** Ends the call with an error, at the backend as well. */
   #abort(reason: string, error: unknown): void {
     this.#upstream.cancel(reason)
     this.#refuse(error)
     this.#stop()
   }
 
-  /** A fault of our own in handling a message of the backend ends this call alone. */
+  /** Ends this call alone after a fault of our own in handling a message of the backend. */
   faulted(error: unknown): void {
     try {
       if (this.#state === 'over') this.services.faulted(error, 'a message after the answer to a call')
@@ -711,8 +709,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   /**
-   * Open requests of the backend need no answer any more, and memory held for messages is released. The call stays in
-   * flight until the exchange has ended as well: a stream may go on after its answer.
+   * Ends the call: cancels open requests of the backend and releases memory held for messages. The call stays in flight
+   * until its exchange has ended too: a stream may continue after its answer.
    */
   #close(outcome: Outcome): void {
     this.#state = 'over'
@@ -733,9 +731,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 }
 
-/** The failure as the client is told of it. */
+/** Returns the failure as the error that the client sees. */
 function errorOf({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {
   const options = text === undefined ? {} : { message: text }
-  // Who has brought the credential for the server has to bring another one.
+  // A caller that has brought the credential for the server must bring another one.
   return new PublicError(status === 401 && caller?.isFinal === true ? 'unauthenticated' : code, options)
 }

@@ -11,7 +11,7 @@ import type { Session } from '../sessions/sessions.ts'
 import type { Asked } from './asked.ts'
 import type { SessionTasks } from './tasks/session-tasks.ts'
 
-/** The HTTP request that asks a backend. */
+/** The HTTP request to a backend. */
 export interface HttpRequest {
   readonly path: string
   readonly method: 'POST' | 'GET'
@@ -20,10 +20,10 @@ export interface HttpRequest {
   readonly body?: string
 }
 
-/** The id (JSON text) that a call has at a modern backend: the client's; one of ours when the backend asks for more. */
+/** Returns the id (JSON text) of a call at a modern backend: the client's id, or our own after a round of input. */
 export const modernId = ({ rounds, id }: Asked): string => (rounds === 0 ? id : String(FIRST_OWN_ID + rounds))
 
-/** A call as a modern backend takes it (2026-07-28): headers repeat what routes it, `_meta` says who calls. */
+/** Builds a call for a modern backend (2026-07-28): headers repeat its routing, `_meta` holds the client's details. */
 export function modernRequest(asked: Asked): HttpRequest {
   const { message, route, backend, rounds, context } = asked
   const { rename, nameHeader, paramHeaders } = route
@@ -36,24 +36,24 @@ export function modernRequest(asked: Asked): HttpRequest {
   return { path: backend.path, method: 'POST', headers, body: rewriteCall(message, edits) }
 }
 
-/** `_meta` keys of a legacy client's call towards a modern backend: what its session has declared and asked for. */
+/** Returns the `_meta` keys of a legacy client's call to a modern backend: what its session declares and asks for. */
 const modernEnvelope = (session: Session | undefined): Readonly<Record<string, string>> => ({
   [VERSION_KEY]: JSON.stringify(MODERN),
   [CAPABILITIES_KEY]: session?.declared ?? '{}',
   [LOG_LEVEL_KEY]: JSON.stringify(session?.logLevel ?? DEFAULT_LEVEL),
 })
 
-/** The level from which a legacy client gets log messages when it has set none. */
+/** The lowest level of log messages for a legacy client that has set none. */
 const DEFAULT_LEVEL = 'info'
 
 /**
- * The id (JSON text) that a call has in its session with the backend: the client's, where the session is the client's
- * own. Callers of the modern era share one, and as all of them count from zero, it gets an id of that session.
+ * Returns the id (JSON text) of a call in its session with the backend: the client's id if the session is the client's
+ * own. Callers of the modern era share a session and all count from zero, so their calls get ids of that session.
  */
 export const legacyId = ({ session, id }: Asked, backendSession: BackendSession): string =>
   session === undefined ? backendSession.nextId() : id
 
-/** A call as a backend takes it in an open session; `id` is its `legacyId`. */
+/** Builds a call for a backend in an open session; `id` is its `legacyId`. */
 export function legacyRequest(
   asked: Asked,
   backendSession: BackendSession,
@@ -68,7 +68,7 @@ export function legacyRequest(
   return { path: backend.path, method: 'POST', headers: backendSession.headers(), body: rewriteCall(message, edits) }
 }
 
-/** Adds the headers that every request of a call has: its id, its trace, and those of the client that are passed on. */
+/** Adds the headers that every request of a call has: its id, its trace, and the passed headers of the client. */
 export function addCallHeaders({ headers }: HttpRequest, { context, observed }: Asked): void {
   const { setup, req, requestId } = context
   if (!isThere(headers, REQUEST_ID)) headers.push(REQUEST_ID, requestId)
@@ -77,8 +77,8 @@ export function addCallHeaders({ headers }: HttpRequest, { context, observed }: 
 }
 
 /**
- * Adds the headers of a client's request that the configuration passes on (`names`, in lower case) to those of a
- * request to a backend, a flat list. What is there already stays: the configuration's own headers win.
+ * Adds the client's headers that the configuration passes on (`names`, in lower case) to the headers of a request to a
+ * backend, a flat list. Existing headers stay: the configuration's own headers win.
  */
 export function passHeaders(headers: string[], names: readonly string[], from: IncomingHttpHeaders): void {
   for (const name of names) {
@@ -98,7 +98,7 @@ function addTraceHeaders(headers: string[], trace: TraceContext): void {
 function isThere(headers: readonly string[], name: string): boolean {
   for (let index = 0; index < headers.length; index += 2) {
     const header = headers[index] as string
-    // A name of another length needs no look at its letters.
+    // Names of another length need no comparison of letters.
     if (header.length === name.length && header.toLowerCase() === name) return true
   }
   return false

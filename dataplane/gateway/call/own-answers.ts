@@ -1,4 +1,4 @@
-/** Answers of the gateway’s own, in the place of those of a backend that is not asked. */
+/** Answers that the gateway gives itself, without asking a backend. */
 import { isObject } from '../../../crds/settings/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { LinkOffer } from '../../upstream-tokens/index.ts'
@@ -15,8 +15,8 @@ import type { RequestContext } from '../request/exchange.ts'
 import { hasCapabilities } from './input/server-request.ts'
 
 /**
- * Answers a tool call that may not be made now. A gateway answers by a result that says so, which a model reads and
- * understands; a proxy, which is a server to others, as HTTP does (RFC 6585 section 4), and so where no result is waited for.
+ * Answers a tool call that a rate limit refuses. A gateway answers with an error result, which a model understands. A
+ * proxy, which is a server to others, and a request that takes no result get the HTTP form (RFC 6585 section 4).
  */
 export function answerLimited(context: RequestContext, refusal: Refusal): void {
   const { setup, era, message, reply } = context
@@ -39,8 +39,8 @@ function limited({ retryAfterSeconds }: Refusal): PublicError {
 }
 
 /**
- * Answers a request that some backends would have to be there for: with a link, where one of them waits for its caller to
- * log in at a provider, else by throwing the error that names them.
+ * Answers a request for which backends are missing: with a link if one of them waits for its caller to log in at a
+ * provider, else by throwing the error that names them.
  */
 export function answerUnreachable(request: RequestContext, backends: readonly Backend[]): void {
   const waiting = backends.find(({ caller }) => caller?.link !== undefined)
@@ -50,7 +50,7 @@ export function answerUnreachable(request: RequestContext, backends: readonly Ba
 
 async function offerLink(request: RequestContext, backend: Backend): Promise<void> {
   try {
-    // The caller may have done so a moment ago.
+    // The caller may have logged in a moment ago.
     await backend.caller?.needed()
   } catch (error) {
     const { link } = connectionFailure(error)
@@ -66,7 +66,7 @@ async function offerLink(request: RequestContext, backend: Backend): Promise<voi
 
 /** The key of our question among those that a modern client answers with its retry. */
 const KEY = 'portico.login'
-/** The one legacy revision in which a request may be refused for want of a visit to a URL. */
+/** The one legacy revision in which an error may ask the user to visit a URL. */
 const WITH_URLS = '2025-11-25'
 const URLS = { elicitation: { url: {} } }
 /** Modern requests that may be answered with a question. */
@@ -74,7 +74,7 @@ const ASKING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resou
 
 /**
  * Answers a request that a backend can't serve until its user has logged in at a provider: with the link, in the form
- * that the client understands. A modern client that has come back too early gets it as text: it would ask on and on.
+ * that the client understands. A modern client that retries too early gets the link as text: it would retry in a loop.
  */
 export function answerWithLink(context: RequestContext, { id, url, provider }: LinkOffer): void {
   const { message } = context
@@ -107,18 +107,18 @@ function questionText(message: Message, params: object): string {
   return JSON.stringify({
     resultType: 'input_required',
     inputRequests: { [KEY]: { method: 'elicitation/create', params } },
-    // What the backend has asked before goes on after the login.
+    // Earlier questions of the backend continue after the login.
     ...(state !== undefined && { requestState: state }),
   })
 }
 
-/** Whether a request is the retry after our question. */
+/** Tells whether a request is the retry after our question. */
 function hasResponse({ params }: Message): boolean {
   const responses = params?.['inputResponses']
   return isObject(responses) && Object.hasOwn(responses, KEY)
 }
 
-/** The request without the response to our question, which no backend has asked. */
+/** Removes the response to our question, which no backend has asked, from a request. */
 export function withoutLinkResponse(message: Message): Message {
   if (!hasResponse(message)) return message
   const params = message.text.slice(message.paramsStart, message.paramsEnd)

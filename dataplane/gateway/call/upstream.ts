@@ -21,9 +21,9 @@ import { SessionTasks } from './tasks/session-tasks.ts'
 
 /** The HTTP status that refuses a credential. */
 export const REFUSED = 401
-/** How long the next call in a session waits at most to learn whether the backend still knows it, in milliseconds. */
+/** The longest wait of the next call in a session, in milliseconds, for the check that the backend knows it. */
 const CHECK_MS = 2_000
-/** Requests besides tool calls that change nothing at the backend, or nothing more the second time. */
+/** Requests besides tool calls that change nothing at the backend, or nothing more when repeated. */
 const REPEATABLE: ReadonlySet<string> = new Set([
   'prompts/get',
   'resources/read',
@@ -35,33 +35,32 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   'tasks/list',
 ])
 
-/** What is asked, and who takes what the backend sends: in its answers, and outside of them in a session of the call's own. */
+/** A call, and the receiver of the backend's messages: its answers, and others in a session of the call's own. */
 type Asking = Asked & AnswerOwner & { unsolicited(bytes: Buffer): void }
 
 /**
- * The request by which a call asks its backend, in the backend's era, and what is known of it: the credential, the session,
- * its id there, how often it was sent. It decides nothing and ends nothing: it says what is needed and what a failure
- * means, and the call takes the next step.
+ * The request by which a call asks its backend, in the backend's era, with its state: the credential, the session, its
+ * id there, the number of attempts. It reports what is needed and what a failure means; the call decides on the next
+ * step.
  */
 export class Upstream {
   /** The session with a legacy backend; undefined while the request goes out in the modern era. */
   backendSession: BackendSession | undefined
   /** Id on the backend's hop, as JSON text; empty until the request has been sent. */
   sentId = ''
-  /** How often it has been sent since the client's request, or since the client's last answers to the backend. */
+  /** The number of attempts since the client's request, or since the client's last responses to the backend. */
   attempts = 0
-  /** Whether an HTTP exchange is open. */
   isExchanging = false
   readonly #call: Asking
   #reader: AnswerReader | undefined
-  /** As it was sent last. */
+  /** The HTTP request as it was last sent. */
   #sent: HttpRequest | undefined
   #opened: Opened | undefined
-  /** Of a caller who has one of their own: whether it was made sure of, and whether the backend has refused it once. */
+  /** The state of a caller's own credential. `renewed`: the backend has refused it once. */
   #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
-  /** Whether it was asked already if the backend still knows the session. */
+  /** Tells whether the check that the backend still knows the session was made. */
   #isSessionChecked = false
-  /** What it is sent with: others of the same caller may have obtained another one when that is refused. */
+  /** The credential that was sent. When it is refused, other calls of the same caller may already have a new one. */
   #sentWith: Credential | undefined
 
   constructor(call: Asking) {
@@ -69,8 +68,8 @@ export class Upstream {
   }
 
   /**
-   * What has to come before the request can be sent: the caller's credential, the backend's era, the session; undefined
-   * where all is there. Throws `invalid_params` for a `requestState` that is none of the backend's.
+   * Returns the wait for the next prerequisite of the request: the caller's credential, the backend's era, the session;
+   * undefined if all are there. Throws `invalid_params` for a `requestState` that is not the backend's.
    */
   needed(): Promise<unknown> | undefined {
     const { backend, message, session } = this.#call
@@ -94,17 +93,17 @@ export class Upstream {
     return this.#preparation(this.backendSession)
   }
 
-  /** Whether a backend that has both eras is to be spoken to in the legacy era, since the client speaks that. */
+  /** Tells whether a backend of both eras is called in the legacy era because the client uses that. */
   #isForSession(): boolean {
     const { session, backend, rounds } = this.#call
-    // What has begun in the modern era goes on in it.
+    // A call that started in the modern era continues in it.
     if (session === undefined || rounds > 0) return false
     return backend.legacySupport.isWorthTrying || session.isOpenWith(backend)
   }
 
   /**
-   * The session with a legacy backend for a caller of the modern era, who has none: one that all of the caller's calls
-   * share, or, where the backend may send the client requests, one that this call has for itself.
+   * Returns the session with a legacy backend for a caller of the modern era, who has none. All of the caller's calls
+   * share one, but if the backend may send requests to the client, this call gets its own.
    */
   #callerSession(): BackendSession {
     const call = this.#call
@@ -118,19 +117,19 @@ export class Upstream {
     return backendSession
   }
 
-  /** What has to be done before the call can go out in its session: undefined where that is ready. */
+  /** Returns the wait that a call needs before it can be sent in its session; undefined if the session is ready. */
   #preparation(backendSession: BackendSession): Promise<unknown> | undefined {
     const { backend, context, message } = this.#call
     if (backendSession.opened === undefined)
       return backend.era?.era === 'modern' ? backend.legacySupport.open(backendSession) : backendSession.open()
     const { subscribing } = backendSession
     if (subscribing !== undefined) return subscribing
-    // Callers of the modern era say in each request which log messages they want.
+    // Callers of the modern era set the level of log messages with each request.
     const level = context.era === 'modern' ? message.meta?.[LOG_LEVEL_KEY] : undefined
     return typeof level === 'string' ? backendSession.lowerLogLevel(level) : undefined
   }
 
-  /** The wait for another credential, since the backend has refused the one that the caller had: once. */
+  /** Returns the wait for another credential, once, after the backend has refused the caller's. */
   renewal(): Promise<unknown> | undefined {
     const { caller } = this.#call.backend
     if (caller === undefined || caller.isFinal || this.#credential === 'renewed') return undefined
@@ -138,7 +137,7 @@ export class Upstream {
     return this.#obtaining(caller.renewed(this.#sentWith))
   }
 
-  /** The wait for a credential, which is measured. */
+  /** Measures the wait for a credential. */
   async #obtaining(needed: Promise<unknown>): Promise<void> {
     const { services, backend, observed } = this.#call
     const obtaining = services.observe(backend.exchangeOperation, { parent: observed })
@@ -151,20 +150,20 @@ export class Upstream {
     }
   }
 
-  /** The failure as its caller is told of it, where it is their credential that was refused. */
+  /** Returns the failure for the caller, who is told if it was their credential that was refused. */
   named(failure: BackendFailure): BackendFailure {
     const { caller } = this.#call.backend
     return failure.status === REFUSED && caller !== undefined ? caller.refused(REFUSED) : failure
   }
 
-  /** Gives the request its id; what it needs is there. */
+  /** Gives the request its id, once its prerequisites are there. */
   identify(): string {
     const { backendSession } = this
     this.sentId = backendSession === undefined ? modernId(this.#call) : legacyId(this.#call, backendSession)
     return this.sentId
   }
 
-  /** Sends the request; the call takes what comes of it. */
+  /** Sends the request; the call handles what follows. */
   send(): void {
     const call = this.#call
     const { backendSession } = this
@@ -176,7 +175,7 @@ export class Upstream {
     this.#dispatch(request, this.#reader)
   }
 
-  /** Another request is to be sent in the place of the one that the backend has answered with a question. */
+  /** Prepares another request in place of the one that the backend has answered with a question. */
   startAnew(): void {
     this.attempts = 0
     this.#isSessionChecked = false
@@ -184,7 +183,7 @@ export class Upstream {
     if (this.isExchanging) this.stop()
   }
 
-  /** It is to be sent once more, in a session that was opened anew. */
+  /** Prepares the request to be sent again in a new session. */
   startInNewSession(): void {
     this.attempts = 1
   }
@@ -195,7 +194,7 @@ export class Upstream {
     this.#call.backend.dispatcher.dispatch(request, reader)
   }
 
-  /** What sends the request to where its backend redirects to within the origin; undefined where that is not followed. */
+  /** Returns a function that follows a redirect within the origin; undefined if the redirect is not followed. */
   redirected(head: AnswerHead): (() => void) | undefined {
     const { backend } = this.#call
     const sent = this.#sent
@@ -208,7 +207,7 @@ export class Upstream {
     }
   }
 
-  /** Asks for the rest of a stream that broke off behind this event (2025-11-25, resumability). Throws where it can't. */
+  /** Requests the rest of a stream that broke off after this event (2025-11-25, resumability). Throws if it can't. */
   requestRest(eventId: string): void {
     const { backendSession } = this
     const reader = this.#reader
@@ -220,8 +219,8 @@ export class Upstream {
   }
 
   /**
-   * What an HTTP answer means that holds no answer: an error for the client, as JSON text; or that the request was refused
-   * unread and is to be sent again, once, and then in the other era, where there is one.
+   * Interprets an HTTP answer that holds no JSON-RPC answer: as an error for the client (JSON text), or `again` if the
+   * request was refused unread and is sent once more, in the other era if there is one.
    */
   refusalIn(status: number, text: string): { readonly error: string } | 'again' | 'failure' {
     const era = this.backendSession === undefined ? 'modern' : 'legacy'
@@ -243,7 +242,7 @@ export class Upstream {
     return true
   }
 
-  /** Finds out, once a request, whether the backend still knows its session; undefined where the failure says nothing of it. */
+  /** Checks, once a request, whether the backend still knows its session; undefined if the failure can't tell. */
   checkSession(failure: BackendFailure): Promise<SessionState> | undefined {
     const { backendSession } = this
     const opened = this.#opened
@@ -255,18 +254,18 @@ export class Upstream {
     return checked
   }
 
-  /** Why the session is lost in which the request failed so. */
+  /** Returns the reason why the session of the failed request is lost. */
   lossOf(failure: BackendFailure): BackendFailure {
     return this.named(this.backendSession?.reasonFor(failure) ?? failure)
   }
 
-  /** Whether it may be sent once more though it may have been carried out. */
+  /** Tells whether the request may be sent again although it may have been carried out. */
   get isRepeatable(): boolean {
     const { message, route } = this.#call
     return message.method === 'tools/call' ? route.isRepeatable === true : REPEATABLE.has(message.method)
   }
 
-  /** Tasks of the client's session, where the backend runs any in its own session for it. */
+  /** Returns the tasks of the client's session if the backend runs any in its own session for it. */
   get tasks(): SessionTasks | undefined {
     const { session, backend, services } = this.#call
     if (session === undefined || this.#opened === undefined || !declaresTasks(this.#opened.capabilities))
@@ -274,14 +273,14 @@ export class Upstream {
     return new SessionTasks(services.taskIds, session, backend.name)
   }
 
-  /** An exchange has ended; whether it was the last one: that of a refused request ends when the next may be open already. */
+  /** Ends an exchange and tells whether it was the last: the next may open before that of a refused request ends. */
   ended(reader: AnswerReader): boolean {
     if (reader !== this.#reader) return false
     this.isExchanging = false
     return true
   }
 
-  /** Reads no more of the answer until `resume`. */
+  /** Pauses reading of the answer until `resume`. */
   pause(): void {
     this.#reader?.pause()
   }
@@ -290,7 +289,7 @@ export class Upstream {
     this.#reader?.resume()
   }
 
-  /** Tells a legacy backend that nobody waits for the answer any more. */
+  /** Notifies a legacy backend that nobody waits for the answer any more. */
   cancel(reason: string): void {
     if (this.sentId === '') return
     this.backendSession?.send(
@@ -303,7 +302,7 @@ export class Upstream {
     this.#reader?.stop()
   }
 
-  /** Is done with the session with the backend, which is released for a modern caller. */
+  /** Releases the session with the backend that a modern caller has used. */
   release(): void {
     const { session, backend } = this.#call
     if (this.backendSession !== undefined && session === undefined) backend.callerSessions.release(this.backendSession)
@@ -311,7 +310,7 @@ export class Upstream {
   }
 }
 
-/** Settles when `awaited` does, or after this time. */
+/** Settles when `awaited` does, at the latest after this time. */
 function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, ms)
@@ -319,7 +318,7 @@ function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
   return Promise.race([promise, awaited.then(() => undefined)]).finally(() => clearTimeout(timer))
 }
 
-/** The failure of a backend whose HTTP answer holds no answer. */
+/** Returns the failure of a backend whose HTTP response holds no answer. */
 export function failureIn(head: AnswerHead, text: string): BackendFailure {
   const said = publicTextOf(head)
   return new BackendFailure('backend_failed', `answered with ${detailOf(head, text)}`, {
@@ -328,24 +327,24 @@ export function failureIn(head: AnswerHead, text: string): BackendFailure {
   })
 }
 
-/** What an HTTP answer means whose status is not 200. */
+/** The meaning of an HTTP response whose status is not 200. */
 type Refusal =
   /** The backend does not know a session that it has just opened. */
   | 'no-session'
-  /** It does not speak the era that we took it for. */
+  /** The backend does not speak the era in which it was called. */
   | 'other-era'
   /** A JSON-RPC error for the client, as JSON text. */
   | { readonly error: string }
   | 'failure'
 
-/** Codes that blame the form of our request: a fault of the gateway, of no use to the client. */
+/** Codes that reject the form of our request: a fault of the gateway, useless to the client. */
 const OURS: ReadonlySet<unknown> = new Set([-32020, -32022])
-/** The code that servers give, with HTTP 400, for a session that they don't know. */
+/** The code that servers give, with HTTP 400, for an unknown session. */
 const NO_SESSION = -32000
 
 /**
- * Reads an answer whose status is not 200. `era` is the one that the request was sent in; `inNewSession` tells whether
- * it named a session that was opened for it.
+ * Reads an HTTP response whose status is not 200. `era`: that of the request; `inNewSession`: whether the request named
+ * a session that was opened for it.
  */
 function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNewSession: boolean): Refusal {
   if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'

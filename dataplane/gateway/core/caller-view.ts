@@ -11,22 +11,22 @@ import { CallerFeed } from '../backends/refresh/caller-feed.ts'
 import type { KeptCatalogs, SharedCatalogs } from './shared-catalogs.ts'
 import { buildCatalogs, missingBackends, type View } from './view.ts'
 
-/** What all views of callers stand on. */
+/** The shared parts on which all views of callers are built. */
 export interface ViewGround {
   readonly config: GatewayConfig
   readonly personal: readonly PersonalBackend[]
-  /** What nobody's credential is sent for. */
+  /** The view of backends that get no caller's credential. */
   readonly shared: View
-  /** Changes with the lists in `shared`. */
+  /** A number that changes with the lists in `shared`. */
   readonly version: number
   readonly cache: CredentialCache
   readonly lists: SharedLists
   readonly catalogs: SharedCatalogs
-  /** The lists of a view have changed. */
+  /** Reports that the lists of a view have changed. */
   changed(view: CallerView, before: Catalogs): void
 }
 
-/** Whether lists of a caller have become old is looked at so often. */
+/** The interval between checks whether a caller's lists are out of date. */
 const LOOK_MS = 100
 
 interface Own {
@@ -36,16 +36,16 @@ interface Own {
 }
 
 /**
- * What one caller sees where backends get credentials of their callers: those backends are the caller's own, with
- * everything that belongs to them; all others are the ones that everybody has.
+ * One caller's view if backends get credentials of their callers: those backends, with everything that belongs to them,
+ * are the caller's own; all others are shared.
  */
 export class CallerView implements View {
-  /** `performance.now()` of the caller's last request. */
+  /** The `performance.now()` of the caller's last request. */
   usedAt = Number.NEGATIVE_INFINITY
-  /** Who came last, as it is known by its token. */
+  /** The last caller, as its token identifies it. */
   caller: Caller | undefined
   readonly binding: string
-  /** Where its catalogs are kept; undefined where none were needed since they changed. */
+  /** The place of its catalogs; undefined if none were needed since they changed. */
   kept: KeptCatalogs | undefined
   readonly #ground: ViewGround
   #subject: Subject
@@ -53,15 +53,15 @@ export class CallerView implements View {
   #backends: readonly Backend[] = []
   #named: ReadonlyMap<string, Backend> = new Map()
   #version = -1
-  /** `performance.now()` from which on it is looked whether lists have become old. */
+  /** The `performance.now()` of the next check whether lists are out of date. */
   #lookAt = 0
-  /** The version under which all lists had been asked for. */
+  /** The shared version at which all lists had been asked for. */
   #listedVersion = -1
 
-  /** The name by which this view is kept. */
+  /** The key under which this view is kept. */
   readonly key: string
 
-  /** @param binding the name by which things of the caller are kept */
+  /** @param binding the name under which the caller's state is kept */
   constructor(ground: ViewGround, binding: string, subject: Subject, key: string) {
     this.#ground = ground
     this.binding = binding
@@ -69,18 +69,18 @@ export class CallerView implements View {
     this.#subject = subject
   }
 
-  /** The caller comes with a token that has just been verified: it is the one that is exchanged from now on. */
+  /** Replaces the caller by one with a token that was just verified: that token is exchanged from now on. */
   isOf(subject: Subject, caller: Caller): void {
     this.#subject = subject
     this.caller = caller
   }
 
-  /** Its catalogs are among those that were used last. */
+  /** Marks its catalogs as recently used. */
   keep(): void {
     if (this.kept !== undefined) this.#ground.catalogs.touch(this.kept)
   }
 
-  /** The caller is here, at `now` (`performance.now()`). */
+  /** Records a request of the caller at `now` (`performance.now()`). */
   arrived(now: number): void {
     this.usedAt = now
     if (now < this.#lookAt && this.#version === this.#ground.version) return
@@ -123,7 +123,6 @@ export class CallerView implements View {
     return this.catalogs.promptsAndResources
   }
 
-  /** Both as they are now. */
   get catalogs(): Catalogs {
     const kept = this.kept
     if (kept?.catalogs !== undefined && kept.version === this.#ground.version) return kept.catalogs
@@ -137,12 +136,12 @@ export class CallerView implements View {
     return taken.catalogs
   }
 
-  /** Backends that are this caller's alone. */
+  /** Returns the backends that are this caller's alone. */
   get own(): readonly Backend[] {
     return this.#own.map(({ backend }) => backend)
   }
 
-  /** The caller's own backends under the configuration in force; those that it has no more are let go of. */
+  /** Returns the caller's own backends under the configuration in force and drops those that are no longer in it. */
   #current(): readonly Own[] {
     const { version, personal, shared } = this.#ground
     if (this.#version !== version) {

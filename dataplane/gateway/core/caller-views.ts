@@ -17,64 +17,64 @@ import type { View } from './view.ts'
 const MIB = 1024 * 1024
 const ANONYMOUS = bindingOf({ kind: 'anonymous' })
 const MOST_VIEWS = 4096
-/** So many callers that are away are forgotten at once to make room. */
+/** The number of absent callers that are forgotten at once to make room. */
 const MADE_ROOM = 8
-/** A caller who has been away for so long is forgotten, with sessions at the caller's backends. */
+/** The time after which an absent caller is forgotten, with its sessions at its own backends. */
 const IDLE_MS = 5 * 60_000
-/** A caller who comes again within this time keeps the place in the order of use. */
+/** The time within which a returning caller keeps its place in the order of use. */
 const ORDER_MS = 1_000
 
 /** A request whose caller is known. */
 interface Admitted {
   readonly caller: Caller
   readonly req: { readonly headers: IncomingHttpHeaders }
-  /** The name by which things of the caller are kept (`bindingOf`). */
+  /** The name under which the caller's state is kept (`bindingOf`). */
   readonly binding: string
 }
 
 interface Binding {
   readonly binding: string
-  /** The name by which the view is kept: the same, and what credentials depend on besides. */
+  /** The binding, and what credentials depend on besides. */
   readonly key: string
   readonly personal: readonly PersonalBackend[]
   readonly hasLogins: boolean
 }
 
 interface CallerViewsOptions {
-  /** Where it says what is in force now. */
+  /** The holder of the setup in force. */
   readonly host: { readonly setup: InForce }
-  /** `personal`: those for which each caller has a credential. */
+  /** `personal`: the backends for which each caller has a credential. */
   readonly backends: { readonly personal: readonly PersonalBackend[] }
-  /** What nobody's credential is sent for; its version changes with its lists. */
+  /** The view of backends that get no caller's credential; its version changes with its lists. */
   readonly shared: View & { readonly version: number }
-  /** What one caller sees has changed. */
+  /** Reports that one caller's lists have changed. */
   onChange(binding: string, before: Catalogs, after: Catalogs): void
-  /** Everybody who waits for something. */
+  /** Returns the callers that wait for something. */
   busy(): readonly { readonly binding: string }[]
-  /** A caller's own backend is let go of. */
+  /** Drops a caller's own backend. */
   onGone(backend: Backend): void
-  /** Memory of the container, where it has a limit. */
+  /** The memory limit of the container, if it has one. */
   readonly memoryBytes?: number | undefined
 }
 
 interface InForce {
   readonly config: GatewayConfig
-  /** Whether logins of one caller are kept apart: each of them has tokens of upstream providers of its own. */
+  /** Tells whether logins of one caller are kept apart: each has its own tokens of upstream providers. */
   readonly ownIssuer: { readonly hasLogins: boolean }
 }
 
-/** What each caller sees, where some backend gets credentials of its callers. */
+/** The view of each caller if some backend gets credentials of its callers. */
 export class CallerViews {
   readonly #options: CallerViewsOptions
-  /** By key, the one that was not used for longest first. */
+  /** The views by key, the least recently used first. */
   readonly #views = new Map<string, CallerView>()
-  /** Of each binding the one that was used last. */
+  /** The most recently used view of each binding. */
   readonly #latest = new Map<string, CallerView>()
   readonly #ground: ViewGround
-  /** Bytes that the claims of their callers may take, and take now. */
+  /** The most bytes that the claims of their callers may take, and their current size. */
   readonly #mostClaims: number
   #claims = 0
-  /** Names of callers, under what they depend on besides. */
+  /** The bindings of callers, with what they depend on besides. */
   readonly #bindings = new WeakMap<Caller, Binding>()
 
   constructor(options: CallerViewsOptions) {
@@ -104,8 +104,8 @@ export class CallerViews {
   }
 
   /**
-   * What the caller of a request that has been let in sees, by its own name or by that of whoever brings a credential in the
-   * request; undefined where that is what all see. Throws `unavailable` where there are too many callers.
+   * Returns the view of an admitted request's caller, by its own name or by the credential in the request; undefined if
+   * that is the shared view. Throws `unavailable` if there are too many callers.
    */
   viewFor(request: Admitted): CallerView | undefined {
     const personal = this.#options.backends.personal
@@ -128,7 +128,7 @@ export class CallerViews {
     return this.#entered(view)
   }
 
-  /** Who brings a credential for the server has nothing in common with whoever brings another one. */
+  /** Returns the view of a caller with a credential for the server: different credentials share nothing. */
   #viewOfBringer({ req }: Admitted, personal: readonly PersonalBackend[]): CallerView | undefined {
     const names = personal.flatMap(({ forwards }) => forwards ?? [])
     const forwarded = forwardedHeaders(names, req.headers)
@@ -150,7 +150,7 @@ export class CallerViews {
     return view
   }
 
-  /** The name by which things of a caller are kept. */
+  /** Returns the name under which a caller's state is kept. */
   bindingOf(caller: Caller): string {
     return this.#named(caller).binding
   }
@@ -169,7 +169,7 @@ export class CallerViews {
   #newBinding(caller: Caller): string {
     const login = this.#loginOf(caller)
     const variants = caller.kind === 'anonymous' ? [] : this.#variantsOf(caller)
-    // Claims that say what somebody may do elsewhere are part of who calls.
+    // Claims that determine the caller's rights at a backend are part of the caller's identity.
     const part = variants.length === 0 ? login : hash('sha256', JSON.stringify([login, ...variants]), 'base64url')
     return bindingOf(caller, part)
   }
@@ -179,7 +179,7 @@ export class CallerViews {
     return variants.every((variant) => variant === '') ? [] : variants
   }
 
-  /** What credentials of the caller depend on besides; empty for most. NUL is in none of it. */
+  /** Returns a digest of what a caller's credentials depend on besides; empty for most. It never contains NUL. */
   #digestOf(caller: Caller): string {
     if (caller.kind === 'anonymous') return ''
     const digests = this.#options.backends.personal.map(({ strategy }) => strategy.digest?.(caller) ?? '')
@@ -211,7 +211,7 @@ export class CallerViews {
     return this.#views.size >= MOST_VIEWS || this.#claims >= this.#mostClaims
   }
 
-  /** The caller's own backend of this name, or the one that is everybody's. Undefined where the caller is not known here. */
+  /** Returns the caller's own backend of this name, or the shared one. Undefined if the caller is not known here. */
   backendNamed(binding: string, name: string): Backend | undefined {
     const view = this.#latest.get(binding)
     if (view !== undefined) return view.backendNamed(name)
@@ -220,12 +220,12 @@ export class CallerViews {
     return isPersonal ? undefined : shared.backendNamed(name)
   }
 
-  /** What this caller sees, for what is not in a request; what all see where the caller is not known here. */
+  /** Returns this caller's view outside of a request; the shared view if the caller is not known here. */
   known(binding: string): View {
     return this.#latest.get(binding) ?? this.#ground.shared
   }
 
-  /** How many callers there are whose own lists of a backend (its name) are cut. */
+  /** The number of callers whose own lists of a backend are truncated, by the backend's name. */
   get cut(): ReadonlyMap<string, number> {
     const cut = new Map<string, number>()
     for (const { own } of this.#views.values())
@@ -238,14 +238,14 @@ export class CallerViews {
     if (this.#views.get(key) === view) this.#options.onChange(binding, before, view.catalogs)
   }
 
-  /** Forgets callers who are away, and ends idle sessions of the others at their backends; `now` in milliseconds since 1970. */
+  /** Forgets absent callers, and ends idle backend sessions of the others; `now` in milliseconds since 1970. */
   sweep(now: number): void {
     this.#forget(IDLE_MS, Number.POSITIVE_INFINITY)
     this.#ground.catalogs.keepOnly(new Set([...this.#views.values()].map(({ kept }) => kept)))
     for (const view of this.#views.values()) for (const { callerSessions } of view.own) callerSessions.sweep(now)
   }
 
-  /** Forgets callers who have been away for so long and wait for nothing, at most so many. */
+  /** Forgets at most `most` callers that have been absent for this long and wait for nothing. */
   #forget(idleMs: number, most: number): void {
     const busy = new Set(this.#views.size === 0 ? [] : this.#options.busy().map(({ binding }) => binding))
     const before = performance.now() - idleMs
@@ -265,7 +265,6 @@ export class CallerViews {
     for (const backend of view.own) this.#options.onGone(backend)
   }
 
-  /** Ends all. */
   async close(): Promise<void> {
     const backends = [...this.#views.values()].flatMap(({ own }) => own)
     this.#views.clear()
@@ -274,15 +273,15 @@ export class CallerViews {
   }
 }
 
-/** Bytes that the claims of a caller take. */
+/** Returns the number of bytes that a caller's claims take. */
 const claimsOf = (caller: Caller | undefined): number => (caller?.kind === 'authenticated' ? (caller.bytes ?? 0) : 0)
 
-/** Whether a request has any of the headers that are handed on. Asked of each request: it allocates nothing. */
+/** Tells whether a request has any of the passed headers. It runs for each request and allocates nothing. */
 function bringsCredential(personal: readonly PersonalBackend[], headers: IncomingHttpHeaders): boolean {
   for (const { forwards } of personal)
     if (forwards !== undefined) for (const name of forwards) if (headers[name] !== undefined) return true
   return false
 }
 
-/** The token in a header that was found good. */
+/** Returns the token in a header that was accepted. */
 const tokenIn = (authorization = ''): string => authorization.slice(authorization.indexOf(' ')).trim()

@@ -41,53 +41,50 @@ interface GatewayOptions {
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
-  /** Memory that this process may take; absent: what is rendered for a gateway's container. */
+  /** The memory limit of this process; absent: the limit that is rendered for a gateway's container. */
   readonly memoryBytes?: number | undefined
-  /** Folder for what it keeps on disk. */
+  /** The folder for state on disk. */
   readonly stateDirectory: string
-  /** Its own authorization server, where it has one. */
+  /** The gateway's own authorization server, if it has one. */
   readonly ownIssuer: OwnIssuer
 }
 
 const SWEEP_MS = 20_000
 const DEFAULT_TIMEOUT = '30s'
 
-/** One gateway: what is in force, and what lives on while that changes. */
+/** One gateway: the setup in force, and the state that outlives it. */
 export class Gateway {
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
-  /** What callers and backends make this process hold. */
+  /** The memory that callers and backends take in this process. */
   readonly budget: Budget
-  /** Requests of those whom a proxy in front brings. */
+  /** Counts requests of the clients of a proxy in front. */
   readonly clientRequests: ClientRequests
-  /** Whether tool calls may be made now. */
+  /** Checks tool calls against the rate limits. */
   readonly rateLimits: RateLimits
-  /** Where callers find tools, instead of being shown all of them. */
+  /** The tool search that replaces the list of all tools. */
   search: ToolSearch | undefined
   readonly sessions: Sessions
-  /** Calls in flight. */
   readonly inFlight: InFlight
-  /** For what clients bring back to whichever replica. */
+  /** The keys for sealed values that clients return to any replica. */
   readonly keys: SharedKeys
-  /** Answers to clients that are at other replicas. */
+  /** The answers to clients that are at other replicas. */
   readonly relays: Relays
   readonly suspended: SuspendedCalls
   readonly taskIds: TaskIds
-  /** Composite tools that run here. */
   readonly workflows = new WorkflowRuns()
-  /** Streams of events to clients with sessions. */
   readonly streams: Streams
-  /** Responses that end with the tokens of their requests. */
+  /** The responses that end with the tokens of their requests. */
   readonly tokens: TokenWatch
-  /** Modern clients that listen. */
+  /** The modern clients that listen. */
   readonly listeners = new Listeners()
-  /** What all callers see who have no backends of their own. */
+  /** The view of all callers that have no backends of their own. */
   readonly shared: SharedView
-  /** What each caller sees: the one way to catalogs and backends for whoever serves a caller. */
+  /** The views of callers: the only way to catalogs and backends on behalf of a caller. */
   readonly views: CallerViews
   setup: Setup
-  /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
+  /** The problems of a newer configuration that was refused; empty if the newest one is in force. */
   refused: readonly Finding[] = []
   readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
   readonly #retired: Retired
@@ -97,8 +94,8 @@ export class Gateway {
   readonly #closing = new AbortController()
 
   /**
-   * Makes the parts. A part is handed those that it stands on. What it needs of the others it is told by a function beside
-   * this class (`tokensOf` …), and asks for it when it has something to do: none has before `#follow`.
+   * Creates the parts. Each gets the parts that it is built on. It reaches the others through functions below this
+   * class (`tokensOf` …), which it first calls after `#follow`.
    */
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     const { log, observe, audit, memoryBytes } = options
@@ -137,7 +134,7 @@ export class Gateway {
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS).unref()
   }
 
-  /** Puts another configuration in force. Sessions and unchanged backends live on. */
+  /** Applies another configuration. Sessions and unchanged backends are kept. */
   apply(loaded: Loaded<GatewayConfig>): void {
     const before = this.setup
     this.refused = []
@@ -150,7 +147,7 @@ export class Gateway {
     this.#follow()
   }
 
-  /** Shares with other replicas what they have in common besides sessions. */
+  /** Shares state besides sessions with other replicas. */
   #share({ bus, agreeOnSecret, buckets }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
     this.relays.follow(bus)
@@ -159,7 +156,7 @@ export class Gateway {
     this.rateLimits.follow(buckets)
   }
 
-  /** Brings backends and catalog in line with the configuration. */
+  /** Updates backends and catalog to the configuration. */
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
     this.rateLimits.apply(config.rateLimiting)
@@ -185,7 +182,7 @@ export class Gateway {
     this.search.apply(config, directory)
   }
 
-  /** Ends what goes on at a backend that is gone, then closes it. */
+  /** Ends the work at a backend that is gone, then closes it. */
   letGo(backend: Backend): void {
     this.sessions.forget(backend)
     this.listeners.forget(backend)
@@ -194,9 +191,9 @@ export class Gateway {
     closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
   }
 
-  /** A fault in something that no request waits for: the log has it, and only `what` is not done. */
+  /** Logs a fault in an operation that no request waits for; only `what` is not done. */
   faulted(error: unknown, what: string): void {
-    // What a part that is away could not do is no fault of ours.
+    // An unavailable dependency is not our fault.
     if (error instanceof PublicError) this.log.debug({ err: error }, what)
     else this.log.error({ err: error }, what)
   }
@@ -215,19 +212,19 @@ export class Gateway {
     this.views.sweep(now)
   }
 
-  /** What has to come before traffic may: undefined where nothing has. */
+  /** The reason why the gateway can't take traffic yet; undefined if it can. */
   get notReady(): string | undefined {
     if (!this.keys.hasAsked) return 'other replicas are being asked for their keys'
     if (!this.shared.allListed) return 'backends are being asked for their tools'
     return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
   }
 
-  /** Why the session storage of the configuration is not used; undefined where it is. */
+  /** The reason why the session storage of the configuration is not used; undefined if it is. */
   get storageProblem(): string | undefined {
     return this.#storage.problem
   }
 
-  /** What the admin listener shows at /status. */
+  /** Returns the status that the admin listener serves at /status. */
   status(): object {
     const { setup, refused, sessions, rateLimits, search, workflows: runs } = this
     const { catalog, backends, conflicts } = this.shared
@@ -240,12 +237,12 @@ export class Gateway {
     return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, runs, ...more })
   }
 
-  /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */
+  /** Aborts when the gateway begins to stop: endless responses end, and no new ones begin. */
   get closing(): AbortSignal {
     return this.#closing.signal
   }
 
-  /** Begins to stop: ends streams, so that clients open them elsewhere; calls go on. */
+  /** Begins to stop: ends streams, so that clients reopen them elsewhere; calls continue. */
   drain(): void {
     this.#closing.abort()
     this.endStreams()
@@ -269,7 +266,7 @@ export class Gateway {
   }
 }
 
-/** Ends responses with the tokens of their requests; those of a client at another replica are checked there. */
+/** Builds the token watch. Tokens of a client at another replica are checked there. */
 const tokensOf = (gateway: Gateway): TokenWatch =>
   new TokenWatch({
     authenticate: () => gateway.setup.authenticate,
@@ -278,7 +275,7 @@ const tokensOf = (gateway: Gateway): TokenWatch =>
     onFault: (error) => gateway.faulted(error, 'checking a token'),
   })
 
-/** Shows what the backends have, and tells clients of changes. */
+/** Builds the shared view, which notifies clients of changes. */
 const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
   new SharedView({
     host: gateway,
@@ -290,7 +287,7 @@ const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
     log: gateway.log,
   })
 
-/** Shows each caller the backends of its own, and forgets callers who wait for nothing. */
+/** Builds the views of callers, each with its own backends. It forgets callers that wait for nothing. */
 const viewsOf = (
   gateway: Gateway,
   { backends, memoryBytes }: { readonly backends: Backends } & Pick<GatewayOptions, 'memoryBytes'>,
@@ -312,7 +309,7 @@ const viewsOf = (
     onGone: (backend) => gateway.letGo(backend),
   })
 
-/** Keeps sessions of clients; what ends with one, or is sent in one, is for the other parts. */
+/** Builds the sessions of clients and connects them to the parts that handle their ends and messages. */
 const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
   new Sessions({
     storage,

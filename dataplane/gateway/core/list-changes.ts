@@ -6,7 +6,7 @@ import { notificationText } from '../mcp/rpc-text.ts'
 import type { ChangedList, Listeners } from '../request/listeners.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 
-/** What is shown at one time: everything there is, and the policies by which callers see of it. */
+/** The items that exist at one time, and the policies by which callers see some of them. */
 export interface Shown extends Catalogs {
   readonly judge: Judge | undefined
 }
@@ -21,14 +21,14 @@ const kindsOf: Readonly<Record<ChangedList, readonly ListKind[]>> = {
 const baseOf = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): Buffer =>
   kind === 'tools' ? catalog.legacyList : promptsAndResources.lists[kind].legacy
 
-/** The lists that may look different to somebody. */
+/** Returns the lists that may look different to some caller. */
 function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
   const lists = Object.keys(kindsOf) as ChangedList[]
   if (before.judge !== after.judge) return lists
   return lists.filter((list) => kindsOf[list].some((kind) => !baseOf(before, kind).equals(baseOf(after, kind))))
 }
 
-/** Whether a list looks different to a caller: of what it may not see it learns nothing, not even that it changes. */
+/** Tells whether a list looks different to a caller: changes of items that it may not see are not notified. */
 async function looksDifferent(list: ChangedList, before: Shown, after: Shown, caller: Caller): Promise<boolean> {
   const seen = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
     shown.judge === undefined
@@ -41,16 +41,16 @@ async function looksDifferent(list: ChangedList, before: Shown, after: Shown, ca
   return false
 }
 
-/** Clients that want to know of changes. */
+/** The clients that want to be notified of changes. */
 interface Audience {
   readonly sessions: Pick<Sessions, 'openStreams'>
   readonly listeners: Listeners
-  /** What a caller sees who has backends of its own. */
+  /** The views of callers that have backends of their own. */
   readonly views: { known(binding: string): Catalogs }
   faulted(error: unknown, what: string): void
 }
 
-/** Notifies the clients to whom a list looks different now; `binding`: those of one caller alone, whose own lists these are. */
+/** Notifies the clients for whom a list has changed. `binding`: only those of one caller, whose own lists these are. */
 export function notifyOfChanges(audience: Audience, before: Shown, after: Shown, binding?: string): void {
   const { sessions, listeners } = audience
   for (const list of changedLists(before, after)) {
@@ -71,7 +71,7 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown,
   }
 }
 
-/** Where policies change, a caller's own lists may look different though they are the same. */
+/** Returns what a caller saw before and sees now. A change of policies affects unchanged lists of its own, too. */
 function seenBy({ views }: Audience, binding: string, before: Shown, after: Shown): readonly [Shown, Shown] {
   if (before.judge === after.judge) return [before, after]
   const { catalog, promptsAndResources } = views.known(binding)

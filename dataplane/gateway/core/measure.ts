@@ -45,7 +45,7 @@ const circuitStates = ['closed', 'half-open', 'open'] as const satisfies readonl
 const BACKEND = 'portico.backend'
 const STATE = 'portico.state'
 
-/** What a gateway knows of itself when its metrics are read. Labels are names of its configuration, and states. */
+/** Measures a gateway's state when its metrics are read. Labels are names of its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
   const { shared, setup, search } = gateway
   const shown = shownToolsOf(shared.catalog)

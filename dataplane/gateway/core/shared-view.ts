@@ -9,26 +9,26 @@ import { buildCatalogs, missingBackends, type View } from './view.ts'
 
 interface SharedViewOptions {
   readonly backends: Backends
-  /** Where it says what is in force now. */
+  /** The holder of the setup in force. */
   readonly host: { readonly setup: Pick<Setup, 'config' | 'judge'> }
-  /** The lists have been built anew. */
+  /** Reports that the lists were built again. */
   onRebuilt(before: Shown, after: Shown): void
   readonly log: Logger
 }
 
-/** What all callers see, but for backends that get credentials of their callers: what those show to nobody in particular. */
+/** The view of all callers. Backends that get credentials of their callers show it what they show without one. */
 export class SharedView implements View {
   promptsAndResources: PromptResourceCatalog
-  /** Of the lists; another one with each time that they are built. */
+  /** The version of the lists, which changes with each rebuild. */
   version = 0
-  /** Tool names that clash, where the configuration has to resolve that. */
+  /** The tool names that clash, if the configuration has to resolve that. */
   conflicts: readonly string[] = []
   readonly #options: SharedViewOptions
   #built: BuiltCatalog
-  /** What clients have been told of. */
+  /** The state of which clients were last notified. */
   #shown: Shown
 
-  /** Shows nothing until `rebuild`. */
+  /** Creates an empty view; `rebuild` fills it. */
   constructor(options: SharedViewOptions) {
     this.#options = options
     const { catalog, promptsAndResources } = buildCatalogs(options.host.setup.config, [])
@@ -41,7 +41,7 @@ export class SharedView implements View {
     return this.#built.catalog
   }
 
-  /** Builds the lists anew from what the backends offer now, under the configuration that is in force. */
+  /** Builds the lists from what the backends offer now, under the configuration in force. */
   rebuild(): void {
     const before = this.#shown
     const { host, onRebuilt, log } = this.#options
@@ -56,7 +56,7 @@ export class SharedView implements View {
     onRebuilt(before, this.#shown)
   }
 
-  /** Shows a catalog, or goes on with the last good one where names clash. */
+  /** Shows a catalog, or keeps the last good one if names clash. */
   #show(next: Catalog): void {
     const { backends, allListed } = this
     this.conflicts = next.conflicts
@@ -86,7 +86,7 @@ export class SharedView implements View {
   }
 }
 
-/** Logs what people should know of what is shown. */
+/** Logs warnings about the catalog. */
 function warnOf({ warnings, withheldPages, compositeProblems }: Catalog, log: Logger): void {
   if (warnings.length > 0) log.warn({ names: warnings }, 'tool names clash')
   if (withheldPages.length > 0) log.warn({ tools: withheldPages }, 'pages of apps are withheld')

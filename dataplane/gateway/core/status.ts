@@ -10,26 +10,25 @@ import type { WorkflowRuns } from '../workflows/runs.ts'
 
 interface StatusParts {
   readonly setup: Setup
-  /** What is wrong with a newer configuration that was refused. */
+  /** The problems of a newer configuration that was refused. */
   readonly refused: readonly Finding[]
   readonly sessions: Sessions
   readonly catalog: Catalog
   readonly backends: readonly Backend[]
-  /** How many callers there are whose own lists of a backend (its name) are cut. */
+  /** The number of callers whose own lists of a backend are truncated, by the backend's name. */
   readonly cutForCallers: ReadonlyMap<string, number>
-  /** Composite tools that run. */
   readonly runs: WorkflowRuns
-  /** Tool names that clash. */
+  /** The tool names that clash. */
   readonly conflicts: readonly string[]
-  /** Why the session storage of the configuration is not used; undefined where it is. */
+  /** The reason why the session storage of the configuration is not used; undefined if it is. */
   readonly storageProblem: string | undefined
   readonly rateLimits: RateLimits
   readonly search: ToolSearch | undefined
-  /** Why audit events are not written; undefined where they are. */
+  /** The reason why audit events are not written; undefined if they are. */
   readonly auditProblem: string | undefined
 }
 
-/** The gateway's status as the admin listener serves it. */
+/** Returns the gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): GatewayStatus {
   const { setup, refused, sessions, catalog, backends, rateLimits, search, runs } = parts
   const shown = shownToolsOf(catalog)
@@ -56,7 +55,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
   }
 }
 
-/** What people should know of, though it serves. */
+/** Returns problems that do not keep it from serving. */
 function problemsOf({
   catalog,
   backends,

@@ -3,13 +3,13 @@ import { Lease, type Share } from '../../server/budget.ts'
 import { REQUEST_ID } from '../../server/request-id.ts'
 import { Unread } from '../request/unread.ts'
 
-/** One answer of a batch, which is given as a whole or in parts. */
+/** One answer of a batch, given as a whole or in parts. */
 export interface BatchPart {
-  /** Bytes that have come while another answer was being written. */
+  /** The bytes that arrived while another answer was being written. */
   readonly waiting: Buffer[]
-  /** It is whole: nothing will be added to `waiting`. */
+  /** Tells that the answer is complete: nothing will be added to `waiting`. */
   readonly isWhole: boolean
-  /** More may come. */
+  /** Resumes the source. */
   resume(): void
 }
 
@@ -21,8 +21,8 @@ interface BatchOptions {
 }
 
 /**
- * Writes the answers to a batch as one array, in the order in which they come. A large one is written as its parts
- * arrive, one such answer at a time: the others wait, and so do their backends. What waits is counted in `share`.
+ * Writes the answers to a batch as one array, in the order of their arrival. A large one is written as its parts
+ * arrive, one such answer at a time; the others and their backends wait. Waiting bytes are counted in `share`.
  */
 export class BatchAnswers {
   readonly #res: ServerResponse
@@ -46,7 +46,7 @@ export class BatchAnswers {
     res.on('drain', () => this.#current?.resume())
   }
 
-  /** Some bytes of an answer. False where no more should come until `resume`. */
+  /** Writes some bytes of an answer. False if no more should come until `resume`. */
   part(part: BatchPart, bytes: Buffer): boolean {
     if (this.#res.destroyed) return true
     if (this.#current === undefined) this.#begin(part)
@@ -61,7 +61,7 @@ export class BatchAnswers {
     return false
   }
 
-  /** An answer is whole, or there is none to be given. */
+  /** Completes an answer, or removes it if there is none. */
   ended(part: BatchPart): void {
     if (this.#current === part) {
       this.#current = undefined
@@ -71,7 +71,7 @@ export class BatchAnswers {
     this.#finish()
   }
 
-  /** Whether some of this answer has been written. */
+  /** Tells whether some of this answer has been written. */
   hasBegun(part: BatchPart): boolean {
     return this.#current === part
   }
@@ -93,7 +93,7 @@ export class BatchAnswers {
     return hasRoom
   }
 
-  /** Lets who has waited longest write. */
+  /** Starts to write the answer that has waited longest. */
   #next(): void {
     while (this.#current === undefined) {
       const part = this.#queue.shift()
@@ -118,7 +118,7 @@ export class BatchAnswers {
     this.#onEnd()
   }
 
-  /** The client is gone: who waits for it goes on, so that what they do ends. */
+  /** Resumes all waiting sources after the client has gone, so that they can end. */
   #closed(): void {
     this.#lease?.release()
     const waiting = this.#queue.splice(0)

@@ -11,8 +11,8 @@ import { serveInSession, sessionOf } from './legacy.ts'
 const MOST_MESSAGES = 64
 
 /**
- * Serves a batch: revision 2025-03-26 must take them, all others refuse them. Each message is served as if it had come
- * alone; the answers go back together.
+ * Serves a batch: revision 2025-03-26 must accept batches, all others reject them. Each message is served as if it had
+ * come alone; the answers are returned together.
  */
 export async function serveBatch(request: EndpointExchange, texts: readonly string[]): Promise<void> {
   const session = await sessionOf(request)
@@ -33,7 +33,7 @@ const refused = (message: string): PublicError => new PublicError('invalid_messa
 
 const isAlone = ({ method, meta }: Message): boolean => method === 'initialize' || meta?.[VERSION_KEY] !== undefined
 
-/** Answers the client that sent the message in a batch. What comes before the answer (progress, logs) has no place there. */
+/** Answers a message of a batch. Messages before the answer (progress, logs) have no place there. */
 class BatchedReply implements Reply, BatchPart {
   readonly waiting: Buffer[] = []
   isWhole = false
@@ -104,7 +104,7 @@ class BatchedReply implements Reply, BatchPart {
     this.end()
   }
 
-  /** An answer that breaks off is none, unless some of it has been written: then there is none to any message. */
+  /** Breaks off an answer: it is left out or, if some of it has been written, the whole batch breaks off. */
   abort(): void {
     if (this.begun) this.#answers.cut()
     this.waiting.length = 0

@@ -20,7 +20,7 @@ export function serveLegacy(request: EndpointRequest): void | Promise<void> {
   serveInSession(request.inSession(session))
 }
 
-/** The session that the headers name. Throws `session_required`, `session_unknown`, `unsupported_version`. */
+/** Returns the session that the headers name. Throws `session_required`, `session_unknown`, `unsupported_version`. */
 export function sessionOf(request: EndpointExchange): Session | Promise<Session> {
   const { headers } = request.req
   const version = headers['mcp-protocol-version']
@@ -30,7 +30,7 @@ export function sessionOf(request: EndpointExchange): Session | Promise<Session>
   return request.gateway.sessions.find(id, request.binding, request.share)
 }
 
-/** In characters of JSON text; what is kept of it is far less. */
+/** The longest capabilities in characters of JSON text; the part that is kept is far smaller. */
 const MOST_CAPABILITIES = 64 * 1024
 
 async function initialize(request: EndpointRequest): Promise<void> {
@@ -69,7 +69,7 @@ const serveRequest = serveMethods({
   ping: (request) => request.result('{}'),
 })
 
-/** Serves one message of a session that is known. */
+/** Serves one message of a known session. */
 export function serveInSession(request: EndpointRequest): void {
   const { message } = request
   if (message.kind === 'request') {
@@ -94,7 +94,7 @@ function cancel(request: EndpointRequest): void {
   else request.gateway.sessions.cancelElsewhere(session, requestId)
 }
 
-/** `logging/setLevel`: kept with the session, sent to the backends that it is open with, and to others when they are. */
+/** Serves `logging/setLevel`: keeps the level with the session and sends it to backends, now or when they open. */
 function setLogLevel(request: EndpointRequest): void {
   const level = request.message.parameter('level')
   const { session } = request

@@ -7,7 +7,7 @@ import type { EndpointExchange } from './incoming/endpoint-exchange.ts'
 import { sessionOf } from './legacy.ts'
 import { openSessionStream, resumeAnswer } from './streams/resume.ts'
 
-/** Takes a GET: opens the stream on which a legacy client gets messages outside of any request. */
+/** Serves a GET: opens the stream on which a legacy client gets messages outside of any request. */
 export function get(request: EndpointExchange): void {
   request.run(startGet)
 }
@@ -17,7 +17,7 @@ function startGet(request: EndpointExchange): void {
   admit(request, openStream)
 }
 
-/** Takes a DELETE: ends a legacy client's session. */
+/** Serves a DELETE: ends a legacy client's session. */
 export function remove(request: EndpointExchange): void {
   request.run(startDelete)
 }
@@ -35,7 +35,7 @@ async function endSession(request: EndpointExchange): Promise<void> {
   request.ended(OK)
 }
 
-/** The modern era has POST alone. */
+/** Rejects other methods in the modern era, which has only POST. */
 function refuseModern(request: EndpointExchange): void {
   const version = request.req.headers['mcp-protocol-version']
   if (typeof version === 'string' && isModernRevision(version))

@@ -6,7 +6,7 @@ import { calledName, callTool, listTools } from './tools/tools.ts'
 
 type Serve = (request: EndpointRequest) => void
 
-/** What is served alike in both eras. */
+/** The methods that both eras share. */
 const ofBoth: Readonly<Record<string, Serve>> = {
   'tools/call': callTool,
   'tools/list': listTools,
@@ -18,7 +18,7 @@ const ofBoth: Readonly<Record<string, Serve>> = {
   'completion/complete': complete,
 }
 
-/** Serves requests of one era, which has some methods `more`. Throws `method_not_found` for all others. */
+/** Returns the `Serve` function of an era with the additional methods `more`. Others throw `method_not_found`. */
 export function serveMethods(more: Readonly<Record<string, Serve>>): Serve {
   const methods = new Map(Object.entries({ ...ofBoth, ...more }))
   return (request) => {
@@ -29,8 +29,8 @@ export function serveMethods(more: Readonly<Record<string, Serve>>): Serve {
 }
 
 /**
- * Takes a notification, of which nothing comes. A tool call without an id is one: no backend is called, since nobody
- * could be told what came of it; but it counts, so that leaving out the id is no way to call for nothing.
+ * Accepts a notification and does nothing. A tool call without an id is one: it is not sent to a backend, since nobody
+ * could get its result, but it counts for rate limits, so that a call without an id is not free.
  */
 export function takeNotification(request: EndpointRequest): void {
   const { message, caller, observation } = request

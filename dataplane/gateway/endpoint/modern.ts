@@ -54,7 +54,7 @@ export function serveModern(request: EndpointRequest): void {
   serveRequest(request)
 }
 
-/** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
+/** Serves `tasks/get`, `tasks/update`, `tasks/cancel` (SEP-2663): relays them to the backend that runs the task. */
 function relayTask(request: EndpointRequest): void {
   const { message, gateway, view, binding } = request
   if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))

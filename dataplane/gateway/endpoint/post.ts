@@ -1,4 +1,4 @@
-/** The way of a POST to the MCP endpoint, step by step: each takes what the one before has found out. */
+/** The steps of a POST to the MCP endpoint: each takes the findings of the one before. */
 import { eraOf } from '../mcp/classify.ts'
 import { Message, parseMessage } from '../mcp/message.ts'
 import { serveBatch } from './batch.ts'
@@ -7,17 +7,17 @@ import { bodyReader, type EndpointExchange } from './incoming/endpoint-exchange.
 import { serveLegacy } from './legacy.ts'
 import { serveModern } from './modern.ts'
 
-/** Takes a POST. What a step throws or rejects with becomes the answer. */
+/** Serves a POST. What a step throws or rejects with becomes the answer. */
 export function post(exchange: EndpointExchange): void {
   exchange.run(start)
 }
 
-/** 1. Its host, and who calls: a client learns of the authorization server however it asks. */
+/** 1. Checks the host and authenticates the caller: a client learns of the authorization server with any request. */
 function start(arrived: EndpointExchange): void {
   admit(arrived, takeBody)
 }
 
-/** 2. Its body: JSON, not too large. */
+/** 2. Reads the body: JSON within the size limit. */
 function takeBody(admitted: EndpointExchange): void {
   admitted.expect(checkPost(admitted.req))
   readBody(admitted)
@@ -25,7 +25,7 @@ function takeBody(admitted: EndpointExchange): void {
 
 const readBody = bodyReader(understand)
 
-/** 3. What the body says: one message, or a batch of them. */
+/** 3. Parses the body: one message, or a batch of them. */
 function understand(admitted: EndpointExchange): void {
   if (admitted.reply.begun) return
   const message = parseMessage(admitted.takeBody(), admitted)
@@ -33,7 +33,7 @@ function understand(admitted: EndpointExchange): void {
   else admitted.run(() => serveBatch(admitted, message))
 }
 
-/** 4. The era that it is of, which has a table of methods. */
+/** 4. Determines the era, which has a table of methods. */
 function serve(admitted: EndpointExchange, message: Message): void {
   const understood = admitted.understand(message)
   const request = understood.inEra(eraOf(message, admitted.req.headers))

@@ -8,7 +8,7 @@ import type { ToolSummary } from './tool-summaries.ts'
 
 const FOOTER = html`An MCP gateway. What is shown here is what every caller may see; programs get it as JSON, by their <code>Accept</code> header.`
 
-/** The gateway for people: where it is, how a client connects and, where callers are anonymous, what is behind it. */
+/** The gateway's page for people: its address, how to connect a client and, if callers are anonymous, its tools. */
 export function gatewayPage(overview: Overview): Page {
   const { name, endpoint, access } = overview
   return {
@@ -74,7 +74,7 @@ const serverRow = ({ name, health, tools }: ServerSummary): Markup =>
 const toolCard = ({ name, description }: ToolSummary): Markup =>
   html`<li class="card"><b class="name">${name}</b><span class="about" dir="auto">${description}</span></li>`
 
-/** What is typed to connect a client to the gateway. */
+/** Returns the commands and settings that connect a client to the gateway. */
 export function gatewaySetups({ name, endpoint, access }: Overview): readonly Setup[] {
   const needsToken = access.kind === 'login'
   const known = setupsFor(name, { type: 'http', url: endpoint })

@@ -5,7 +5,7 @@ import { ENDPOINT } from '../request/public-url.ts'
 import type { Setup } from '../request/setup.ts'
 import { shortened, type ToolSummary, toolSummaries } from './tool-summaries.ts'
 
-/** What anonymous visitors may see of a gateway. */
+/** The parts of a gateway that anonymous visitors may see. */
 export interface Overview {
   readonly name: string
   /** URL of the MCP endpoint. */
@@ -22,15 +22,15 @@ export interface OpenAccess {
   readonly toolCount: number
 }
 
-/** Callers are anonymous, and policies decide what each of them sees: a page is no place to ask them. */
+/** Callers are anonymous, and policies decide what each of them sees: the page does not evaluate them. */
 interface PolicyAccess {
   readonly kind: 'policy'
 }
 
-/** Callers need a token: what is behind the endpoint is nobody's business before that. */
+/** Callers need a token: without one, the page shows nothing of the backends. */
 export interface LoginAccess {
   readonly kind: 'login'
-  /** URL of the protected resource metadata (RFC 9728), which is public. */
+  /** The URL of the protected resource metadata (RFC 9728), which is public. */
   readonly metadata: string
   readonly authorizationServers: readonly string[]
   readonly scopes: readonly string[]
@@ -62,7 +62,7 @@ export function overviewOf({ setup, shared }: Gateway, headers: IncomingHttpHead
   return { name: config.name, endpoint, access }
 }
 
-/** Where nothing is configured it is the address by which the page was reached. */
+/** Returns the URL of the endpoint. If none is configured it is the address by which the page was reached. */
 function endpointOf({ config, publicUrlOf }: Setup, headers: IncomingHttpHeaders): string {
   if (config.resourceUrl !== undefined || config.trustProxyHeaders) return publicUrlOf(headers).resource
   const host = URL.parse(`http://${headers.host}`)?.host || 'localhost'

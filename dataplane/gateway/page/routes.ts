@@ -14,7 +14,7 @@ type Format = 'text/html' | 'application/json' | 'text/plain'
 
 const HEADERS = { 'cache-control': 'private, no-cache', vary: 'Accept, Origin', 'x-content-type-options': 'nosniff' }
 
-/** The root of the public listener: it shows where the MCP endpoint is, in the form that the caller accepts. */
+/** Serves the root of the public listener: the address of the MCP endpoint, in a form that the caller accepts. */
 export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
   app.use('/', (c, next) => {
@@ -22,7 +22,7 @@ export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
     return next()
   })
   app.get('/', (c, next) => {
-    // Who asks for events takes this for an MCP endpoint.
+    // A client that asks for events takes this for an MCP endpoint.
     if (c.req.header('accept')?.toLowerCase().includes('text/event-stream')) return next()
     return answer(c, overviewOf(gateway, c.env.incoming.headers))
   })

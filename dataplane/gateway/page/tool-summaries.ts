@@ -1,33 +1,32 @@
 import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 
-/** A tool as a page shows it. */
 export interface ToolSummary {
   readonly name: string
   readonly description: string
 }
 
 interface ToolSummaries {
-  /** The first of them, in the catalog's order. */
+  /** The first tools, in the catalog's order. */
   readonly tools: readonly ToolSummary[]
-  /** How many there are in all. */
+  /** The number of all tools. */
   readonly total: number
-  /** Of each backend that has any, by its name. */
+  /** The number of tools of each backend that has any, by its name. */
   readonly countOf: ReadonlyMap<string, number>
 }
 
-/** What backends write has no bound in length or number that suits a page. */
+/** The most tools on a page: backends may have more than a page can show. */
 const MOST_TOOLS = 200
 const LONGEST_NAME = 128
 const LONGEST_DESCRIPTION = 300
-/** Bytes of the list that are read for the page: some thousand ordinary tools, and a few milliseconds at most. */
+/** The most bytes of the list that are read for the page: some thousand ordinary tools, and a few milliseconds. */
 const MOST_READ = 2 ** 21
-/** A description whose JSON text is longer is not read. */
+/** The longest JSON text of a description that is read. */
 const MOST_DESCRIPTION_READ = 2 ** 16
 
 const made = new WeakMap<Catalog, ToolSummaries>()
 
-/** The tools of a catalog in short form; made once for each catalog, however often it is asked for. */
+/** Returns the tools of a catalog in short form; computed once for each catalog. */
 export function toolSummaries(catalog: Catalog): ToolSummaries {
   let summaries = made.get(catalog)
   if (summaries === undefined) made.set(catalog, (summaries = summarize(catalog)))
@@ -37,7 +36,7 @@ export function toolSummaries(catalog: Catalog): ToolSummaries {
 function summarize(catalog: Catalog): ToolSummaries {
   const { routes, legacyList } = catalog
   const countOf = shownToolsOf(catalog)
-  // The text may end amid a tool, which is then left out.
+  // The text may end within a tool, which is then left out.
   const text = legacyList.subarray(0, MOST_READ).toString()
   const elements = new Elements(text, text.indexOf('['))
   const tools: ToolSummary[] = []
@@ -51,7 +50,7 @@ function summarize(catalog: Catalog): ToolSummaries {
 const descriptionOf = (tool: string) =>
   stringMember(tool, 'description', LONGEST_DESCRIPTION) || stringMember(tool, 'title', LONGEST_DESCRIPTION)
 
-/** A member that is a string, cut to `longest`; empty where there is none. */
+/** Returns a string member, cut to `longest`; empty if there is none. */
 function stringMember(object: string, name: string, longest: number): string {
   const text = memberText(object, name)
   if (text === undefined || text.length > MOST_DESCRIPTION_READ || !text.startsWith('"')) return ''
@@ -62,6 +61,6 @@ function stringMember(object: string, name: string, longest: number): string {
   }
 }
 
-/** A text of `longest` characters at most; one that is cut ends in an ellipsis. */
+/** Cuts a text to `longest` characters; a cut text ends in an ellipsis. */
 export const shortened = (text: string, longest: number): string =>
   (text.length <= longest ? text : `${text.slice(0, longest - 1)}…`).toWellFormed()

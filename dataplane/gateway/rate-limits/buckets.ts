@@ -1,46 +1,45 @@
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 
-/** A limit whose bucket is empty, and how long it takes until a call may be made. */
+/** A limit whose bucket is empty, and the time until a call may be made. */
 export interface Empty {
   readonly limit: Limit
   readonly waitMs: number
 }
 
-/** The empty ones among the buckets of a call; none where one token was taken from each. */
+/** The empty buckets of a call; none if one token was taken from each. */
 export type Taken = readonly Empty[]
 
-/** Where buckets are kept. */
 export interface Buckets {
   readonly store: 'memory' | 'redis'
   /**
-   * Takes a token from the bucket of each of the limits, or from none where one of them is empty. `user`: whose buckets,
-   * for limits per user. A promise rejects where it can't be known.
+   * Takes a token from the bucket of each limit, or from none if one of them is empty. `user`: the owner of the buckets
+   * for limits per user. A promise rejects if the store is unreachable.
    */
   take(limits: readonly Limit[], user: string): Taken | Promise<Taken>
 }
 
 export const ALL_TAKEN: Taken = []
 
-/** What is left in a bucket at a time, in milliseconds of any clock that all its calls have in common. */
+/** The tokens in a bucket at a time, in milliseconds of any clock that all its calls share. */
 export interface Level {
   tokens: number
   at: number
 }
 
-/** Periods are divided by tokens: what is missing to a whole token by no more than this is rounding. */
+/** The rounding error: periods are divided by tokens, so a token that is short by no more than this counts as whole. */
 export const ROUNDING = 1e-6
 
 /** One limit of the configuration: a bucket for all callers, or one for each of them. */
 export interface Limit {
-  /** In the names of its buckets: of no two limits the same. */
+  /** The limit's part of its buckets' names, unique among limits. */
   readonly id: string
   readonly bucket: 'shared' | 'perUser'
-  /** The tool whose calls it counts, by the name that clients call; undefined where it counts all. */
+  /** The tool whose calls it counts, by the name that clients call; undefined if it counts all. */
   readonly tool: string | undefined
-  /** Calls that the full bucket holds. */
+  /** The number of calls that the full bucket holds. */
   readonly maxTokens: number
-  /** Time in which an empty bucket fills up, as it is written and in milliseconds. */
+  /** The time in which an empty bucket fills up, as it is written and in milliseconds. */
   readonly refillPeriod: string
   readonly periodMs: number
 }
@@ -48,22 +47,22 @@ export interface Limit {
 type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
 type BucketSettings = Pick<RateLimiting, 'shared' | 'perUser'>
 
-/** Name of a bucket among all of a gateway. A digest holds no colon, so that it ends the name of a tool. */
+/** Returns the name of a bucket in a gateway. A digest has no colon, so the colon ends the name of a tool. */
 export const bucketName = ({ id, bucket }: Limit, user: string): string => (bucket === 'perUser' ? `${id}:${user}` : id)
 
-/** What a bucket holds now; `level` undefined: nobody has taken from it, and it is full. */
+/** Returns the tokens in a bucket now; `level` is undefined for an unused bucket, which is full. */
 export function tokensAt(level: Level | undefined, { maxTokens, periodMs }: Limit, now: number): number {
   if (level === undefined) return maxTokens
-  // A clock that was set back refills nothing, and takes nothing away.
+  // A clock that was set back neither refills a bucket nor empties it.
   const passed = Math.max(0, now - level.at)
   return Math.min(maxTokens, level.tokens + (passed * maxTokens) / periodMs)
 }
 
-/** How long it takes, in milliseconds, until a bucket of so many tokens holds a whole one; 0 where it does. */
+/** Returns the time, in milliseconds, until a bucket with this many tokens holds a whole one; 0 if it does. */
 export const waitFor = (tokens: number, { maxTokens, periodMs }: Limit): number =>
   tokens >= 1 - ROUNDING ? 0 : ((1 - tokens) * periodMs) / maxTokens
 
-/** The limits of a configuration, and which of them count the calls of a tool. */
+/** The limits of a configuration, and the selection of those that count a tool's calls. */
 export class Limits {
   readonly all: readonly Limit[]
   readonly #ofAnyTool: readonly Limit[]

@@ -12,35 +12,35 @@ import {
 } from './buckets.ts'
 
 interface Kept extends Level {
-  /** The newest form of the limit that it was taken from under. */
+  /** The newest form of the limit under which the token was taken. */
   limit: Limit
 }
 
 interface MemoryBucketsOptions {
-  /** What all buckets together may take. */
+  /** The most bytes that all buckets take together. */
   readonly mostBytes: number
   /** Milliseconds. */
   readonly now?: () => number
 }
 
-/** A bucket in the map beside its name, and two bytes a character of that. */
+/** The memory of a bucket in the map besides its name, which takes two bytes a character. */
 const BUCKET_BYTES = 160
-/** How many buckets are looked at for one that may go, when a new one needs room. */
+/** The number of buckets that are checked for one to drop, when a new one needs room. */
 const LOOKED_AT = 64
-/** How long it is told of that there was no room. */
+/** The time for which the status reports that there was no room. */
 const CROWDED_MS = 60_000
-/** Whose buckets all have that find no room. */
+/** The owner of the buckets that all new users share if there is no room. */
 const CROWD = 'crowd'
 
 /**
- * Buckets in the memory of this process, for a gateway of one replica. A full bucket is the same as none, so those go
- * first when room is needed, then those that would still let a call through. One that refuses never goes: where nothing
- * else is left, new users share one bucket until there is room, so that neither memory nor a limit can be overrun by
- * calling under ever new names.
+ * Buckets in the memory of this process, for a gateway of one replica. A full bucket is the same as none, so those are
+ * dropped first when room is needed, then those that would still let a call through. One that refuses is never dropped:
+ * if no other is left, new users share one bucket until there is room, so that calls under ever new names overrun
+ * neither memory nor a limit.
  */
 export class MemoryBuckets implements Buckets {
   readonly store = 'memory'
-  /** The bucket that was used longest ago comes first, but for those that were looked at and had to stay. */
+  /** The buckets, the least recently used first, except for those that were checked and had to stay. */
   readonly #kept = new Map<string, Kept>()
   readonly #mostBytes: number
   readonly #now: () => number
@@ -52,7 +52,7 @@ export class MemoryBuckets implements Buckets {
     this.#now = now
   }
 
-  /** Whether new users share one bucket, since there is no room. */
+  /** Tells whether new users share one bucket because there is no room. */
   get isCrowded(): boolean {
     return this.#now() < this.#crowdedUntil
   }
@@ -78,14 +78,14 @@ export class MemoryBuckets implements Buckets {
     return ALL_TAKEN
   }
 
-  /** The names of the buckets of a call, for all of which there is room. */
+  /** Returns the names of the buckets of a call, which all have room. */
   #namesOf(limits: readonly Limit[], user: string, now: number): readonly string[] {
     let needed = 0
     return limits.map((limit) => {
       const name = bucketName(limit, user)
       if (this.#kept.has(name)) return name
       needed += bytesOf(name)
-      // Of shared ones there are as many as the configuration says.
+      // The number of shared buckets follows from the configuration.
       if (limit.bucket === 'shared' || this.#makeRoom(needed, now)) return name
       this.#crowdedUntil = now + CROWDED_MS
       return bucketName(limit, CROWD)
@@ -102,7 +102,7 @@ export class MemoryBuckets implements Buckets {
     return true
   }
 
-  /** The oldest bucket that is full or, where none is, that would let a call through; undefined where all refuse. */
+  /** Returns the oldest full bucket, or else the oldest that lets a call through; undefined if all refuse. */
   #dispensable(now: number): string | undefined {
     let open: string | undefined
     let looked = 0
@@ -111,7 +111,7 @@ export class MemoryBuckets implements Buckets {
       if (tokens >= kept.limit.maxTokens - ROUNDING) return name
       if (waitFor(tokens, kept.limit) === 0) open ??= name
       else {
-        // The next search begins behind it.
+        // The next search begins after it.
         this.#kept.delete(name)
         this.#kept.set(name, kept)
       }

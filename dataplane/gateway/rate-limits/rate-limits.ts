@@ -7,36 +7,37 @@ import type { Observation, Observe, Operation } from '../../telemetry/observe.ts
 import { type Buckets, type Limit, Limits, type Taken } from './buckets.ts'
 import { MemoryBuckets } from './memory-buckets.ts'
 
-/** A call may not be made now. */
+/** The refusal of a call by a rate limit. */
 export interface Refusal {
-  /** In how many seconds it may; at least one. */
+  /** The number of seconds until a call may be made; at least one. */
   readonly retryAfterSeconds: number
 }
 
 interface RateLimitsOptions {
   readonly observe: Observe
   readonly log: Logger
-  /** What buckets in memory may take. */
+  /** The most bytes that buckets in memory may take. */
   readonly mostBytes: number
 }
 
-/** What became of a limit's buckets. */
+/** The refusals by a limit's buckets. */
 interface Refusals {
   count: number
   /** Milliseconds since 1970. */
   last: number
-  /** Until when the last one that was refused has to wait. */
+  /** The end of the wait of the last refused call. */
   until: number
 }
 
-/** Callers without a verified name are one: an address or a header could be changed with each call. */
+/** The one name of all callers without a verified name: they could change an address or a header with each call. */
 const ANONYMOUS = 'anonymous'
 /** A caller is one object for as long as its token is known. */
 const userKeys = new WeakMap<Caller, string>()
 
 /**
- * Decides of each tool call whether it is made now. Where the buckets can't be had (Redis is away) every call is: a limit
- * protects backends, and what protects must not be what takes them down. That is counted, told on `/status` and measured.
+ * Checks each tool call against the limits. If the buckets are unreachable (Redis is down), every call is made: a limit
+ * protects backends, and must not cause an outage itself. Unchecked calls are counted, reported on `/status` and
+ * measured.
  */
 export class RateLimits {
   readonly #options: RateLimitsOptions
@@ -47,7 +48,7 @@ export class RateLimits {
   #allowed = 0
   #refused = 0
   #unchecked = 0
-  /** Whether the last calls went unchecked. */
+  /** Tells whether the last calls went unchecked. */
   #isAway = false
 
   constructor(options: RateLimitsOptions) {
@@ -56,22 +57,22 @@ export class RateLimits {
     this.#buckets = this.#memory
   }
 
-  /** Puts limits in force. Buckets of limits that were there before go on from what they hold. */
+  /** Applies limits. Buckets of existing limits keep their tokens. */
   apply(config: GatewayConfig['rateLimiting']): void {
     this.#limits = new Limits(config)
     const known = new Set(this.#limits.all.map(({ id }) => id))
     for (const id of this.#refusals.keys()) if (!known.has(id)) this.#refusals.delete(id)
   }
 
-  /** Where buckets are from now on; undefined: in memory. */
+  /** Sets the store of buckets; undefined: in memory. */
   follow(buckets: Buckets | undefined): void {
     this.#buckets = buckets ?? this.#memory
     this.#isAway = false
   }
 
   /**
-   * Takes what a call costs. Undefined where it may be made; never rejects. `tool`: the name that the caller calls.
-   * `parent`: what the call is a part of.
+   * Takes the tokens of a call. Undefined if it may be made; never rejects. `tool`: the name that the caller calls.
+   * `parent`: the operation that the call is a part of.
    */
   take(
     caller: Caller,
@@ -120,7 +121,7 @@ export class RateLimits {
     this.#refusals.set(id, refusals)
   }
 
-  /** Its part of `/status`; null without limits. */
+  /** The rate limits' part of `/status`; null without limits. */
   get status(): RateLimitStatus | null {
     if (this.#limits.all.length === 0) return null
     const now = Date.now()
@@ -144,7 +145,7 @@ export class RateLimits {
     }
   }
 
-  /** What people should know of: why limits are not what they ought to be. */
+  /** The reasons why limits don't work as configured. */
   get problems(): readonly string[] {
     if (this.#limits.all.length === 0) return []
     return [
@@ -160,8 +161,9 @@ const operations: Readonly<Record<Buckets['store'], Operation>> = {
 }
 
 /**
- * Under which name the buckets of a user are kept: a digest of issuer and subject, so that it has one length whatever a
- * token says and tells nobody who it is. NUL stands in neither, so no two users have one name.
+ * Returns the name under which a user's buckets are kept: a digest of issuer and subject, so that its length does not
+ * depend on the token and it does not reveal the user. NUL occurs in neither issuer nor subject, so no two users have
+ * one name.
  */
 export function userKey(caller: Caller): string {
   if (caller.kind === 'anonymous') return ANONYMOUS

@@ -3,11 +3,11 @@ import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
 import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, type Taken } from './buckets.ts'
 
 /**
- * Takes from the buckets KEYS, all or none. ARGV: for each the tokens that it holds when it is full, and its period in
- * microseconds. A bucket is its tokens and when that was; one that is not there is full, and that is when it expires. Gives
- * a flat list of the empty ones: their numbers, and in how many milliseconds each holds a token.
- * The clock is that of Redis, so that those of the replicas need not agree; where it was set back, or another server took
- * over whose clock is behind, nobody waits until it has caught up. A text that is no bucket counts as a full one.
+ * Takes from the buckets KEYS, all or none. ARGV: for each the tokens of the full bucket, and its period in
+ * microseconds. A bucket holds its tokens and their time; a missing one is full, so a bucket expires when it would be
+ * full. Returns a flat list of the empty ones: their numbers, and the milliseconds until each holds a token. The clock
+ * is that of Redis, so that the clocks of replicas need not agree; if it was set back, or another server with an
+ * earlier clock took over, nobody waits until it has caught up. A text that is no bucket counts as a full one.
  */
 const TAKE = `
 local time = redis.call('TIME')
@@ -41,16 +41,16 @@ end
 return empty`
 
 const DIGEST = createHash('sha1').update(TAKE).digest('hex')
-/** A call waits no longer for its limits than this; it takes a fraction of a millisecond while Redis is well. */
+/** The longest wait of a call for its limits; it takes a fraction of a millisecond while Redis is healthy. */
 const LONGEST_MS = 500
 
-/** Buckets that all replicas of a gateway share. One command, and so one round trip, for all buckets of a call. */
+/** Buckets that all replicas of a gateway share. One command, and so one round trip, serves all buckets of a call. */
 export class RedisBuckets implements Buckets {
   readonly store = 'redis'
   readonly #redis: PromptRedis
   readonly #prefix: string
 
-  /** `prefix`: of all keys, with the hash tag that keeps them in one slot of a Cluster. */
+  /** Creates the buckets. `prefix`: that of all keys, with the hash tag that keeps them in one slot of a Cluster. */
   constructor(redis: PromptRedis, prefix: string) {
     this.#redis = redis
     this.#prefix = `${prefix}limit:`
@@ -64,7 +64,7 @@ export class RedisBuckets implements Buckets {
   }
 }
 
-/** Redis is sent the script itself where it does not know it: after a restart, and after a failover. */
+/** Runs the script. If Redis does not know it (after a restart or a failover), the script itself is sent. */
 async function evaluate(redis: RedisClient, keys: readonly string[], sizes: readonly number[]): Promise<number[]> {
   try {
     return (await redis.evalsha(DIGEST, keys.length, ...keys, ...sizes)) as number[]
@@ -84,7 +84,7 @@ function emptyOf(flat: readonly number[], limits: readonly Limit[]): Taken {
 async function inTime<T>(asked: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>()
   const giveUp = () => late.reject(new Error(`no answer within ${LONGEST_MS} ms`))
-  // Timers fire before sockets are read: where this process was what stood still, the answer may be there by now.
+  // Timers fire before sockets are read: if this process was blocked, the answer may be there by now.
   const timer = setTimeout(() => setImmediate(giveUp), LONGEST_MS)
   try {
     return await Promise.race([asked, late.promise])

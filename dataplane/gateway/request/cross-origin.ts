@@ -3,13 +3,13 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import { checkHost, type HostNames } from '../../server/hosts.ts'
 import { NOSNIFF } from '../../server/listen/nosniff-response.ts'
 
-/** Headers that clients of either era send, with those of tracing. */
+/** The headers that clients of either era send, with those of tracing. */
 const REQUEST_HEADERS = [
   ...['accept', 'authorization', 'content-type'],
   ...['last-event-id', 'mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name'],
   ...['x-request-id', 'traceparent', 'tracestate', 'baggage'],
 ]
-/** Arguments of tools whose schemas ask for them as headers have names of their own (MCP 2026-07-28). */
+/** The header names of tool arguments whose schemas ask for headers (MCP 2026-07-28). */
 const PARAM_HEADER = /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/
 const EXPOSED = 'Mcp-Session-Id, WWW-Authenticate, X-Request-Id, Retry-After'
 const DAY_S = '86400'
@@ -19,12 +19,12 @@ interface Named {
   readonly crossOrigin: CrossOrigin | undefined
 }
 
-/** Refuses hosts that are not served here, and pages of other hosts that may not call; throws `forbidden_host`. */
+/** Rejects hosts that are not served here, and pages of other hosts that may not call. Throws `forbidden_host`. */
 export function checkOrigin({ hostNames, crossOrigin }: Named, { host, origin }: IncomingHttpHeaders): void {
   checkHost(hostNames, host, origin !== undefined && crossOrigin?.allows(origin) ? undefined : origin)
 }
 
-/** Which pages of other hosts may call the MCP endpoint, and how browsers are told (Fetch standard, CORS protocol). */
+/** The pages of other hosts that may call the MCP endpoint, and the headers for browsers (Fetch standard, CORS). */
 export class CrossOrigin {
   readonly #origins: ReadonlySet<string>
   readonly #isForAll: boolean
@@ -36,7 +36,7 @@ export class CrossOrigin {
     this.#headers = [...new Set([...REQUEST_HEADERS, ...passedHeaders])]
   }
 
-  /** The rules of a configuration; undefined where no page of another host may call. */
+  /** Reads the rules of a configuration; undefined if no page of another host may call. */
   static of({
     cors,
     passthroughHeaders = [],
@@ -49,12 +49,12 @@ export class CrossOrigin {
     )
   }
 
-  /** Whether pages of this origin may call. */
+  /** Tells whether pages of this origin may call. */
   allows(origin: string): boolean {
     return this.#isForAll || this.#origins.has(origin)
   }
 
-  /** Has whatever will answer the request tell the browser whether its page may read the answer. */
+  /** Sets the headers that tell the browser whether its page may read the answer. */
   mark({ headers }: IncomingMessage, outgoing: ServerResponse): void {
     if (!this.#isForAll) outgoing.setHeader('vary', 'Origin')
     const { origin } = headers
@@ -63,13 +63,13 @@ export class CrossOrigin {
     outgoing.setHeader('access-control-expose-headers', EXPOSED)
   }
 
-  /** Answers the request by which a browser asks before it sends that of a page; `mark` was called before. */
+  /** Answers the preflight request of a browser; `mark` was called before. */
   preflight({ headers }: IncomingMessage, outgoing: ServerResponse): void {
     const answer = this.leave(headers).flat()
     outgoing.writeHead(204, ['allow', 'GET, POST, DELETE, OPTIONS', ...answer, ...NOSNIFF]).end()
   }
 
-  /** What a page may send, as headers; none where its origin may not call. */
+  /** Returns the headers that list what a page may send; none if its origin may not call. */
   leave(headers: IncomingHttpHeaders): [string, string][] {
     const { origin } = headers
     if (origin === undefined || !this.allows(origin)) return []

@@ -5,33 +5,33 @@ import { Unread } from './unread.ts'
 
 const EVENT = Buffer.from('event: message\ndata: ')
 const EVENT_END = Buffer.from('\n\n')
-/** How soon a client that loses its connection is to resume the stream, in milliseconds. */
+/** The delay after which a client that loses its connection resumes the stream, in milliseconds. */
 const RETRY_MS = 1_000
 const PRIMING_END = Buffer.from(`retry: ${RETRY_MS}\ndata: \n\n`)
 const KEEP_ALIVE = ': \n\n'
 
-/** Writes events on a response. Once the client has gone it drops what comes. */
+/** Writes events on a response. Once the client has gone it drops them. */
 export class EventWriter implements EventSink {
   readonly #res: ServerResponse
   readonly #unread: Unread
   #inEvent = false
 
-  /** Begins the response at once. `extra` is a flat list of headers; what is left unread is counted in `share`. */
+  /** Begins the response at once. `extra` is a flat list of headers; unread bytes are counted in `share`. */
   constructor(res: ServerResponse, share: Share | undefined, extra: readonly string[] = []) {
     this.#res = res
     this.#unread = new Unread(res, share)
-    // Proxies in front must not hold events back.
+    // Proxies must not buffer events.
     const own = ['content-type', 'text/event-stream', 'cache-control', 'no-store', 'x-accel-buffering', 'no']
     res.writeHead(200, [...own, ...extra])
     res.flushHeaders()
   }
 
-  /** Whether the next bytes belong to an event that has begun. */
+  /** Tells whether the next bytes belong to an event that has begun. */
   get inEvent(): boolean {
     return this.#inEvent
   }
 
-  /** Bytes that the client has not taken yet. */
+  /** The number of bytes that the client has not read yet. */
   get unread(): number {
     return this.#res.writableLength
   }
@@ -42,7 +42,7 @@ export class EventWriter implements EventSink {
 
   event(data: Buffer, id?: string): boolean {
     if (this.#isOver) return true
-    // Without data an event only gives the id and delay for resuming (2025-11-25): clients expect no message in it.
+    // An event without data only gives the id and delay for resuming (2025-11-25): clients expect no message in it.
     if (data.length === 0 && id !== undefined)
       return this.#res.write(Buffer.concat([Buffer.from(`id: ${id}\n`), PRIMING_END]))
     const hasRoom = this.#res.write(Buffer.concat([...beginning(id), ...oneLine(data), EVENT_END]))
@@ -87,7 +87,7 @@ const beginning = (id: string | undefined): Buffer[] =>
 const LF = 0x0a
 const CR = 0x0d
 
-/** The bytes without line breaks: in JSON they are white space, in an event they would end the data. */
+/** Removes line breaks: in JSON they are white space, in an event they would end the data. */
 function oneLine(bytes: Buffer): Buffer[] {
   if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes]
   const pieces: Buffer[] = []

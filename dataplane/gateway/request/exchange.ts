@@ -27,15 +27,14 @@ import type { Reply } from './reply.ts'
 import { incomingTrace, OTHER, operationOf, requestDetails } from './request-details.ts'
 import type { Setup } from './setup.ts'
 
-/** Where streams of events are kept, for clients that lose them. */
+/** The place where event streams are kept for clients that lose their connection. */
 interface EventLogs {
-  /** `request`: JSON text of the id of the request that it answers. */
+  /** Opens a log. `request`: JSON text of the id of the request that it answers. */
   open(record: SessionRecord, request: string): EventLog
 }
 
-/** What a request needs of the gateway that it came to. */
+/** The parts of the gateway that a request uses. */
 interface RequestHost {
-  /** What is in force now. */
   readonly setup: Setup
   readonly streams: EventLogs
   readonly observe: Observe
@@ -43,53 +42,53 @@ interface RequestHost {
   readonly log: Logger
 }
 
-/** What a request costs beside its body: its head, and what is kept of it while it is under way. */
+/** The memory of a request besides its body: its head, and the state kept while it is in flight. */
 export const REQUEST_BYTES = 4096
 
-/** What is known of an exchange once its message has been understood. */
+/** The members of an exchange once its message has been understood. */
 export interface Understood {
   readonly message: Message
 }
 
-/** An exchange whose message has been understood: what serves a message takes this. */
+/** An exchange whose message has been understood: the functions that serve a message take it. */
 export type RequestContext = Exchange & Understood
 
-/** Only the steps of an exchange write what they find out. */
+/** A writable view: only the steps of an exchange write their findings. */
 type Known = { -readonly [Name in keyof Exchange]: Exchange[Name] }
 
 /**
- * One exchange with a client at the MCP endpoint: a request, as far as it is known, and its answer. It becomes known step by
- * step, and each step gives it on to the next: `admit` (who calls), `understand` (what is asked), `inEra`, `inSession`.
- * Nobody else writes what they have found out.
+ * One exchange with a client at the MCP endpoint: a request, as far as it is known, and its answer. Each step adds its
+ * findings and passes the exchange to the next: `admit` (caller), `understand` (message), `inEra`, `inSession`. Nothing
+ * else writes these members.
  */
 export class Exchange implements Origin {
   readonly host: RequestHost
-  /** What is in force for this request, whatever is reloaded meanwhile. */
+  /** The configuration in force for this request, even if it is reloaded meanwhile. */
   readonly setup: Setup
   readonly req: IncomingMessage
   readonly reply: Reply
-  /** Nobody in particular until it is admitted. */
+  /** The caller; anonymous until it is admitted. */
   readonly caller: Caller
-  /** The name by which things of the caller are kept. */
+  /** The name under which the caller's state is kept. */
   readonly binding: string
-  /** What its caller makes the gateway hold; undefined until it is known who calls. */
+  /** The caller's share of memory; undefined until the caller is known. */
   readonly share: Share | undefined
   readonly era: 'modern' | 'legacy'
   readonly session: Session | undefined
   /** The parsed body of a POST. */
   readonly message: Message | undefined = undefined
-  /** Its client is at another replica. */
+  /** Tells whether the client is at another replica. */
   readonly isRemote: boolean
   readonly startedAt = performance.now()
-  /** `performance.now()` when it was known who calls; undefined where that took no token. */
+  /** `performance.now()` when the caller became known; undefined if that took no token. */
   readonly admittedAt: number | undefined = undefined
-  /** The name of the tool or prompt that is used, once it is known to be there. */
+  /** The name of the tool or prompt that is used, once it is known to exist. */
   readonly used: string | undefined = undefined
-  /** The name of the backend that it is for, once that is known. */
+  /** The name of the backend that serves it, once that is known. */
   readonly backend: string | undefined = undefined
-  /** The id of the session that it opens, listens in or ends; that which it belongs to is `session`. */
+  /** The id of the session that the request opens, listens in or ends. The session that it belongs to is `session`. */
   readonly sessionId: string | undefined = undefined
-  /** Told when the client goes away before its answer is whole. */
+  /** Notified when the client disconnects before its answer is complete. */
   onGone: { gone(): void } | undefined
   #requestId: string | undefined
   #observation: Observation | undefined
@@ -97,7 +96,7 @@ export class Exchange implements Origin {
   #bytes = 0
   #isOver = false
 
-  /** `of`: the exchange that it is a part of, whose client, session and id it has. */
+  /** Creates an exchange. `of`: the exchange that it is a part of, whose client, session and id it has. */
   constructor(host: RequestHost, req: IncomingMessage, reply: Reply, of?: Exchange) {
     this.host = host
     this.setup = host.setup
@@ -112,7 +111,7 @@ export class Exchange implements Origin {
     this.#requestId = of?.requestId
   }
 
-  /** It is known who calls; `share` is what the caller may make the gateway hold. */
+  /** Sets the caller; `share` is its share of memory. */
   admit(caller: Caller, binding: string, share: Share): this {
     const known = this as Known
     known.caller = caller
@@ -122,13 +121,12 @@ export class Exchange implements Origin {
     return this
   }
 
-  /** The same caller, as the last check of the token has it. */
+  /** Replaces the caller by the result of the last check of its token. */
   renew(caller: Caller): void {
     const known = this as Known
     known.caller = caller
   }
 
-  /** It is known what is asked. */
   understand(message: Message): this & Understood {
     const known = this as Known
     known.message = message
@@ -137,40 +135,39 @@ export class Exchange implements Origin {
     return this as this & Understood
   }
 
-  /** It is known which era the client speaks; until then it is taken for the legacy one. */
+  /** Sets the client's era; until then it is legacy. */
   inEra(era: 'modern' | 'legacy'): this {
     const known = this as Known
     known.era = era
     return this
   }
 
-  /** It belongs to a session. */
   inSession(session: Session): this {
     const known = this as Known
     known.session = session
     return this
   }
 
-  /** It opens, listens in or ends the session of this id: for whoever is told of it. */
+  /** Reports the session that the request opens, listens in or ends to telemetry and audit. */
   tellSession(id: string): void {
     const known = this as Known
     known.sessionId = id
   }
 
-  /** It uses this tool or prompt, and is for this backend: for whoever is told of it. */
+  /** Reports the tool or prompt that is used, and the backend, to telemetry and audit. */
   tellUse(name: string | undefined, backend = this.backend): void {
     const known = this as Known
     known.used = name
     known.backend = backend
   }
 
-  /** Holds so many bytes of the caller's share from now on, until its end. Throws where that is too much. */
+  /** Holds this many more bytes of the caller's share until the end of the request. Throws if the share is full. */
   hold(bytes: number): void {
     this.share?.take(bytes - this.#bytes)
     this.#bytes = bytes
   }
 
-  /** Bytes that were held, and are somebody else's to count and to release from now on. */
+  /** Hands the held bytes over: the caller of this method counts and releases them from now on. */
   handOver(): number {
     const bytes = this.#bytes
     this.#bytes = 0
@@ -182,24 +179,24 @@ export class Exchange implements Origin {
     this.#bytes = 0
   }
 
-  /** That of the client where it is plain; in the answer, and wherever something is told of the request. */
+  /** The client's request id if it is plain, else our own; used in the answer, log lines and events. */
   get requestId(): string {
     this.#requestId ??= requestIdOf(this.req.headers['x-request-id'])
     return this.#requestId
   }
 
-  /** Where the stream that answers a request of a session is kept, for a client that loses it. */
+  /** Opens the log that keeps the answer's stream for a client that loses it; undefined if none is kept. */
   openLog(): EventLog | undefined {
     const id = this.message?.id
     return this.session === undefined || id === undefined ? undefined : this.host.streams.open(this.session.record, id)
   }
 
-  /** What is measured of a request by this method. */
+  /** Returns the operation that telemetry measures for this method. */
   protected operationOf(method: string): Operation {
     return operationOf(method)
   }
 
-  /** What is measured of it; undefined before it is understood, and after its end. */
+  /** The telemetry of the request; undefined before it is understood, and after its end. */
   get observation(): Observation | undefined {
     return this.#observation
   }
@@ -221,10 +218,10 @@ export class Exchange implements Origin {
     return this.used
   }
 
-  /** Goes on without the message but for its id, for what goes on long after it was understood. */
+  /** Drops the message except for its id, for requests that last long after it was understood. */
   forgetMessage(): void {
     const { id, method = '' } = this.message ?? {}
-    // A part of a text keeps the whole text: it is taken out of it.
+    // A slice keeps the whole text in memory: the id is copied out of it.
     const text = Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)}}`).toString()
     const known = this as Known
     known.message = new Message(text, JSON.parse(text))
@@ -247,20 +244,20 @@ export class Exchange implements Origin {
     this.ended(OK)
   }
 
-  /** Answers with a result that is there already serialized. */
+  /** Answers with a result that is already serialized. */
   resultBytes(json: Buffer): void {
     const head = Buffer.from(`{"jsonrpc":"2.0","id":${this.message?.id},"result":`)
     this.reply.pieces([head, json, CLOSING])
     this.ended(OK)
   }
 
-  /** Takes a notification: there is nothing to answer. */
+  /** Accepts a notification, which has no answer. */
   accepted(): void {
     this.reply.empty(202)
     this.ended(OK)
   }
 
-  /** Answers with what a caller may know of the error. */
+  /** Answers with the part of the error that a caller may see. */
   fail(thrown: unknown): void {
     const isPlain = thrown instanceof PublicError && thrown.cause === undefined
     const error = isPlain ? thrown : publicError(thrown, this.log)
@@ -272,7 +269,7 @@ export class Exchange implements Origin {
     this.ended({ result, code: error.code, rpcCode: errorTable[error.code].rpc })
   }
 
-  /** Its lines carry the ids by which the request is found again. */
+  /** A logger whose lines carry the ids of the request. */
   get log(): Logger {
     this.#log ??= this.host.log.child({
       requestId: this.requestId,
@@ -282,15 +279,15 @@ export class Exchange implements Origin {
   }
 
   /**
-   * Clients of the legacy era take every other status than 200 for a failure of the transport and read no body;
-   * so an error that belongs to a request of a living session comes with 200.
+   * Clients of the legacy era treat every status other than 200 as a failure of the transport and read no body, so an
+   * error in a request of a live session is sent with 200.
    */
   #statusOf(error: PublicError): number {
     const answersRequest = this.era === 'legacy' && this.session !== undefined && this.message?.id !== undefined
     return answersRequest && error.status < 500 && !TELLING.has(error.status) ? 200 : error.status
   }
 
-  /** Whether its answer is a tool's error result, as far as anything is told of that. */
+  /** Tells whether the answer is a tool's error result, if anything records that. */
   get hasErrorResult(): boolean {
     return this.message !== undefined && isErrorResult(this.reply, this.message.method)
   }
@@ -312,7 +309,7 @@ const headersOf = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
 
 const CLOSING = Buffer.from('}')
-/** What a client of any era is to act on: another token, another scope, patience. */
+/** Statuses that a client of any era acts on: get another token, get another scope, wait. */
 const TELLING: ReadonlySet<number> = new Set([401, 403, 429])
 
 export const OK: Outcome = { result: 'ok' }

@@ -8,26 +8,26 @@ import { EventWriter } from './event-writer.ts'
 import type { Reply } from './reply.ts'
 import { Unread } from './unread.ts'
 
-/** The request that is answered. */
+/** The request of a reply. */
 interface Answered {
   readonly requestId: string
-  /** Bytes that the client leaves unread are counted in it. */
+  /** The share in which bytes that the client leaves unread are counted. */
   readonly share: Share | undefined
-  /** Opens the log that keeps the events of the answer, so that the client can resume it; undefined where it can't. */
+  /** Opens the log that keeps the events of the answer, so that the client can resume it; undefined if it can't. */
   openLog(): EventLog | undefined
 }
 
 /**
- * Answers the client of an HTTP request: with one JSON message, or with a stream of events of which the answer is the
- * last. It is JSON until a message has to be sent before the answer. After the client has gone it drops what comes, but
- * for what the event log keeps until the client resumes the stream.
+ * Answers an HTTP request with one JSON message, or with a stream of events that ends with the answer. It is JSON until
+ * a message has to be sent before the answer. After the client has gone it drops everything except what the event log
+ * keeps until the client resumes the stream.
  */
 export class HttpReply implements Reply {
   /** Set before anything is written. */
   request: Answered | undefined
   readonly #res: ServerResponse
   #unread: Unread | undefined
-  /** Where events go: to the log that keeps them, or straight to the client. */
+  /** The receiver of events: the log that keeps them, or the client itself. */
   #events: EventLog | EventWriter | undefined
 
   constructor(res: ServerResponse) {
@@ -59,7 +59,7 @@ export class HttpReply implements Reply {
     if (extra !== undefined) head.push(...extra)
     head.push(REQUEST_ID, this.#requestId(), NOSNIFF[0], NOSNIFF[1])
     res.writeHead(status, head as string[])
-    // Node sends head and body in one write where the body is a string: Latin-1 is the bytes as they are.
+    // Node sends head and body in one write if the body is a string; Latin-1 keeps the bytes as they are.
     if (typeof body === 'string' || body.length > ONE_WRITE) res.end(body)
     else res.end(body.toString('latin1'), 'latin1')
     if (length > ONE_WRITE) this.#checkUnread()
@@ -100,7 +100,7 @@ export class HttpReply implements Reply {
     if (this.#canStream) this.#beginStream(this.request?.openLog())
   }
 
-  /** Whether the answer can still become a stream. */
+  /** Tells whether the answer can still become a stream. */
   get #canStream(): boolean {
     return this.#events === undefined && !this.#res.destroyed && !this.#res.headersSent
   }
@@ -161,7 +161,7 @@ export class HttpReply implements Reply {
   }
 }
 
-/** Bytes as Latin-1: Node sends head and body in one write where the body is a string. */
+/** Returns bytes as Latin-1: Node sends head and body in one write if the body is a string. */
 function latin1Of(pieces: readonly Buffer[]): string {
   let text = ''
   for (const piece of pieces) text += latin1(piece)

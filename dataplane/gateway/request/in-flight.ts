@@ -7,41 +7,41 @@ import type { TokenHolder } from './token-watch.ts'
 /** A call in flight. */
 export interface InFlightCall extends TokenHolder {
   readonly session: Session | undefined
-  /** The caller's, which counts the caller's calls in flight. */
+  /** The share that counts the caller's calls in flight. */
   readonly share: Share | undefined
-  /** The backend that is called; absent where another replica calls it. */
+  /** The backend that is called; absent if another replica calls it. */
   readonly backend?: object
   /** The client's id of the request, as JSON text. */
   readonly id: string
-  /** The client's request, where it is here. */
+  /** The client's request, if it is at this replica. */
   readonly message?: Message
-  /** `performance.now()` by which the answer must be there. */
+  /** The `performance.now()` by which the answer must be there. */
   readonly deadline: number
-  /** `performance.now()` of the next heartbeat to the client. */
+  /** The `performance.now()` of the next heartbeat to the client. */
   heartbeatAt: number
-  /** Its index among all calls, -1 where it isn't among them; set by InFlight alone. */
+  /** The call's index among all calls, -1 if it is not among them; set by InFlight alone. */
   index: number
   timeOut(): void
   heartbeat(): void
   cancel(): void
-  /** Its session has ended, where that ends it. */
+  /** Handles the end of its session, if that ends the call. */
   sessionEnded?(): void
 }
 
 const TICK_MS = 50
 
 /**
- * All calls in flight. One timer for all of them watches the deadlines, to within 50 ms: a timer for each call
- * would cost more than the rest of its bookkeeping.
+ * All calls in flight. One timer watches all deadlines, to within 50 ms: a timer for each call would cost more than the
+ * rest of its bookkeeping.
  */
 export class InFlight {
   /**
-   * In no order. Not a Set: that makes itself a new table every few calls, and the old ones hold on to each other and
-   * to the calls in them until the next full collection.
+   * The calls in no order. Not a Set: that allocates a new table every few calls, and the old tables keep each other
+   * and their calls alive until the next full collection.
    */
   readonly #calls: InFlightCall[] = []
   #timer: NodeJS.Timeout | undefined
-  /** Called with a fault in one call, which does not affect the others. */
+  /** Handles a fault in one call, which does not affect the others. */
   readonly #onFault: (error: unknown) => void
 
   constructor(onFault: (error: unknown) => void) {
@@ -58,7 +58,7 @@ export class InFlight {
     }
   }
 
-  /** False where it was not there any more. */
+  /** Removes a call; false if it was not there any more. */
   delete(call: InFlightCall): boolean {
     const { index } = call
     if (index === -1) return false
@@ -79,12 +79,12 @@ export class InFlight {
     return this.#calls.length
   }
 
-  /** The call that answers this request of a session. */
+  /** Finds the call that answers this request of a session. */
   find(session: Session, id: string): InFlightCall | undefined {
     return this.#calls.find((call) => call.session === session && call.id === id)
   }
 
-  /** A session (by its id) has ended, and with it what would go on for nobody. */
+  /** Ends the calls of a session (by its id) that has ended, if nobody waits for them any more. */
   forgetAll(session: string): void {
     for (const call of this.#calls.slice()) if (call.session?.record.id === session) call.sessionEnded?.()
   }
@@ -101,7 +101,7 @@ export class InFlight {
       return
     }
     const now = performance.now()
-    // A call that times out is deleted, and others may be with it.
+    // A call that times out is deleted, and others may be deleted with it.
     for (const call of this.#calls.slice()) {
       if (call.index === -1) continue
       try {

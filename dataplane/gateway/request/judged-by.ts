@@ -4,7 +4,7 @@ import type { Authenticated, Judged } from '../../identity/caller.ts'
 import { type Caller, isEmailVerified, type Verifier } from '../../identity/index.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 
-/** A provider's new ID token counts after this time at the latest: tokens are refreshed beside, also by other replicas. */
+/** The longest time until a provider's new ID token is used. Other replicas refresh tokens too. */
 const READ_AGAIN_MS = 30_000
 
 interface Known {
@@ -14,13 +14,13 @@ interface Known {
 }
 
 /**
- * Has policies judge callers by the ID token of their login at this provider, in place of the token that they bring; who
- * they are to everything else stays. Without a provider nothing changes. A caller without such an ID token may nothing;
- * while the store of tokens is away there is the PublicError `unavailable`.
+ * Returns a verifier whose policies judge callers by the ID token of their login at this provider instead of the token
+ * that they bring. Their identity stays the same for everything else. Without a provider nothing changes. A caller
+ * without such an ID token is denied everything. While the token store is away it throws the PublicError `unavailable`.
  */
 export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provider: string | undefined): Verifier {
   if (provider === undefined) return authenticate
-  // A caller is one object for as long as its token is known, and so is what is made of it.
+  // A caller is one object for as long as its token is known, and so is the result made from it.
   const known = new WeakMap<Authenticated, Known>()
   const reading = new WeakMap<Authenticated, Promise<Caller>>()
 
@@ -58,8 +58,8 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
 }
 
 /**
- * Its signature was checked when the provider gave it; since then it has been in a store of ours. An e-mail address that the
- * provider does not vouch for is left out, as it is of our own tokens.
+ * Reads the claims of an ID token. The provider's signature was checked on receipt, and the token was in our own store
+ * since. An e-mail address that the provider has not verified is left out, as in our own tokens.
  */
 function judgedAs(idToken: string | undefined, provider: string): Judged {
   const unknown = `the caller has no ID token of the provider ${JSON.stringify(provider)}`

@@ -1,24 +1,23 @@
 import type { Caller } from '../../identity/caller.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
-/** Lists whose changes are notified. */
+/** The lists whose changes are notified. */
 export type ChangedList = 'tools' | 'prompts' | 'resources'
 
 /** The stream of a modern client that listens. */
 export interface Listening {
-  /** Who listens. */
   readonly caller: Caller
   readonly binding: string
-  /** A list has changed: notifies the client where it has subscribed to that. */
+  /** Notifies the client that a list has changed, if it has subscribed to that. */
   changed(list: ChangedList): void
-  /** Whether it watches resources at this backend. */
+  /** Tells whether it watches resources at this backend. */
   watches(backend: Backend): boolean
   heartbeat(): void
-  /** Ends it from our side. */
+  /** Ends the stream from our side. */
   end(): void
 }
 
-/** Modern clients that listen to changes (`subscriptions/listen`). */
+/** The modern clients that listen to changes (`subscriptions/listen`). */
 export class Listeners {
   readonly #open = new Set<Listening>()
 
@@ -34,7 +33,7 @@ export class Listeners {
     return [...this.#open]
   }
 
-  /** Ends those that watch resources at a backend that is gone: their clients ask anew, of the one in its place. */
+  /** Ends streams that watch resources at a backend that is gone: their clients subscribe again, at its replacement. */
   forget(backend: Backend): void {
     for (const listener of this.#open) if (listener.watches(backend)) listener.end()
   }

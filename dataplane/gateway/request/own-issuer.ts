@@ -12,30 +12,30 @@ import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { type ClientAddressOf, peerAddress } from './client-address.ts'
 
-/** A request that was under way when another configuration came is over by then. */
+/** The longest request under an earlier configuration. */
 const LONGEST_REQUEST_MS = 30_000
 
-/** Makes a server that goes on with what the one before it has. */
+/** Creates an authorization server that takes over the state of the one before it. */
 type CreateAuthServer = (options: AuthServerOptions, before: AuthServer | undefined) => Promise<AuthServer>
 
 interface OwnIssuerOptions {
   readonly log: Logger
   readonly audit: Auditing
   readonly observe: Observe
-  /** Memory that this process may take, in bytes, where it is limited. */
+  /** The memory limit of this process in bytes, if it has one. */
   readonly memoryBytes: number | undefined
-  /** In place of those that users get here at login; for tests. */
+  /** Replaces the tokens that users get here at login; for tests. */
   readonly upstreamTokens?: UpstreamTokens | undefined
-  /** In place of loading its code; for tests. */
+  /** Replaces the loading of the server's code; for tests. */
   readonly create?: CreateAuthServer
 }
 
 /**
- * The authorization server of a gateway, where its configuration has one. The code for it is loaded with the first
- * configuration that does: other gateways need none of it.
+ * The authorization server of a gateway, if its configuration has one. Its code is loaded with the first configuration
+ * that has one: other gateways don't need it.
  */
 export class OwnIssuer {
-  /** What providers gave callers at login. */
+  /** The tokens that providers gave callers at login. */
   readonly upstreamTokens: UpstreamTokens
   readonly #log: Logger
   readonly #audit: Auditing
@@ -47,11 +47,10 @@ export class OwnIssuer {
   #key = ''
   #issuer: string | undefined
   #loading: Loading<AuthServer> | undefined
-  /** The last one that could be loaded, whose storage and keys the next one goes on with. */
+  /** The last server that could be loaded, whose storage and keys the next one takes over. */
   #latest: Promise<AuthServer | undefined> = Promise.resolve(undefined)
   #server: AuthServer | undefined
   readonly #closing = new AbortController()
-  /** Servers that are about to be closed. */
   readonly #retiring = new Set<Promise<void>>()
 
   constructor({ log, audit, observe, memoryBytes, upstreamTokens, create = createFromCode }: OwnIssuerOptions) {
@@ -64,12 +63,12 @@ export class OwnIssuer {
     this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
   }
 
-  /** Whether callers have logins, each with tokens of its own. */
+  /** Tells whether callers have logins, each with its own tokens. */
   get hasLogins(): boolean {
     return this.#hasOthers || this.#issuer !== undefined
   }
 
-  /** Puts a configuration in force; `own` is what the gateway's tokens are for. */
+  /** Applies a configuration; `own` is the audience of the gateway's tokens. */
   follow({ config, directory }: Loaded<GatewayConfig>, own: OwnResource, addressOf: ClientAddressOf): void {
     this.#addressOf = addressOf
     const { authServer, name, namespace, role = 'gateway' } = config
@@ -123,8 +122,8 @@ export class OwnIssuer {
   }
 
   /**
-   * Closes a server once one that takes its place has what it goes on with, and what has begun here can be over:
-   * somebody comes back from a provider, and their tokens are being fetched.
+   * Closes a server once its successor has taken over its state and logins under way have had time to end: a user comes
+   * back from a provider, and their tokens are fetched.
    */
   async #retire(loading: Loading<AuthServer>, next: Loading<AuthServer> | undefined): Promise<void> {
     const server = await loading.outcome
@@ -133,7 +132,7 @@ export class OwnIssuer {
     await server.close((await next?.outcome) ?? (await this.#loaded()))
   }
 
-  /** The server in force as soon as it is loaded; undefined where none is configured by then, or all is over. */
+  /** Returns the server in force once it is loaded; undefined if none is configured by then, or the gateway closes. */
   async #loaded(): Promise<AuthServer | undefined> {
     for (let loading = this.#loading; loading !== undefined; loading = this.#loading) {
       const server = await loading.outcome
@@ -142,7 +141,7 @@ export class OwnIssuer {
     return undefined
   }
 
-  /** The server in force; undefined where none is configured. Rejects with a PublicError where it could not be loaded. */
+  /** Returns the server in force; undefined if none is configured. Rejects with a PublicError if it failed to load. */
   async current(): Promise<AuthServer | undefined> {
     try {
       return await this.#loading?.current
@@ -151,12 +150,12 @@ export class OwnIssuer {
     }
   }
 
-  /** How it stands; undefined where none is configured or it is being loaded. */
+  /** The server's status; undefined if none is configured or it is being loaded. */
   get status(): AuthServerStatus | undefined {
     return this.#server?.status()
   }
 
-  /** What checks its tokens, whichever server is in force; undefined where none is configured. */
+  /** The verifier of its tokens, whichever server is in force; undefined if none is configured. */
   get local(): LocalIssuer | undefined {
     const issuer = this.#issuer
     if (issuer === undefined) return undefined
@@ -199,7 +198,7 @@ export class OwnIssuer {
   }
 }
 
-/** The code is there from the second time on; where it could not be read, it is read again. */
+/** Loads the code; later calls find it loaded. If reading it failed, it is read again. */
 const createFromCode: CreateAuthServer = async (options, before) => {
   const { createAuthServer } = await import('../../authserver/index.ts')
   return createAuthServer(options, before)

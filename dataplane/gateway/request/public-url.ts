@@ -5,19 +5,18 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import { resourceMetadataUrl } from '../../identity/index.ts'
 import { type HostNames, hostOf } from '../../server/hosts.ts'
 
-/** Path of the MCP endpoint. */
 export const ENDPOINT = '/mcp'
 const METADATA = '/.well-known/oauth-protected-resource'
 
-/** Where clients find the endpoint, as they see it. */
+/** The URLs of the endpoint as clients see them. */
 interface PublicUrl {
-  /** URL of the MCP endpoint, `resource` of RFC 9728. */
+  /** The `resource` of RFC 9728. */
   readonly resource: string
-  /** Where its metadata is, for challenges. */
+  /** The URL of its metadata, for challenges. */
   readonly metadataUrl: string
 }
 
-/** Gives the URLs that the client of a request with these headers can use. */
+/** Returns the URLs that the client of a request with these headers can use. */
 export type PublicUrlOf = (headers: IncomingHttpHeaders) => PublicUrl
 
 type Settings = Pick<GatewayConfig, 'resourceUrl' | 'endpointPrefix' | 'trustProxyHeaders'> &
@@ -26,11 +25,11 @@ type Settings = Pick<GatewayConfig, 'resourceUrl' | 'endpointPrefix' | 'trustPro
 const PREFIX = new RegExp(ENDPOINT_PREFIX)
 
 /**
- * Makes the function that gives the public URLs. They come from the configuration; under `trustProxyHeaders` from
- * X-Forwarded-Host, -Proto, -Port and -Prefix, where the host is one of `names`. Nothing else is ever taken from these
- * headers: not who calls, not the audience of tokens, not an issuer, not the hosts that are answered to.
+ * Returns the function that gives the public URLs. They come from the configuration; under `trustProxyHeaders` from
+ * X-Forwarded-Host, -Proto, -Port and -Prefix, if the host is one of `names`. These headers determine nothing else: not
+ * the caller, the audience of tokens, an issuer, or the hosts that are served.
  *
- * @param listenerUrl `http://host:port`, used where the configuration has no `resourceUrl`; on loopback with the host by
+ * @param listenerUrl `http://host:port`, used if the configuration has no `resourceUrl`; on loopback with the host by
  *   which the audience names the endpoint
  */
 export function publicUrls(settings: Settings, listenerUrl: string, names: HostNames): PublicUrlOf {
@@ -47,7 +46,7 @@ export function publicUrls(settings: Settings, listenerUrl: string, names: HostN
   }
 }
 
-/** Below a prefix the metadata is there, too: the proxy in front may pass on nothing else. */
+/** Builds the URLs. Below a prefix the metadata is under the prefix too: the proxy in front may route nothing else. */
 function publicUrl(resource: string, prefix: string): PublicUrl {
   const { origin, pathname } = new URL(resource)
   if (prefix === '' || !pathname.startsWith(`${prefix}/`))
@@ -55,10 +54,7 @@ function publicUrl(resource: string, prefix: string): PublicUrl {
   return { resource, metadataUrl: `${origin}${prefix}${METADATA}${pathname.slice(prefix.length)}` }
 }
 
-/**
- * The value that the nearest proxy has set: proxies that add to a header add at its end, so that what a client made up
- * stands before it.
- */
+/** Returns the value that the nearest proxy has set: proxies append to a header, so the client's values come first. */
 function lastValue(header: string | string[] | undefined): string {
   const text = Array.isArray(header) ? header.join(',') : (header ?? '')
   return text.slice(text.lastIndexOf(',') + 1).trim()
@@ -67,7 +63,7 @@ function lastValue(header: string | string[] | undefined): string {
 function forwardedOrigin(headers: IncomingHttpHeaders, usual: string, names: HostNames): string | undefined {
   const forwarded = lastValue(headers['x-forwarded-host'])
   const host = hostOf(forwarded)
-  // `*` answers to all hosts and names none: a name that a client may choose appears in no answer.
+  // `*` accepts all hosts and names none: a host that a client may choose appears in no answer.
   if (host === undefined || names === '*' || !names.has(host)) return undefined
   const proto = lastValue(headers['x-forwarded-proto']).toLowerCase()
   const protocol = proto === 'http' || proto === 'https' ? `${proto}:` : usual
@@ -82,14 +78,14 @@ function forwardedPrefix(headers: IncomingHttpHeaders): string {
   return prefix.length <= 2048 && PREFIX.test(prefix) ? prefix : ''
 }
 
-/** A request's target below a prefix, without it, as a proxy in front that strips it would have handed it on. */
+/** Removes a prefix from a request's target, as a proxy in front that strips it would have done. */
 export function withoutPrefix(target: string, prefix: string | undefined): string {
   return prefix !== undefined && target.startsWith(`${prefix}/`) ? target.slice(prefix.length) : target
 }
 
 /**
- * The paths that answer for the metadata of a resource: the bare well-known one, the one with the resource's own path
- * (RFC 9728 section 3.1), and the one of the endpoint alone, where a proxy in front has stripped a prefix.
+ * Returns the paths that serve the metadata of a resource: the bare well-known path, the one with the resource's own
+ * path (RFC 9728 section 3.1), and the one of the endpoint alone, for a proxy in front that strips a prefix.
  */
 export function metadataPaths(resource: string, { endpointPrefix, trustProxyHeaders }: Settings): string[] {
   const { pathname } = new URL(resource)

@@ -3,17 +3,14 @@ import { withoutUrlSecrets } from '../../config/url-secrets.ts'
 import type { Details, Operation } from '../../telemetry/observe.ts'
 import type { Message } from '../mcp/message.ts'
 
-/** Methods whose parameter `name` is a tool's, or a prompt's. */
+/** Methods whose parameter `name` is that of a tool or a prompt. */
 const named: Readonly<Record<string, string>> = {
   'tools/call': 'gen_ai.tool.name',
   'prompts/get': 'gen_ai.prompt.name',
 }
 const PROTOCOL = 'mcp-protocol-version'
 
-/**
- * The trace context that a request brings: that of its headers, before that of `_meta`, which a server on standard input
- * and output would get.
- */
+/** Reads the trace context of a request: from its headers or else from `_meta`, which a stdio server would get. */
 export function incomingTrace({ headers }: IncomingMessage, message: Message | undefined) {
   const { traceparent, tracestate } = headers
   if (traceparent !== undefined) return { traceparent, tracestate }
@@ -23,7 +20,7 @@ export function incomingTrace({ headers }: IncomingMessage, message: Message | u
     : { traceparent: meta['traceparent'], tracestate: meta['tracestate'] }
 }
 
-/** What a message asks for, by the semantic conventions for MCP. Neither arguments nor anything that lets somebody in. */
+/** Returns a message's attributes by the semantic conventions for MCP, without arguments and credentials. */
 export function messageDetails(message: Message): Details {
   const { method } = message
   const uri = message.parameter('uri')
@@ -38,18 +35,18 @@ export function messageDetails(message: Message): Details {
   }
 }
 
-/** An id that is given as JSON text, as the semantic conventions have it: a string without its quotes. */
+/** Returns an id (JSON text) as the semantic conventions write it: a string without its quotes. */
 export const requestIdText = (id: string | undefined): string | undefined =>
   id?.startsWith('"') === true ? (JSON.parse(id) as string) : id
 
-/** The name of the tool or prompt that a message is about; of other methods it is nobody's. */
+/** Returns the name of the tool or prompt that a message is about; undefined for other methods. */
 export const usedBy = (message: Message): string | undefined =>
   named[message.method] === undefined ? undefined : message.parameter('name')
 
-/** A URI without its query, fragment and credentials. */
+/** Returns a URI without its query, fragment and credentials. */
 export const plainUri = (uri: string): string => withoutUrlSecrets(uri.split(/[?#]/, 1)[0] ?? '')
 
-/** What is known of a request; `message` undefined where none was understood. */
+/** Returns the attributes of a request; `message` is undefined if none was understood. */
 export function requestDetails(req: IncomingMessage, message: Message | undefined, client: string): Details {
   const version = req.headers[PROTOCOL]
   return {
@@ -64,7 +61,7 @@ export function requestDetails(req: IncomingMessage, message: Message | undefine
   }
 }
 
-/** All methods of MCP, of every revision and of both directions. */
+/** The methods of MCP, of every revision and of both directions. */
 const operations = new Map<string, Operation>(
   [
     'initialize',
@@ -105,9 +102,9 @@ const operations = new Map<string, Operation>(
     'notifications/tools/list_changed',
   ].map((name) => [name, { kind: 'request', name }]),
 )
-/** A client's answer to a request of a server, which names no method. */
+/** The operation for a client's response to a server's request, which names no method. */
 const RESPONSE: Operation = { kind: 'request', name: 'response' }
-/** Of what we don't know. */
+/** The operation for unknown methods. */
 export const OTHER: Operation = { kind: 'request', name: 'other' }
-/** Names of methods come from callers: what we don't know is one name. */
+/** Returns the operation of a method. Callers choose method names, so all unknown ones share one operation. */
 export const operationOf = (method: string): Operation => operations.get(method) ?? (method === '' ? RESPONSE : OTHER)

@@ -20,30 +20,28 @@ import { judgedBy } from './judged-by.ts'
 import type { OwnIssuer } from './own-issuer.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
 
-/** Everything that one configuration puts in force, apart from the backends; never changed, only replaced. */
+/** Everything that one configuration puts in force, except the backends. It is replaced, never changed. */
 export interface Setup {
   readonly config: GatewayConfig
-  /** Of the configuration file's bytes. */
+  /** The hash of the configuration file's bytes. */
   readonly hash: string
   readonly directory: string
   readonly hostNames: HostNames
-  /** Host headers that `hostNames` allows, as they came. */
+  /** Host headers that `hostNames` has accepted, as received. */
   readonly knownHosts: Set<string>
   readonly authenticate: Verifier
-  /** The gateway's own authorization server, where it has one. */
+  /** The gateway's own authorization server, if it has one. */
   readonly ownIssuer: OwnIssuer
-  /** Decides what callers may do; undefined where no policies are configured: then everything. */
+  /** Authorizes callers; undefined if no policies are configured, which allows everything. */
   readonly judge: Judge | undefined
-  /** Where requests come from. */
   readonly addressOf: ClientAddressOf
-  /** Where clients find the endpoint. */
   readonly publicUrlOf: PublicUrlOf
-  /** Told in answer to a request with these headers; undefined where callers are anonymous. */
+  /** Returns the metadata for a request with these headers; undefined if callers are anonymous. */
   readonly resourceMetadata: (headers: IncomingHttpHeaders) => ProtectedResourceMetadata | undefined
   readonly serverInfo: Implementation
-  /** Which pages of other hosts may call; undefined where none may. */
+  /** The pages of other hosts that may call; undefined if none may. */
   readonly crossOrigin: CrossOrigin | undefined
-  /** Headers of a client's request that go on to backends, in lower case. */
+  /** Headers of a client's request that are passed on to backends, in lower case. */
   readonly passedHeaders: readonly string[]
 }
 
@@ -53,12 +51,12 @@ export interface SetupOptions {
   readonly version: string
   readonly log: Logger
   readonly observe: Observe
-  /** What is known of issuers, whatever the configuration. */
+  /** The cached state of issuers, independent of the configuration. */
   readonly issuers: Issuers
   readonly ownIssuer: OwnIssuer
 }
 
-/** Puts a configuration in force; `before` gives what need not be built anew. */
+/** Builds the setup of a configuration; `before` provides the parts that need not be built again. */
 export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, before?: Setup): Setup {
   const { config, hash, directory } = loaded
   const { authServer } = config
@@ -111,14 +109,14 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
   }
 }
 
-/** What tokens of the gateway's own authorization server are for; nothing of it comes from a request. */
+/** Returns the resource of tokens of the gateway's own authorization server. Nothing of it comes from a request. */
 export function ownResource(config: GatewayConfig, listenerUrl: string) {
   const { resourceUrl, endpointPrefix, incomingAuth } = config
   const { resource } = publicUrls({ resourceUrl, endpointPrefix, incomingAuth }, listenerUrl, new Set())({})
   return { resource, audience: incomingAuth.oidc?.audience ?? resource, scopes: incomingAuth.oidc?.scopes ?? [] }
 }
 
-/** Keys that are known and tokens that were checked stay where nothing about them changes. */
+/** Keeps the authentication with its known keys and checked tokens if nothing about it changes. */
 function sameAuthentication({ config, directory }: Loaded<GatewayConfig>, before?: Setup): before is Setup {
   const key = (config: GatewayConfig) => {
     const { incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders, allowedHosts, authServer, authz } = config

@@ -2,49 +2,45 @@ import type { IncomingMessage } from 'node:http'
 import { type Authenticate, type Caller, isExpired } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
 
-/** A request whose response may go on for long. */
+/** A request whose response may last long. */
 interface Opened {
   readonly req: IncomingMessage
   readonly caller: Caller
   readonly binding: string
-  /** The same caller, as the last check of the token has it. */
+  /** Replaces the caller by the result of the last check of its token. */
   renew(caller: Caller): void
-  /** Its client is at another replica, which checks the token. */
+  /** Tells whether the client is at another replica, which checks the token. */
   readonly isRemote: boolean
 }
 
-/** A response that goes on no longer than the token that its request came with. */
+/** A response that lasts no longer than the token of its request. */
 export interface TokenHolder {
   readonly context: Opened
-  /** `performance.now()` of the last time that the token was found good. */
+  /** The `performance.now()` of the last check that found the token valid. */
   checkedAt: number
-  /** The token has expired or was revoked: ends the response. */
+  /** Ends the response: the token has expired or was revoked. */
   tokenEnded(): void
 }
 
-/** For who waits for an answer when the token of the request ends. */
+/** The message for a client that waits for an answer when the token of its request ends. */
 export const TOKEN_ENDED = 'The token has expired or was revoked; the request may have been carried out.'
 
 interface TokenWatchOptions {
-  /** What is in force now. */
   authenticate(): Authenticate
-  /** Tells who has a token like those that were added. */
+  /** Returns token holders besides those that were added. */
   others(): Iterable<TokenHolder>
   bindingOf(caller: Caller): string
   onFault(error: unknown): void
 }
 
 const SWEEP_MS = 1_000
-/**
- * A token is checked again after so long. TokenCache keeps a good result for a minute, so that most checks send no
- * request.
- */
+/** The interval between checks of a token. TokenCache keeps a good result for a minute, so most checks are local. */
 const CHECK_MS = 10_000
 
 /**
- * Ends responses whose token has ended: at its expiry plus skew, or within 70 seconds where it was revoked or its issuer
- * is no longer accepted. One timer checks all of them; requests that are answered soon cost nothing. Whether a token
- * is still good is asked of the same function that admits requests, so that all streams of a token are one question.
+ * Ends responses whose token has ended: at its expiry plus skew, or within 70 seconds if it was revoked or its issuer
+ * is no longer accepted. One timer checks all of them; requests that are answered soon cost nothing. The check uses the
+ * function that admits requests, so that all streams of a token share one check.
  */
 export class TokenWatch {
   readonly #options: TokenWatchOptions
@@ -69,7 +65,7 @@ export class TokenWatch {
     clearInterval(this.#timer)
   }
 
-  /** `now` in milliseconds since 1970, `tick` as of `performance.now()`. */
+  /** Checks the tokens. `now` in milliseconds since 1970, `tick` from `performance.now()`. */
   sweep(now = Date.now(), tick = performance.now()): void {
     for (const holder of [...this.#holders, ...this.#options.others()]) {
       try {
@@ -93,7 +89,7 @@ export class TokenWatch {
       })
       .catch((error: unknown) => {
         if (!(error instanceof PublicError)) this.#options.onFault(error)
-        // An issuer that is away has refused nobody.
+        // An issuer that is unreachable has refused nobody.
         else if (error.code === 'unauthenticated' || error.code === 'insufficient_scope') this.#end(holder)
       })
   }

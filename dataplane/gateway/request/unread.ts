@@ -2,8 +2,8 @@ import type { ServerResponse } from 'node:http'
 import { Lease, type Share } from '../../server/budget.ts'
 
 /**
- * Counts what a client leaves unread of a response against its caller's share. Where that is too much its connection is
- * cut: what can be paused has been paused long before, so this meets whoever lets whole answers pile up.
+ * Counts the unread bytes of a response against its caller's share. If that is full, the connection is cut: pausable
+ * sources were paused long before, so this affects clients that leave whole answers unread.
  */
 export class Unread {
   readonly #res: ServerResponse
@@ -18,7 +18,7 @@ export class Unread {
   /** Checks after a write whether the client keeps up. */
   check(): void {
     const { writableLength } = this.#res
-    // Below its high-water mark a response does not tell when it has been read.
+    // Below its high-water mark a response does not report when it has been read.
     if (this.#share === undefined || writableLength <= this.#res.writableHighWaterMark) return
     if (this.#lease === undefined) {
       this.#lease = new Lease(this.#share)

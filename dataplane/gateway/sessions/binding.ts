@@ -2,12 +2,12 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../identity/caller.ts'
 
 const ANONYMOUS = 'anonymous'
-/** A caller is one object for as long as its token is known: maps find a text that they know faster than a new one. */
+/** A caller is one object for as long as its token is known, and maps find a known string faster than a new one. */
 const bindings = new WeakMap<Caller, string>()
 
 /**
- * Whose a session is: issuer and subject and, where it matters, the login. Never the token: a client renews it while the
- * session lives. NUL stands in neither issuer nor subject, so no two callers have one binding.
+ * Returns the owner of a session: issuer and subject and, if needed, the login. It never contains the token, which a
+ * client renews while the session lives. NUL occurs in neither issuer nor subject, so no two callers have one binding.
  */
 export function bindingOf(caller: Caller, login?: string): string {
   if (caller.kind === 'anonymous') return ANONYMOUS
@@ -17,7 +17,7 @@ export function bindingOf(caller: Caller, login?: string): string {
   return binding
 }
 
-/** Whether two bindings are one; takes the same time wherever they differ. */
+/** Compares two bindings in a time that does not depend on where they differ. */
 export function sameBinding(a: string, b: string): boolean {
   if (a === ANONYMOUS && b === ANONYMOUS) return true
   const left = Buffer.from(a)

@@ -5,9 +5,9 @@ import type { Session } from './session.ts'
 
 interface PendingRequest {
   readonly session: string
-  /** It was sent on the client's GET stream. */
+  /** Tells whether it was sent on the client's GET stream. */
   readonly isOnGetStream: boolean
-  /** Takes the client's whole JSON-RPC response as text. */
+  /** Receives the client's whole JSON-RPC response as text. */
   readonly resolve: (response: string) => void
   readonly reject: (error: PublicError) => void
   readonly timer: NodeJS.Timeout
@@ -17,30 +17,30 @@ interface PendingRequest {
 interface OpenOptions {
   readonly timeoutMs: number
   readonly isOnGetStream: boolean
-  /** Takes the bytes of the request from the client's share; throws where that is too much. */
+  /** Takes the bytes of the request from the client's share; throws if the share is full. */
   hold?(): Lease
 }
 
-/** Requests that are open at a time, of one session and of all; more are refused. */
+/** The most open requests of one session and of all sessions; more are refused. */
 const MOST_OF_SESSION = 32
 const MOST = 10_000
 const MOST_NAMES = 8
 
 const ID = /^"portico-([\w-]{1,32})-(\d+)"$/
 
-/** How a server-to-client request is sent. */
+/** The options of a server-to-client request. */
 export interface ServerRequestOptions {
   readonly timeoutMs: number
-  /** Sends it on another stream, such as that of the call it belongs to; absent: on the client's GET stream. */
+  /** Sends it on another stream, such as that of its call; absent: on the client's GET stream. */
   send?(message: string): void
   /** Cancels the request. */
   readonly signal?: AbortSignal
 }
 
-/** Copies of a request that are held while it waits for its response. */
+/** The number of copies of a request that are held while it waits for its response. */
 const REQUEST_COPIES = 4
 
-/** Sends a client a message on its GET stream; false where it has none open. `request`: the id, where it is a request. */
+/** Sends a client a message on its GET stream; false if none is open. `request`: the id, if it is a request. */
 export type SendMessage = (message: string, request?: string) => Promise<boolean>
 
 interface Sender {
@@ -51,10 +51,10 @@ interface Sender {
 
 /** Requests of this replica to clients that wait for their responses, which may arrive at any replica. */
 export class PendingServerRequests {
-  /** Names that this replica has had, the present one last. */
+  /** All names of this replica, the current one last. */
   #names: readonly string[]
   readonly #open = new Map<string, PendingRequest>()
-  /** Number of open requests by session, where there are any. */
+  /** The number of open requests by session, if any. */
   readonly #counts = new Map<string, number>()
   #count = 0
 
@@ -62,17 +62,17 @@ export class PendingServerRequests {
     this.#names = [replica]
   }
 
-  /** This replica has another name from now on. Requests that it has sent under its old names still get their responses. */
+  /** Gives this replica another name. Requests that were sent under its old names still get their responses. */
   rename(replica: string): void {
     this.#names = [...this.#names.filter((name) => name !== replica), replica].slice(-MOST_NAMES)
   }
 
-  /** Whether a replica of this name is this one. */
+  /** Tells whether a name is that of this replica. */
   isOwn(replica: string): boolean {
     return this.#names.includes(replica)
   }
 
-  /** Opens a request; its `id` is JSON text. Throws `client_unreachable` where too many are open. */
+  /** Opens a request; its `id` is JSON text. Throws `client_unreachable` if too many are open. */
   open(
     session: string,
     { timeoutMs, isOnGetStream, hold }: OpenOptions,
@@ -90,7 +90,7 @@ export class PendingServerRequests {
     return { id, response: promise }
   }
 
-  /** Hands a response to its request. Only the client that the request went to can respond. */
+  /** Gives a response to its request. Only the client that got the request can respond. */
   settle(id: string, session: string, response: string): void {
     this.#take(id, session)?.resolve(response)
   }
@@ -99,7 +99,7 @@ export class PendingServerRequests {
     this.#take(id, session)?.reject(error)
   }
 
-  /** Fails all requests to a session, or those that `which` picks. */
+  /** Fails all requests to a session, or those that `which` selects. */
   failAll(session: string, error: PublicError, which: (request: PendingRequest) => boolean = () => true): void {
     for (const [id, request] of this.#open)
       if (request.session === session && which(request)) this.fail(id, session, error)
@@ -122,10 +122,10 @@ export class PendingServerRequests {
   }
 }
 
-/** The replica whose request has this id (JSON text); undefined where no replica of ours has given it. */
+/** Returns the replica whose request has this id (JSON text); undefined if the id is not from one of our replicas. */
 export const replicaOf = (id: string): string | undefined => ID.exec(id)?.[1]
 
-/** Sends a client a request (`params`: JSON text) and gives its whole response as text. Rejects as `Sessions.request` does. */
+/** Sends a client a request (`params`: JSON text). Returns its response as text; rejects as `Sessions.request` does. */
 export async function sendServerRequest(
   { requests, session, send }: Sender,
   { method, params }: { readonly method: string; readonly params: string },

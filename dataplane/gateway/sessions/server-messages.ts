@@ -6,42 +6,41 @@ import { type Session, WATCH } from './session.ts'
 import type { BusMessage, SessionBus } from './store/bus.ts'
 import type { SessionRecord } from './store/store.ts'
 
-/** What subscriptions need of the sessions of this replica. */
+/** The parts of this replica's sessions that subscriptions use. */
 export interface SubscribedSessions {
-  /** The session of this id, where it is known here. */
+  /** Returns the session of this id, if it is known here. */
   known(id: string): Session | undefined
-  /** As the store has it. */
+  /** Reads the session's record from the store. */
   recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   send(session: Session, message: string): Promise<boolean>
 }
 
 export interface ServerMessagesOptions {
-  /** The backend of this name, where there is one. */
-  /** The backend of this name that a session's caller has. */
+  /** Returns the backend of this name that a session's caller has. */
   backendNamed(session: Session, name: string): Backend | undefined
-  /** Begins to watch a resource for a session; undefined where no backend of its caller has it. */
+  /** Begins to watch a resource for a session; undefined if no backend of its caller has it. */
   watch(session: Session, uri: string, onUpdate: () => void): ResourceWatch | undefined
-  /** A backend has sent an unsolicited message in this session. */
+  /** Handles an unsolicited message of a backend in this session. */
   onServerMessage(session: Session, backendSession: BackendSession, bytes: Buffer): void
-  /** Something failed that nobody waits for; `what` is then not done. */
+  /** Reports a failure that nobody waits for; `what` is then not done. */
   onFault(error: unknown, what: string): void
 }
 
-/** Note of the replica at which a client has its GET stream open. */
+/** The name of the note that holds the replica at which a client has its GET stream open. */
 export const STREAM = 'stream'
-/** How long a call waits until another replica has subscribed to the messages of its backend. */
+/** The longest wait of a call until another replica has subscribed to the messages of its backend. */
 const PATIENCE_MS = 1_500
 
 /**
  * Subscriptions to the unsolicited messages of backends, for clients with sessions. The replica at which the client has
- * its GET stream open subscribes. What one replica knows of a session with a backend the others know too, so that
- * nothing is lost with a replica that stops.
+ * its GET stream open subscribes. Replicas share what they know of a session with a backend, so that nothing is lost
+ * when one stops.
  */
 export class ServerMessages {
   readonly #sessions: SubscribedSessions
   readonly #options: ServerMessagesOptions
-  /** Calls that wait until another replica has subscribed, by session and backend. */
+  /** The calls that wait until another replica has subscribed, by session and backend. */
   readonly #waiting = new Map<string, () => void>()
   #bus: SessionBus | undefined
 
@@ -50,7 +49,7 @@ export class ServerMessages {
     this.#options = options
   }
 
-  /** Exchanges messages with other replicas on this bus; undefined where there are none. */
+  /** Exchanges messages with other replicas on this bus; undefined if there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     bus?.on('linked', (message) => {
@@ -66,13 +65,13 @@ export class ServerMessages {
     })
   }
 
-  /** A session with a backend has been opened here: its messages are subscribed to where the client has its stream. */
+  /** Handles a backend session opened here: the replica with the client's stream subscribes to its messages. */
   opened(session: Session, backendSession: BackendSession): void {
     if (session.stream !== undefined) this.#subscribe(session, backendSession)
     else if (this.#bus !== undefined)
       backendSession.waitFor(
         this.#subscribeElsewhere(session, backendSession, this.#bus).catch(() => {
-          // The session store can't be read: calls go out without the subscription instead of failing.
+          // The session store can't be read: calls are sent without the subscription instead of failing.
         }),
       )
   }
@@ -83,7 +82,7 @@ export class ServerMessages {
     if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, backendSession, bus)
   }
 
-  /** Reads what other replicas have noted meanwhile. */
+  /** Reads the notes that other replicas have written meanwhile. */
   async #refresh(session: Session): Promise<void> {
     session.record = (await this.#sessions.recordOf(session.record.id)) ?? session.record
   }
@@ -92,7 +91,7 @@ export class ServerMessages {
     backendSession.subscribe((bytes) => this.#options.onServerMessage(session, backendSession, bytes))
   }
 
-  /** Settles when the other replica has subscribed, or has not in time. */
+  /** Settles when the other replica has subscribed, or its time is over. */
   async #subscribeAt(at: string, session: Session, backendSession: BackendSession, bus: SessionBus): Promise<void> {
     const { id } = session.record
     const backend = backendSession.backend.name
@@ -100,14 +99,14 @@ export class ServerMessages {
     const timer = setTimeout(resolve, PATIENCE_MS)
     this.#waiting.set(keyOf(id, backend), resolve)
     const isSent = await bus.send({ kind: 'linked', session: id, backend, from: bus.replica }, at)
-    // That replica is gone: until the client opens its stream at another one this one subscribes.
+    // That replica is gone: this one subscribes until the client opens its stream at another one.
     if (!isSent) this.#subscribe(session, backendSession)
     else await promise
     clearTimeout(timer)
     this.#waiting.delete(keyOf(id, backend))
   }
 
-  /** Another replica has opened a session with a backend for a client that has its stream here. */
+  /** Handles a session with a backend that another replica has opened for a client that has its stream here. */
   async #openedElsewhere(
     { session: id, backend: name, from }: Extract<BusMessage, { kind: 'linked' }>,
     bus: SessionBus,
@@ -123,7 +122,7 @@ export class ServerMessages {
     bus.notify({ kind: 'hears', session: id, backend: name }, from)
   }
 
-  /** A client has opened its stream here: subscribes to the messages of its backends, whichever replica has opened their sessions. */
+  /** Subscribes to a client's backends, whichever replica opened their sessions, after its stream was opened here. */
   async subscribe(session: Session): Promise<void> {
     if (this.#bus !== undefined) {
       await this.#noteStreamHere(session, this.#bus)
@@ -137,14 +136,14 @@ export class ServerMessages {
     for (const backendSession of session.openBackendSessions) this.#subscribe(session, backendSession)
   }
 
-  /** Notes, and tells the other replicas, that this session's client has its stream here. */
+  /** Notes that this session's client has its stream here, and notifies the other replicas. */
   async #noteStreamHere(session: Session, bus: SessionBus): Promise<void> {
     const before = session.noted(STREAM)
     if (before === bus.replica) return
     await this.#sessions.note(session, STREAM, bus.replica)
-    // Many backends give a session one stream alone: the replica that has it must close it.
+    // Many backends allow a session only one stream: the replica that has it must close it.
     if (before !== undefined) await bus.send({ kind: 'listens', session: session.record.id })
-    // Resources that another replica, which may be gone, has watched for it.
+    // These resources were watched for it by another replica, which may be gone.
     for (const uri of session.watched) if (session.noted(WATCH + uri) !== bus.replica) await this.watch(session, uri)
   }
 
@@ -154,7 +153,7 @@ export class ServerMessages {
     await this.#sessions.note(session, WATCH + uri, this.#replica)
   }
 
-  /** Watches once more what its client still watches, at the backend that has it now; false where none is known yet. */
+  /** Watches a resource again, if its client still watches it, at the backend that has it; false if none does yet. */
   watchAgain(session: Session, uri: string): boolean {
     if (session.noted(WATCH + uri) !== this.#replica) return true
     session.watch(uri, () => this.#options.watch(session, uri, () => this.#onUpdated(session, uri)))
@@ -168,7 +167,7 @@ export class ServerMessages {
 
   #onUpdated(session: Session, uri: string): void {
     this.#notifyUpdated(session, uri).catch(() => {
-      // The store is away: the client, whose requests fail as well, can read the resource when it is back.
+      // The store is unavailable: the client, whose requests fail as well, can read the resource when it is back.
     })
   }
 

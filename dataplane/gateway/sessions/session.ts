@@ -10,18 +10,18 @@ import type { SessionRecord } from './store/store.ts'
 
 /** The GET stream, on which the gateway sends a client messages that answer none of its requests. */
 export interface ClientStream {
-  /** Who reads it, or has read it last. */
+  /** The caller that reads it, or has read it last. */
   readonly caller: Caller
   readonly binding: string
-  /** Whether somebody reads it now; else it waits to be resumed. */
+  /** Tells whether a client reads it now; otherwise it waits to be resumed. */
   readonly isConnected: boolean
-  /** One JSON-RPC message. */
+  /** Sends one JSON-RPC message. */
   send(message: string): void
   heartbeat(): void
   end(): void
 }
 
-/** Writes what other replicas need to serve a session. */
+/** Writes the notes that other replicas need to serve a session. */
 export interface NoteKeeper {
   note(session: Session, name: string, value: string | undefined): void | Promise<void>
   claim(
@@ -30,25 +30,25 @@ export interface NoteKeeper {
     expected: string | undefined,
     value: string,
   ): string | undefined | Promise<string | undefined>
-  /** A session with a backend has been opened here for this one. */
+  /** Handles a session with a backend that was opened here for this one. */
   opened(session: Session, backendSession: BackendSession): void
 }
 
-/** What a session costs, and what each session with a backend does that hangs on it (measured). */
+/** The memory of a session, and of each of its sessions with a backend including its dependents (measured). */
 const SESSION_BYTES = 1024
 const BACKEND_SESSION_BYTES = 1024
-/** Of the note of such a session: in the record, and where it is kept. */
+/** The number of copies of such a session's note: one in the record, one in the store. */
 const NOTE_COPIES = 2
-/** What a watched resource costs beside its URI, of which there are several copies. */
+/** The memory of a watched resource besides its URI, of which there are several copies. */
 const WATCH_BYTES = 512
 const URI_COPIES = 6
 
 const BACKEND_SESSION = 'link:'
 const LOG_LEVEL = 'log'
-/** Before the URI of a resource that is watched for the client; the note says at which replica. */
+/** The prefix of the URI of a resource that is watched for the client; the note holds the replica. */
 export const WATCH = 'watch:'
 const MOST_WATCHES = 256
-/** Before the backend and the id of a task that the client has begun; the note says when, in milliseconds since 1970, and by which tool. */
+/** The prefix of the backend and id of a task that the client started; the note holds Unix time (ms) and the tool. */
 const TASK = 'task:'
 const MOST_TASKS = 128
 const LONGEST_TASK_ID = 512
@@ -57,25 +57,25 @@ const taskNote = (backend: string, id: string): string => TASK + JSON.stringify(
 
 const NOBODY = new Budget({ total: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY, reserve: 0 }).shareOf('')
 
-/** A legacy client's session as it lives in this process. */
+/** A legacy client's session in this process. */
 export class Session {
-  /** The newest that is known here. */
+  /** The newest record that is known here. */
   record: SessionRecord
-  /** The GET stream, where the client has one open at this replica. */
+  /** The GET stream, if the client has one open at this replica. */
   stream: ClientStream | undefined
   readonly #keeper: NoteKeeper
   #backendSessions: Map<Backend, BackendSession> | undefined
-  /** Bytes that are counted for how those are noted. */
+  /** The counted bytes of the notes of sessions with backends. */
   #sessionNotes: Map<Backend, number> | undefined
   #watches: Map<string, ResourceWatch> | undefined
   #declared: string | undefined
   #showsApps: boolean | undefined
-  /** Tasks that were begun here: their notes may be on their way still. */
+  /** The tasks that were started here: their notes may not be written yet. */
   readonly #begun = new Map<string, string>()
   readonly #share: Share | undefined
   #lease: Lease | undefined
 
-  /** Counted in the caller's `share`. Throws where that has too much. */
+  /** Creates a session that is counted in the caller's `share`. Throws if the share is full. */
   constructor(record: SessionRecord, keeper: NoteKeeper, share?: Share) {
     this.record = record
     this.#keeper = keeper
@@ -84,24 +84,24 @@ export class Session {
     this.#lease?.demand(SESSION_BYTES + record.capabilities.length)
   }
 
-  /** Takes so many bytes of the caller's share for a while. Throws where that is too much. */
+  /** Takes this many bytes of the caller's share for a while. Throws if the share is full. */
   lease(bytes: number): Lease {
     const lease = new Lease(this.#share ?? NOBODY)
     lease.demand(bytes)
     return lease
   }
 
-  /** Holds so many bytes more for as long as the session lives. */
+  /** Holds this many more bytes for as long as the session lives. */
   #hold(bytes: number): void {
     this.#lease?.demand(this.#lease.bytes + bytes)
   }
 
-  /** What was noted under this name, at whichever replica. */
+  /** Returns the note of this name, which any replica may have written. */
   noted(name: string): string | undefined {
     return this.record.notes?.[name]
   }
 
-  /** Notes something that any replica needs to serve this session; undefined takes the note away. */
+  /** Writes a note that any replica needs to serve this session; undefined removes it. */
   note(name: string, value: string | undefined): void | Promise<void> {
     return this.#keeper.note(this, name, value)
   }
@@ -112,13 +112,13 @@ export class Session {
     return this.#declared
   }
 
-  /** Whether the client shows apps (MCP Apps). */
+  /** Tells whether the client shows apps (MCP Apps). */
   get showsApps(): boolean {
     this.#showsApps ??= showsApps(JSON.parse(this.record.capabilities))
     return this.#showsApps
   }
 
-  /** The lowest level of log messages that the client wants (`logging/setLevel`); undefined where it has not said. */
+  /** The lowest level of log messages that the client wants (`logging/setLevel`); undefined if it has set none. */
   get logLevel(): string | undefined {
     return this.noted(LOG_LEVEL)
   }
@@ -127,7 +127,7 @@ export class Session {
     return this.note(LOG_LEVEL, level)
   }
 
-  /** This session's own session with a backend. It is one for all replicas: what one has opened the others go on with. */
+  /** Returns this session's own session with a backend. All replicas share it, whichever has opened it. */
   backendSession(backend: Backend): BackendSession {
     this.#backendSessions ??= new Map()
     let backendSession = this.#backendSessions.get(backend)
@@ -151,7 +151,7 @@ export class Session {
     return backendSession
   }
 
-  /** Counts how a session with a backend is noted. Throws where that is too much. */
+  /** Counts the note of a session with a backend. Throws if the share is full. */
   #countNote(backend: Backend, note: string): void {
     this.#sessionNotes ??= new Map()
     const bytes = NOTE_COPIES * note.length
@@ -166,7 +166,7 @@ export class Session {
       : [...this.#backendSessions.values()].filter(({ opened }) => opened !== undefined)
   }
 
-  /** Whether this session's own session with a backend is open, at whichever replica. */
+  /** Tells whether this session's own session with a backend is open, at any replica. */
   isOpenWith(backend: Backend): boolean {
     const backendSession = this.#backendSessions?.get(backend)
     return backendSession === undefined
@@ -174,7 +174,7 @@ export class Session {
       : backendSession.opened !== undefined
   }
 
-  /** Whether the client is served in a session with the backend. Rejects with a BackendFailure. */
+  /** Tells whether the client is served in a session with the backend. Rejects with a BackendFailure. */
   async isServedIn(backend: Backend): Promise<boolean> {
     const { era } = await backend.detect()
     const { legacySupport } = backend
@@ -183,7 +183,7 @@ export class Session {
     return legacySupport.isWorthTrying
   }
 
-  /** Watches a resource for the client here, once. Throws where it watches too many. */
+  /** Watches a resource for the client here, once. Throws if it watches too many. */
   watch(uri: string, start: () => ResourceWatch | undefined): void {
     this.#watches ??= new Map()
     if (this.#watches.has(uri)) return
@@ -195,13 +195,13 @@ export class Session {
     else this.#hold(-WATCH_BYTES - URI_COPIES * uri.length)
   }
 
-  /** What is watched of this resource here. */
+  /** Returns the watches of this resource here. */
   watchesOf(uri: string): readonly ResourceWatch[] {
     const watch = this.#watches?.get(uri)
     return watch === undefined ? [] : [watch]
   }
 
-  /** URIs of the resources that some replica watches for this session. */
+  /** The URIs of the resources that some replica watches for this session. */
   get watched(): readonly string[] {
     return this.#notedUnder(WATCH)
   }
@@ -214,12 +214,12 @@ export class Session {
     this.#hold(-WATCH_BYTES - URI_COPIES * uri.length)
   }
 
-  /** Names of backends with which some replica has opened a session of this one. */
+  /** The names of backends with which some replica has opened a session of this one. */
   get backendNames(): readonly string[] {
     return this.#notedUnder(BACKEND_SESSION)
   }
 
-  /** Notes a task that the client has begun at a backend by calling `tool`. Of too many the oldest is forgotten. */
+  /** Notes a task that the client has started at a backend by calling `tool`. Beyond the limit the oldest goes. */
   noteTask(backend: string, id: string, tool: string): void {
     if (id.length > LONGEST_TASK_ID) return
     const name = taskNote(backend, id)
@@ -234,27 +234,27 @@ export class Session {
     this.#noteAtLeisure(name, note)
   }
 
-  /** Whether the client has begun this task, at whichever replica. */
+  /** Tells whether the client has started this task, at any replica. */
   hasTask(backend: string, id: string): boolean {
     const name = taskNote(backend, id)
     return this.#begun.has(name) || this.noted(name) !== undefined
   }
 
-  /** The name of the tool by whose call the client has begun a task; undefined where that is not known. */
+  /** Returns the tool whose call has started a task; undefined if it is not known. */
   toolOfTask(backend: string, id: string): string | undefined {
     const name = taskNote(backend, id)
     const note = this.#begun.get(name) ?? this.noted(name)
     return note?.slice(note.indexOf(' ') + 1) || undefined
   }
 
-  /** Whether the client has begun any task at a backend. */
+  /** Tells whether the client has started any task at a backend. */
   hasTasksAt(backend: string): boolean {
     const ofBackend = taskNote(backend, '').slice(0, -2)
     const isOf = (name: string) => name.startsWith(ofBackend)
     return [...this.#begun.keys()].some(isOf) || Object.keys(this.record.notes ?? {}).some(isOf)
   }
 
-  /** Writes a note that nobody waits for. */
+  /** Writes a note without waiting for it. */
   #noteAtLeisure(name: string, value: string | undefined): void {
     const note = async () => this.note(name, value)
     note().catch(() => {
@@ -268,7 +268,7 @@ export class Session {
     )
   }
 
-  /** Lets go of what concerns a backend that is gone, and gives the URIs of what was watched there. */
+  /** Drops the state of a backend that is gone and returns the URIs of the resources that were watched there. */
   forget(backend: Backend): readonly string[] {
     if (this.#backendSessions?.delete(backend) === true)
       this.#hold(-BACKEND_SESSION_BYTES - (this.#sessionNotes?.get(backend) ?? 0))
@@ -278,7 +278,7 @@ export class Session {
     return watchedThere
   }
 
-  /** Ends what lives here. `atBackends`: their sessions end as well; otherwise another replica goes on with them. */
+  /** Ends the session here. `atBackends`: its backend sessions end too; otherwise another replica continues them. */
   end(atBackends: boolean): void {
     this.#lease?.release()
     this.#lease = undefined

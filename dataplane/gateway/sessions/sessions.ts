@@ -21,9 +21,9 @@ export { type ClientStream, Session } from './session.ts'
 
 interface SessionsOptions extends ServerMessagesOptions {
   readonly storage: SessionStorage
-  /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
+  /** Handles the cancellation of a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
-  /** A session (its id) is no longer here; `isExpired`: since nobody used it, or for want of room. */
+  /** Handles the end of a session (its id) here. `isExpired`: nobody used it, or there was no room for it. */
   onEnded(session: string, isExpired: boolean): void
 }
 
@@ -31,7 +31,7 @@ const ID_BYTES = 24
 const LOCAL = 'here'
 /** The sessions of legacy clients. */
 export class Sessions implements NoteKeeper, SubscribedSessions {
-  /** Unsolicited messages of backends. */
+  /** The unsolicited messages of backends. */
   readonly serverMessages: ServerMessages
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Session>()
@@ -58,8 +58,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Opens a session, which is counted in the caller's share. Throws where that or all of them have too much, and
-   * `unavailable` where the store is away.
+   * Opens a session that is counted in the caller's share. Throws if that share or all together are full, and
+   * `unavailable` if the store is unreachable.
    */
   open(fields: Omit<SessionRecord, 'id' | 'notes'>, share?: Share): Session | Promise<Session> {
     const record: SessionRecord = { id: randomBytes(ID_BYTES).toString('base64url'), ...fields }
@@ -68,15 +68,15 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     return added === undefined ? session : added.then(() => session, this.#giveUp(record.id))
   }
 
-  /** Lets go of a session that the store has not taken. */
+  /** Drops a session that the store has not accepted. */
   readonly #giveUp = (id: string) => (error: unknown) => {
     this.#drop(id, true)
     throw error
   }
 
   /**
-   * The caller's session of this id. Throws `session_unknown` where there is none, and the very same where it is
-   * somebody else's.
+   * Returns the caller's session of this id. Throws `session_unknown` if there is none, and the same error if it is
+   * another caller's.
    */
   find(id: string, binding: string, share?: Share): Session | Promise<Session> {
     const found = this.#store.find(id)
@@ -107,7 +107,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     }
   }
 
-  /** Ends a session and what hangs on it, wherever that was opened. */
+  /** Ends a session and everything that belongs to it, at all replicas. */
   async end(session: Session): Promise<void> {
     await this.#store.remove(session.record.id)
     for (const name of session.backendNames) {
@@ -149,7 +149,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.serverMessages.opened(session, backendSession)
   }
 
-  /** Whether other replicas may serve the same sessions. */
+  /** Tells whether other replicas may serve the same sessions. */
   get areShared(): boolean {
     return this.#storage.bus !== undefined
   }
@@ -163,8 +163,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Sends a client a message on its GET stream, at whichever replica that is open. False where the client certainly has
-   * none open; it then misses nothing that it could not ask for.
+   * Sends a client a message on its GET stream, at whichever replica that is open. False if the client certainly has
+   * none open; it can still ask for everything that it misses.
    */
   async send(session: Session, message: string, request?: string): Promise<boolean> {
     if (session.stream !== undefined) {
@@ -179,17 +179,17 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Sends a client a server-to-client request (`params`: JSON text) and gives its whole JSON-RPC response as text, at
-   * whichever replicas its GET stream is open and its response arrives. Whether it has declared the capability is for
-   * whoever calls this to check. Rejects with `client_unreachable` where it has no stream open, its session ends or too
-   * many requests are open, with `client_timeout` where it does not respond.
+   * Sends a client a server-to-client request (`params`: JSON text) and returns its whole JSON-RPC response as text, at
+   * whichever replicas its GET stream is open and its response arrives. The function's caller must check that the
+   * client has declared the capability. Rejects with `client_unreachable` if it has no stream open, its session ends or
+   * too many requests are open, and with `client_timeout` if it does not respond.
    */
   request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string> {
     const send: SendMessage = (message, id) => this.send(session, message, id)
     return sendServerRequest({ requests: this.#requests, send, session }, { method, params }, options)
   }
 
-  /** A client has not resumed its GET stream: the requests that were sent on it did not reach it. */
+  /** Handles a GET stream that its client has not resumed: the requests sent on it did not reach the client. */
   streamAbandoned(session: Session): void {
     this.#requests.failAll(
       session.record.id,
@@ -198,7 +198,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     )
   }
 
-  /** Takes a client's response (`id`: JSON text; `response`: the whole message) to the replica that sent the request. */
+  /** Passes a client's response (`id`: JSON text; `response`: the whole message) to the replica that asked. */
   responded(session: Session, id: string, response: string): void {
     const { bus } = this.#storage
     const requester = replicaOf(id)
@@ -208,7 +208,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     else bus?.notify({ kind: 'answer', session: sessionId, ask: id, text: response }, requester)
   }
 
-  /** Takes a cancellation of a request (JSON text of its id) that does not run here to the other replicas. */
+  /** Passes the cancellation of a request (JSON text of its id) that does not run here to the other replicas. */
   cancelElsewhere(session: Session, request: string): void {
     this.#storage.bus?.notify({ kind: 'cancel', session: session.record.id, request })
   }
@@ -227,26 +227,26 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     }
   }
 
-  /** Counts an open stream as use of its session; ends what the store no longer has. */
+  /** Counts an open stream as use of its session; ends sessions that the store no longer has. */
   async #touch(id: string): Promise<void> {
     try {
       if ((await this.#store.find(id)) === undefined) this.#drop(id, true)
     } catch {
-      // The store is away: whether the session still exists is checked again with the next heartbeat.
+      // The store is unavailable: the next heartbeat checks again whether the session still exists.
     }
   }
 
-  /** Ends all streams, for a stop; sessions live on until their time is over. */
+  /** Ends all streams when the gateway stops; sessions live until they expire. */
   endStreams(): void {
     for (const { stream } of this.#live.values()) stream?.end()
   }
 
-  /** Drops a backend that is gone. What was watched there is watched at the one in its place, once that is known. */
+  /** Drops a backend that is gone. Its watched resources are watched at its replacement, once that is known. */
   forget(backend: Backend): void {
     for (const session of this.#live.values()) this.#unwatched.add(session, session.forget(backend))
   }
 
-  /** The lists of backends have changed: a backend may be there now in the place of one that is gone. */
+  /** Handles changed lists of backends: one may now replace a backend that is gone. */
   watchAgain(): void {
     this.#unwatched.retry(
       ({ record }) => this.#live.has(record.id),
@@ -276,8 +276,8 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 
   /**
-   * Goes on with another storage, which must work: sessions that are known here are written to it first. Rejects, and
-   * goes on with the one before, where it does not take them.
+   * Moves to another storage, which must work: it first writes the known sessions there. If the new storage does not
+   * accept them, this rejects and keeps the old one.
    */
   async moveTo(storage: SessionStorage): Promise<void> {
     const from = this.#storage.bus?.replica ?? LOCAL
@@ -293,7 +293,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     before.close()
   }
 
-  /** Lets go of all; those in memory end, those in Redis live on at other replicas. */
+  /** Drops all sessions; those in memory end, those in Redis continue at other replicas. */
   close(): void {
     const isLast = this.#storage.bus === undefined
     for (const session of this.#live.values()) session.end(isLast)
@@ -302,7 +302,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   }
 }
 
-/** Resources that sessions have watched at backends that are gone, until others have them. */
+/** Resources that sessions have watched at backends that are gone, until other backends have them. */
 class Unwatched {
   readonly #uris = new Map<Session, Set<string>>()
 
@@ -313,7 +313,7 @@ class Unwatched {
     this.#uris.set(session, all)
   }
 
-  /** Tries each once more. `watch` gives false where it is to be tried again; what throws is given up. */
+  /** Tries each again. `watch` returns false if it is to be tried again later; one that throws is dropped. */
   retry(isLive: (session: Session) => boolean, watch: (session: Session, uri: string) => boolean): void {
     for (const [session, uris] of this.#uris) {
       for (const uri of uris) if (!isLive(session) || isDone(() => watch(session, uri))) uris.delete(uri)
@@ -322,7 +322,7 @@ class Unwatched {
   }
 }
 
-/** A client that has too much of its share used up watches no more. */
+/** Counts a failure as done: a client whose share is full watches no more. */
 function isDone(watch: () => boolean): boolean {
   try {
     return watch()

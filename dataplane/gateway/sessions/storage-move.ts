@@ -2,21 +2,18 @@ import { STREAM } from './server-messages.ts'
 import { type Session, WATCH } from './session.ts'
 import type { SessionRecord, SessionStore } from './store/store.ts'
 
-/** What this replica is called in one storage and in the next. */
+/** The names of this replica in one storage and in the next. */
 interface ReplicaNames {
   readonly from: string
   readonly to: string
-  /** Whether other replicas share the next one. */
+  /** Tells whether other replicas share the next storage. */
   readonly isShared: boolean
 }
 
-/** How often sessions that change meanwhile are written again before the move; what changes at last is written behind it. */
+/** The number of times that changing sessions are written again before the move. Later changes are written after it. */
 const MOST_ROUNDS = 3
 
-/**
- * Writes the live sessions to another store. Gives what each was when it was written; rejects where the store does not
- * take one.
- */
+/** Writes the live sessions to another store and returns each as written; rejects if the store does not accept one. */
 export async function copySessions(
   live: ReadonlyMap<string, Session>,
   store: SessionStore,
@@ -33,8 +30,8 @@ export async function copySessions(
 }
 
 /**
- * Takes the live sessions over into a store that holds what was `written`: their notes are of this replica's next name,
- * what has changed since is written once more, and what has ended since is removed.
+ * Moves the live sessions to a store that holds what was `written`: their notes get this replica's next name, later
+ * changes are written again, and sessions that have ended since are removed.
  */
 export async function settleSessions(
   live: ReadonlyMap<string, Session>,
@@ -51,12 +48,12 @@ export async function settleSessions(
   await Promise.all(late)
 }
 
-/** A session as the next storage has it: its notes say at which replica its client listens. */
+/** Returns a session for the next storage: its notes name the replica at which its client listens. */
 function movedRecord({ record, stream }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
   const { [STREAM]: _, ...others } = record.notes ?? {}
   const notes = Object.fromEntries(
     Object.entries(others).map(([name, value]) => [name, name.startsWith(WATCH) && value === from ? to : value]),
   )
-  // One replica alone has no need of it.
+  // A single replica does not need the note.
   return { ...record, notes: stream !== undefined && isShared ? { ...notes, [STREAM]: to } : notes }
 }

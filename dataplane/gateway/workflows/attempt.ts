@@ -10,28 +10,27 @@ import { StepFailure } from './failure.ts'
 import type { Ending, Host, UserAnswer } from './host.ts'
 import type { Finished, Waiting } from './records.ts'
 
-/** One attempt at a step, and what the client has answered since it began. */
+/** One attempt at a step, and the client's answers since it began. */
 export interface Attempt {
   readonly host: Host
   readonly scope: Scope
-  /** Id of the step. */
   readonly id: string
-  /** Names it among all that may wait. */
+  /** The key of the attempt among all that may wait. */
   readonly key: string
   readonly ending: Ending
-  /** What it has waited for; undefined where it begins. */
+  /** The state of an attempt that has waited; undefined if it begins. */
   readonly waited: { readonly state?: string; readonly since: number } | undefined
-  /** The client's answers to what the step has asked, by what stands behind its key; JSON texts. */
+  /** The client's answers to the step's questions, by the rest of their keys; JSON texts. */
   readonly answers: ReadonlyMap<string, string>
 }
 
-/** Behind the key of a step that asks the user itself. */
+/** The rest of the key for a step that asks the user itself. */
 const OWN = ''
 
-/** In characters: of what a tool says about its failure. */
+/** The longest reason for a failure that is taken from a tool, in characters. */
 const LONGEST_REASON = 2_000
 
-/** Does one step once. Rejects with a StepFailure. */
+/** Runs one attempt of a step. Rejects with a StepFailure. */
 export const attempt = (step: SimpleStep, how: Attempt): Promise<Finished | Waiting> =>
   step.type === 'tool' ? callTool(step, how) : elicit(step, how)
 
@@ -75,13 +74,13 @@ async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | W
   }
 }
 
-/** What a client of 2026-07-28 is answered that has not declared what the call needs. */
+/** The error for a client of 2026-07-28 that has not declared the capabilities which the call needs. */
 export const missingCapability = (requiredCapabilities: object): PublicError =>
   new PublicError('missing_capability', { data: { requiredCapabilities } })
 
 const ACTIONS: ReadonlySet<unknown> = new Set(['accept', 'decline', 'cancel'])
 
-/** A client's answer to `elicitation/create` (JSON text). Throws a StepFailure where it is none. */
+/** Reads a client's answer to `elicitation/create` (JSON text). Throws a StepFailure if it is invalid. */
 export function readAnswer(text: string): UserAnswer {
   if (text.length > workflowLimits.response) throw new StepFailure('the answer of the user is larger than 1 MB')
   const answer: unknown = JSON.parse(text)
@@ -90,7 +89,7 @@ export function readAnswer(text: string): UserAnswer {
   return { action: answer['action'] as UserAnswer['action'], content: answer['content'] }
 }
 
-/** What an answer of the user means for the workflow. */
+/** Returns the result of a step whose user has answered. */
 function judged(step: ElicitationStep, { action, content }: UserAnswer): Finished {
   if (action === 'accept') {
     const given = isObject(content) ? content : {}
@@ -106,7 +105,7 @@ function judged(step: ElicitationStep, { action, content }: UserAnswer): Finishe
   return { status: 'completed', action, output: instead, content: instead, skipsRest: next === 'skip_remaining' }
 }
 
-/** What templates see of a tool's result (JSON text). Throws a StepFailure where the tool has failed, or gave no result. */
+/** Returns what templates see of a tool's result (JSON text). Throws a StepFailure for a failure or no result. */
 function finishedBy(text: string): Finished {
   const result = parsed(text)
   if (!isObject(result)) throw new StepFailure('the tool gave no result')
@@ -128,7 +127,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The texts of a result, joined by line breaks. */
+/** Returns the texts of a result, joined by line breaks. */
 function textIn(content: unknown): string {
   if (!Array.isArray(content)) return ''
   let texts = ''

@@ -6,7 +6,7 @@ import { digitsOf } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
 import { functions, isTrue, textOf } from './functions.ts'
 
-/** What templates see. */
+/** The values that templates see. */
 export interface Scope {
   readonly params: unknown
   readonly steps: unknown
@@ -14,8 +14,8 @@ export interface Scope {
 }
 
 /**
- * The value of a template: of one that is a single expression with its JSON type, else a text; undefined where a single
- * path leads nowhere. Throws a StepFailure where a function can't be done, or the text gets too long.
+ * Evaluates a template: a single expression gives a value with its JSON type, everything else a text; undefined if a
+ * single path leads nowhere. Throws a StepFailure if a function fails, or the text gets too long.
  */
 export function evaluate({ whole, parts }: Template, scope: Scope): unknown {
   if (whole !== undefined) return evaluated(whole, scope)
@@ -24,12 +24,12 @@ export function evaluate({ whole, parts }: Template, scope: Scope): unknown {
   return text.whole
 }
 
-/** The same, always as text. */
+/** Evaluates a template as text. */
 export function textFrom(template: Template, scope: Scope): string {
   return textOf(evaluate(template, scope))
 }
 
-/** JSON with the values of its templates; members and arguments whose path leads nowhere are left out. */
+/** Evaluates the templates in JSON; members and arguments whose path leads nowhere are left out. */
 export function evaluateValues(values: Values, scope: Scope): unknown {
   switch (values.kind) {
     case 'constant':
@@ -43,7 +43,7 @@ export function evaluateValues(values: Values, scope: Scope): unknown {
   }
 }
 
-/** Text that is made of parts, up to a bound. */
+/** A text that is built from parts, up to a bound. */
 class GrowingText {
   whole = ''
 
@@ -79,7 +79,7 @@ function evaluated(expression: Expression, scope: Scope): unknown {
 }
 
 function call(name: string, args: readonly Expression[], scope: Scope): unknown {
-  // The one kind of call that may leave arguments out.
+  // Only these functions may leave arguments out.
   if (name === 'and' || name === 'or') {
     let value: unknown
     for (const arg of args) {
@@ -93,7 +93,7 @@ function call(name: string, args: readonly Expression[], scope: Scope): unknown 
   return run(args.map((arg) => evaluated(arg, scope)))
 }
 
-/** The member that a path leads to: own members of objects alone, so that no name means anything else. */
+/** Returns the value at a path: only own members of objects, so that inherited names mean nothing. */
 function within(value: unknown, steps: readonly string[]): unknown {
   let at = value
   for (const step of steps) {

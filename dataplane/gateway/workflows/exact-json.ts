@@ -1,11 +1,11 @@
 import { parseJson, structureBytes } from '../mcp/parse.ts'
 
 /**
- * JSON with integers beyond the precision of JavaScript's numbers, such as ids of 64 bits: they stay as they were
- * written (`JSON.rawJSON`).
+ * JSON with integers beyond the precision of JavaScript's numbers, such as 64-bit ids: they stay as they were written
+ * (`JSON.rawJSON`).
  */
 
-/** What TypeScript's library does not know yet (ECMAScript, JSON.parse source text access). */
+/** Declarations that TypeScript's library lacks (ECMAScript, JSON.parse source text access). */
 const json = JSON as unknown as {
   parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown
   rawJSON(text: string): object
@@ -13,7 +13,7 @@ const json = JSON as unknown as {
 }
 const LONG = /[0-9]{16}/
 
-/** Parses JSON from outside. Throws a SyntaxError where it is none, or is nested too deep. */
+/** Parses JSON from outside. Throws a SyntaxError if it is invalid or nested too deep. */
 export function parseExact(text: string): unknown {
   if (!LONG.test(text)) return parseJson(text)
   structureBytes(text)
@@ -25,5 +25,5 @@ export function parseExact(text: string): unknown {
 const isInexact = (value: number, source: string): boolean =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?[0-9]+$/.test(source)
 
-/** Digits of a number that is kept as it was written; undefined for every other value. */
+/** Returns the digits of a number that is kept as it was written; undefined for every other value. */
 export const digitsOf = (value: unknown): string | undefined => (json.isRawJSON(value) ? value.rawJSON : undefined)

@@ -5,12 +5,12 @@ interface FailureDetail {
   readonly answer?: PublicError | undefined
 }
 
-/** A step has failed; the message is for the client. */
+/** The failure of a step; the message is for the client. */
 export class StepFailure extends Error {
   override readonly name = 'StepFailure'
-  /** Another attempt would fail alike. */
+  /** Tells that another attempt would fail in the same way. */
   readonly isFinal: boolean
-  /** What the client is answered where the workflow ends by it; undefined: an error result. */
+  /** The error with which a client is answered if the workflow ends by it; undefined: an error result. */
   readonly answer: PublicError | undefined
 
   constructor(message: string, { isFinal = false, answer }: FailureDetail = {}) {

@@ -3,7 +3,7 @@ import { workflowLimits } from '../../config/workflow/limits.ts'
 import { digitsOf, parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
 
-/** What the functions of templates do, but for `and` and `or`. Each takes time linear in its arguments. */
+/** The functions of templates, except `and` and `or`. Each takes time linear in its arguments. */
 export const functions: ReadonlyMap<string, (args: readonly unknown[]) => unknown> = new Map<
   string,
   (args: readonly unknown[]) => unknown
@@ -30,7 +30,7 @@ function bounded(text: string): string {
   return text
 }
 
-/** Numbers by their digits, so that large ones are not taken for each other. */
+/** Returns numbers by their digits, so that two large ones are not confused. */
 const plain = (value: unknown): unknown => {
   const digits = digitsOf(value)
   return digits === undefined ? (value ?? null) : BigInt(digits)
@@ -59,7 +59,7 @@ function lengthOf(value: unknown): number {
   throw new StepFailure('a template asks for the length of something that has none')
 }
 
-/** An element of a list, or an own member of an object. */
+/** Returns an element of a list, or an own member of an object. */
 function at(value: unknown, key: unknown): unknown {
   if (Array.isArray(value)) return typeof key === 'number' && Number.isInteger(key) ? value[key] : undefined
   if (!isObject(value) || digitsOf(value) !== undefined || typeof key !== 'string') return undefined
@@ -77,7 +77,7 @@ function fromJson(value: unknown): unknown {
 
 const VERB = /%(.?)/gs
 
-/** Go's verbs for values: %v and %s as text, %d as a number, %q in quotation marks, %% for itself. */
+/** Formats values by Go's verbs: %v and %s as text, %d as a number, %q in quotation marks, %% for itself. */
 function printf(format: unknown, values: readonly unknown[]): string {
   let next = 0
   let size = 0
@@ -97,7 +97,7 @@ function printf(format: unknown, values: readonly unknown[]): string {
   return bounded(text)
 }
 
-/** Truth as Go's templates have it: what is empty or zero is false. */
+/** Tells whether a value is true as in Go's templates: empty values and zero are false. */
 export function isTrue(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0
   if (!isObject(value)) return Boolean(value)
@@ -106,7 +106,7 @@ export function isTrue(value: unknown): boolean {
   return false
 }
 
-/** A value as a template shows it: texts as they are, nothing for what is not there, all else as JSON. */
+/** Returns a value as a template shows it: texts as they are, nothing for missing values, all else as JSON. */
 export function textOf(value: unknown): string {
   if (typeof value === 'string') return value
   return value === undefined || value === null ? '' : JSON.stringify(value)

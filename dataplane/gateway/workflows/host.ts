@@ -1,29 +1,26 @@
 import type { MoreParams } from '../mcp/tool-call.ts'
 import type { Finished, Waiting } from './records.ts'
 
-/** What a running workflow needs of the request that it is run for. */
+/** The interface through which a running workflow uses its request. */
 
-/** A tool that a step calls. */
 export interface StepCall {
-  /** Id of the step. */
   readonly step: string
   readonly tool: string
   /** JSON text of an object. */
   readonly arguments: string
-  /** What the client has answered to a question of the tool. */
+  /** The client's answers to a question of the tool. */
   readonly more: MoreParams
   /** Ends the call, at the backend as well. */
   readonly ending: Ending
 }
 
-/** What comes of it. */
+/** The result of a step's call. */
 export type StepAnswer =
   /** JSON text of the result. */
   | { readonly kind: 'result'; readonly text: string }
-  /** The tool asks its client something before it goes on; JSON texts. */
+  /** The tool asks its client something before it continues; JSON texts. */
   | { readonly kind: 'input'; readonly requests: string; readonly state: string | undefined }
 
-/** What a user has answered. */
 export interface UserAnswer {
   readonly action: 'accept' | 'decline' | 'cancel'
   readonly content: unknown
@@ -40,10 +37,10 @@ export interface Question {
 export interface Host {
   /** Calls a tool on behalf of the client. Rejects with a StepFailure. */
   call(call: StepCall): Promise<StepAnswer>
-  /** Whether the client can be asked. */
+  /** Tells whether the client can be asked. */
   readonly canAsk: boolean
   /**
-   * Asks the user while the request waits; undefined where a client is asked by the answer to its request. Rejects with a
+   * Asks the user while the request waits; undefined if a client is asked by the answer to its request. Rejects with a
    * StepFailure.
    */
   readonly ask:
@@ -52,26 +49,26 @@ export interface Host {
         options: { readonly timeoutMs: number; readonly signal: AbortSignal },
       ) => Promise<UserAnswer>)
     | undefined
-  /** Holds so many bytes for the run from now on; false where the caller's share has no room. */
+  /** Holds this many bytes for the run from now on; false if the caller's share has no room. */
   hold(bytes: number): boolean
-  /** A step begins, or goes on. */
+  /** Reports that a step begins or continues. */
   stepBegins(step: string): void
-  /** It has ended, or waits for the client: `done` of all `total` have ended. */
+  /** Reports that a step has ended or waits for the client: `done` of all `total` steps have ended. */
   stepEnds(step: string, status: StepStatus, progress: { readonly done: number; readonly total: number }): void
 }
 
 /**
- * The end of the attempts at a step that comes before their own. In place of an AbortController with a listener, which
- * takes a tenth of what else a step costs; there is one for whoever needs it.
+ * The early end of a step's attempts. An AbortController with a listener would take a tenth of a step's other costs, so
+ * one is created only on demand.
  */
 export class Ending {
-  /** Why; undefined until it comes. */
+  /** The reason; undefined until the end comes. */
   reason: Error | undefined
-  /** Called when it comes, where it hasn't yet: what is under way is to end. */
+  /** Called when the end comes, if it has not come yet: stops the work in progress. */
   onEnd: (() => void) | undefined
   #controller: AbortController | undefined
 
-  /** The first call counts. */
+  /** Ends the attempts; only the first call counts. */
   end(reason: Error): void {
     if (this.reason !== undefined) return
     this.reason = reason

@@ -7,10 +7,10 @@ import { StepFailure } from './failure.ts'
 import { textOf } from './functions.ts'
 import type { Finished } from './records.ts'
 
-/** Members of a result (JSON text) that a composite tool gives on as they are, where they begin as they should. */
+/** Members of a result (JSON text) that a composite tool passes on unchanged, if they begin with this character. */
 const GIVEN_ON = { content: '[', structuredContent: '{' } as const
 
-/** The result of a workflow whose steps are done, as members in JSON text. Throws a StepFailure where `output` can't be made. */
+/** Returns a finished workflow's result: members in JSON text. Throws a StepFailure if `output` can't be built. */
 export function resultOf(
   { output, steps }: Workflow,
   done: ReadonlyMap<string, Finished>,
@@ -30,7 +30,7 @@ export function resultOf(
   return { content: '[]', ...Object.fromEntries(given) }
 }
 
-/** A structured result, with its text for clients that read only that. */
+/** Returns a structured result, with its text for clients that read only that. */
 function structured(value: object): Readonly<Record<string, string>> {
   const text = JSON.stringify(value)
   return { content: JSON.stringify([{ type: 'text', text }]), structuredContent: text }
@@ -51,7 +51,7 @@ const membersOf = (properties: NonNullable<OutputProperty['properties']>, scope:
     }),
   )
 
-/** The value of a property, in its type; its default where the template gives none. */
+/** Returns the value of a property, in its type; its default if the template gives none. */
 function propertyIn({ type, value, properties, fallback }: OutputProperty, scope: Scope): unknown {
   if (properties !== undefined) return membersOf(properties, scope)
   const given = value === undefined ? undefined : evaluate(value, scope)
@@ -59,7 +59,7 @@ function propertyIn({ type, value, properties, fallback }: OutputProperty, scope
   return typed(given, type) ?? fallback
 }
 
-/** A value as one of a type; undefined where it is none. */
+/** Converts a value to a type; undefined if it has no such form. */
 function typed(value: unknown, type: OutputProperty['type']): unknown {
   if (type === 'string') return textOf(value)
   const read = typeof value === 'string' ? parsed(value) : value

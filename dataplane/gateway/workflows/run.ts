@@ -9,7 +9,7 @@ import { StepFailure } from './failure.ts'
 import { Ending, type Host } from './host.ts'
 import type { Finished, Progress, Waiting } from './records.ts'
 
-/** How a run ends, or stops until its client has answered. */
+/** The end of a run, or its stop until its client has answered. */
 export type Outcome =
   | { readonly kind: 'done'; readonly steps: ReadonlyMap<string, Finished> }
   | { readonly kind: 'failed'; readonly step: string; readonly reason: string }
@@ -19,15 +19,15 @@ export interface RunOptions {
   readonly workflow: Workflow
   readonly params: unknown
   readonly host: Host
-  /** Where it goes on; absent: at its beginning. */
+  /** The progress from which it continues; absent: the beginning. */
   readonly progress?: Progress | undefined
-  /** The client's answers (JSON texts) by the keys of what it was asked. */
+  /** The client's answers (JSON texts) by the keys of the questions. */
   readonly answers?: ReadonlyMap<string, string>
 }
 
 type AnyStep = SimpleStep | ForEachStep
 
-/** A step has failed for good, and the workflow with it. */
+/** The final failure of a step, which fails the workflow. */
 class Aborted extends Error {
   readonly step: string
 
@@ -37,7 +37,7 @@ class Aborted extends Error {
   }
 }
 
-/** Why attempts are ended. Made once: each would have a stack of its own. */
+/** The reason why attempts are ended. It is made once, since each error captures a stack. */
 const ENDED = new Error('the run has ended')
 const OVER = new Error('the forEach is over')
 const LATE = new Error('the step took too long')
@@ -48,17 +48,17 @@ const failedItem = (error: unknown): Finished => {
 }
 const NO_ANSWERS: ReadonlyMap<string, string> = new Map()
 
-/** One run of a workflow: the steps as soon as those they depend on are done, some at the same time. */
+/** One run of a workflow: each step starts as soon as its dependencies are done, some at the same time. */
 export class Run {
   readonly startedAt: number
   readonly #options: RunOptions
   readonly #steps: Map<string, Finished>
-  /** Items of each forEach that are done, by their indexes. */
+  /** The finished items of each forEach, by their indexes. */
   readonly #items = new Map<string, Map<number, Finished>>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #running = new Set<string>()
   readonly #whole = Promise.withResolvers<Outcome>()
-  /** Attempts that are under way. */
+  /** The attempts in progress. */
   readonly #open = new Set<Ending>()
   #isEnded = false
   #aborted: Aborted | undefined
@@ -75,24 +75,23 @@ export class Run {
     for (const finished of this.#steps.values()) if (finished.skipsRest === true) this.#skipsRest = true
   }
 
-  /** Names of the steps that are under way. */
   get running(): readonly string[] {
     return [...this.#running]
   }
 
-  /** Ends what is under way, at backends as well; nothing more begins. */
+  /** Ends the work in progress, at backends as well; nothing more begins. */
   end(): void {
     this.#isEnded = true
     for (const ending of this.#open) ending.end(ENDED)
   }
 
-  /** Called once. */
+  /** Starts the run; called once. */
   go(): Promise<Outcome> {
     this.#goOn()
     return this.#whole.promise
   }
 
-  /** Starts what can be started now. Where nothing is under way any more, the run has come to its end. */
+  /** Starts the steps that can start now. If none is in progress any more, the run ends. */
   #goOn(): void {
     try {
       if (!this.#isEnded) this.#startReady()
@@ -130,7 +129,7 @@ export class Run {
     }
   }
 
-  /** Rejects with what is no failure of a step, and with what the client is answered in place of an error result. */
+  /** Runs a step. Rejects with errors that are not the step's, and with errors that replace an error result. */
   async #runStep(step: Step): Promise<void> {
     const { host } = this.#options
     host.stepBegins(step.id)
@@ -163,7 +162,7 @@ export class Run {
     host.stepEnds(step.id, finished.status, this.#progress)
   }
 
-  /** One step, with its condition, its time, and what is done when it fails. Rejects with a StepFailure. */
+  /** Runs one step with its condition, its timeout and its failure handling. Rejects with a StepFailure. */
   async #once(
     step: SimpleStep,
     scope: Scope,
@@ -177,8 +176,8 @@ export class Run {
   }
 
   /**
-   * Does what a step has to do within its time; a failure is what the step's `onError` makes of it. `among`: the endings of
-   * the items of a forEach that are under way, which end with it.
+   * Runs a step within its timeout; its `onError` handles a failure. `among`: the endings of the forEach items in
+   * progress, to which this one belongs.
    */
   async #timed(
     step: AnyStep,
@@ -203,7 +202,7 @@ export class Run {
     }
   }
 
-  /** The record of a step whose failure the workflow survives. Throws the failure where it doesn't. */
+  /** Returns the record of a step whose failure the workflow survives. Throws the failure otherwise. */
   #failedOr({ onError, defaultResults }: AnyStep, failure: StepFailure): Finished {
     if (onError.action !== 'continue' || this.#isEnded) throw failure
     return { status: 'failed', error: failure.message, output: defaultResults }
@@ -220,7 +219,7 @@ export class Run {
     return { host, scope, id, key, ending, waited, answers: new Map(own) }
   }
 
-  /** Counts what is kept of a step. Throws a StepFailure where that is too much. */
+  /** Counts the kept memory of a step. Throws a StepFailure if that is too much. */
   #kept<T extends Finished | Waiting>(ended: T): T {
     const text = JSON.stringify(ended)
     const bytes = this.#bytes + 2 * text.length + structureBytes(text)
@@ -236,8 +235,8 @@ export class Run {
   }
 
   /**
-   * Does all items that are not done yet. Where the workflow goes on after a failure (`continue`), an item that fails is
-   * one of those that have failed, and the others are done all the same.
+   * Runs all items that are not done yet. If the workflow continues after a failure (`continue`), a failed item is
+   * recorded as such and the others run.
    */
   async #allItems(step: ForEachStep, scope: Scope, ending: Ending): Promise<Finished | Waiting> {
     const items = itemsOf(step, scope)
@@ -270,7 +269,7 @@ export class Run {
     return { status: 'waiting', requests: {}, state: undefined, since: first.since }
   }
 
-  /** How far it has come, with what is needed of that to go on. */
+  /** Returns the progress, reduced to what is needed to continue. */
   #stopped(): Outcome {
     const { workflow } = this.#options
     const left = workflow.steps.filter(({ id }) => !this.#steps.has(id))
@@ -292,9 +291,9 @@ export class Run {
   }
 }
 
-/** The items of forEach steps: what they are, their turns, and what is made of them. */
+/** The items of forEach steps: their values, their concurrency and their result. */
 
-/** Does something for each of `count` items, so many at a time. Begins none after a failure; rejects with the first one. */
+/** Calls `doItem` for `count` items, `parallel` at a time. Starts none after a failure; rejects with the first one. */
 async function eachOf(count: number, parallel: number, doItem: (index: number) => Promise<void>): Promise<void> {
   let next = 0
   let failure: unknown
@@ -314,7 +313,7 @@ async function eachOf(count: number, parallel: number, doItem: (index: number) =
 
 const withoutResult = ({ result: _, ...finished }: Finished): Finished => finished
 
-/** The items of a forEach. Throws a StepFailure where there are none to go through, or too many. */
+/** Returns the items of a forEach. Throws a StepFailure if there are none to iterate over, or too many. */
 function itemsOf(step: ForEachStep, scope: Scope): readonly unknown[] {
   const given = evaluate(step.collection, scope)
   const items = typeof given === 'string' ? listIn(given) : given
@@ -342,7 +341,7 @@ function outputOf(items: readonly unknown[], done: ReadonlyMap<number, Finished>
   }
 }
 
-/** Whether a step is to be done: one whose condition does not give `true` is skipped. */
+/** Tells whether a step runs: one whose condition does not give `true` is skipped. */
 const isMet = ({ condition }: AnyStep, scope: Scope): boolean =>
   condition === undefined || textFrom(condition, scope).trim() === 'true'
 

@@ -1,32 +1,31 @@
 import type { Workflow } from '../../config/workflow/compiled.ts'
 
-/** A run as people see it. */
+/** A run as the status shows it. */
 interface Running {
   readonly workflow: Workflow
-  /** Its place among all runs, -1 where it isn't among them; set by WorkflowRuns alone. */
+  /** The run's index among all runs, -1 if it is not among them; set by WorkflowRuns alone. */
   place: number
-  /** Names of the steps that are under way. */
+  /** The names of the steps in progress. */
   readonly running: readonly string[]
 }
 
 interface WorkflowState {
   readonly name: string
   readonly running: number
-  /** Ids of the steps that are under way. */
   readonly steps: readonly string[]
   readonly completed: number
   readonly failed: number
 }
 
-/** Characters of definitions that are kept for clients which have not answered yet. */
+/** The most characters of definitions that are kept for clients which have not answered yet. */
 const MOST_KEPT = 4 * 1024 * 1024
 
-/** The composite tools that run in this process, and definitions by which calls go on that wait at their clients. */
+/** The composite tools that run in this process, and the definitions of calls that wait for their clients. */
 export class WorkflowRuns {
-  /** In no order; an array for the reason that `InFlight` has one. */
+  /** The runs in no order; an array for the same reason as in `InFlight`. */
   readonly #open: Running[] = []
   readonly #counts = new Map<string, { completed: number; failed: number }>()
-  /** By digest, the one that was asked for last at the end. */
+  /** The definitions by digest, the most recently used last. */
   readonly #definitions = new Map<string, Workflow>()
   #kept = 0
 
@@ -52,7 +51,7 @@ export class WorkflowRuns {
     last.place = place
   }
 
-  /** Keeps a definition, so that what has begun by it goes on by it after it was replaced. */
+  /** Keeps a definition, so that calls which began with it continue with it after it was replaced. */
   remember(workflow: Workflow): void {
     const { digest, size } = workflow
     if (!this.#definitions.delete(digest)) this.#kept += size
@@ -68,7 +67,7 @@ export class WorkflowRuns {
     return this.#definitions.get(digest)
   }
 
-  /** How the workflows of these names stand; counts are since the start of this process. */
+  /** Returns the states of the workflows of these names; counts start with this process. */
   statesOf(names: Iterable<string>): readonly WorkflowState[] {
     return [...names].map((name) => {
       const runs = this.#open.filter(({ workflow }) => workflow.name === name)

@@ -7,7 +7,7 @@ import { parseExact } from './exact-json.ts'
 import { StepFailure } from './failure.ts'
 import type { Progress } from './records.ts'
 
-/** What the state of a waiting workflow holds; `workflow` is the digest of its definition, `call` that of its arguments. */
+/** The content of a waiting workflow's state. `workflow`: digest of its definition; `call`: that of its arguments. */
 interface Sealed {
   readonly workflow: string
   readonly call: string
@@ -17,8 +17,8 @@ interface Sealed {
 const USE = 'workflow-state'
 
 /**
- * Seals how far a workflow has come, for its client to bring back to whichever replica: bound to the caller, the tool and
- * its arguments. Throws a StepFailure where that is too much to be kept at the client.
+ * Seals the progress of a workflow, which its client returns to any replica. It is bound to the caller, the tool and
+ * its arguments. Throws a StepFailure if it is too large for the client to keep.
  */
 export function sealProgress(keys: SharedKeys, context: RequestContext, workflow: string, progress: Progress): string {
   const text = JSON.stringify({ workflow, call: digestOf(context), progress })
@@ -30,7 +30,7 @@ export function sealProgress(keys: SharedKeys, context: RequestContext, workflow
   return seal(key, text, boundTo(context))
 }
 
-/** What was sealed. Throws `invalid_params` for anything that was not, or for another call. */
+/** Opens a sealed progress. Throws `invalid_params` for anything that was not sealed here, or for another call. */
 export function openProgress(keys: SharedKeys, context: RequestContext): Omit<Sealed, 'call'> {
   const state = context.message.parameter('requestState') ?? ''
   for (const key of keys.keysFor(USE)) {

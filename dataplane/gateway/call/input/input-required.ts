@@ -7,16 +7,16 @@ import { withParams } from '../../mcp/rewrite.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { CLIENT_TIMEOUT_MS, type ClientRequester, capabilityFor, hasCapabilities } from './server-request.ts'
 
-/** How often the backend may require input for one call. */
+/** The number of times that a backend may require input for one call. */
 export const MOST_ROUNDS = 8
 
-/** What a modern backend requires before it answers: members of its result, as JSON text. */
+/** The input that a modern backend requires before it answers: members of its result, as JSON text. */
 export interface InputRequired {
   readonly requests: string | undefined
   readonly state: string | undefined
 }
 
-/** The input that an answer requires; undefined where it is a final answer. */
+/** Reads the input that an answer requires; undefined if it is a final answer. */
 export function inputRequiredBy(answer: Buffer): InputRequired | undefined {
   if (!answer.includes('input_required')) return undefined
   const result = memberText(answer.toString('utf8'), 'result')
@@ -32,8 +32,8 @@ interface InputServices {
 }
 
 /**
- * Sends a legacy client all requests of a modern backend, and gives the call's request with the responses in it. Rejects
- * with a PublicError where the client has not declared the capability for a request, or responds with an error.
+ * Sends a legacy client all requests of a modern backend and returns the call's request with the responses in it.
+ * Rejects with a PublicError if the client has not declared a needed capability or responds with an error.
  */
 export async function withInputs(message: Message, required: InputRequired, services: InputServices): Promise<Message> {
   const pending: Promise<string>[] = []
@@ -51,14 +51,14 @@ export async function withInputs(message: Message, required: InputRequired, serv
   return withParams(message, params)
 }
 
-/** Before 2026-07-28 the elicitation of a URL has an id, which notifies its completion; here no notification will come. */
+/** Before 2026-07-28 a URL elicitation has an id for the notification of its completion, which is never sent here. */
 function asLegacy(request: string, { mode, elicitationId }: Readonly<Record<string, unknown>>): string {
   const params = paramsText(request)
   const lacksId = mode === 'url' && elicitationId === undefined
   return lacksId ? editObject(params, { elicitationId: JSON.stringify(randomUUID()) }) : params
 }
 
-/** Sends one request (JSON text) to the client and gives the result of its response as JSON text. */
+/** Sends one request (JSON text) to the client and returns the result of its response as JSON text. */
 async function resultOf(request: string, { sessions, session, say, signal }: InputServices): Promise<string> {
   const value: unknown = JSON.parse(request)
   const { method, params: given } = isObject(value) ? value : {}

@@ -8,10 +8,10 @@ import type { Session } from '../../sessions/sessions.ts'
 import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
 
-/** How long a client, and the person before it, has to answer. */
+/** The longest wait for a client, and its user, to answer. */
 export const CLIENT_TIMEOUT_MS = 600_000
 
-/** What clients declare that can be asked something, by what they are asked. */
+/** The capability that each server-to-client request needs. */
 const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
@@ -21,34 +21,34 @@ const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = 
 /** Capabilities in the form in which a client declares them. */
 export type Needed = Readonly<Record<string, object>>
 
-/** The capability that a client must have declared to be asked this; undefined for what no client is ever asked. */
+/** Returns the capability that a client must declare for this request; undefined if clients never get it. */
 export function capabilityFor(method: string, params: Readonly<Record<string, unknown>>): Needed | undefined {
   const name = Object.hasOwn(askable, method) ? askable[method] : undefined
   if (name === undefined) return undefined
   return { [name]: name === 'elicitation' && params['mode'] === 'url' ? { url: {} } : {} }
 }
 
-/** Whether a client that declared these capabilities has the ones that are needed. */
+/** Tells whether declared capabilities include the ones that are needed. */
 export const hasCapabilities = (capabilities: unknown, needed: Needed): boolean =>
   isObject(capabilities) &&
   Object.entries(needed).every(([name, parts]) => {
     const declared = capabilities[name]
     if (!isObject(declared)) return false
     if ('url' in parts) return isObject(declared['url'])
-    // Whoever declares one mode of elicitation alone has not declared the form; whoever declares none has.
+    // A client that declares no mode of elicitation supports forms; one that declares only another mode does not.
     return name !== 'elicitation' || isObject(declared['form']) || !('url' in declared)
   })
 
-/** Whether a client that declared these capabilities can be asked anything at all. */
+/** Tells whether a client with these capabilities takes any server-to-client request. */
 export const takesServerRequests = (capabilities: unknown): boolean =>
   isObject(capabilities) && Object.values(askable).some((capability) => isObject(capabilities[capability]))
 
-/** Puts a request to the client of a session, wherever it listens (`Sessions`). */
+/** Sends a request to the client of a session, at whichever replica it listens (`Sessions`). */
 export interface ClientRequester {
   request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string>
 }
 
-/** What it takes to ask a client on behalf of a backend. */
+/** The parts that send a backend's request to a client. */
 export interface ServerRequestServices {
   readonly sessions: ClientRequester
   readonly taskIds: TaskIds
@@ -58,15 +58,15 @@ interface ServerRequest {
   readonly services: ServerRequestServices
   readonly session: Session
   readonly backendSession: BackendSession
-  /** Where the question is put; absent: on the client's GET stream. */
+  /** Sends the request on another stream; absent: the client's GET stream. */
   say?(message: string): void
   readonly signal?: AbortSignal
 }
 
 /**
- * Puts a legacy backend's question to the legacy client of a session and the answer to the backend; `id` is the
- * question's on the backend's hop, as JSON text, `question` its whole message. The backend always gets an answer. Rejects
- * where that is one of a fault of our own.
+ * Relays a legacy backend's request to the legacy client of a session, and the response to the backend. `id` is the
+ * request's id on the backend's hop, as JSON text; `question` is its whole message. The backend always gets a response.
+ * Rejects if that response reports a fault of our own.
  */
 export async function relayServerRequest(ask: ServerRequest, id: string, question: string): Promise<void> {
   const { services, session, backendSession, say, signal } = ask

@@ -13,25 +13,23 @@ import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
 import { type ClientRequester, relayServerRequest } from './server-request.ts'
 
-/** What it takes to relay messages that backends send outside of any request. */
+/** The parts that relay messages which backends send outside of any request. */
 interface UnsolicitedServices {
   readonly sessions: ClientRequester & {
-    /** Sends a client a message on its GET stream, at whichever replica that is. */
+    /** Sends a client a message on its GET stream, at whichever replica that is open. */
     send(session: Session, message: string): Promise<boolean>
-    /** Whether other replicas serve the same sessions. */
     readonly areShared: boolean
-    /** The session's record as the store has it. */
+    /** Reads the session's record from the store. */
     recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   }
   readonly taskIds: TaskIds
   readonly inFlight: Pick<InFlight, 'all'>
-  /** What is in force now. */
   readonly setup: { readonly config: Pick<GatewayConfig, 'role'> }
   faulted(error: unknown, what: string): void
 }
 
 const PROGRESS = 'notifications/progress'
-/** Notifications outside of any request that go on to the client as they are. */
+/** Notifications outside of any request that are relayed to the client unchanged. */
 const RELAYED: ReadonlySet<unknown> = new Set([
   'notifications/message',
   PROGRESS,
@@ -67,8 +65,8 @@ export function relayUnsolicited(
 }
 
 /**
- * Whether progress is told under a token that the client may have given: in a call that is under way, here or at another
- * replica, or for a task, which goes on after its call.
+ * Tells whether a progress token may be the client's: that of a call in flight, here or at another replica, or of a
+ * task, which outlives its call.
  */
 function isAsked(
   { inFlight, sessions }: UnsolicitedServices,
@@ -82,20 +80,20 @@ function isAsked(
   )
 }
 
-/** Whether the client is shown what its own session with the backend has. */
+/** Tells whether the client is shown what its own session with the backend has. */
 const showsBySession = ({ setup }: UnsolicitedServices, { backend }: BackendSession): boolean =>
   setup.config.role === 'proxy' && backend.mayShowBySession === true
 
-/** Between two notices of changed tools in one session. */
+/** The shortest time between two notices of changed tools in one session. */
 const NOTICE_PAUSE_MS = 1_000
-/** When the last one went out, or will (`performance.now()`). */
+/** The time (`performance.now()`) of each session's last notice, which may be in the future. */
 const noticedAt = new WeakMap<Session, number>()
 
-/** Tells a client that the tools of its session have changed: at once, and then at most once a second. */
+/** Notifies a client that the tools of its session have changed: at once, then at most once a second. */
 function tellOfTools(services: UnsolicitedServices, session: Session): void {
   const now = performance.now()
   const last = noticedAt.get(session) ?? Number.NEGATIVE_INFINITY
-  // One that has yet to go out is for this change as well.
+  // A notice that is still to be sent covers this change.
   if (last > now) return
   const wait = Math.max(0, last + NOTICE_PAUSE_MS - now)
   noticedAt.set(session, now + wait)
@@ -119,7 +117,7 @@ async function say(
     await services.sessions.send(session, text)
     return
   }
-  // Another replica may have begun the task.
+  // Another replica may have started the task.
   session.record = (await services.sessions.recordOf(session.record.id)) ?? session.record
   const message = new SessionTasks(services.taskIds, session, backendSession.backend.name).messageForClient(text)
   if (message !== undefined) await services.sessions.send(session, message)

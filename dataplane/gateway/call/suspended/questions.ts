@@ -7,43 +7,43 @@ import type { Message } from '../../mcp/message.ts'
 import type { RequestContext } from '../../request/exchange.ts'
 import { capabilityFor, hasCapabilities, type Needed } from '../input/server-request.ts'
 
-/** A request of a legacy backend that a modern client is to answer with its retry. */
+/** A request of a legacy backend that a modern client answers with its retry. */
 interface OpenRequest {
-  /** Of the request on the backend's hop, as JSON text. */
+  /** The id of the request on the backend's hop, as JSON text. */
   readonly id: string
   /** JSON text, in the form that the client gets. */
   readonly request: string
 }
 
-/** Most characters of the open requests of one call: what a backend sends beyond is refused. */
+/** The most characters of the open requests of one call. Requests beyond that are refused. */
 const MOST_REQUEST_LENGTH = 256 * 1024
 const MOST_REQUESTS = 32
-/** Copies of a request while it is open, and what a suspended call costs beside. */
+/** The number of copies of an open request, and the other costs of a suspended call. */
 const REQUEST_COPIES = 4
 const CALL_BYTES = 16 * 1024
 
 /** Requests of a call's legacy backend to its modern client, which gets them as an `input_required` result. */
 export class Questions {
-  /** Names the call to whichever replica the client's retry comes. */
+  /** Names the call to whichever replica receives the client's retry. */
   readonly name = randomUUID()
-  /** What the client has not declared of what a request needs. */
+  /** The capabilities that a request needs and the client has not declared. */
   missing: Needed | undefined
   /** Open requests, by the key under which the client responds. */
   readonly #open = new Map<string, OpenRequest>()
   #count = 0
-  /** What is kept of the client's requests and the backend's while nobody waits. */
+  /** The memory for the stored requests of client and backend while no client request waits. */
   #lease: Lease | undefined
-  /** The part of that which is for the call and the backend's requests. */
+  /** The part of it that is for the call and the backend's requests. */
   #requestBytes = 0
 
-  /** How many the client has not answered. */
+  /** The number of requests that the client has not answered. */
   get open(): number {
     return this.#open.size
   }
 
   /**
-   * Takes a request of the backend (`text`: JSON text). One that can't be put to a client with these capabilities is
-   * refused at the backend, and so are all where the answer has begun (`isTooLate`). Says whether there is one more now.
+   * Takes a request of the backend (`text`: JSON text) and tells whether one more is open. Refuses it at the backend if
+   * a client with these capabilities can't answer it, or if the answer has begun (`isTooLate`).
    */
   take(
     { id, text }: { readonly id: string; readonly text: string },
@@ -72,12 +72,12 @@ export class Questions {
     return length
   }
 
-  /** The open requests in the form of a client's `inputRequests`, as JSON text. */
+  /** Returns the open requests as a client's `inputRequests`, as JSON text. */
   get inputRequests(): string {
     return `{${[...this.#open].map(([key, { request }]) => `"${key}":${request}`).join()}}`
   }
 
-  /** The caller's share goes on to hold what its request has held, and the backend's requests. Throws where it can't. */
+  /** Keeps the memory of the client's request and the backend's in the caller's share. Throws if that is full. */
   hold(context: RequestContext): void {
     const { share } = context
     if (share === undefined) return
@@ -88,12 +88,12 @@ export class Questions {
     this.#requestBytes = bytes
   }
 
-  /** Holds nothing any more. */
+  /** Releases the memory. */
   release(): void {
     this.#lease?.release()
   }
 
-  /** Gives the backend the responses that a retry of the client brings: all of them or some. */
+  /** Sends the backend the responses that a client's retry brings: all or some of them. */
   answer({ text, paramsStart, paramsEnd }: Message, backendSession: BackendSession | undefined): void {
     const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
     for (const [key, { id }] of this.#open) {
@@ -105,7 +105,7 @@ export class Questions {
   }
 }
 
-/** The params of a request as JSON text. Since 2026-07-28 the elicitation of a URL has no id of its own. */
+/** Returns the params of a request as JSON text. Since 2026-07-28 a URL elicitation has no id of its own. */
 function asModern(request: string, params: Readonly<Record<string, unknown>>): string {
   const text = paramsText(request)
   return 'elicitationId' in params ? editObject(text, { elicitationId: undefined }) : text

@@ -12,24 +12,24 @@ import type { SessionBus } from '../../sessions/store/bus.ts'
 
 interface RemoteRetryOptions {
   readonly bus: SessionBus
-  /** Where the call waits. */
+  /** The replica at which the call waits. */
   readonly replica: string
   readonly relays: Relays
   readonly inFlight: InFlight
 }
 
-/** A replica that has lost its connection to Redis, or has none yet, is given a moment. */
+/** The number of attempts to reach a replica that has no connection to Redis, or not yet. */
 const DELIVERIES = 5
 
-/** A client's retry whose call waits at another replica: what comes from there goes to the client. */
+/** A client's retry whose call waits at another replica: that replica's answer goes to the client. */
 export class RemoteRetry implements InFlightCall, AnswerSink {
   readonly session = undefined
   readonly id: string
-  /** The relay watches over silence, and sends heartbeats. */
+  /** The relay detects silence and sends heartbeats. */
   readonly deadline = Number.POSITIVE_INFINITY
   heartbeatAt = Number.POSITIVE_INFINITY
   index = -1
-  /** The call itself is counted where it was made. */
+  /** The call is counted at the replica that made it. */
   readonly share = undefined
   checkedAt = performance.now()
   readonly context: RequestContext
@@ -43,7 +43,7 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
     this.#receiver = options.relays.receive(options.bus, options.replica, this)
   }
 
-  /** Takes the retry to the call of this name. */
+  /** Sends the retry to the call of this name. */
   start(call: string): void {
     const { bus, inFlight } = this.#options
     inFlight.add(this)
@@ -88,7 +88,7 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
     this.context.ended(isOk ? OK : { result: 'error' })
   }
 
-  /** The call is over, or its replica is, which is the same. */
+  /** Fails the retry: the call or its replica is gone. */
   unknown(): void {
     this.#options.inFlight.delete(this)
     const message = 'The call that waited for this answer has ended: its replica no longer has it. Call the tool again.'
@@ -120,8 +120,8 @@ export class RemoteRetry implements InFlightCall, AnswerSink {
 }
 
 /**
- * The context of a retry that has come to another replica, as if it had come here. `first`: that of the client's request
- * before; `retry`: what the client has sent.
+ * Builds the context of a retry that arrived at another replica, as if it had arrived here. `first`: that of the
+ * client's previous request; `retry`: what the client has sent.
  */
 export function remoteContext(first: RequestContext, retry: Message, sender: RelaySender): RequestContext {
   return new RemoteExchange(first.host, first.req, new RemoteReply(sender), first).understand(retry)
@@ -131,7 +131,7 @@ class RemoteExchange extends Exchange {
   override readonly isRemote = true
 }
 
-/** Answers a client at another replica, by way of that. */
+/** Answers a client at another replica, through that replica. */
 class RemoteReply implements Reply {
   readonly #sender: RelaySender
   #begun = false
@@ -163,7 +163,7 @@ class RemoteReply implements Reply {
   }
 
   stream(): void {
-    // The replica that has the client begins the stream with the first message.
+    // The replica that has the client starts the stream with the first message.
   }
 
   message(text: string | Buffer): boolean {

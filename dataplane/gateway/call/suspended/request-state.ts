@@ -8,7 +8,7 @@ const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12
 const TAG_BYTES = 16
 
-/** Seals `text` so that nobody else can read or change it; `bound` is what must be the same when the client sends it. */
+/** Seals `text` so that nobody else can read or change it. `bound` must be the same when the client returns it. */
 export function seal(key: Buffer, text: string, bound: string): string {
   const iv = randomBytes(IV_BYTES)
   const cipher = createCipheriv(ALGORITHM, key, iv).setAAD(Buffer.from(bound))
@@ -16,7 +16,7 @@ export function seal(key: Buffer, text: string, bound: string): string {
   return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url')
 }
 
-/** What was sealed; undefined for anything that was not, or not with this key and what it is bound to. */
+/** Opens a sealed text; undefined if it was not sealed with this key and this binding. */
 export function unseal(key: Buffer, state: string, bound: string): string | undefined {
   try {
     const bytes = Buffer.from(state, 'base64url')
@@ -28,16 +28,16 @@ export function unseal(key: Buffer, state: string, bound: string): string | unde
   }
 }
 
-/** A digest of the call's params, whatever the order of their members, but for what differs from round to round. */
+/** Returns a digest of the call's params that ignores the order of members and what differs from round to round. */
 export function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
   const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
   const args = params?.['arguments']
-  // No arguments and none of them are one.
+  // Absent arguments and empty arguments are the same.
   if (isObject(args) && Object.keys(args).length === 0) left['arguments'] = undefined
   const call = canonicalJson(editObject(text.slice(paramsStart, paramsEnd), left))
   return createHash('sha256').update(call).digest('base64url')
 }
 
-/** Whose call of what a state is for, beside its arguments. */
+/** Returns the caller, method and name to which a state is bound, besides the arguments. */
 export const boundTo = ({ binding, message }: RequestContext): string =>
   JSON.stringify([binding, message.method, message.params?.['name'] ?? message.params?.['uri'] ?? ''])

@@ -10,7 +10,7 @@ import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
 import { RemoteRetry, remoteContext } from './remote-retry.ts'
 import { boundTo, digestOf, seal, unseal } from './request-state.ts'
 
-/** Each suspended call holds one connection to its backend, of which there are 1024. */
+/** The most suspended calls of a backend: each holds one connection to it, of which there are 1024. */
 const MOST_OF_BACKEND = 256
 const MOST_OF_CALLER = 32
 const MOST = 1024
@@ -19,10 +19,10 @@ const MOST_NAMES = 8
 
 /** A call that waits for its client's retry. */
 interface Suspended {
-  /** Of the client's request that came last. */
+  /** The context of the client's last request. */
   readonly context: RequestContext
   readonly backend: Backend
-  /** The retry has come, with all the responses or some of them. */
+  /** Resumes with the retry, which brings all or some responses. */
   resume(context: RequestContext): void
 }
 
@@ -36,10 +36,10 @@ export class SuspendedCalls {
   readonly #inFlight: InFlight
   readonly #calls = new Map<string, Suspended>()
   readonly #relays: Relays
-  /** How many clients that have retried at other replicas wait for answers of this one. */
+  /** The number of clients at other replicas that wait for answers of this one. */
   #remoteClients = 0
   #bus: SessionBus | undefined
-  /** Names that this replica has had, the present one last. */
+  /** All names of this replica, the current one last. */
   #names: readonly string[] = []
   #onSettled: (() => void) | undefined
 
@@ -49,7 +49,7 @@ export class SuspendedCalls {
     this.#relays = relays
   }
 
-  /** Takes messages of other replicas; undefined where there are none. */
+  /** Receives messages of other replicas; undefined if there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     this.#names = [...this.#names.filter((name) => name !== this.#replica), this.#replica].slice(-MOST_NAMES)
@@ -60,7 +60,7 @@ export class SuspendedCalls {
     return this.#bus?.replica ?? LOCAL
   }
 
-  /** Settles when nobody at another replica waits for the answer to a call of this one, at the latest after `ms`. */
+  /** Settles when no client at another replica waits for a call of this one, at the latest after `ms`. */
   settled(ms: number): Promise<void> {
     if (this.#remoteClients === 0) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -72,7 +72,7 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Keeps a call under its name until its client retries with the state that this returns. Throws `unavailable` where too many wait. */
+  /** Keeps a call until its client retries with the returned state. Throws `unavailable` if too many wait. */
   suspend(name: string, call: Suspended): string {
     const { context } = call
     if (!this.#calls.has(name)) this.#check(call)
@@ -90,7 +90,7 @@ export class SuspendedCalls {
       // Anonymous callers are distinguished by their address, as their shares are.
       if (other.context.binding === context.binding && other.context.share === context.share) ofCaller++
     }
-    // Behind a proxy that is not trusted all of them have one address.
+    // Behind an untrusted proxy all of them have one address.
     const isDistinguishable = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
     if ((isDistinguishable && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
       throw new PublicError('unavailable', {
@@ -104,8 +104,8 @@ export class SuspendedCalls {
   }
 
   /**
-   * Resumes the call that the request's state names, at whichever replica that is; false where the state is none of
-   * ours. Throws `invalid_params` where the call is over, or was another one.
+   * Resumes the call that the request's state names, at whichever replica that is; false if the state is not ours.
+   * Throws `invalid_params` if the call is over, or the state belongs to another call.
    */
   resume(context: RequestContext): boolean {
     const sealed = this.#open(context)
@@ -139,7 +139,7 @@ export class SuspendedCalls {
     new RemoteRetry(context, { bus, replica, relays: this.#relays, inFlight: this.#inFlight }).start(call)
   }
 
-  /** A client has retried at another replica a call that waits here. */
+  /** Resumes a call that waits here for a client that has retried at another replica. */
   #resumeFor({ call, relay, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
     const suspended = this.#calls.get(call)
     if (suspended === undefined) {
@@ -159,7 +159,7 @@ export class SuspendedCalls {
   }
 }
 
-/** What the state holds; `until` in milliseconds since 1970. */
+/** The content of a state; `until` in milliseconds since 1970. */
 type Sealed = readonly [replica: string, name: string, until: number, digest: string]
 
 const isAnother = (): PublicError =>

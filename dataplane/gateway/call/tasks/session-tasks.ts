@@ -5,14 +5,14 @@ import type { Session } from '../../sessions/sessions.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
 import type { TaskIds } from './task-ids.ts'
 
-/** A task of the legacy era belongs to one session of one caller. */
+/** Returns the binding of a task of the legacy era, which belongs to one session of one caller. */
 export const taskBinding = ({ binding, id }: SessionRecord): string => `${binding}\0${id}`
 
 const STATUS = 'notifications/tasks/status'
 
 /**
- * Tasks of a client's session at one legacy backend (2025-11-25), in messages of both directions. The client has ids
- * of ours, and of no other tasks than those that it has begun: a backend may tell one of another's.
+ * Translates tasks of a client's session at one legacy backend (2025-11-25), in messages of both directions. The client
+ * sees ids of ours, and only of tasks that it has started: a backend may name another client's task.
  */
 export class SessionTasks {
   readonly #ids: TaskIds
@@ -25,11 +25,11 @@ export class SessionTasks {
     this.#backend = backend
   }
 
-  /** The client's id of a task that it has begun. */
+  /** Returns the client's id of a task that it has started. */
   readonly clientId = (id: string): string | undefined =>
     this.#session.hasTask(this.#backend, id) ? this.#wrap(id) : undefined
 
-  /** The backend's id of a task of this session. */
+  /** Returns the backend's id of a task of this session. */
   readonly backendId = (clientId: string): string | undefined => {
     const task = this.#ids.unwrap(clientId, taskBinding(this.#session.record))
     return task?.backend === this.#backend ? task.id : undefined
@@ -39,7 +39,7 @@ export class SessionTasks {
     return this.#ids.wrap(this.#backend, taskBinding(this.#session.record), id)
   }
 
-  /** A notification or request of the backend as the client may have it; undefined where it is about another session's task. */
+  /** Translates a notification or request of the backend; undefined if it is about another session's task. */
   messageForClient(text: string): string | undefined {
     const before = memberText(text, 'params')
     if (before === undefined) return text
@@ -52,14 +52,14 @@ export class SessionTasks {
     return params === before ? text : editObject(text, { params })
   }
 
-  /** The client's response to a request of the backend, with the backend's task ids. */
+  /** Translates the client's response to a request of the backend: it gets the backend's task ids. */
   responseForBackend(text: string): string {
     const before = memberText(text, 'result')
     const result = before === undefined ? undefined : withRelatedTask(before, this.backendId)
     return result === before ? text : editObject(text, { result })
   }
 
-  /** The `_meta` of a request of the client; undefined where it stays as it is. */
+  /** Returns the `_meta` of a client's request; undefined if it stays as it is. */
   metaOf({ text, metaStart, metaEnd }: Message): string | undefined {
     if (metaStart === -1) return undefined
     const before = text.slice(metaStart, metaEnd)
@@ -67,7 +67,7 @@ export class SessionTasks {
     return meta === before ? undefined : meta
   }
 
-  /** A whole answer to a request, as the client has sent that. */
+  /** Translates a whole answer to a request, which is given as the client has sent it. */
   inAnswer(answer: Buffer, request: Message): Buffer {
     if (!answer.includes('taskId')) return answer
     const text = answer.toString('utf8')
@@ -89,12 +89,12 @@ export class SessionTasks {
     return withRelatedTask(edited, this.idInResultOf(request))
   }
 
-  /** How the `_meta` of a result names tasks. */
+  /** Returns the function that translates task ids in the `_meta` of a result. */
   idInResultOf({ method, params }: Message): (id: string) => string | undefined {
     return method === 'tasks/result' ? () => params?.['taskId'] as string : this.clientId
   }
 
-  /** The backend has begun a task for the client. */
+  /** Registers a task that the backend has started for the client. */
   #begun(result: string, tool: string): string {
     const task = memberText(result, 'task')
     const id = task?.startsWith('{') ? taskIdIn(task) : undefined

@@ -3,21 +3,21 @@ import { editObject, memberText } from '../../mcp/json.ts'
 import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
 
 const MAC_BYTES = 16
-/** What the keys are for. */
+/** The use for which keys are derived. */
 const USE = 'task-ids'
 
-/** Where a task runs. */
+/** The place where a task runs. */
 interface TaskPlace {
   readonly backend: string
-  /** The backend's id of it. */
+  /** The backend's id of the task. */
   readonly id: string
-  /** The tool that was called, by the name that the caller called. */
+  /** The name by which the caller called the tool. */
   readonly tool: string | undefined
 }
 
 /**
- * Ids of tasks as clients have them: they name the backend that runs the task and are bound to the caller that began
- * it, so that nobody else's request ever reaches it.
+ * Ids of tasks as clients see them. They name the backend that runs the task and are bound to the caller that started
+ * it, so that no other caller's request reaches it.
  */
 export class TaskIds {
   readonly #keys: SharedKeys
@@ -26,14 +26,14 @@ export class TaskIds {
     this.#keys = keys
   }
 
-  /** `tool`: the name that the caller has called, where the task may be asked for in no session that knows it. */
+  /** Builds a client's id. `tool`: the name that the caller has called, if no session remembers it. */
   wrap(backend: string, binding: string, id: string, tool?: string): string {
     const text = Buffer.from(JSON.stringify(tool === undefined ? [backend, id] : [backend, id, tool]))
     const [key] = this.#keys.keysFor(USE)
     return `${macOf(key, text, binding).toString('base64url')}.${text.toString('base64url')}`
   }
 
-  /** Undefined where it is none of ours, or another caller's. */
+  /** Reads a client's id; undefined if it is not ours or belongs to another caller. */
   unwrap(wrapped: string, binding: string): TaskPlace | undefined {
     const [mac = '', encoded = ''] = wrapped.split('.', 2)
     const text = Buffer.from(encoded, 'base64url')
@@ -44,7 +44,7 @@ export class TaskIds {
     return { backend, id, tool }
   }
 
-  /** A backend's answer with its task's id, where it has one, as the client is to have it. */
+  /** Replaces the task's id in a backend's answer, if it has one, by the client's id. */
   inAnswer(answer: Buffer, { backend, tool }: Omit<TaskPlace, 'id'>, binding: string): Buffer {
     if (!answer.includes('"taskId"')) return answer
     const text = answer.toString('utf8')

@@ -11,13 +11,13 @@ import { answerUnreachable } from '../../call/own-answers.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
- * What a caller is shown, and may ask for. Every way of the endpoint that leads to a backend asks here. Where policies
- * are in force, what is denied and what is not there are one and the same to callers.
+ * The items that a caller sees and may use. All paths from the endpoint to a backend are authorized here. If policies
+ * are in force, callers can't distinguish a denied item from a missing one.
  */
 
 /**
- * Answers with a list as the caller may see it. Throws `backend_unavailable` where a part is missing that has to be
- * there: what is less than the whole would be believed, and a gateway in front of us keeps it for half a minute.
+ * Answers with a list as the caller may see it. Throws `backend_unavailable` if a required part is missing: clients
+ * would take a partial list for the whole, and a gateway in front of us would keep it for half a minute.
  */
 export function answerVisible(
   request: EndpointRequest,
@@ -35,11 +35,11 @@ export function answerVisible(
   else request.run(() => checkMissing(request, judge).then(() => answerJudged(request, judge, shown)))
 }
 
-/** How a list is answered. */
+/** The options of a list's answer. */
 interface Answered {
-  /** With tools that are for apps alone; the default. */
+  /** Includes tools that are only for apps; true by default. */
   readonly withApps?: boolean
-  /** Absent: what the caller's view has. */
+  /** The catalogs to list; absent: those of the caller's view. */
   readonly lists?: Catalogs
 }
 
@@ -56,8 +56,8 @@ function answerJudged(request: EndpointRequest, judge: Judge, shown: ShownList):
 }
 
 /**
- * A backend is missing to those who may use something of it, and its name is told to them alone; to everybody, without
- * its name, as long as nobody knows what it has.
+ * Throws if a backend is missing that the caller may use; only such callers see its name. As long as a backend's items
+ * are unknown it is missing for everybody, without its name.
  */
 async function checkMissing({ caller, view }: EndpointRequest, judge: Judge): Promise<void> {
   const { missing } = view
@@ -67,8 +67,8 @@ async function checkMissing({ caller, view }: EndpointRequest, judge: Judge): Pr
 }
 
 /**
- * All tools that the caller may see but those for apps alone, as the result of a list. Rejects with `backend_unavailable`
- * where a part is missing that has to be there.
+ * Returns all tools that the caller may see, except those only for apps, as the result of a list. Rejects with
+ * `backend_unavailable` if a required part is missing.
  */
 export async function visibleList(request: EndpointRequest): Promise<Buffer> {
   const { setup, view } = request
@@ -82,7 +82,7 @@ export async function visibleList(request: EndpointRequest): Promise<Buffer> {
   return judgedList(request, judge, { kind: 'tools', lists: view, form })
 }
 
-/** How all of this is to be used: what the backends say of which the caller sees anything. */
+/** Returns the instructions: those of the backends of which the caller sees anything. */
 export function instructionsFor({
   setup,
   caller,
@@ -95,7 +95,7 @@ export function instructionsFor({
     .then((seen) => instructionsOf(view.backends.filter(({ name }) => seen.has(name))))
 }
 
-/** Whether the caller may call the tool; `route` is undefined where there is none of this name. */
+/** Tells whether the caller may call the tool; `route` is undefined if no tool has this name. */
 export function mayCall(
   request: EndpointRequest,
   name: string,
@@ -105,7 +105,7 @@ export function mayCall(
   return authorize(request, (judge) => judge.mayCall(request.caller, { catalog, name, route }, request.message))
 }
 
-/** Throws `forbidden` where the caller may not. */
+/** Throws `forbidden` if the caller may not call the tool. */
 export function checkMayCall(
   request: EndpointRequest,
   name: string,
@@ -116,33 +116,33 @@ export function checkMayCall(
 }
 
 /**
- * Whether the caller may still call the tool that a task of its own runs, which it called by this name. Its arguments
- * are gone: what depends on them is judged as if there were none.
+ * Tells whether the caller may still call the tool of its own task, which it called by this name. The arguments are no
+ * longer known: policies that depend on them are evaluated as if there were none.
  */
 export function mayCallPlain(request: EndpointRequest, name: string | undefined): boolean {
   const { catalog } = request.view
   return authorize(request, (judge) => name !== undefined && judge.mayCallPlain(request.caller, catalog, name))
 }
 
-/** Throws `forbidden` where the caller may not any more. */
+/** Throws `forbidden` if the caller may no longer call the tool. */
 export function checkMayCallPlain(request: EndpointRequest, name: string | undefined): void {
   if (!mayCallPlain(request, name)) throw new PublicError('forbidden')
 }
 
-/** Throws `forbidden` where the caller may not get the prompt. */
+/** Throws `forbidden` if the caller may not get the prompt. */
 export function checkMayGet(request: EndpointRequest, name: string): void {
   const { promptsAndResources } = request.view
   if (!authorize(request, (judge) => judge.mayGet(request.caller, promptsAndResources, name, request.message)))
     throw new PublicError('forbidden')
 }
 
-/** Throws `forbidden` where the caller may not read the resource. */
+/** Throws `forbidden` if the caller may not read the resource. */
 export function checkMayRead(request: EndpointRequest, uri: string): void {
   if (!authorize(request, (judge) => judge.mayRead(request.caller, request.view.promptsAndResources, uri)))
     throw new PublicError('forbidden')
 }
 
-/** Throws `forbidden` where the caller may not get or read what a completion refers to. */
+/** Throws `forbidden` if the caller may not get or read the item that a completion refers to. */
 export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<string, unknown>>): void {
   const { promptsAndResources } = request.view
   const isPrompt = ref['type'] === 'ref/prompt'
@@ -155,7 +155,7 @@ export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<str
   if (!authorize(request, isAllowed)) throw new PublicError('forbidden')
 }
 
-/** Asks the policies, where there are any; the decision is a step of the request's span, where that has one. */
+/** Evaluates the policies, if there are any. The decision is a step of the request's span, if it has one. */
 function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (judge: Judge) => boolean): boolean {
   if (judge === undefined) return true
   if (observation?.isSampled !== true) return decide(judge)
@@ -165,7 +165,7 @@ function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (
   return isAllowed
 }
 
-/** A list as policies show it to the caller; how much of it is a step of the request's span, where that has one. */
+/** Filters a list by the policies for the caller. Its size is a step of the request's span, if there is one. */
 function judgedList(
   request: EndpointRequest,
   judge: Judge,
@@ -185,13 +185,13 @@ function judgedList(
   return made instanceof Promise ? made.then(told) : told(made)
 }
 
-/** The error for what is not there. */
+/** Returns the error for an item that does not exist. */
 export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: object): PublicError =>
   setup.judge === undefined ? new PublicError(code, data === undefined ? {} : { data }) : new PublicError('forbidden')
 
 /**
- * Where a route of a catalog leads for the caller of a request: to the caller's own backend of that name, or to the one
- * that is everybody's. Throws `backend_unavailable` where there is none any more.
+ * Returns the destination of a route for the caller of a request: the caller's own backend of that name, or the shared
+ * one. Throws `backend_unavailable` if there is none any more.
  */
 export function destinationOf({ view }: EndpointRequest, route: Route): Destination {
   const backend = view.backendNamed(route.backend)
@@ -199,7 +199,7 @@ export function destinationOf({ view }: EndpointRequest, route: Route): Destinat
   return { backend, route }
 }
 
-/** At a backend, where nothing is renamed. `nameHeader`: what is asked for, as a header has it. */
+/** Returns a destination at a backend where nothing is renamed. `nameHeader`: the item's name as a header has it. */
 export const at = (backend: Backend, nameHeader = '', tool = ''): Destination => ({
   backend,
   route: { backend: backend.name, tool, rename: undefined, nameHeader, paramHeaders: [] },

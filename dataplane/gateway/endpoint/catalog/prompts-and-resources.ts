@@ -21,7 +21,7 @@ import {
   unknown,
 } from './caller-catalog.ts'
 
-/** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
+/** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
   if ((request.message.params?.['cursor'] ?? undefined) !== undefined)
@@ -29,7 +29,7 @@ export function listOf(request: EndpointRequest, kind: ItemKind): void {
   afterFirstLists(request, () => answerVisible(request, kind))
 }
 
-/** `prompts/get`: found by its shown name and relayed. */
+/** Serves `prompts/get`: finds the prompt by its shown name and relays the request. */
 export function getPrompt(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw invalid('params.name must be a string.')
@@ -41,7 +41,7 @@ export function getPrompt(request: EndpointRequest): void {
   })
 }
 
-/** `resources/read`: relayed to the backend that has the URI. */
+/** Serves `resources/read`: relays it to the backend that has the URI. */
 export function readResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
     const { backend, uri } = backendOfRequest(request)
@@ -49,7 +49,7 @@ export function readResource(request: EndpointRequest): void {
   })
 }
 
-/** `completion/complete`: relayed to the backend of the prompt or resource that it refers to. */
+/** Serves `completion/complete`: relays it to the backend of the prompt or resource that it refers to. */
 export function complete(request: EndpointRequest): void {
   const ref = request.message.params?.['ref']
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
@@ -72,10 +72,10 @@ export function complete(request: EndpointRequest): void {
   })
 }
 
-/** Longest URI in characters: it is kept for as long as the session lives. */
+/** The longest URI in characters: it is kept for as long as the session lives. */
 const LONGEST_WATCHED = 8192
 
-/** `resources/subscribe` and `resources/unsubscribe`: relayed to a backend with sessions; a modern one is watched for the session. */
+/** Serves `resources/subscribe` and `resources/unsubscribe`: relays them, or watches a modern backend's resource. */
 export function subscribeResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
     const { backend, uri } = backendOfRequest(request)
@@ -90,7 +90,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   const session = request.session as Session
   const isEnd = request.message.method === 'resources/unsubscribe'
   const isWatched = session.watched.includes(uri)
-  // A backend that can't be reached fails the relayed call.
+  // An unreachable backend fails the relayed call.
   const isRelayed = !(isEnd && isWatched) && (await session.isServedIn(backend).catch(() => true))
   if (isRelayed) {
     relayCall(request.gateway, request, at(backend))
@@ -101,7 +101,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   request.result('{}')
 }
 
-/** The backend that has the resource of a request. Throws where there is none. */
+/** Returns the backend that has the resource of a request. Throws if there is none. */
 export function backendOfRequest(request: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
@@ -114,21 +114,21 @@ export function backendOfRequest(request: EndpointRequest): { readonly backend: 
 const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
   unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })
 
-/** The request with its `ref` as it was judged: in another parser's eyes a name that stands there twice may be the other one. */
+/** Replaces `ref` by the one that was authorized: of two members with one name, another parser may use the other. */
 function asJudged({ message, setup }: EndpointRequest, ref: Readonly<Record<string, unknown>>): Message {
   if (setup.judge === undefined) return message
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
   return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
 }
 
-/** The request with the prompt's own name (JSON text) in its `ref`, all else as it was. */
+/** Replaces the name in the request's `ref` by the prompt's own name (JSON text). */
 function withPrompt(message: Message, name: string): Message {
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
   const ref = editObject(memberText(params, 'ref') as string, { name })
   return withParams(message, editObject(params, { ref }))
 }
 
-/** Calls `next` when all backends have given their lists once, or have had their time. */
+/** Calls `next` when all backends have given their lists once, or their time is over. */
 export function afterFirstLists(request: EndpointRequest, next: () => void): void {
   if (request.view.allListed) next()
   else request.run(() => request.view.firstLists().then(next))

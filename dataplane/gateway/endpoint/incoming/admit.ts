@@ -6,12 +6,12 @@ import { bindingOf } from '../../sessions/binding.ts'
 import { type EndpointExchange, LARGEST_BODY, tooLarge } from './endpoint-exchange.ts'
 
 const MOST_KNOWN_HOSTS = 256
-/** A host name is no longer, whatever else its header holds. */
+/** The longest Host header that is considered. */
 const LONGEST_HOST = 261
 
 type Next = (request: EndpointExchange) => void | Promise<void>
 
-/** Checks what all methods have in common, that is the host, and finds out who calls; then goes on with `next`. */
+/** Checks the host, as for all methods, and authenticates the caller; then continues with `next`. */
 export function admit(request: EndpointExchange, next: Next): void {
   const { headers } = request.req
   checkKnownHost(request, headers)
@@ -23,7 +23,7 @@ export function admit(request: EndpointExchange, next: Next): void {
   admitted(request, caller, next)
 }
 
-/** The same few hosts come again and again: what was found good is remembered. */
+/** Checks the host. The same few hosts come again and again, so accepted ones are remembered. */
 function checkKnownHost({ setup }: EndpointExchange, headers: IncomingHttpHeaders): void {
   const { host, origin } = headers
   const { knownHosts } = setup
@@ -35,7 +35,7 @@ function checkKnownHost({ setup }: EndpointExchange, headers: IncomingHttpHeader
 function admitted(request: EndpointExchange, caller: Caller, next: Next): void {
   const { gateway, setup, req } = request
   const { budget, views } = gateway
-  // Anonymous callers are distinguished by their address alone; all logins of a user have one share.
+  // Anonymous callers are distinguished by their address alone. All logins of a user share one share.
   const share =
     caller.kind === 'anonymous' ? budget.shareOfAddress(setup.addressOf(req)) : budget.shareOf(bindingOf(caller))
   const known = request.admit(caller, views.bindingOf(caller), share)
@@ -44,10 +44,10 @@ function admitted(request: EndpointExchange, caller: Caller, next: Next): void {
   admitted.run(next)
 }
 
-/** What nearly all clients send: both SDKs do. */
+/** The Accept header that nearly all clients send; both SDKs do. */
 const USUAL_ACCEPT = 'application/json, text/event-stream'
 
-/** Checks that a POST brings JSON, not too much of it, and takes both forms of answer. Gives its length, where it says so. */
+/** Checks that a POST has JSON of an allowed size and accepts both forms of answer. Returns its declared length. */
 export function checkPost({ headers }: IncomingMessage): number {
   if (!isJson(headers['content-type'])) throw new PublicError('unsupported_media_type')
   const { accept } = headers
@@ -58,7 +58,7 @@ export function checkPost({ headers }: IncomingMessage): number {
   return length
 }
 
-/** Checks that a GET takes a stream of events. */
+/** Checks that a GET accepts a stream of events. */
 export function checkGet({ headers }: IncomingMessage): void {
   if (!accepts(headers.accept, 'text/event-stream'))
     throw new PublicError('not_acceptable', { message: 'Accept must allow text/event-stream.' })

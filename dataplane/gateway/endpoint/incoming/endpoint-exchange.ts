@@ -7,31 +7,31 @@ import { RecordedReply, recordsAnswers } from '../../request/audit/recorded-repl
 import { Exchange, REQUEST_BYTES, type Understood } from '../../request/exchange.ts'
 import type { Reply } from '../../request/reply.ts'
 
-/** Largest body of a POST in bytes. */
+/** The largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024
 
-/** The client goes on sending what nobody reads: the connection is of no more use. */
+/** Returns the error for a body that is too large. The connection is closed, as the rest of the body is never read. */
 export const tooLarge = (): PublicError => new PublicError('too_large', { headers: { connection: 'close' } })
 
-/** An exchange whose message has been understood: what serves a message takes this. */
+/** An exchange whose message has been understood: the functions that serve a message take it. */
 export type EndpointRequest = EndpointExchange & Understood
 
-/** An exchange with the gateway that serves it, and the request's body while that is read. */
+/** An exchange with its gateway, and the request's body while that is read. */
 export class EndpointExchange extends Exchange {
   readonly gateway: Gateway
-  /** What the caller sees of the backends: what all see, until it is admitted. */
+  /** The caller's view of the backends; until it is admitted, the shared one. */
   readonly view: View
   readonly res: ServerResponse
-  /** Made on behalf of another request (`innerRequest`), whose HTTP headers say what that one calls. */
+  /** Tells that it serves another request (`innerRequest`), whose HTTP headers describe that request's call. */
   readonly isInner: boolean = false
-  /** What has come of the body; most have one part. */
+  /** The received bytes of the body; most bodies have one chunk. */
   #body: Buffer | undefined
   #more: Buffer[] | undefined
   #size = 0
   #expected = 0
   #isWhole = false
 
-  /** `of`: the exchange that it is a part of, whose client and view it has. */
+  /** Creates an exchange. `of`: the exchange that it is a part of, whose client and view it has. */
   constructor(gateway: Gateway, res: ServerResponse, reply: Reply, of?: EndpointExchange) {
     const { log } = gateway.audit
     super(gateway, res.req, log === undefined || !recordsAnswers(log) ? reply : new RecordedReply(reply, log), of)
@@ -40,7 +40,7 @@ export class EndpointExchange extends Exchange {
     this.res = res
   }
 
-  /** The caller has a view of its own, and in that a name of its own. */
+  /** Sets the caller's own view, and the caller's binding in it. */
   see(view: View & { readonly binding: string }): this {
     const known = this as { -readonly [Name in 'view' | 'binding']: EndpointExchange[Name] }
     known.view = view
@@ -48,13 +48,13 @@ export class EndpointExchange extends Exchange {
     return this
   }
 
-  /** Holds what a body of so many bytes will take once it is understood. Throws where that is too much. */
+  /** Holds the memory that a body of this size will take once it is understood. Throws if the share is full. */
   expect(size: number): void {
     this.hold(REQUEST_BYTES + COPIES * size)
     this.#expected = size
   }
 
-  /** Takes a part of the body. */
+  /** Takes a chunk of the body. */
   take(chunk: Buffer): void {
     if (this.reply.begun) return
     this.#size += chunk.length
@@ -69,7 +69,7 @@ export class EndpointExchange extends Exchange {
     }
   }
 
-  /** The whole body, of which nothing is kept here any more. */
+  /** Returns the whole body and drops it here. */
   takeBody(): Buffer {
     this.#isWhole = true
     const first = this.#body ?? NOTHING
@@ -83,7 +83,7 @@ export class EndpointExchange extends Exchange {
     this.#more = undefined
   }
 
-  /** Its connection is gone: a body that is not whole never will be. */
+  /** Drops an incomplete body after its connection was lost. */
   abandoned(): void {
     this.onGone?.gone()
     if (this.#isWhole) return
@@ -94,7 +94,7 @@ export class EndpointExchange extends Exchange {
 
 const NOTHING = Buffer.alloc(0)
 
-/** Where a request is found from Node's objects, so that no listener needs a closure of its own. */
+/** The key of the request on Node's objects, so that no listener needs its own closure. */
 const key = Symbol('request')
 
 interface Incoming extends IncomingMessage {
@@ -105,10 +105,10 @@ interface Outgoing extends ServerResponse {
   [key]?: EndpointExchange
 }
 
-/** Called when a body is whole. */
+/** The function that is called when a body is complete. */
 type Next = (request: EndpointExchange) => void
 
-/** Makes the function that reads a request's body and then goes on with `next`. */
+/** Returns the function that reads a request's body and then calls `next`. */
 export function bodyReader(next: Next): (request: EndpointExchange) => void {
   function onEnd(this: Incoming): void {
     this[key]?.run(next)

@@ -10,12 +10,12 @@ import { type EventId, eventIdText, LAST_SEQ } from '../../sessions/streams/even
 import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 import { SessionStream } from './session-stream.ts'
 
-/** How long another replica may take to give what it has. */
+/** The longest time that another replica may take to send the events that it has. */
 const PATIENCE_MS = 2_000
 
 /**
- * Resumes the answer to a request for a client that has lost its connection: sends what it has missed, and what still
- * comes. HTTP 204 means that there is nothing more; where the answer is lost the client gets an error in its place.
+ * Resumes the answer to a request for a client that has lost its connection: sends the events that it has missed, then
+ * the later ones. HTTP 204 means that there are no more. If the answer is lost, the client gets an error instead.
  */
 export function resumeAnswer(request: EndpointExchange, session: Session, after: EventId): void {
   const { streams } = request.gateway
@@ -45,7 +45,7 @@ export function resumeAnswer(request: EndpointExchange, session: Session, after:
   if (log?.attach(sink, after.seq) === false) sink.abort()
 }
 
-/** A client's connection for the rest of an answer: where that is lost, the client gets an error instead. */
+/** A client's connection for the rest of an answer. If that is lost, the client gets an error instead. */
 class AnswerSink implements EventSink {
   readonly #writer: EventWriter
   readonly #after: EventId
@@ -86,7 +86,7 @@ class AnswerSink implements EventSink {
   }
 }
 
-/** Opens a client's GET stream; what it has missed of the stream that it resumes, at whichever replica, comes first. */
+/** Opens a client's GET stream. Missed events of the stream that it resumes, at whichever replica, come first. */
 export async function openSessionStream(
   request: EndpointExchange,
   session: Session,
@@ -99,7 +99,7 @@ export async function openSessionStream(
     before.resumeOn(request, after.seq)
     return
   }
-  // A client that comes again has lost its old stream, whether or not that is known here yet.
+  // A client that reconnects has lost its old stream, even if that is not known here yet.
   before?.end()
   const writer = new EventWriter(request.res, request.share, [
     ...['mcp-session-id', session.record.id],
@@ -119,9 +119,9 @@ export async function openSessionStream(
   stream.begin()
 }
 
-/** Collects the events of a stream that is over, or is over here. */
+/** Collects the events of a stream that has ended, or has ended at this replica. */
 class Collected implements EventSink {
-  /** Settles when all of it is there, or all that will come. */
+  /** Settles when all events are there, or no more will come. */
   readonly whole: Promise<void>
   readonly #events: (readonly [data: Buffer, id: string | undefined])[] = []
   readonly #resolve: () => void

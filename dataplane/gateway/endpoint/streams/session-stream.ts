@@ -10,14 +10,14 @@ import type { ClientStream, Session } from '../../sessions/sessions.ts'
 import type { EventLog } from '../../sessions/streams/event-log.ts'
 import type { EndpointExchange } from '../incoming/endpoint-exchange.ts'
 
-/** What a client that does not read may leave unread before its connection is ended. */
+/** The most bytes that a client may leave unread before its connection is ended. */
 const MOST_UNREAD = 256 * 1024
-/** How long messages are kept for a client that has lost its connection. */
+/** The time for which messages are kept for a client that has lost its connection. */
 const AWAY_MS = 60_000
 
 /**
- * The stream on which a legacy client gets messages outside of any request. It outlives its connection for a while: what
- * is sent meanwhile is kept for a client that resumes it.
+ * The stream on which a legacy client gets messages outside of any request. It outlives its connection for a while:
+ * messages are kept for a client that resumes it.
  */
 export class SessionStream implements ClientStream {
   readonly #request: EndpointExchange
@@ -26,7 +26,7 @@ export class SessionStream implements ClientStream {
   #connection: EventWriter | undefined
   #away: NodeJS.Timeout | undefined
   #isOver = false
-  /** The request on which the client reads now, or read last. */
+  /** The request on which the client reads now, or has read last. */
   #reader: EndpointExchange
 
   constructor(request: EndpointExchange, session: Session, writer: EventWriter) {
@@ -38,17 +38,17 @@ export class SessionStream implements ClientStream {
     this.#connect(request, writer)
   }
 
-  /** Whether this is the stream that a client wants to go on with. */
+  /** Tells whether this is the stream that a client resumes. */
   is(log: EventLog | undefined): boolean {
     return log === this.#log && !this.#isOver
   }
 
-  /** Begins to send; what has been sent so far comes first. */
+  /** Begins to send, with the kept messages first. */
   begin(): void {
     if (this.#connection !== undefined) this.#log.begin(this.#connection)
   }
 
-  /** Goes on behind an event on another connection. */
+  /** Continues after an event on another connection. */
   resumeOn(request: EndpointExchange, after: number): void {
     const writer = new EventWriter(request.res, request.share, [
       ...['mcp-session-id', this.#session.record.id],
@@ -63,7 +63,7 @@ export class SessionStream implements ClientStream {
     this.#connection = writer
     this.#reader = request
     const { tokens } = request.gateway
-    // The stream goes on: its client resumes it with another token.
+    // The stream continues: its client resumes it with another token.
     const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => writer.end() }
     tokens.add(holder)
     request.res.once('close', () => {
@@ -86,7 +86,7 @@ export class SessionStream implements ClientStream {
     this.#away.unref()
   }
 
-  /** The client has not resumed the stream. */
+  /** Ends the stream after its client has not resumed it in time. */
   #abandon(): void {
     this.end()
     this.#request.gateway.sessions.streamAbandoned(this.#session)
@@ -107,11 +107,11 @@ export class SessionStream implements ClientStream {
   send(message: string): void {
     if (!this.#mayHear(message)) return
     this.#log.event(Buffer.from(message))
-    // What it has not read is kept: it may resume the stream.
+    // Unread messages are kept: the client may resume the stream.
     if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.abort()
   }
 
-  /** Whether the client may know of what a message is about: it has asked for that once, and may not any more. */
+  /** Tells whether the client may still see the subject of a message: policies may change after a subscription. */
   #mayHear(message: string): boolean {
     const { setup } = this.#request.gateway
     if (setup.judge === undefined || !message.includes('updated')) return true

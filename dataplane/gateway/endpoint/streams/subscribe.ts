@@ -13,13 +13,13 @@ import { afterFirstLists } from '../catalog/prompts-and-resources.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
-/** What a client that does not read may leave unread before its stream is ended. */
+/** The most bytes that a client may leave unread before its stream is ended. */
 const MOST_UNREAD = 256 * 1024
 const MOST_URIS = 256
-/** What the URIs may have together, in characters. */
+/** The longest URIs of a subscription together, in characters. */
 const MOST_URI_LENGTH = 64 * 1024
 
-/** `subscriptions/listen`: a stream of the changes that the client names, until one side ends it. */
+/** Serves `subscriptions/listen`: a stream of the changes that the client names, until one side ends it. */
 export function subscribe(request: EndpointRequest): void {
   const filter = request.message.params?.['notifications']
   if (!isObject(filter)) throw new PublicError('invalid_params', { message: 'params.notifications must be an object.' })
@@ -27,7 +27,7 @@ export function subscribe(request: EndpointRequest): void {
   afterFirstLists(request, () => new Listener(request, filter).start())
 }
 
-/** What a stream costs that only waits. */
+/** The memory of an idle stream. */
 const LISTENER_BYTES = 16 * 1024
 
 const lengthOf = (uris: readonly string[]): number => uris.reduce((sum, uri) => sum + uri.length, 0)
@@ -38,17 +38,17 @@ function checked(uris: readonly string[]): readonly string[] {
   return uris
 }
 
-/** One stream of a client that listens. */
+/** The stream of one client that listens. */
 class Listener implements Listening, TokenHolder {
   readonly context: EndpointRequest
   readonly #lists: ReadonlySet<ChangedList>
   readonly #uris: readonly string[]
   readonly #meta: object
   #watches: readonly ResourceWatch[] = []
-  /** Where those are. */
+  /** The backends of the watched resources. */
   #watchedAt: ReadonlySet<Backend | undefined> = new Set()
   checkedAt = performance.now()
-  /** Notifications to send after the acknowledgement, each once; undefined when that was sent. */
+  /** The notifications to send after the acknowledgement, each once; undefined once that was sent. */
   #early: Set<string> | undefined = new Set()
 
   constructor(request: EndpointRequest, filter: Record<string, unknown>) {
@@ -59,10 +59,10 @@ class Listener implements Listening, TokenHolder {
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
     const named = checked(uris.filter((uri): uri is string => typeof uri === 'string'))
-    // What the caller may not read is left out as if it were not there.
+    // A resource that the caller may not read is left out as if it did not exist.
     this.#uris = 'resources' in capabilities ? named.filter((uri) => this.#mayRead(uri)) : []
     this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
-    // It may go on for days: what else the request held is of no more use.
+    // The stream may last for days: the rest of the request's memory is of no more use.
     request.forgetMessage()
     request.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
   }
@@ -92,7 +92,7 @@ class Listener implements Listening, TokenHolder {
       this.#acknowledge()
       return
     }
-    // Every change after the acknowledgement must be notified: backends have to know the subscription before.
+    // Every change after the acknowledgement must be notified, so backends have to know the subscription first.
     untilActive(this.#watches)
       .then(() => this.#acknowledge())
       .catch((error) => gateway.faulted(error, 'a subscription is not acknowledged'))
@@ -121,7 +121,7 @@ class Listener implements Listening, TokenHolder {
     if (this.#lists.has(list)) this.#notify(`notifications/${list}/list_changed`, {})
   }
 
-  /** Whether it watches resources at this backend. */
+  /** Tells whether it watches resources at this backend. */
   watches(backend: Backend): boolean {
     return this.#watchedAt.has(backend)
   }
@@ -146,7 +146,7 @@ class Listener implements Listening, TokenHolder {
     else reply.message(text)
   }
 
-  /** Ends it from our side: a graceful end is a result. */
+  /** Ends the stream from our side: a graceful end is a result. */
   end(): void {
     const { reply, message } = this.context
     this.#close()

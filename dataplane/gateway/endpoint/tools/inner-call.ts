@@ -8,31 +8,31 @@ import type { Reply } from '../../request/reply.ts'
 import { EndpointExchange, type EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
- * A call of a tool that the gateway makes while it serves a request of a client: its id is of no other request of that
- * client, but for the one that it is made for, its name is the tool's as clients see it, and its `_meta` is what
- * `metaOfPart` or `metaOfWhole` gives.
+ * A tool call that the gateway makes while it serves a client's request. Its id is that of no other request of that
+ * client except the one that it is made for, its name is the tool's as clients see it, and its `_meta` comes from
+ * `metaOfPart` or `metaOfWhole`.
  */
 export type InnerCall = ToolCallParts
 
-/** Where the answer goes, and who is told of its end. */
+/** The receiver of the answer, and of the call's end. */
 export interface InnerAnswer {
   readonly reply: Reply
-  /** What is measured of what the call is a part of; absent: of the request that it is made for. */
+  /** The telemetry of the operation that the call is a part of; absent: that of the request that it is made for. */
   readonly parent?: Observation | undefined
   ended?(outcome: Outcome): void
 }
 
-/** What the client has said of its own request alone: of its progress, and of what its spans hang on. */
+/** Members of `_meta` that apply only to the client's own request: its progress, and the parent of its spans. */
 const OF_SPAN = { traceparent: undefined, tracestate: undefined }
 const OF_OUTER = { progressToken: undefined, ...OF_SPAN }
 
-/** `_meta` of a call that is a part of what the client's request is for. */
+/** Returns the `_meta` of a call that is a part of the work for the client's request. */
 export const metaOfPart = (outer: EndpointRequest): Meta | undefined =>
   metaOf(metaWithoutTasks(editObject(metaText(outer), OF_OUTER)))
 
 /**
- * `_meta` of a call that is all that its client's request is for: what that says of its progress holds for the call, and
- * its answer may be a task.
+ * Returns the `_meta` of a call that is the whole work for its client's request: the client's progress token applies to
+ * the call, and its answer may be a task.
  */
 export const metaOfWhole = (outer: EndpointRequest): Meta | undefined => metaOf(editObject(metaText(outer), OF_SPAN))
 
@@ -42,15 +42,15 @@ const metaText = ({ message: { metaStart, metaEnd, text } }: EndpointRequest): s
 const metaOf = (text: string): Meta | undefined => (text === '{}' ? undefined : { text, value: JSON.parse(text) })
 
 /**
- * A `tools/call` on behalf of the client of another request, as if the client had sent it: same caller, session, era,
- * capabilities and view of the backends, so that whatever a call is held to holds for it as well. This is the one way to
- * tools from inside (composite tools, `call_tool`). What serves it is a function of tools.ts, such as `callTool`:
+ * Builds a `tools/call` on behalf of the client of another request, as if the client had sent it: same caller, session,
+ * era, capabilities and view of the backends, so that the same checks apply. This is the one way to tools from inside
+ * (composite tools, `call_tool`). A function of tools.ts, such as `callTool`, serves it:
  *
  *     innerRequest(outer, { id, name, arguments: text, meta }, { reply }).run(callTool)
  *
  * The reply gets the answer, or the error in its place, as a whole JSON-RPC message or in parts, and before it
- * notifications of the backend and its requests to the client. Whoever gives it the outer request's own reply and id
- * ends that in `ended`. Memory is counted in the caller's share. Throws where that has no room.
+ * the backend's notifications and requests to the client. A caller that passes the outer request's own reply and id
+ * ends the outer request in `ended`. Memory is counted in the caller's share. Throws if that has no room.
  */
 export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: InnerAnswer): EndpointRequest {
   const inner = new InnerRequest(outer, answer)
@@ -63,7 +63,7 @@ export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: In
   }
 }
 
-/** Characters of what callers have a say in. */
+/** Returns the number of characters that callers control. */
 function sizeOf({ name, arguments: args, meta, more = {} }: InnerCall): number {
   let size = name.length + args.length + (meta?.text.length ?? 0)
   for (const text of Object.values(more)) size += text.length
@@ -74,7 +74,7 @@ const CALL: Operation = { kind: 'inner-call', name: 'tools/call' }
 
 class InnerRequest extends EndpointExchange {
   override readonly isInner = true
-  /** What is measured of what it is a part of. */
+  /** The telemetry of the operation that it is a part of. */
   readonly parent: Observation | undefined
   readonly #answer: InnerAnswer
 

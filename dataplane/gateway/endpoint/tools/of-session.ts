@@ -14,18 +14,18 @@ import { at, checkMayCall } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
 /**
- * Tools that belong to a session: a server of the session era may show others after a call, or to each session. A proxy
- * shows each session what its server shows there, and a gateway what the backends show to the gateway itself; a tool that
- * only the session has can be called through both. Nothing is kept: the server is asked each time.
+ * Tools that belong to a session: a server of the session era may show other tools after a call, or to each session. A
+ * proxy shows each session what its server shows there; a gateway shows what the backends show to the gateway itself.
+ * Through both a client can call a tool that only its session has. Nothing is cached: the server is asked each time.
  */
 
-/** A tool of the client's session, with the list that it stands in. */
+/** A tool of the client's session, with its list. */
 export interface SessionTool {
   readonly catalog: Catalog
   readonly route: Route
 }
 
-/** The lists that a proxy shows in the session of a request; undefined where those that all are shown will do. */
+/** Returns the lists that a proxy shows in the session of a request; undefined if the shared ones suffice. */
 export function listedBySession(request: EndpointRequest): Promise<Catalogs> | undefined {
   const { session, setup, view } = request
   if (setup.config.role !== 'proxy' || session === undefined) return undefined
@@ -34,21 +34,21 @@ export function listedBySession(request: EndpointRequest): Promise<Catalogs> | u
   return listsIn(request, session, backend).catch(() => view)
 }
 
-/** The tool of a name that is in no list that all are shown, in the client's session; undefined where there is none to look in. */
+/** Finds a tool that is in no shared list in the client's session; undefined if there is no session to look in. */
 export function foundInSession(request: EndpointRequest, name: string): Promise<SessionTool | undefined> | undefined {
   const { session, view } = request
   if (session === undefined || request.isInner) return undefined
   const backends = view.backends.filter((backend) => mayHave(request, session, backend, name))
   if (backends.length === 0) return undefined
   const allowed = backends.filter((backend) => wouldAllow(request, backend, name))
-  // What is denied takes no more work than it would if it were in everybody's list.
+  // A denied tool takes no more work than it would if it were in the shared list.
   if (allowed.length === 0) checkMayCall(request, name, routeTo(backends[0] as Backend, name))
   return findIn(request, session, allowed, name)
 }
 
 const routeTo = (backend: Backend, tool: string): Route => at(backend, '', tool).route
 
-/** Whether the caller may call a tool of this name, as far as that is known before the backend is asked for it. */
+/** Tells whether the caller may call a tool of this name, as far as that is known without asking the backend. */
 function wouldAllow({ setup: { judge }, caller, view, message }: EndpointRequest, backend: Backend, name: string) {
   const tool = { catalog: view.catalog, name, route: routeTo(backend, name) }
   return judge === undefined || judge.wouldAllow(caller, tool, message)
@@ -61,7 +61,7 @@ async function findIn(
   name: string,
 ): Promise<SessionTool | undefined> {
   for (const backend of backends) {
-    // Who can't be asked for a list is not called, either: its failure is told by calls of what is known of it.
+    // A backend that can't list its tools isn't called either; calls of its known tools report the failure.
     const lists = await listsIn(request, session, backend).catch(() => undefined)
     const route = lists?.catalog.routes.get(name)
     if (lists !== undefined && route !== undefined) return { catalog: lists.catalog, route }
@@ -69,10 +69,10 @@ async function findIn(
   return undefined
 }
 
-/** A backend whose circuit is open would have the client wait for nothing. */
+/** Tells whether the backend may be asked: one whose circuit is open would let the client wait for nothing. */
 const isAskable = ({ mayShowBySession, health }: Backend): boolean => mayShowBySession && health.circuit === 'closed'
 
-/** Whether a backend may have a tool of this name. Where names have no prefix, those alone are asked that the session has used. */
+/** Tells whether a backend may have this tool. Without prefixes, only backends that the session has used count. */
 function mayHave({ setup }: EndpointRequest, session: Session, backend: Backend, name: string): boolean {
   const { config } = setup
   if (!isAskable(backend)) return false
@@ -92,7 +92,7 @@ async function listsIn(request: EndpointRequest, session: Session, backend: Back
     name: backend.name,
     tools,
     runsTasks: backend.runsTasks,
-    // Names that a server makes up for each session would be series without end.
+    // Names that a server makes up for each session would create an unbounded number of series.
     callOperationOf: () => backend.operationOf('tools/call'),
   }
   const { promptsAndResources } = view
@@ -100,7 +100,7 @@ async function listsIn(request: EndpointRequest, session: Session, backend: Back
   return { catalog, promptsAndResources }
 }
 
-/** What is asked for in a session: one list at a time, and one for all who came while that was under way. */
+/** A request for a session's lists: one list at a time, and one for all callers that arrive meanwhile. */
 interface Asking {
   readonly now: Promise<readonly BackendTool[]>
   next?: Promise<readonly BackendTool[]> | undefined
@@ -108,7 +108,7 @@ interface Asking {
 
 const asking = new WeakMap<BackendSession, Asking>()
 
-/** The tools that a backend shows in a session, asked for from now on. What is read of them is counted in `share`. */
+/** Asks a backend for the tools of a session. The memory to read them is counted in `share`. */
 function askedNow(backend: Backend, session: BackendSession, share: Share): Promise<readonly BackendTool[]> {
   const before = asking.get(session)
   if (before === undefined) return ask(backend, session, share)
@@ -135,5 +135,5 @@ function ask(backend: Backend, session: BackendSession, share: Share): Promise<r
 }
 
 const ignore = (): void => {
-  // Whoever asked has been told.
+  // The callers have received the failure.
 }

@@ -14,18 +14,19 @@ import type { Session } from '../../sessions/sessions.ts'
 import { at, checkMayCallPlain, mayCallPlain } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 
-/** Tasks of the legacy era, which came with this revision and went with the next (2025-11-25, tasks). */
+/** The revision with tasks of the legacy era; the next one removed them (2025-11-25, tasks). */
 const WITH_TASKS = '2025-11-25'
 
 export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
 
-/** Whether tasks are offered to the client. */
+/** Tells whether tasks are offered to the client. */
 const areOffered = ({ session, view }: EndpointRequest): boolean =>
   session !== undefined && knowsTasks(session) && 'tasks' in view.promptsAndResources.tasks
 
 /**
- * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
- * would answer with one. Throws `method_not_found` where tasks were offered and this tool's backend runs none.
+ * Returns the message for a call that asks to run as a task. If no tasks were offered, the request for one is removed,
+ * because a backend that runs tasks would answer with one. Throws `method_not_found` if tasks were offered and this
+ * tool's backend runs none.
  */
 export function asTaskCall(request: EndpointRequest, backend: Backend): Message {
   const { message, era } = request
@@ -35,7 +36,7 @@ export function asTaskCall(request: EndpointRequest, backend: Backend): Message 
   throw new PublicError('method_not_found', { message: 'This tool can’t be run as a task.' })
 }
 
-/** `tasks/get`, `tasks/result` and `tasks/cancel`: relayed to the backend that runs the session's task. */
+/** Serves `tasks/get`, `tasks/result` and `tasks/cancel`: relays them to the backend that runs the session's task. */
 export function relaySessionTask(request: EndpointRequest): void {
   const { message, gateway, view } = request
   const session = sessionOf(request)
@@ -47,13 +48,13 @@ export function relaySessionTask(request: EndpointRequest): void {
   relayCall(request.gateway, request, at(backend), edited(message, { taskId: JSON.stringify(task.id) }))
 }
 
-/** Where a list of tasks goes on: at these backends, behind these cursors of theirs. */
+/** The position in a list of tasks: these backends, after these cursors of theirs. */
 type Position = readonly [backend: string, cursor: string | undefined]
 
-/** What the cursors are for. */
+/** The use for which the keys of cursors are derived. */
 const USE = 'task-lists'
 
-/** `tasks/list`: one page of each backend at which the session has begun tasks. Tasks of others that it tells are left out. */
+/** Serves `tasks/list`: a page of each backend at which the session has started tasks. Other tasks are left out. */
 export function listSessionTasks(request: EndpointRequest): void {
   const session = sessionOf(request)
   const positions = positionsOf(request, session)
@@ -85,14 +86,14 @@ const cursorOf = ({ gateway }: EndpointRequest, { record }: Session, positions: 
   seal(gateway.keys.keysFor(USE)[0], JSON.stringify(positions), taskBinding(record))
 
 interface Page {
-  /** JSON text of the tasks. */
+  /** The tasks as JSON text. */
   readonly texts: readonly string[]
   readonly next: Position | undefined
 }
 
 const NOTHING: Page = { texts: [], next: undefined }
 
-/** One backend that can't be asked costs its own tasks alone. */
+/** Reads one page. A backend that can't be asked affects only its own tasks. */
 async function pageOf(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
   const backend = request.view.backendNamed(name)
   if (backend === undefined) return NOTHING
@@ -112,7 +113,7 @@ async function pageOf(request: EndpointRequest, session: Session, [name, cursor]
 
 const TASK_LIST = { member: 'tasks', key: 'taskId' }
 
-/** The answer as JSON text. */
+/** Returns the answer as JSON text. */
 async function askPage(
   request: EndpointRequest,
   session: Session,
@@ -134,7 +135,7 @@ function sessionOf({ session }: EndpointRequest): Session {
   return session
 }
 
-/** The request with some of its params edited. */
+/** Returns the request with some of its params edited. */
 function edited(message: Message, edits: Readonly<Record<string, string | undefined>>): Message {
   const { text, paramsStart, paramsEnd } = message
   return withParams(message, editObject(text.slice(paramsStart, paramsEnd), edits))

@@ -10,12 +10,12 @@ import { visibleList } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { innerRequest, metaOfWhole } from './inner-call.ts'
 
-/** Characters of a query: what is longer is no description of a tool. */
+/** The longest query in characters: longer text is no description of a tool. */
 const LONGEST_QUERY = 2_000
 
 type Serve = (request: EndpointRequest) => void
 
-/** `tools/list` of a gateway with tool search. */
+/** Serves `tools/list` of a gateway with tool search. */
 export function listMetaTools(request: EndpointRequest, { most }: ToolSearch): void {
   const list = metaTools(most)
   request.result(
@@ -24,8 +24,8 @@ export function listMetaTools(request: EndpointRequest, { most }: ToolSearch): v
 }
 
 /**
- * The function that serves a call of one of the tools of tool search; undefined for any other name. `call`: serves a call
- * by the name of a tool, as it is for any client.
+ * Returns the function that serves a call of one of the tools of tool search; undefined for any other name. `call`
+ * serves a call by a tool's name, as for any client.
  */
 export function metaTool(name: string, search: ToolSearch, call: Serve): Serve | undefined {
   if (name === FIND_TOOL) return (request) => request.run(() => find(request, search))
@@ -33,7 +33,7 @@ export function metaTool(name: string, search: ToolSearch, call: Serve): Serve |
   return undefined
 }
 
-/** Finds tools among those that the caller sees: what policies deny is not in what is searched. */
+/** Finds tools among those that the caller sees: denied tools are not searched. */
 async function find(request: EndpointRequest, search: ToolSearch): Promise<void> {
   request.tellUse(FIND_TOOL)
   const asked = queryOf(request, search.most)
@@ -41,7 +41,7 @@ async function find(request: EndpointRequest, search: ToolSearch): Promise<void>
     refuse(request, asked)
     return
   }
-  // A search may cost as much as a call: an embedding service is asked.
+  // A search may cost as much as a call, because it asks an embedding service.
   const limited = await request.gateway.rateLimits.take(request.caller, FIND_TOOL, request.observation)
   if (limited !== undefined) {
     answerLimited(request, limited)
@@ -56,7 +56,7 @@ async function find(request: EndpointRequest, search: ToolSearch): Promise<void>
   request.result(`{${type}"content":${content},"structuredContent":${found}}`)
 }
 
-/** What is searched for, or what is wrong with it. */
+/** Reads the query, or the reason why it is invalid. */
 function queryOf({ message }: EndpointRequest, most: number): { query: string; limit: number } | string {
   const given = message.params?.['arguments']
   const { query, limit = most } = isObject(given) ? given : {}
@@ -92,7 +92,7 @@ async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
   inner.run(() => calling(inner, call))
 }
 
-/** A tool that is denied and one that is not there are one and the same. */
+/** Calls the tool; callers can't distinguish a denied tool from a missing one. */
 function calling(inner: EndpointRequest, call: Serve): void {
   try {
     call(inner)
@@ -104,13 +104,13 @@ function calling(inner: EndpointRequest, call: Serve): void {
 
 const NOT_THERE: ReadonlySet<string> = new Set(['forbidden', 'unknown_tool'])
 
-/** The arguments of the tool, as the client wrote them. */
+/** Returns the arguments of the tool, as the client wrote them. */
 function argumentsText(request: EndpointRequest): string {
   const given = memberText(paramsOf(request), 'arguments') ?? '{}'
   return memberText(given, 'arguments') ?? '{}'
 }
 
-/** What the client has answered to questions of the tool, and whether it is to run as a task. */
+/** Returns the client's answers to questions of the tool, and its request to run as a task. */
 function membersText(request: EndpointRequest): MoreParams {
   const params = paramsOf(request)
   const of = (name: keyof MoreParams) => {

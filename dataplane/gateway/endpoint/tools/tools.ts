@@ -15,7 +15,7 @@ import { foundInSession, listedBySession, type SessionTool } from './of-session.
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
 
-/** `tools/list`: what is there, serialized. It waits only for backends that have never been asked. */
+/** Serves `tools/list` from the serialized list. It waits only for backends that have never been asked. */
 export function listTools(request: EndpointRequest): void {
   const { params } = request.message
   // The list has one page, so no cursor is ours.
@@ -37,7 +37,7 @@ function answerList(request: EndpointRequest): void {
 const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
   era === 'modern' ? showsApps(message.meta?.[CAPABILITIES_KEY]) : session?.showsApps === true
 
-/** `tools/call`: of the tools of tool search, where they are listed, or one of the catalog, which is relayed. */
+/** Serves `tools/call`: of the tools of tool search, if they are listed, or of a tool of the catalog. */
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
@@ -49,8 +49,8 @@ export function callTool(request: EndpointRequest): void {
 }
 
 /**
- * Whether a call need not wait for backends that have not been asked yet: its tool is known, and may be called. One that
- * is denied takes as long as one that is not there.
+ * Tells whether a call need not wait for backends that have not been asked yet: its tool is known and allowed. A denied
+ * tool takes as long as a missing one.
  */
 function isReady(request: EndpointRequest, name: string): boolean {
   const { caller, message, setup, view } = request
@@ -74,7 +74,7 @@ function relay(request: EndpointRequest, name: string): void {
     )
 }
 
-/** A tool that the session of the client has, and that is not shown to others. */
+/** Relays a call of a tool that only the client's session has. */
 function relayOwn(request: EndpointRequest, name: string, { catalog, route }: SessionTool): void {
   checkMayCall(request, name, route, catalog)
   follow(request, route, name)
@@ -88,16 +88,16 @@ function relayShown(
 ): void {
   checkMayCall(request, name, route)
   if (composite !== undefined) runComposite(request, name, composite)
-  // A name that only a backend which never answered could have is not an unknown one.
+  // A name that a backend which never answered may have is not unknown.
   else if (route === undefined) refuse(request, unlistedBackendsFor(request.setup.config, request.view.backends, name))
   else follow(request, route, shownName(request, name, route))
 }
 
-/** The name by which a tool is shown that is called by its backend's own name: limits count it as policies judge it. */
+/** Returns the shown name of a tool called by its backend's own name: rate limits use it, as policies do. */
 const shownName = ({ view: { catalog } }: EndpointRequest, name: string, route: Route): string =>
   catalog.routes.get(name) === route ? name : toolSubject(catalog, name, route).id
 
-/** The name by which the tool is shown that a client's request calls; the one that it says where there is none. */
+/** Returns the shown name of the tool that a request calls; if there is none, the name in the request. */
 export function calledName(request: EndpointRequest): string {
   const name = request.message.parameter('name') ?? ''
   const { routes, ownNames } = request.view.catalog
@@ -107,7 +107,7 @@ export function calledName(request: EndpointRequest): string {
 
 type Engine = typeof import('./composite/call-composite.ts')
 
-/** What runs composite tools: loaded when the first is called, and kept, since Node looks for a module at each `import()`. */
+/** The engine of composite tools: kept after the first call, since Node resolves a module at each `import()`. */
 let engine: Engine | undefined
 
 function runComposite(request: EndpointRequest, name: string, { workflow }: CompositeTool): void {
@@ -122,8 +122,8 @@ async function loadEngine(): Promise<Engine> {
 }
 
 /**
- * Calls a tool for a step of a composite tool, be it shown or not, as its caller may: what is not there and what is not
- * allowed are one. `name`: as the step has it; `tool` is undefined where there is none.
+ * Calls a tool, shown or not, for a step of a composite tool with the rights of its caller. A missing and a denied tool
+ * give the same failure. `name`: as the step has it; `tool` is undefined if there is none.
  */
 function callStepTool(request: EndpointRequest, name: string, tool: StepTool | undefined): void {
   checkMayCall(request, tool?.name ?? name, tool?.route)
@@ -135,13 +135,13 @@ function callStepTool(request: EndpointRequest, name: string, tool: StepTool | u
     )
 }
 
-/** Answers a call of a name that nobody has now; `silent`: backends that have never said what they have. */
+/** Answers a call of a name that no backend has now; `silent`: backends that have never listed their tools. */
 function refuse(request: EndpointRequest, silent: readonly Backend[]): void {
   if (silent.length === 0) throw unknown(request, 'unknown_tool')
   answerUnreachable(request, silent)
 }
 
-/** Takes a call that its caller may make to where it goes. */
+/** Relays an authorized call to its destination. */
 function follow(request: EndpointRequest, route: Route, shown: string): void {
   const { message } = request
   if (request.era === 'modern' && !request.isInner && route.paramHeaders.length > 0)

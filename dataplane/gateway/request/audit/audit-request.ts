@@ -11,21 +11,21 @@ import { isErrorResult, RecordedReply } from './recorded-reply.ts'
 
 const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 const methodEvents = new Map<string, AuditEventType>(Object.entries(METHOD_EVENTS))
-/** What a request is that no message was understood of, by its HTTP method. */
+/** Events for requests without an understood message, by HTTP method. */
 const bareEvents = new Map<string | undefined, AuditEventType>([
   ['GET', 'sse_connection'],
   ['DELETE', 'session_ended'],
 ])
 const UNAUTHENTICATED: ReadonlySet<string | undefined> = new Set(['unauthenticated', 'insufficient_scope'])
 
-/** A request to the MCP endpoint, as far as the audit log is told of it. */
+/** A request to the MCP endpoint as the audit log sees it. */
 interface AskedRequest {
   readonly req: IncomingMessage
   readonly reply: Reply
   readonly requestId: string
   readonly caller: Caller
   readonly startedAt: number
-  /** The message, where one has been understood. */
+  /** The message, if it was understood. */
   readonly message: Message | undefined
   readonly observation: Observation | undefined
   incoming: NonNullable<Origin['incoming']>
@@ -34,7 +34,7 @@ interface AskedRequest {
   readonly backend: string | undefined
 }
 
-/** Tells the audit log of a request that has ended. */
+/** Writes the audit events of a request that has ended. */
 export function auditRequest(log: AuditLog, context: AskedRequest, ended: Outcome): void {
   const { message } = context
   const type = typeOf(context, message, ended)
@@ -49,7 +49,7 @@ export function auditRequest(log: AuditLog, context: AskedRequest, ended: Outcom
 function typeOf({ req }: AskedRequest, message: Message | undefined, ended: Outcome): AuditEventType | undefined {
   if (message === undefined) {
     if (UNAUTHENTICATED.has(ended.code)) return 'authentication_failed'
-    // A batch: of each of its messages there is an event.
+    // A batch: each of its messages has its own event.
     if (ended.result === 'ok' && req.method === 'POST') return undefined
     return bareEvents.get(req.method) ?? 'http_request'
   }
@@ -67,7 +67,7 @@ function eventOf(
   const hasFailed = log.tellsApplicationErrors && message !== undefined && isErrorResult(reply, message.method)
   const uri = message?.parameter('uri')
   const { request, requestId, traceparent, caller, client, session } = aboutRequest(context)
-  // Each member by name: a spread of it costs as much as the rest of the event.
+  // Each member by name: a spread costs as much as the rest of the event.
   return {
     type,
     outcome: hasFailed && ended.result === 'ok' ? 'application_error' : outcome(ended),
@@ -89,7 +89,7 @@ function eventOf(
   }
 }
 
-/** What every event says of the request that it belongs to. */
+/** Returns the members that describe a request in each of its events. */
 export function aboutRequest(context: AskedRequest) {
   const { req: request, caller, requestId, session, message } = context
   return {
@@ -108,7 +108,7 @@ function outcome({ result, code }: Outcome): AuditOutcome {
   return result === 'denied' || (row !== undefined && outcomeOf(row.http) === 'denied') ? 'denied' : 'failure'
 }
 
-/** The client by its own account. */
+/** Returns the client's description of itself. */
 function clientOf(message: Message | undefined): AuditEvent['client'] {
   const info = message?.params?.['clientInfo'] ?? message?.meta?.[CLIENT_INFO]
   const name = (info as { readonly name?: unknown } | null | undefined)?.name

@@ -9,17 +9,17 @@ const OPEN_OBJECT = 0x7b
 const OPEN_ARRAY = 0x5b
 const CLOSE_OBJECT = 0x7d
 const LETTER_T = 0x74
-/** Longer names are none that is looked for. */
+/** The longest member name that can be one of those looked for. */
 const LONGEST_NAME = 16
 
-/** The member's name and the quote behind it. */
+/** The member's name and the quote after it. */
 const MEMBER = 'isError"'
 
-/** Whether the audit log is told anything of answers. */
+/** Tells whether the audit log records anything about answers. */
 export const recordsAnswers = ({ responseBytes, tellsApplicationErrors }: AuditLog): boolean =>
   responseBytes > 0 || tellsApplicationErrors
 
-/** A reply of which more is told: how the answer begins, and whether it is a tool's error result. */
+/** A reply that also records the start of the answer and whether it is a tool's error result. */
 export class RecordedReply implements Reply {
   readonly #reply: Reply
   readonly #most: number
@@ -33,12 +33,12 @@ export class RecordedReply implements Reply {
     this.#errorResult = log.tellsApplicationErrors ? new ErrorResult() : undefined
   }
 
-  /** Whether it finds out if the answer is a tool's error result. */
+  /** Tells whether this reply detects a tool's error result. */
   get findsErrorResult(): boolean {
     return this.#errorResult !== undefined
   }
 
-  /** The answer, or as much of it as is needed to cut it; undefined where there is none. */
+  /** The answer, or as much of it as is needed to cut it; undefined if there is none. */
   get text(): string | undefined {
     return this.#size === 0 ? undefined : Buffer.concat(this.#kept).toString('utf8')
   }
@@ -49,10 +49,10 @@ export class RecordedReply implements Reply {
 
   #record(bytes: Buffer): void {
     this.#errorResult?.push(bytes)
-    // One byte more than is written tells that there is more.
+    // One byte more than is written shows that there is more.
     const room = this.#most === 0 ? 0 : this.#most + 1 - this.#size
     if (room <= 0) return
-    // A copy: what comes is a part of a larger buffer, which would be kept.
+    // A copy: the chunk is a view of a larger buffer, which would be kept.
     const part = Buffer.from(bytes.subarray(0, room))
     this.#kept.push(part)
     this.#size += part.length
@@ -119,29 +119,29 @@ export class RecordedReply implements Reply {
   }
 }
 
-/** What telemetry is to know of an answer. */
+/** The parts of an answer that telemetry needs. */
 const FOR_TELEMETRY = { responseBytes: 0, tellsApplicationErrors: true }
 
-/** Methods whose result is a tool's. */
+/** Methods whose result is a tool result. */
 const OF_TOOLS: ReadonlySet<string> = new Set(['tools/call', 'tasks/result'])
 
-/** The reply to a message of this method, of which it is found out whether it is a tool's error result. */
+/** Returns a reply to a message of this method that detects a tool's error result. */
 export function findingErrorResult(reply: Reply, method: string): Reply {
   if (!OF_TOOLS.has(method) || (reply instanceof RecordedReply && reply.findsErrorResult)) return reply
   return new RecordedReply(reply, FOR_TELEMETRY)
 }
 
-/** Whether the answer to a message of this method was a tool's error result, as far as anybody wants to know. */
+/** Tells whether the answer to a message of this method was a tool's error result, if the reply detects that. */
 export const isErrorResult = (reply: Reply, method: string): boolean =>
   reply instanceof RecordedReply && reply.isErrorResult && OF_TOOLS.has(method)
 
-/** Finds out whether an answer to `tools/call`, which comes in parts, says `isError: true` in its result. Linear, and it keeps nothing. */
+/** Detects `isError: true` in the result of a `tools/call` answer that comes in parts. Linear; it keeps nothing. */
 class ErrorResult {
   isError = false
   readonly #skipper = new JsonSkipper()
   /** 0 before the answer, 1 in it, 2 in its result. */
   #depth = 0
-  /** The string that came last at this depth, or its beginning. */
+  /** The last string at this depth, or its beginning. */
   #last = ''
   #name = ''
   #isName = false

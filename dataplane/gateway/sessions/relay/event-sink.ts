@@ -1,15 +1,15 @@
-/** Where the events of a stream go: to a client's connection, or to the replica that has that. */
+/** The receiver of a stream's events: a client's connection, or the replica that has it. */
 export interface EventSink {
-  /** One event. False where no more should come for now. */
+  /** Takes one event. False if no more should come for now. */
   event(data: Buffer, id?: string): boolean
-  /** A part of an event's data that is too large to be held; the first one begins the event. */
+  /** Takes a part of an event's data that is too large to be held; the first one begins the event. */
   part(data: Buffer, id?: string): boolean
   /** Calls `next` when there is room again, after a false. */
   onDrain(next: () => void): void
-  /** Something without a meaning, since proxies and clients give up on a silent stream. */
+  /** Sends something without a meaning, since proxies and clients give up on a silent stream. */
   heartbeat(): void
-  /** The stream is whole, and so is an event that was given in parts. */
+  /** Completes the stream, and an event that was given in parts. */
   end(): void
-  /** The stream breaks off. */
+  /** Breaks the stream off. */
   abort(): void
 }

@@ -3,38 +3,37 @@ import { setTimeout } from 'node:timers/promises'
 import type { BusMessage, Relayed, SessionBus } from '../store/bus.ts'
 import type { EventSink } from './event-sink.ts'
 
-/** Who gets an answer from another replica. */
+/** The receiver of an answer from another replica. */
 export interface AnswerSink extends EventSink {
-  /** A whole answer with its HTTP status, in the place of a stream; absent where only a stream can come. */
+  /** Takes a whole answer with its HTTP status, instead of a stream; absent if only a stream can come. */
   answer?(status: number, body: Buffer): void
-  /** The other replica has no such answer, or is gone; absent where that is the same as an answer that breaks off. */
+  /** Reports that the other replica has no such answer or is gone; absent: the answer breaks off instead. */
   unknown?(): void
 }
 
 interface RelayReceiverOptions {
   readonly bus: SessionBus
-  /** The replica that has the answer. */
   readonly replica: string
   readonly sink: AnswerSink
   onOver(): void
 }
 
-/** How long a replica that has lost its connection to Redis, or has none yet, is given before it is asked again. */
+/** The pause before a replica that has no connection to Redis, or not yet, is asked again. */
 const ASK_AGAIN_MS = 250
-/** How often the client gets a heartbeat, in polls of the other replica. */
+/** The interval between heartbeats to the client, in polls of the other replica. */
 const HEARTBEAT_EVERY = 15
 
-/** Takes an answer from the replica that has it, and gives it to a client here as fast as that reads. */
+/** Takes an answer from the replica that has it, and gives it to a client here as fast as the client reads. */
 export class RelayReceiver {
-  /** Names the relay at both ends. */
+  /** The name of the relay at both ends. */
   readonly name = randomUUID()
-  /** `performance.now()` of the other replica's last message. */
+  /** The `performance.now()` of the other replica's last message. */
   heardAt = performance.now()
   readonly #options: RelayReceiverOptions
   /** The number of the last message that was taken. */
   #received = 0
   #hasRoom = true
-  /** The other replica has heard the question. */
+  /** Tells whether the other replica has received the question. */
   #isAsked = false
   #polls = 0
   #isOver = false
@@ -43,7 +42,7 @@ export class RelayReceiver {
     this.#options = options
   }
 
-  /** Asks the other replica for the answer; where that hears nothing, so many times at most. */
+  /** Asks the other replica for the answer, at most this many times if nobody receives the question. */
   ask(question: BusMessage, times: number): void {
     this.#ask(question, times).catch(() => this.unknown())
   }
@@ -58,15 +57,15 @@ export class RelayReceiver {
     this.unknown()
   }
 
-  /** Messages are numbered from 1; what has the number 0 needs no acknowledgement. */
+  /** Takes a message. Messages are numbered from 1; number 0 needs no acknowledgement. */
   take(seq: number, items: readonly Relayed[]): void {
     if (this.#isOver) return
     this.heardAt = performance.now()
     if (seq === 0 && items.some(({ what }) => what === 'unknown')) this.unknown()
-    // Another one has come twice, or late.
+    // Another number means a duplicate or a late message.
     if (seq !== this.#received + 1) return
     this.#received = seq
-    // Behind an answer that breaks off more comes than the client can take.
+    // After an answer has broken off, messages arrive although the client has no room.
     const isDraining = !this.#hasRoom
     this.#hasRoom = true
     for (const item of items) if (!this.#isOver) this.#give(item)
@@ -91,28 +90,28 @@ export class RelayReceiver {
     if (!this.#isOver) this.#report()
   }
 
-  /** Where this reaches nobody, the next poll does. */
+  /** Reports the progress. If this reaches nobody, the next poll does. */
   #report(): void {
     const { bus, replica } = this.#options
     const hasRoom = this.#hasRoom || this.#isOver
     bus.notify({ kind: 'awaits', relay: this.name, from: bus.replica, received: this.#received, hasRoom }, replica)
   }
 
-  /** Tells the other replica that the client still waits, and by that asks whether that still has the answer. */
+  /** Tells the other replica that the client still waits, and so checks that it still has the answer. */
   poll(): void {
     if (!this.#isAsked) return
     this.#report()
     if (++this.#polls % HEARTBEAT_EVERY === 0) this.#options.sink.heartbeat()
   }
 
-  /** The client has gone. */
+  /** Ends the relay after the client has gone. */
   leave(): void {
     if (!this.#over()) return
     const { bus, replica } = this.#options
     bus.notify({ kind: 'left', relay: this.name }, replica)
   }
 
-  /** The other replica has no such answer, or nothing is heard of it any more. */
+  /** Ends the relay: the other replica has no such answer, or has fallen silent. */
   unknown(): void {
     if (this.#isOver) return
     this.leave()

@@ -4,43 +4,42 @@ import type { EventSink } from './event-sink.ts'
 
 interface RelaySenderOptions {
   readonly bus: SessionBus
-  /** Names the relay at both ends. */
+  /** The name of the relay at both ends. */
   readonly relay: string
   /** The replica that has the client. */
   readonly to: string
-  /** Memory for what the other replica has not acknowledged. */
+  /** The memory for what the other replica has not acknowledged. */
   readonly room: Share
-  /** Called once: the other replica has all of the answer or, with `isGone`, nobody waits for it there any more. */
+  /** Called once: the other replica has the whole answer or, with `isGone`, nobody waits for it there any more. */
   onOver(isGone: boolean): void
 }
 
-/** Bytes in one message to the other replica, but where one part or event is larger. */
+/** The size of one message to the other replica in bytes, unless one part or event is larger. */
 const BATCH = 64 * 1024
-/** Bytes that may wait behind a message that is not acknowledged: a source that goes on regardless loses its answer. */
+/** The most bytes that wait behind an unacknowledged message: a source that ignores backpressure loses its answer. */
 const MOST_WAITING = 4 * 1024 * 1024
-/** What an event costs beside its bytes. */
+/** The memory of an event besides its bytes. */
 const OVERHEAD = 200
 
 /**
- * Sends an answer to the replica at which its client is. One message at a time is on its way, and is sent again until
- * the other replica acknowledges it, which that does when its client can take more. So nothing piles up at the other end
- * or in Redis, which disconnects a subscriber that has too much unread, and no message need arrive, or only once.
+ * Sends an answer to the replica at which its client is. One message at a time is in transit and is sent again until
+ * the other replica acknowledges it, which it does when its client can take more. So nothing accumulates at the other
+ * end or in Redis, which disconnects a subscriber with too much unread data, and messages may be lost or duplicated.
  */
 export class RelaySender implements EventSink {
-  /** `performance.now()` of the other replica's last message. */
+  /** The `performance.now()` of the other replica's last message. */
   heardAt = performance.now()
   readonly #options: RelaySenderOptions
   readonly #lease: Lease
-  /** What is on its way, by number `#seq`. */
+  /** The message in transit, with the number `#seq`. */
   #sent: readonly Relayed[] = []
   #seq = 0
-  /** What goes with the next messages. */
+  /** The content of the next messages. */
   #waiting: Relayed[] = []
-  /** Whether the client could take more by the other replica's last report. */
+  /** Tells whether the client could take more by the other replica's last report. */
   #hasRoom = true
-  /** It breaks off: a client that reads nothing is to notice too. */
+  /** Tells that the answer breaks off: a client that reads nothing must notice too. */
   #isLost = false
-  /** Nothing is added any more. */
   #isClosed = false
   #isOver = false
   #onDrained: (() => void) | undefined
@@ -50,7 +49,7 @@ export class RelaySender implements EventSink {
     this.#lease = new Lease(options.room)
   }
 
-  /** A whole answer with its HTTP status, in the place of a stream. */
+  /** Sends a whole answer with its HTTP status, instead of a stream. */
   answer(status: number, body: Buffer): void {
     this.#last({ what: 'answer', status, text: body.toString('latin1') })
   }
@@ -106,7 +105,7 @@ export class RelaySender implements EventSink {
     return this.#lease.bytes < BATCH
   }
 
-  /** There is no room for what comes next: an answer with a gap is none. */
+  /** Breaks the answer off because there is no room for the next part: an answer must not have a gap. */
   #giveUp(): void {
     this.#lease.resize(bytesOf(this.#sent))
     this.#waiting = [{ what: 'lost' }]
@@ -134,12 +133,12 @@ export class RelaySender implements EventSink {
     bus.notify({ kind: 'relayed', relay, seq, items }, to)
   }
 
-  /** The other replica reports up to which number it has taken messages, and whether its client can take more. */
+  /** Handles a report: the number of the last message taken, and whether the other replica's client can take more. */
   awaited(received: number, hasRoom: boolean): void {
     this.heardAt = performance.now()
     const isPoll = this.#sent.length === 0
     if (received === this.#seq) this.#acknowledged(hasRoom)
-    // It may be lost. Where it is only late, the other replica takes the first of the two.
+    // The message may be lost. If it is only late, the other replica ignores the duplicate.
     else if (!isPoll) this.#send(this.#seq, this.#sent)
     if (isPoll && this.#sent.length === 0) this.#send(0, HEARTBEAT)
   }
@@ -156,7 +155,7 @@ export class RelaySender implements EventSink {
     else if (hasRoom && this.#lease.bytes < BATCH) this.#drained()
   }
 
-  /** The client has gone, or its replica has. */
+  /** Ends the relay: the client has gone, or its replica has. */
   gone(): void {
     this.#isClosed = true
     this.#sent = []
@@ -172,7 +171,7 @@ export class RelaySender implements EventSink {
     this.#options.onOver(isGone)
   }
 
-  /** Whoever waits for room goes on, also where there is nobody left to send to. */
+  /** Resumes sources that wait for room, even if nobody is left to send to. */
   #drained(): void {
     const next = this.#onDrained
     this.#onDrained = undefined

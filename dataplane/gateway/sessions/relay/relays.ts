@@ -3,28 +3,28 @@ import type { SessionBus } from '../store/bus.ts'
 import { type AnswerSink, RelayReceiver } from './relay-receiver.ts'
 import { RelaySender } from './relay-sender.ts'
 
-/** How often the replica that has the client asks whether the other one still has the answer. */
+/** The interval at which the replica that has the client asks whether the other one still has the answer. */
 const POLL_MS = 1_000
-/** A replica that has sent nothing for so long is gone. */
+/** The silence after which a replica counts as gone. */
 const SILENCE_MS = 5_000
-/** Bytes on their way to other replicas, of all answers; one that has no room is lost. */
+/** The most bytes in transit to other replicas, of all answers; an answer without room is lost. */
 const MOST_SENT = 32 * 1024 * 1024
 
 interface Opened {
-  /** As the replica that asks has named it. */
+  /** The relay's name, chosen by the replica that asks. */
   readonly relay: string
   /** The replica that asks. */
   readonly to: string
-  /** Called once: that replica has all of the answer or, with `isGone`, nobody waits for it there any more. */
+  /** Called once: that replica has the whole answer or, with `isGone`, nobody waits for it there any more. */
   onOver(isGone: boolean): void
 }
 
-/** Answers that one replica has and whose clients are at another: those that go from here, and those that come. */
+/** Answers that one replica has and whose clients are at another: outgoing and incoming ones. */
 export class Relays {
   readonly #senders = new Map<string, RelaySender>()
   readonly #receivers = new Map<string, RelayReceiver>()
   readonly #room = new Budget({ total: MOST_SENT, share: MOST_SENT, reserve: 0 }).shareOf('')
-  /** Called with a fault in one relay, which does not affect the others. */
+  /** Handles a fault in one relay, which does not affect the others. */
   readonly #onFault: (error: unknown) => void
   #timer: NodeJS.Timeout | undefined
 
@@ -32,7 +32,7 @@ export class Relays {
     this.#onFault = onFault
   }
 
-  /** Takes messages of other replicas; undefined where there are none. */
+  /** Receives messages of other replicas; undefined if there are none. */
   follow(bus: SessionBus | undefined): void {
     bus?.on('relayed', ({ relay, seq, items }) => this.#receivers.get(relay)?.take(seq, items))
     bus?.on('awaits', ({ relay, from, received, hasRoom }) => {
@@ -43,9 +43,9 @@ export class Relays {
     bus?.on('left', ({ relay }) => this.#senders.get(relay)?.gone())
   }
 
-  /** Begins to send an answer to a replica that has asked for it; undefined where that has asked the same before. */
+  /** Begins to send an answer to a replica that has asked for it; undefined if it has asked the same before. */
   send(bus: SessionBus, { relay, to, onOver }: Opened): RelaySender | undefined {
-    // One that is over stays for a while: a question that is sent twice may arrive twice.
+    // A finished relay stays for a while: a question that is sent twice may arrive twice.
     if (this.#senders.has(relay)) return undefined
     const sender = new RelaySender({ bus, relay, to, room: this.#room, onOver })
     this.#senders.set(relay, sender)
@@ -53,13 +53,13 @@ export class Relays {
     return sender
   }
 
-  /** There is no such answer here, nor has there been one: a question that has been answered may come once more. */
+  /** Refuses a question for an answer that never was here: one that was answered may arrive once more. */
   refuse(bus: SessionBus, relay: string, to: string): void {
     if (this.#senders.has(relay)) return
     bus.notify({ kind: 'relayed', relay, seq: 0, items: [{ what: 'unknown' }] }, to)
   }
 
-  /** Gives the answer that another replica has to a client here; the replica is then to be asked for it. */
+  /** Gives another replica's answer to a client here; the caller then asks that replica for it. */
   receive(bus: SessionBus, replica: string, sink: AnswerSink): RelayReceiver {
     const receiver = new RelayReceiver({ bus, replica, sink, onOver: () => this.#receivers.delete(receiver.name) })
     this.#receivers.set(receiver.name, receiver)
@@ -67,7 +67,7 @@ export class Relays {
     return receiver
   }
 
-  /** One timer for all of them. */
+  /** Starts the one timer of all relays. */
   #watch(): void {
     if (this.#timer !== undefined) return
     this.#timer = setInterval(() => this.#check(), POLL_MS)

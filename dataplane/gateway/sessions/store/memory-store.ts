@@ -10,7 +10,7 @@ function noteIn(entry: Entry, name: string, value: string | undefined): void {
   entry.record = { ...entry.record, notes: value === undefined ? others : { ...others, [name]: value } }
 }
 
-/** Keeps sessions in this process. `ttlMs`: how long one lives without a request. */
+/** Creates a store that keeps sessions in this process. `ttlMs`: the lifetime of a session without a request. */
 export function createMemoryStore({ ttlMs }: { readonly ttlMs: number }): SessionStore {
   const entries = new Map<string, Entry>()
   const store: SessionStore = {

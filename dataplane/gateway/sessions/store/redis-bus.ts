@@ -4,7 +4,7 @@ import { isObject } from '../../../../crds/settings/json.ts'
 import { isCluster, type RedisClient } from '../../../storage/redis.ts'
 import type { BusKind, BusMessage, Relayed, SessionBus } from './bus.ts'
 
-/** Members that a message must have, which are texts. */
+/** The string members that a message must have. */
 const TEXTS: Readonly<Record<BusKind, readonly string[]>> = {
   ended: ['session'],
   changed: ['session'],
@@ -23,18 +23,18 @@ const TEXTS: Readonly<Record<BusKind, readonly string[]>> = {
 }
 const isText = (value: unknown): boolean => typeof value === 'string'
 const isNumber = (value: unknown): boolean => Number.isSafeInteger(value)
-/** Members that it must have, which are something else. */
+/** The other members that a message must have. */
 const NEEDED: Readonly<Partial<Record<BusKind, Shape>>> = {
   replay: { after: isNumber },
   relayed: { seq: isNumber, items: (value) => Array.isArray(value) && value.every(isRelayed) },
   awaits: { received: isNumber, hasRoom: (value) => typeof value === 'boolean' },
 }
-/** Those that it may have. */
+/** The optional members of a message. */
 const OTHERS: Shape = { ask: isText }
 
 type Shape = Readonly<Record<string, (value: unknown) => boolean>>
 
-/** Members that a piece of an answer must have. */
+/** The members that a piece of an answer must have. */
 const PIECES: Readonly<Record<Relayed['what'], Shape>> = {
   answer: {
     status: (value) => Number.isSafeInteger(value) && (value as number) >= 200 && (value as number) <= 599,
@@ -47,7 +47,7 @@ const PIECES: Readonly<Record<Relayed['what'], Shape>> = {
   heartbeat: {},
   unknown: {},
 }
-/** Those that it may have. */
+/** The optional members of a piece. */
 const PIECE_OTHERS: Shape = { id: isText }
 
 function isRelayed(piece: unknown): boolean {
@@ -65,7 +65,7 @@ const has = (members: Members, shape: Shape): boolean =>
 const mayHave = (members: Members, shape: Shape): boolean =>
   Object.entries(shape).every(([name, isFit]) => members[name] === undefined || isFit(members[name]))
 
-/** Whether a message is one that replicas of this version send: those of other versions, and other programs, may send anything. */
+/** Tells whether replicas of this version send such a message. Other versions and programs may send anything. */
 export function isBusMessage(message: Members): boolean {
   const { kind } = message as Partial<BusMessage>
   if (typeof kind !== 'string' || !Object.hasOwn(TEXTS, kind)) return false
@@ -75,7 +75,7 @@ export function isBusMessage(message: Members): boolean {
 
 interface RedisBusOptions {
   readonly client: RedisClient
-  /** A connection of its own: one that subscribes can do nothing else. */
+  /** A separate connection: one that subscribes can do nothing else. */
   readonly subscriber: RedisClient
   readonly prefix: string
   readonly log: Logger
@@ -83,7 +83,7 @@ interface RedisBusOptions {
 
 const RETRY_MS = 1_000
 
-/** Replicas of a gateway send each other messages on two channels: one for all, and one for each replica. */
+/** Creates a bus in Redis, with two channels for a replica: one that all share, and its own. */
 export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOptions): SessionBus {
   const replica = randomBytes(9).toString('base64url')
   const channelOf = (name: string) => `${prefix}replica:${name}`
@@ -97,11 +97,11 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
     try {
       takers.get(message.kind)?.(message as never)
     } catch (error) {
-      // A replica of another version may say things otherwise.
+      // A replica of another version may use another form.
       log.warn({ err: error, kind: message.kind }, 'a message of a replica can’t be handled')
     }
   })
-  // ioredis would subscribe again by itself and leave a refusal to nobody, which ends the process.
+  // ioredis would resubscribe by itself and leave a refusal unhandled, which ends the process.
   if (!isCluster(subscriber)) subscriber.options.autoResubscribe = false
   let again: NodeJS.Timeout | undefined
   const subscribe = (): void => {
@@ -115,7 +115,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   }
   subscriber.on('ready', subscribe)
   subscriber.connect().catch(() => {
-    // ioredis emits the failure as an `error` event too, and goes on trying to connect.
+    // ioredis also emits the failure as an `error` event, and continues trying to connect.
   })
 
   async function publish(message: BusMessage, to: string | undefined): Promise<boolean> {
@@ -148,7 +148,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   }
 }
 
-/** A replica's name and what it says; undefined for what no replica has sent. */
+/** Reads a replica's name and its message; undefined for anything that no replica has sent. */
 function parse(text: string): readonly [string, BusMessage] | undefined {
   try {
     const sent: unknown = JSON.parse(text)

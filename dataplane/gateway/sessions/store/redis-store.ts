@@ -6,19 +6,19 @@ import type { SessionRecord, SessionStore } from './store.ts'
 
 interface RedisStoreOptions {
   readonly client: RedisClient
-  /** Brings other replicas at once what has changed. */
+  /** Notifies other replicas of changes at once. */
   readonly bus: SessionBus
-  /** Of all keys. */
+  /** The prefix of all keys. */
   readonly prefix: string
-  /** How long a session lives without a request. */
+  /** The lifetime of a session without a request, in milliseconds. */
   readonly ttlMs: number
 }
 
-/** How long a session may be served without asking Redis. A replica that no bus message reaches learns by then what ended. */
+/** The time for which a session is served without asking Redis: its end is noticed by then even without the bus. */
 const TRUST_MS = 1_000
 const SWEEP_MS = 30_000
 
-/** What is known here of a session. */
+/** The cached state of a session. */
 interface Known {
   record: SessionRecord
   checkedAt: number
@@ -26,7 +26,7 @@ interface Known {
   checking: Promise<SessionRecord | undefined> | undefined
 }
 
-/** Writes a note only to a session that is there, and only over nothing or over what is expected (`any`: over all). */
+/** Writes a note only to a session that exists, and only over nothing or over the expected value (`any`: over all). */
 const NOTE = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local now = redis.call('HGET', KEYS[1], ARGV[1])
@@ -34,12 +34,11 @@ if now and ARGV[2] ~= 'any' and now ~= ARGV[3] then return now end
 if ARGV[4] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[4]) end
 return ARGV[4]`
 
-/** Gives a store that keeps sessions in Redis. */
 export const createRedisStore = (options: RedisStoreOptions): SessionStore => new RedisStore(options)
 
 /**
- * Keeps sessions in Redis, each as a hash under a key that expires, so that any replica serves any of them. What was
- * looked up is trusted for a second, so that a busy session costs one command a second and not one a request.
+ * Keeps sessions in Redis, each as a hash under a key that expires, so that any replica serves any of them. A lookup is
+ * trusted for a second, so that a busy session costs one command a second and not one a request.
  */
 class RedisStore implements SessionStore {
   readonly provider = 'redis'
@@ -62,7 +61,7 @@ class RedisStore implements SessionStore {
     })
     const sweep = () => {
       this.#sweep().catch(() => {
-        // Redis is away: the next sweep comes all the same.
+        // Redis is unavailable: the next sweep runs all the same.
       })
     }
     this.#sweeping = setInterval(sweep, Math.min(ttlMs, SWEEP_MS))
@@ -141,7 +140,7 @@ class RedisStore implements SessionStore {
     return record
   }
 
-  /** Writes a note; gives what it says then, null where the session has ended. */
+  /** Writes a note; returns its value afterwards, null if the session has ended. */
   async #write(
     id: string,
     name: string,
@@ -165,7 +164,7 @@ class RedisStore implements SessionStore {
     if (this.#known.delete(id)) this.onGone?.(id, expired)
   }
 
-  /** Drops what was not used here for as long as a session lives: it has ended, or lives at another replica. */
+  /** Drops sessions that were not used here for a session's lifetime: they have ended, or live at another replica. */
   async #sweep(): Promise<void> {
     const oldest = performance.now() - this.#options.ttlMs
     for (const [id, { usedAt }] of this.#known) {
@@ -176,10 +175,10 @@ class RedisStore implements SessionStore {
   }
 }
 
-/** Characters of all fields of a session: far more than replicas write. What is larger is none. */
+/** The most characters of all fields of a session: far more than replicas write. A larger one is treated as missing. */
 const LARGEST = 8 * 1024 * 1024
 
-/** Before the name of a note among a session's fields. */
+/** The prefix of a note's name among a session's fields. */
 const NOTED = 'n:'
 
 function fieldsOf({ binding, revision, capabilities, notes = {} }: SessionRecord): Record<string, string> {
@@ -187,7 +186,7 @@ function fieldsOf({ binding, revision, capabilities, notes = {} }: SessionRecord
   return { binding, revision, capabilities, ...Object.fromEntries(noted) }
 }
 
-/** Undefined where there is no session, and for what no replica has written. `before`: what it was, as far as it is known. */
+/** Reads a record; undefined if there is no session, or no replica has written it. `before`: the last known record. */
 function recordOf(id: string, fields: Record<string, string>, before?: SessionRecord): SessionRecord | undefined {
   const { binding, revision, capabilities } = fields
   if (binding === undefined || revision === undefined || capabilities === undefined) return undefined

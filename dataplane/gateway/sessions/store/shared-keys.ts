@@ -2,23 +2,23 @@ import { createHmac, randomBytes } from 'node:crypto'
 import type { RedisClient } from '../../../storage/redis.ts'
 import { withRedis } from '../../../storage/redis.ts'
 
-/** Gives the secret that all replicas use: the one that is `proposed` where there is none yet. */
+/** Returns the secret that all replicas use; without one, they adopt the `proposed` one. */
 export type AgreeOnSecret = (proposed: string) => Promise<string>
 
 const SECRET_BYTES = 32
-/** Secrets of before that are still accepted. */
+/** The number of earlier secrets that are still accepted. */
 const MOST_KNOWN = 3
 
 /**
- * Keys for what clients bring back, the same at all replicas of a gateway. They come from one secret: this process's own
- * until replicas have agreed on one, which stays good here afterwards.
+ * Keys for values that clients return, the same at all replicas of a gateway. They are derived from one secret: this
+ * process's own until replicas have agreed on one. The own secret stays valid here afterwards.
  */
 export class SharedKeys {
   #secrets: readonly string[] = [randomBytes(SECRET_BYTES).toString('base64url')]
   #agree: AgreeOnSecret | undefined
   #hasAsked = false
 
-  /** Agrees with other replicas from now on; undefined where there are none. */
+  /** Agrees with other replicas from now on; undefined if there are none. */
   follow(agree: AgreeOnSecret | undefined): void {
     this.#agree = agree
     const asked = (): void => {
@@ -28,21 +28,21 @@ export class SharedKeys {
   }
 
   /**
-   * Whether the others were asked for their secret, with or without success: before that this replica would seal with
-   * a key that no other one knows.
+   * Tells whether the others were asked for their secret, with or without success: before that this replica would seal
+   * with a key that no other one knows.
    */
   get hasAsked(): boolean {
     return this.#hasAsked
   }
 
-  /** Follows a secret that was replaced, and puts one back that was lost. While the others can't be reached nothing changes. */
+  /** Adopts a secret that was replaced, and restores one that was lost. If agreement fails, nothing changes. */
   async renew(): Promise<void> {
     const agreed = await this.#agree?.(this.#secrets[0] as string).catch(() => undefined)
     if (agreed === undefined || agreed === this.#secrets[0]) return
     this.#secrets = [agreed, ...this.#secrets.filter((secret) => secret !== agreed)].slice(0, MOST_KNOWN)
   }
 
-  /** 32 bytes for one use; the first key is for new things, all are good for what comes back. */
+  /** Returns keys of 32 bytes for one use: the first key seals, all of them open. */
   keysFor(use: string): readonly [Buffer, ...Buffer[]] {
     const keys = this.#secrets.map((secret) => createHmac('sha256', secret).update(use).digest())
     return keys as unknown as readonly [Buffer, ...Buffer[]]

@@ -5,16 +5,17 @@ import type { SessionStorage } from './storage.ts'
 const RETRY = { first: 500, longest: 30_000 }
 
 interface StorageFollowerOptions {
-  /** What makes the storage in use another one when it changes. */
+  /** The key of the storage in use; another key means another storage. */
   readonly key: string
   readonly log: Logger
-  /** Goes on with another storage, which works. Rejects where the old one is still in use. */
+  /** Moves to another storage, which works. Rejects if the old one is still in use. */
   use(storage: SessionStorage): Promise<void>
 }
 
 /**
- * Puts the storage in use that the newest configuration names, once it works: until then the one before serves on, and the
- * other is tried again, after half a second first and every half a minute at last. A newer configuration ends that.
+ * Moves to the storage that the newest configuration names, once it works. Until then the old one stays in use, and the
+ * new one is tried again, at first after half a second and at last every half a minute. A newer configuration ends
+ * that.
  */
 export class StorageFollower {
   readonly #options: StorageFollowerOptions
@@ -31,12 +32,12 @@ export class StorageFollower {
     this.#wanted = options.key
   }
 
-  /** Why the storage that is configured is not in use; undefined where it is, or is being tried for the first time. */
+  /** The reason why the configured storage is not in use; undefined if it is, or is being tried for the first time. */
   get problem(): string | undefined {
     return this.#problem
   }
 
-  /** A configuration is in force whose storage has this key. */
+  /** Follows a configuration whose storage has this key. */
   follow(key: string, open: () => SessionStorage): void {
     if (key === this.#wanted) return
     this.close()
@@ -73,7 +74,7 @@ export class StorageFollower {
     this.#timer.unref()
   }
 
-  /** Lets go of a storage that is being tried. */
+  /** Drops a storage that is being tried. */
   close(): void {
     clearTimeout(this.#timer)
     this.#candidate?.close()

@@ -12,25 +12,25 @@ import { createRedisStore } from './redis-store.ts'
 import { type AgreeOnSecret, agreeInRedis } from './shared-keys.ts'
 import type { SessionStore } from './store.ts'
 
-/** Where sessions are known, and how replicas reach each other where there may be several. */
+/** The store of sessions and, if there may be several replicas, the connection between them. */
 export interface SessionStorage {
   readonly store: SessionStore
   readonly bus: SessionBus | undefined
-  /** Buckets of rate limits that replicas share; undefined where there is one replica. */
+  /** The rate-limit buckets that replicas share; undefined if there is one replica. */
   readonly buckets: Buckets | undefined
-  /** How replicas come to one secret; undefined where there is one replica. */
+  /** Agrees with other replicas on one secret; undefined if there is one replica. */
   readonly agreeOnSecret: AgreeOnSecret | undefined
-  /** Settles once it has taken a write; rejects where it can't. */
+  /** Settles once it has accepted a write; rejects if it can't. */
   check(): Promise<void>
   close(): void
 }
 
-/** How long a session lives without a request. */
+/** The lifetime of a session without a request. */
 const TTL_MS = 30 * 60_000
-/** How long a write that is only a test stays. */
+/** The lifetime of a test write. */
 const CHECK_MS = 10_000
 
-/** The storage that a configuration asks for. Redis is connected when it is first needed. */
+/** Opens the storage of a configuration. Redis is connected when it is first needed. */
 export function openSessionStorage(
   config: GatewayConfig,
   directory: string,
@@ -67,6 +67,6 @@ export function openSessionStorage(
   }
 }
 
-/** What makes another storage of it when it changes. */
+/** Returns the key of a storage: a change of it means another storage. */
 export const storageKey = ({ sessionStorage, role, namespace, name }: GatewayConfig, directory: string): string =>
   JSON.stringify(sessionStorage?.redis === undefined ? 'memory' : [sessionStorage, role, namespace, name, directory])

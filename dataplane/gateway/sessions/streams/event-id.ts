@@ -1,11 +1,11 @@
 /**
- * Where in a stream an event is. As text it is the event's id: unique among all streams of all replicas, so that a
- * client that brings it back says which stream it has lost, and where that is kept.
+ * The position of an event in a stream. As text it is the event's id, unique among all streams of all replicas: a
+ * client that returns it names the stream that it has lost and the replica that keeps it.
  */
 export interface EventId {
   /** The replica that keeps the stream. */
   readonly replica: string
-  /** The stream's name there. */
+  /** The stream's name at that replica. */
   readonly stream: string
   readonly seq: number
   /** JSON text of the id of the request that the stream answers; undefined for a GET stream. */
@@ -13,16 +13,16 @@ export interface EventId {
 }
 
 const ID = /^([\w-]{1,32})\.([\w-]{1,32})\.(\d{1,15})(?:\.([\w-]{1,400}))?$/
-/** A request's id that is longer does not go along: what is lost of its stream then has no answer. */
+/** The longest request id in an event id. If a stream with a longer one is lost, its request gets no answer. */
 const LONGEST_REQUEST = 256
 
-/** Of the event that says that a stream is lost: behind it there is nothing. */
+/** The number of the event that reports a lost stream: nothing follows it. */
 export const LAST_SEQ = 999_999_999_999_999
 
 export const eventIdText = ({ replica, stream, seq, request }: EventId): string =>
   `${replica}.${stream}.${seq}${request === undefined || request.length > LONGEST_REQUEST ? '' : `.${Buffer.from(request).toString('base64url')}`}`
 
-/** What a `Last-Event-ID` names; undefined where it is none of ours. */
+/** Reads a `Last-Event-ID`; undefined if it is not ours. */
 export function parseEventId(text: string): EventId | undefined {
   const [, replica, stream, seq, request] = ID.exec(text) ?? []
   if (replica === undefined || stream === undefined) return undefined

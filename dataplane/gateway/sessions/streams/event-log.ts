@@ -14,43 +14,41 @@ export interface EventLogOptions {
   readonly stream: string
   /** JSON text of the id of the request that the stream answers; undefined for a GET stream. */
   readonly request: string | undefined
-  /** Whether its client takes events without data. */
+  /** Tells whether the client takes events without data. */
   readonly isPrimed: boolean
   /** Keeps an event within the bounds of all of them. */
   keep(event: KeptEvent): void
-  /** Lets go of it. */
   drop(event: KeptEvent): void
-  /** Counts so many bytes more of an event that is not whole, or fewer; false where there is no room for them. */
+  /** Counts this many more or fewer bytes of an incomplete event; false if there is no room for them. */
   holdPart(bytes: number): boolean
   onOver(log: EventLog): void
 }
 
-/** A larger event is sent once and not kept. */
+/** The size of the largest event that is kept. A larger event is sent once. */
 const LARGEST = 256 * 1024
 const NOTHING = Buffer.alloc(0)
 
 /**
- * One stream of events to a client, which outlives the connection that carries it: a client that has lost that comes
- * back with the id of the last event that it has, and the stream goes on behind it (2025-03-26 to 2025-11-25,
- * resumability). While there is no connection its events are kept.
+ * One stream of events to a client, which outlives its connection: a client that has lost the connection returns with
+ * the id of its last event, and the stream continues after it (2025-03-26 to 2025-11-25, resumability). While there is
+ * no connection its events are kept.
  */
 export class EventLog implements EventSink {
   readonly options: EventLogOptions
-  /** `performance.now()` of its end. */
+  /** The `performance.now()` of its end. */
   overAt: number | undefined
   /** Called when its client has resumed it at another replica. */
   onTaken: (() => void) | undefined
   #kept: KeptEvent[] = []
   #seq = 0
   #sink: EventSink | undefined
-  /** The event that is being given in parts: what there is of it, while that is small enough. */
+  /** The event that arrives in parts: its parts so far, while they are small enough. */
   #parts: Buffer[] | undefined
   #inEvent = false
   #size = 0
-  /** Bytes in those parts. */
   #partBytes = 0
   #onDrained: (() => void) | undefined
-  /** It broke off: its last event is not whole. */
+  /** Tells that it broke off: its last event is incomplete. */
   #isCut = false
   #isForgotten = false
 
@@ -58,7 +56,7 @@ export class EventLog implements EventSink {
     this.options = options
   }
 
-  /** Whether a client has got an event id to resume it by. */
+  /** Tells whether a client has received an event id to resume by. */
   get isKnown(): boolean {
     return this.#seq > 0
   }
@@ -72,7 +70,7 @@ export class EventLog implements EventSink {
   }
 
   /**
-   * Begins it on a connection; what has been sent before comes first. A client that takes events without data gets one at
+   * Begins the stream on a connection; kept events come first. A client that takes events without data gets one at
    * once, whose id it can resume by (2025-11-25).
    */
   begin(sink: EventSink): void {
@@ -93,7 +91,7 @@ export class EventLog implements EventSink {
     this.options.keep(event)
   }
 
-  /** Called by who enforces the bounds. */
+  /** Drops an event; called by the enforcer of the bounds. */
   forget(event: KeptEvent): void {
     this.#kept = this.#kept.filter((kept) => kept !== event)
   }
@@ -130,7 +128,7 @@ export class EventLog implements EventSink {
     else this.#sink.onDrain(() => this.#drained())
   }
 
-  /** Whoever waits for room goes on, also where there is nobody left to send to. */
+  /** Resumes sources that wait for room, even if nobody is left to send to. */
   #drained(): void {
     const next = this.#onDrained
     this.#onDrained = undefined
@@ -165,14 +163,14 @@ export class EventLog implements EventSink {
     this.options.onOver(this)
   }
 
-  /** Whether there is anything after an event for a client that resumes, or will be. */
+  /** Tells whether there is anything after an event for a client that resumes, or will be. */
   hasMoreThan(seq: number): boolean {
     return this.overAt === undefined || this.#isCut || seq < this.#seq
   }
 
   /**
-   * Goes on at another place, behind the event of this number. False where the answer can't be had there any more: it
-   * was too large to be kept, or broke off.
+   * Continues on another connection, after the event of this number. False if the answer is lost: it was too large to
+   * be kept, or broke off.
    */
   attach(sink: EventSink, after: number): boolean {
     this.#sink?.end()
@@ -192,14 +190,13 @@ export class EventLog implements EventSink {
     return true
   }
 
-  /** The connection is gone. */
   detach(sink: EventSink): void {
     if (this.#sink !== sink) return
     this.#sink = undefined
     this.#drained()
   }
 
-  /** Lets go of all that is kept; nothing more is. */
+  /** Drops all kept events; later ones are not kept. */
   clear(): void {
     this.#isForgotten = true
     this.#dropParts()
@@ -208,7 +205,7 @@ export class EventLog implements EventSink {
   }
 }
 
-/** Bytes of their own: what is a part of something larger would keep all of it. */
+/** Copies bytes: a slice would keep the whole buffer that it is a part of. */
 function copyOf(data: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(data.length)
   data.copy(copy)

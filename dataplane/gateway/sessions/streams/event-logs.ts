@@ -1,26 +1,26 @@
 import { EventLog, type EventLogOptions, type KeptEvent } from './event-log.ts'
 
-/** What is kept for one session. */
+/** The most events that are kept for one session. */
 const MOST_EVENTS = 256
 const MOST_BYTES = 1024 * 1024
 const MOST_STREAMS = 64
-/** What is kept for all sessions of this process. */
+/** The most bytes that are kept for all sessions of this process. */
 const MOST_BYTES_OF_ALL = 64 * 1024 * 1024
-/** Streams that are over and kept, of all sessions: each costs about a kilobyte, whatever is left of its events. */
+/** The most finished streams of all sessions that are kept: each costs about a kilobyte, even without events. */
 const MOST_OVER = 16_384
-/** How long a stream that is over is kept for a client that has lost the end of it. */
+/** The time for which a finished stream is kept for a client that has lost the end of it. */
 const KEPT_MS = 2 * 60_000
-/** What an event costs beside its bytes. */
+/** The memory of an event besides its bytes. */
 const OVERHEAD = 200
 
-/** What is kept for one session: the oldest goes first. */
+/** The events that are kept for one session: the oldest is dropped first. */
 class Kept {
   readonly logs = new Map<string, EventLog>()
   readonly events = new Set<KeptEvent>()
   bytes = 0
 }
 
-/** The streams of events of this replica that clients may resume, within bounds; what is oldest goes first. */
+/** The streams of events of this replica that clients may resume, within bounds; the oldest are dropped first. */
 export class EventLogs {
   readonly #sessions = new Map<string, Kept>()
   readonly #events = new Set<KeptEvent>()
@@ -28,12 +28,11 @@ export class EventLogs {
   #bytes = 0
   #count = 0
 
-  /** Bytes that are kept, of all sessions. */
+  /** The number of kept bytes of all sessions. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Begins a stream. */
   open(options: Pick<EventLogOptions, 'session' | 'replica' | 'request' | 'isPrimed'>): EventLog {
     const { session } = options
     const kept = this.#sessions.get(session) ?? new Kept()
@@ -79,7 +78,7 @@ export class EventLogs {
     while (this.#bytes > MOST_BYTES_OF_ALL && this.#events.size > 0) this.#forgetFirst(this.#events)
   }
 
-  /** Counts what has come of an event that is not whole; false, and nothing is counted, where there is no room for it. */
+  /** Counts bytes of an incomplete event; if there is no room for them, counts nothing and returns false. */
   #holdPart(kept: Kept, bytes: number): boolean {
     if (bytes > 0 && (kept.bytes + bytes > MOST_BYTES || this.#bytes + bytes > MOST_BYTES_OF_ALL)) return false
     kept.bytes += bytes
@@ -103,7 +102,6 @@ export class EventLogs {
     this.#bytes -= size
   }
 
-  /** Lets go of a stream. */
   forget(log: EventLog): void {
     const { session, stream } = log.options
     log.clear()
@@ -114,12 +112,12 @@ export class EventLogs {
     if (logs.size === 0) this.#sessions.delete(session)
   }
 
-  /** Lets go of all streams of a session that has ended. */
+  /** Drops all streams of a session that has ended. */
   forgetAll(session: string): void {
     for (const log of this.#sessions.get(session)?.logs.values() ?? []) this.forget(log)
   }
 
-  /** Lets go of streams that have been over for long. */
+  /** Drops streams that ended long ago. */
   sweep(now = performance.now()): void {
     for (const log of this.#over) {
       if ((log.overAt ?? now) + KEPT_MS > now) return

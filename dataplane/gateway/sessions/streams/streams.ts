@@ -20,7 +20,7 @@ export class Streams {
     this.#relays = relays
   }
 
-  /** Takes messages of other replicas; undefined where there are none. */
+  /** Receives messages of other replicas; undefined if there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     bus?.on('replay', (message) => this.#replay(message, bus))
@@ -30,19 +30,19 @@ export class Streams {
     return this.#bus?.replica ?? LOCAL
   }
 
-  /** Begins a stream of a session. `request`: JSON text of the id of the request that it answers, where it is of one. */
+  /** Begins a stream of a session. `request`: JSON text of the id of the request that it answers, if any. */
   open({ id, revision }: SessionRecord, request?: string): EventLog {
     return this.#logs.open({ session: id, replica: this.#replica, request, isPrimed: revision >= PRIMING })
   }
 
-  /** The stream that a client wants to go on with, where it is one of this replica. */
+  /** Returns the stream that a client resumes, if it is one of this replica. */
   find(session: string, { stream }: EventId): EventLog | undefined {
     return this.#logs.find(session, stream)
   }
 
   /**
-   * Gives what comes after an event of another replica's stream to a sink, until the stream ends. The sink is aborted
-   * where that replica is gone or does not have the stream. Returns how to end this.
+   * Sends a sink the later events of another replica's stream, until the stream ends. The sink is aborted if that
+   * replica is gone or does not have the stream. Returns a function that stops this.
    */
   followRemote(session: string, { replica, stream, seq }: EventId, sink: EventSink): () => void {
     const bus = this.#bus
@@ -58,7 +58,7 @@ export class Streams {
     return () => receiver.leave()
   }
 
-  /** A client resumes a stream of this replica at another one. */
+  /** Handles a client that resumes a stream of this replica at another one. */
   #replay({ session, stream, after, relay, from }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
     const log = this.#logs.find(session, stream)
     if (log === undefined) {
@@ -71,12 +71,12 @@ export class Streams {
     else sender.abort()
   }
 
-  /** Lets go of the streams of a session that has ended. */
+  /** Drops the streams of a session that has ended. */
   forgetAll(session: string): void {
     this.#logs.forgetAll(session)
   }
 
-  /** Drops what no client will resume. */
+  /** Drops streams that no client will resume. */
   sweep(): void {
     this.#logs.sweep()
   }

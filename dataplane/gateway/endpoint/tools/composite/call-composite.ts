@@ -17,11 +17,10 @@ import { openProgress, sealProgress } from '../../../workflows/workflow-state.ts
 import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { type CallStepTool, type RunEnd, WorkflowAudit, workflowHost } from './workflow-host.ts'
 
-/** What a run costs beside what its steps give. */
+/** The memory of a run besides the results of its steps. */
 const RUN_BYTES = 16 * 1024
 const HEARTBEAT_MS = 15_000
 
-/** What a call of a composite tool is made with. */
 interface Started {
   readonly workflow: Workflow
   readonly params: unknown
@@ -30,9 +29,8 @@ interface Started {
 }
 
 /**
- * Answers a call of a composite tool, which the caller may call: runs its steps, or goes on with those of a run whose
- * client was asked something. Wrong arguments are an error result. Throws `invalid_params` where the `requestState` is no
- * good.
+ * Answers an authorized call of a composite tool: runs its steps, or continues a run whose client was asked something.
+ * Wrong arguments give an error result. Throws `invalid_params` if the `requestState` is invalid.
  */
 export function callComposite(request: EndpointRequest, current: Workflow, callStepTool: CallStepTool): Promise<void> {
   const { message, gateway, era } = request
@@ -55,13 +53,13 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
   return new WorkflowCall(request, { workflow: current, params: paramsOf(request, current) }, callStepTool).run()
 }
 
-/** The arguments with their defaults; large integers as they were written. */
+/** Returns the arguments with their defaults; large integers stay as they were written. */
 function paramsOf({ message: { text, argumentsStart, argumentsEnd } }: EndpointRequest, workflow: Workflow): unknown {
   const given = argumentsStart === -1 ? {} : parseExact(text.slice(argumentsStart, argumentsEnd))
   return withDefaults(workflow.parameters, isObject(given) ? given : {})
 }
 
-/** What the client has answered, by the keys of what it was asked; JSON texts of objects. */
+/** Reads the client's answers by the keys of its questions; JSON texts of objects. */
 function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointRequest): ReadonlyMap<string, string> {
   const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
   const answers = new Map<string, string>()
@@ -70,11 +68,11 @@ function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointReques
   return answers
 }
 
-/** A call of a composite tool: its run, who waits for it, and all the ways in which it ends. */
+/** A call of a composite tool: its run, its client, and all its ends. */
 class WorkflowCall implements InFlightCall {
   readonly context: EndpointRequest
   readonly workflow: Workflow
-  /** The calls of its steps are counted. */
+  /** The calls of its steps are counted instead. */
   readonly share = undefined
   readonly id: string
   readonly deadline: number
@@ -89,7 +87,7 @@ class WorkflowCall implements InFlightCall {
   readonly #isBegun: boolean
   #isOver = false
 
-  /** Throws where the caller's share has no room. */
+  /** Creates the call. Throws if the caller's share is full. */
   constructor(context: EndpointRequest, { workflow, params, progress, answers }: Started, callStepTool: CallStepTool) {
     this.context = context
     this.workflow = workflow
@@ -113,12 +111,12 @@ class WorkflowCall implements InFlightCall {
     return this.context.session
   }
 
-  /** Names of the steps that are under way. */
+  /** The names of the steps in progress. */
   get running(): readonly string[] {
     return this.#run.running
   }
 
-  /** Runs it to its end, and answers. */
+  /** Runs the workflow to its end and answers. */
   async run(): Promise<void> {
     const { gateway } = this.context
     gateway.inFlight.add(this)
@@ -166,7 +164,7 @@ class WorkflowCall implements InFlightCall {
     )
   }
 
-  /** Gives an error result, as tools do. */
+  /** Answers with an error result, as tools do. */
   #failed(text: string, how: 'failed' | 'timed_out' = 'failed'): void {
     const { context, workflow } = this
     this.#close(how, () => context.result(errorResult(context.era, `${workflow.name}: ${text}`)))
@@ -179,7 +177,7 @@ class WorkflowCall implements InFlightCall {
     gateway.workflows.end(this, outcome === 'timed_out' ? 'failed' : outcome)
     if (outcome !== 'waiting') this.#audit.ended(outcome, Date.now() - this.#run.startedAt)
     answer()
-    // What still runs at backends has no use any more.
+    // Results that backends still produce have no use any more.
     this.#run.end()
   }
 
@@ -192,12 +190,12 @@ class WorkflowCall implements InFlightCall {
     if (!this.#isOver) this.context.reply.heartbeat()
   }
 
-  /** The client has cancelled the request; it expects no answer. */
+  /** Handles the client's cancellation of the request, after which it expects no answer. */
   cancel(): void {
     this.#unanswered(() => this.context.reply.endUnanswered())
   }
 
-  /** In the modern era a client cancels by going away; in the legacy one it may come back for the answer. */
+  /** Handles the loss of the client. A modern client cancels by it; a legacy one may return for the answer. */
   gone(): void {
     if (this.context.era === 'modern') this.#unanswered(() => undefined)
   }

@@ -7,21 +7,21 @@ import { missingCapability } from '../../../workflows/attempt.ts'
 import { StepFailure } from '../../../workflows/failure.ts'
 import type { StepAnswer } from '../../../workflows/host.ts'
 
-/** Takes what comes of the call. */
+/** The receiver of a call's result. */
 interface Taker {
   resolve(answer: StepAnswer): void
   reject(error: StepFailure): void
-  /** The call is to end: what it gives is too much. */
+  /** Ends the call because its result is too large. */
   tooMuch(): void
 }
 
-/** JSON-RPC codes of calls that fail again however often they are made: of what is not there, or not allowed. */
+/** The JSON-RPC codes of calls that always fail again, because something is missing or not allowed. */
 const MISSING_CAPABILITY = -32021
 const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403, MISSING_CAPABILITY])
 
 /**
- * Takes the answer to a call of a step, of which the workflow goes on. What comes before the answer, notifications and
- * requests of the backend, goes to the client of the workflow.
+ * Takes the answer to a step's call, with which the workflow continues. Notifications and requests of the backend
+ * before the answer go to the client of the workflow.
  */
 export class StepReply implements Reply {
   readonly streaming = false
@@ -67,7 +67,7 @@ export class StepReply implements Reply {
 
   part(bytes: Buffer): boolean {
     this.#size += bytes.length
-    // Bytes, and the text that is made of them.
+    // Both the bytes and the text that is made of them.
     if (this.#size > workflowLimits.output || this.#lease?.resize(2 * this.#size) === false) {
       this.#parts = []
       this.#taker.tooMuch()
@@ -105,7 +105,7 @@ export class StepReply implements Reply {
     this.#taker.reject(new StepFailure(message, detail))
   }
 
-  /** The whole JSON-RPC message. */
+  /** Takes the whole JSON-RPC message. */
   #take(message: string): void {
     const result = memberText(message, 'result')
     if (result === undefined) {

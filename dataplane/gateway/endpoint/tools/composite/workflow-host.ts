@@ -19,23 +19,22 @@ import type { EndpointRequest } from '../../incoming/endpoint-exchange.ts'
 import { type InnerCall, innerRequest, metaOfPart } from '../inner-call.ts'
 import { StepReply } from './step-reply.ts'
 
-/** Calls a tool for a step, as the caller of the request may; `tool` is undefined where there is none of this name. */
+/** Calls a tool for a step, with the rights of the request's caller; `tool` is undefined if no tool has this name. */
 export type CallStepTool = (request: EndpointRequest, name: string, tool: StepTool | undefined) => void
 
-/** What a run is done with. */
+/** The parts of a run's host. */
 interface HostParts {
-  /** Name of the composite tool. */
   readonly workflow: string
-  /** Counts what it keeps. */
+  /** Counts the memory that the run keeps. */
   readonly room: Lease | undefined
   readonly audit: WorkflowAudit
   readonly callStepTool: CallStepTool
 }
 
-/** How a run ends. */
+/** The result of a run. */
 export type RunEnd = 'completed' | 'failed' | 'timed_out'
 
-/** What a workflow needs, for the client of a request. */
+/** Builds the host of a workflow for the client of a request. */
 export function workflowHost(outer: EndpointRequest, { workflow, room, audit, callStepTool }: HostParts): Host {
   const { session, message, reply, gateway, observation: parent } = outer
   const attributes = { 'portico.workflow': workflow }
@@ -44,7 +43,7 @@ export function workflowHost(outer: EndpointRequest, { workflow, room, audit, ca
     session === undefined ? message.meta?.[CAPABILITIES_KEY] : JSON.parse(session.record.capabilities)
   const token = message.meta?.['progressToken']
   const meta = metaOfPart(outer)
-  // Of no other request of any client.
+  // An id that no other request of any client has.
   const id = `portico-step-${randomUUID()}`
   let calls = 0
   return {
@@ -72,9 +71,9 @@ export function workflowHost(outer: EndpointRequest, { workflow, room, audit, ca
   }
 }
 
-/** How a call of a step is made. */
+/** The options of a step's call. */
 interface Making extends Pick<InnerCall, 'id' | 'meta'> {
-  /** What is measured of the step. */
+  /** The telemetry of the step. */
   readonly parent: Observation | undefined
   readonly callStepTool: CallStepTool
 }
@@ -140,13 +139,13 @@ async function askInSession(
   }
 }
 
-/** Tells the audit log of one run of a composite tool and of its steps. The calls that it makes tell of themselves. */
+/** Writes the audit events of one run of a composite tool and of its steps. The calls of the run write their own. */
 export class WorkflowAudit {
   readonly #context: EndpointRequest
   readonly #name: string
-  /** Gathered while the request is under way: steps may end after it. */
+  /** The request's description, collected while it is in flight: steps may end after it. */
   readonly #about: ReturnType<typeof aboutRequest> | undefined
-  /** `performance.now()` of the beginning of each step that is under way. */
+  /** The `performance.now()` at which each step in progress began. */
   readonly #steps = new Map<string, number>()
 
   constructor(context: EndpointRequest, name: string) {
@@ -159,7 +158,7 @@ export class WorkflowAudit {
     this.#tell('vmcp_workflow_started', 'success')
   }
 
-  /** `durationMs`: since the run began, which may have been with another request. */
+  /** Writes the event of the end. `durationMs`: since the start of the run, maybe in an earlier request. */
   ended(how: RunEnd, durationMs: number): void {
     this.#tell(`vmcp_workflow_${how}`, how === 'completed' ? 'success' : 'failure', { durationMs })
   }
