@@ -27,18 +27,21 @@ import { type AnsweredHosts, guardRequests } from './settings/host-check.ts'
 interface RegistryAppOptions {
   readonly api: Api
   readonly memory: CallerMemory
-  /** Origins whose pages may read; asked on each request, so that they follow the configuration. */
+  /** The origins whose pages may read. It is called on each request, so that it follows the configuration. */
   origins(): readonly string[]
-  /** Names that are answered to; asked on each request too. */
+  /** The host names that are served. It is called on each request too. */
   hosts(): AnsweredHosts
-  /** Of this program, for the API's description. */
+  /** The version of this program, for the API's description. */
   readonly version: string
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
 }
 
-/** The public face of the registry besides what `catalogReads` answers: the admin API, pages, and the API's description. */
+/**
+ * Creates the public app of the registry, apart from what `catalogReads` answers: the admin API, pages, and the API's
+ * description.
+ */
 export function registryApp({
   api,
   memory,
@@ -65,7 +68,7 @@ export function registryApp({
   app.use('/registry/*', crossOrigin(origins))
   app.route('/', resourceMetadataRoutes({ current: () => api.identity.metadata() }))
   app.route('/', openApiRoutes(operations, version))
-  // Clients look here for an authorization server before they have a token; that there is none is no secret.
+  // Clients look here for an authorization server before they have a token. It is no secret that there is none.
   app.get('/.well-known/*', () => errorResponse(new PublicError('not_found')))
   app.use(async function identify(c, next) {
     const incoming = incomingOf(c.env)
@@ -88,7 +91,7 @@ export function registryApp({
     const page = errorPage(c, error)
     if (page !== undefined) return page
     const response = errorResponse(error, c.var.log?.() ?? log)
-    // Keeps the headers that were set before, those for other origins among them: a page may read errors too.
+    // This keeps the headers that were set before, including those for other origins: a page may read errors too.
     return c.newResponse(response.body, response)
   })
   return app
@@ -97,7 +100,7 @@ export function registryApp({
 const incomingOf = (env: unknown): IncomingMessage | undefined =>
   ((env ?? {}) as { incoming?: IncomingMessage }).incoming
 
-/** The path as it was sent, without the query: Hono's is decoded in part, and dot segments are resolved in it. */
+/** Returns the path as sent, without the query. Hono's is decoded in part, and dot segments are resolved in it. */
 function rawPath(env: unknown, path: string): string {
   return (incomingOf(env)?.url ?? path).split('?', 1)[0] as string
 }

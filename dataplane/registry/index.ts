@@ -28,25 +28,25 @@ import { createScheduler, type Scheduler } from './sync/scheduler.ts'
 
 interface ServeRegistryOptions {
   readonly configFile: string
-  /** `HOST:PORT` of the public listener; port 0 is any free one. */
+  /** `HOST:PORT` of the public listener; port 0 picks any free one. */
   readonly listen: string
   readonly adminListen: string
-  /** Where the store is kept. */
+  /** The folder of the store. */
   readonly stateDirectory: string
-  /** Its level is then the caller's affair. */
+  /** If a logger is given, its owner sets its level. */
   readonly log?: Logger
-  /** Goes before that of the configuration. */
+  /** Overrides the level of the configuration. */
   readonly logLevel?: Level | undefined
   readonly observe?: Observe
-  /** How often telemetry is sent. */
+  /** The intervals of telemetry exports. */
   readonly exports?: ExportTimes | undefined
-  /** Divides the times between the syncs of a source; for tests, which would wait for whole seconds. */
+  /** Divides the intervals of a source's syncs. It is for tests, which would otherwise wait for whole seconds. */
   readonly syncsHastenedBy?: number | undefined
-  /** Milliseconds between two checks whether the writing thread stands still; for tests, again. */
+  /** The milliseconds between two checks whether the writing thread has stalled. It is for tests too. */
   readonly checkMs?: number | undefined
-  /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
+  /** The memory limit of this process in bytes, if there is one. The limits of callers follow from it. */
   readonly memoryBytes?: number | undefined
-  /** What `/version` answers. */
+  /** The response of `/version`. */
   readonly version?: { readonly version: string; readonly node: string; readonly apiGroup?: string }
 }
 
@@ -54,15 +54,15 @@ interface RunningRegistry {
   /** `http://host:port` of the public listener. */
   readonly url: string
   readonly adminUrl: string
-  /** Has the log tell more, or again what it told before. */
+  /** Toggles debug logging. */
   switchDebug(): void
-  /** Drains the listeners within `times`, ends the syncs and closes the store; absent: without notice. */
+  /** Drains the listeners within `times`, ends the syncs and closes the store. Without `times` it ends at once. */
   close(times?: DrainTimes): Promise<void>
 }
 
 /**
- * Serves a registry by its configuration file, which it follows.
- * Throws a ConfigError where the file won't do, and an Error that names it where a port or the store can't be had.
+ * Serves a registry by its configuration file, and follows the file. Throws a ConfigError if the file is invalid, and
+ * an Error that names the port or the store that is not available.
  */
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
   const level = new LogLevel(options.logLevel)
@@ -91,23 +91,23 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
   }
 }
 
-/** What a registry ends with: its parts in the order in which they end. */
+/** Ends the parts of a registry in order. */
 class Ends {
   readonly #following = new AbortController()
   readonly #parts = new AsyncDisposableStack()
   readonly #front: ((times: DrainTimes) => Promise<unknown>)[] = []
 
-  /** Aborted first of all: the configuration is then left as it is. */
+  /** This signal is aborted first: the configuration is then no longer followed. */
   get signal(): AbortSignal {
     return this.#following.signal
   }
 
-  /** Ended together with the others of its kind, before the rest: whoever makes the parts work. */
+  /** Adds a part that gives work to the others. These parts end together, before the rest. */
   addFront(end: (times: DrainTimes) => Promise<unknown>): void {
     this.#front.push(end)
   }
 
-  /** Closed in the reverse order of their start. */
+  /** Adds a part. Parts are closed in the reverse order of their start. */
   adopt<T extends { close(): Promise<void> }>(part: T): T {
     return this.#parts.adopt(part, (it) => it.close())
   }
@@ -136,7 +136,7 @@ interface Parts extends PartsOptions {
   readonly store: Store
   readonly identity: Identity
   readonly scheduler: Scheduler
-  /** Schedules the sources of the configuration, and those that the API has made. */
+  /** Schedules the sources of the configuration and those made through the API. */
   readonly schedule: () => Promise<void>
 }
 
@@ -145,7 +145,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
   const { configuration, stateDirectory, syncsHastenedBy, checkMs, ends, log, level, observe, telemetry, audit } =
     options
   const { postgres } = configuration.current()
-  // Sources made through another replica are scheduled here too.
+  // This replica also schedules sources that were made through another one.
   const onSettings = () => {
     schedule(configuration.current()).catch((error: unknown) =>
       log.warn({ err: error }, 'the sources of other replicas can’t be read'),
@@ -177,10 +177,10 @@ async function startParts(options: PartsOptions): Promise<Parts> {
   return { ...options, store, identity, scheduler, schedule: () => schedule(configuration.current()) }
 }
 
-/** What it is called where it is not said. */
+/** The default name of the workload. */
 const WORKLOAD = 'portico-registry'
 
-/** Schedules of the sources that were made through the API. */
+/** Returns the schedules of the sources that were made through the API. */
 function schedulesOfApi(sources: readonly SourceRecord[], { directory, limits }: RegistrySettings) {
   const { privateSources, sourceBytes } = limits
   const options = { directory, publicOnly: privateSources === 'deny', sourceBytes }
@@ -234,17 +234,17 @@ function apiOf({ configuration, store, identity, scheduler, schedule }: Parts): 
   }
 }
 
-/** Longest wait for requests in flight where no times are given. */
+/** The longest wait for requests in flight if no times are given. */
 const GRACE_MS = 10_000
 const ADMIN_GRACE_MS = 1_000
-/** After this a stop goes on without the syncs: the thread that they are in may stand still, and is then ended. */
+/** After this a stop continues without the syncs. Their thread may have stalled, and is then terminated. */
 const SYNCS_END_MS = 5_000
 
-/** Waits for what ends, and no longer than so many milliseconds. */
+/** Waits for the end, but no longer than so many milliseconds. */
 async function within(ms: number, ending: Promise<unknown>): Promise<void> {
   const patience = new AbortController()
   const timeout = delay(ms, undefined, { signal: patience.signal }).catch(() => {
-    // Aborted below, because `ending` was first.
+    // The timer was aborted below, because `ending` was first.
   })
   await Promise.race([ending, timeout])
   patience.abort()

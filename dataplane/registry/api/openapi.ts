@@ -4,7 +4,7 @@ import { stringify } from 'yaml'
 import { type ErrorCode, errorTable, PublicError } from '../../server/errors.ts'
 import type { Operation, RegistryEnv } from './request/operation.ts'
 
-/** Errors that any operation may answer with. */
+/** The errors that any operation may answer with. */
 const ANYWHERE: readonly ErrorCode[] = ['unauthenticated', 'share_exceeded', 'internal', 'unavailable']
 const WITH_BODY: readonly ErrorCode[] = ['parse_error', 'invalid_request', 'too_large', 'unsupported_media_type']
 
@@ -37,10 +37,10 @@ const errorSchema = {
   },
 }
 
-/** Words of ours that are no JSON Schema. */
+/** Our own keywords, which are not JSON Schema. */
 const OWN: ReadonlySet<string> = new Set(['readBy', 'says'])
 
-/** `/openapi.json` and `/openapi.yaml`: open to everybody, and to pages of every origin. */
+/** Routes `/openapi.json` and `/openapi.yaml`, open to everybody and to pages of every origin. */
 export function openApiRoutes(operations: readonly Operation[], version: string): Hono<RegistryEnv> {
   const description = openApi(operations, version)
   const json = JSON.stringify(description)
@@ -61,7 +61,7 @@ export function openApiRoutes(operations: readonly Operation[], version: string)
     })
 }
 
-/** The description of these operations (OpenAPI 3.1). */
+/** Builds the description of these operations (OpenAPI 3.1). */
 function openApi(operations: readonly Operation[], version: string): object {
   const paths = Object.fromEntries(
     [...Map.groupBy(operations, ({ path }) => path)].map(([path, onPath]) => [
@@ -129,7 +129,7 @@ function parameter(location: 'path' | 'query', name: string, schema: TSchema): o
   }
 }
 
-/** One answer for each status, with the codes that it may carry. */
+/** Builds one response for each status, with the codes that it may carry. */
 function errorResponses({ errors, body, role }: Operation): Record<string, object> {
   const codes = new Set<ErrorCode>([
     ...errors,
@@ -150,8 +150,8 @@ function errorResponses({ errors, body, role }: Operation): Record<string, objec
 }
 
 /**
- * A schema as it is published. Our keyword `exactlyOne` names properties of which one must be there: a check says so to
- * callers in better words than a schema could.
+ * Returns a schema as it is published. Our keyword `exactlyOne` names properties of which exactly one must be present;
+ * a check reports that to callers in clearer words than a schema could.
  */
 function plain(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(plain)

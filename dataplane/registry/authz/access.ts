@@ -3,27 +3,27 @@ import { type ClaimsMap, isEmpty, sameClaims, satisfies } from './claims.ts'
 
 type PublishFault = 'claims_required' | 'claims_not_subset' | 'claims_mismatch'
 
-/** Whether the actor may reach a source or a registry: the gate of the consumer API, the scope of the admin API. */
+/** Tells whether the actor may reach a source or a registry. It gates the consumer API and scopes the admin API. */
 export function mayReach(actor: Actor, claims: ClaimsMap): boolean {
   if (actor.unrestricted) return true
   return isEmpty(claims) ? actor.unlabelled === 'allow' : satisfies(actor.claims, claims)
 }
 
-/** Whether the actor sees an entry. The filter needs claims on both sides: an entry without any is hidden. */
+/** Tells whether the actor sees an entry. The filter needs claims on both sides: an entry without any is hidden. */
 export function maySee(actor: Actor, claims: ClaimsMap): boolean {
   return actor.unrestricted || (!isEmpty(claims) && satisfies(actor.claims, claims))
 }
 
-/** Whether the actor may change what carries these claims, or give them to something: plain containment. */
+/** Tells whether the actor may change what carries these claims, or grant them: plain containment. */
 export function mayManage(actor: Actor, claims: ClaimsMap): boolean {
   return actor.unrestricted || satisfies(actor.claims, claims)
 }
 
 /**
- * What is wrong with the claims of a version that is published; undefined where nothing is. `existing` are the claims of
- * the entry that it joins, undefined where it is the first version.
+ * Checks the claims of a version that is published; undefined if they are in order. `existing` are the claims of the
+ * entry that it joins, undefined if it is the first version.
  *
- * 1. Claims are required, of a super-admin too, unless nobody is asked who they are or the entry has none.
+ * 1. Claims are required, of a super-admin too, unless authentication is off or the entry has none.
  * 2. They are a subset of the publisher's; super-admins are exempt.
  * 3. They are those of the first version, without exception.
  */
@@ -38,7 +38,7 @@ export function publishFault(
   return existing === undefined || sameClaims(claims, existing) ? undefined : 'claims_mismatch'
 }
 
-/** In auth-only mode too: what a caller publishes speaks in the caller's own name. */
+/** This holds in auth-only mode too: what a caller publishes carries the caller's own claims. */
 export function mayPublishWith({ mode, claims: held, unrestricted }: Actor, claims: ClaimsMap): boolean {
   const exempt = mode === 'anonymous' || (mode === 'full' && unrestricted)
   return exempt || satisfies(held, claims)

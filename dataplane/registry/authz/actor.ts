@@ -5,27 +5,27 @@ import { type ClaimsMap, isEmpty, satisfies, type TokenClaims } from './claims.t
 
 export { ROLES, type Role }
 
-/** How much is checked: nothing; that there is a valid token; that, and claims and roles. */
+/** The level of checks: none; a valid token; or a valid token, claims and roles. */
 type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
 
-/** Who acts, and what that lets them do. */
+/** An authenticated caller with its permissions. */
 export interface Actor {
   readonly mode: AuthorizationMode
-  /** As whom it was authenticated. */
+  /** The identity that it was authenticated as. */
   readonly caller: Caller
   /** Undefined in anonymous mode, and for callers without a token on a public path. */
   readonly subject: string | undefined
-  /** Whose share of memory it uses: issuer and subject; undefined where it has no token. */
+  /** The holder of its share of memory: issuer and subject; undefined without a token. */
   readonly holder: string | undefined
   readonly claims: TokenClaims
   readonly roles: ReadonlySet<Role>
-  /** Gates, filters and scoping by claims do not apply. */
+  /** True if gates, filters and scoping by claims do not apply. */
   readonly unrestricted: boolean
-  /** Whether sources and registries without claims are open to it. */
+  /** Access to sources and registries without claims. */
   readonly unlabelled: 'allow' | 'deny'
 }
 
-/** For each role a list of claim maps, of which one must match. */
+/** The rules of each role: a list of claim maps, of which one must match. */
 export type RoleRules = { readonly [role in Role]?: readonly ClaimsMap[] | undefined }
 
 const NO_CLAIMS: TokenClaims = Object.freeze({})
@@ -37,7 +37,10 @@ export function modeOf({ mode, authz }: AuthConfig): AuthorizationMode {
   return authz === undefined ? 'auth-only' : 'full'
 }
 
-/** Makes the function that gives the actor of a caller. It is derived once: a caller is kept as long as its token. */
+/**
+ * Creates the function that returns the actor of a caller. The actor is derived once; a caller is kept as long as its
+ * token.
+ */
 export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   const mode = modeOf(auth)
   const rules: RoleRules = auth.authz?.roles ?? {}
@@ -47,7 +50,7 @@ export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   function derive(caller: Caller): Actor {
     const base = { mode, caller, subject: undefined, holder: undefined, claims: NO_CLAIMS, unlabelled }
     if (mode === 'anonymous') return { ...base, roles: EVERY_ROLE, unrestricted: true }
-    // On a public path: whoever has no token reads, and manages nothing.
+    // On a public path a caller without a token reads, and manages nothing.
     if (caller.kind === 'anonymous') return { ...base, roles: NO_ROLES, unrestricted: mode === 'auth-only' }
 
     const { issuer, subject, claims } = caller
@@ -69,12 +72,12 @@ export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   }
 }
 
-/** Whether the actor may do what this role is for; super-admins may do everything. */
+/** Tells whether the actor has this role; super-admins have every role. */
 export function hasRole({ roles }: Actor, role: Role): boolean {
   return roles.has(role) || roles.has('superAdmin')
 }
 
-/** The roles that these claims give. A rule without a pair gives nothing: it would match everybody. */
+/** Returns the roles that these claims give. A rule without a pair gives nothing, since it would match everybody. */
 export function resolveRoles(claims: TokenClaims, rules: RoleRules): ReadonlySet<Role> {
   return new Set(ROLES.filter((role) => rules[role]?.some((rule) => !isEmpty(rule) && satisfies(claims, rule))))
 }

@@ -1,12 +1,12 @@
 /** Claims of a source, a registry or an entry: pairs of strings. */
 export type ClaimsMap = Readonly<Record<string, string>>
 
-/** Claims as they stand in a verified token. */
+/** The claims of a verified token. */
 export type TokenClaims = Readonly<Record<string, unknown>>
 
 /**
- * Whether what a token holds under one key matches a required value: as that string, or as an array with that string in
- * it. Numbers and booleans match nothing: `1`, `true` and their texts must not stand for each other.
+ * Tells whether a token's claim matches a required value: as that string, or as an array with that string in it.
+ * Numbers and booleans match nothing: `1`, `true` and their texts must not match each other.
  */
 export function holds(claims: TokenClaims, key: string, value: string): boolean {
   if (!Object.hasOwn(claims, key)) return false
@@ -14,7 +14,7 @@ export function holds(claims: TokenClaims, key: string, value: string): boolean 
   return held === value || (Array.isArray(held) && held.includes(value))
 }
 
-/** Containment: the caller's claims are a superset of the required ones. Nothing required is satisfied by anybody. */
+/** Tells whether the caller's claims are a superset of the required ones. Any caller satisfies an empty set. */
 export function satisfies(claims: TokenClaims, required: ClaimsMap): boolean {
   for (const key of Object.keys(required)) if (!holds(claims, key, required[key] as string)) return false
   return true
@@ -24,7 +24,7 @@ export function isEmpty(claims: ClaimsMap): boolean {
   return Object.keys(claims).length === 0
 }
 
-/** Whether two sets hold the same pairs, in whatever order. */
+/** Tells whether two sets hold the same pairs, in any order. */
 export function sameClaims(one: ClaimsMap, other: ClaimsMap): boolean {
   const keys = Object.keys(one)
   return (

@@ -17,13 +17,13 @@ export interface Explanation {
 
 interface Explained {
   readonly registry: { readonly name: string; readonly claims: ClaimsMap }
-  /** The entries of the name, by the order of their sources in the registry. */
+  /** The entries of the name, in the order of their sources in the registry. */
   readonly entries: readonly { readonly source: string; readonly claims: ClaimsMap }[]
-  /** Whether the answer may name entries and claims that the actor does not see. */
+  /** True if the answer may name entries and claims that the actor does not see. */
   readonly showsHidden: boolean
 }
 
-/** Why an actor sees an entry in a registry, or why not: the checks of a read, in their order. */
+/** Explains why an actor sees an entry in a registry, or why not: the checks of a read, in their order. */
 export function explain(actor: Actor, { registry, entries, showsHidden }: Explained): Explanation {
   const passes = mayReach(actor, registry.claims)
   const gate: Check = {
@@ -65,11 +65,11 @@ export function explain(actor: Actor, { registry, entries, showsHidden }: Explai
   return { visible: true, checks: [gate, ...checks, precedence] }
 }
 
-/** One text for what isn't there and for what is hidden. */
+/** The same text covers absent and hidden entries. */
 const NOT_THERE = 'the registry has no entry of this name that the caller may see'
 
 interface Decision {
-  /** What the claims are of, for people. */
+  /** The owner of the claims, for people. */
   readonly what: string
   readonly claims: ClaimsMap
   readonly allowed: boolean

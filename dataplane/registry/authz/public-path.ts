@@ -1,10 +1,10 @@
-/** Decoding again and again what was encoded again and again ends here. */
+/** The limit for decoding a path that was encoded several times. */
 const MOST_ROUNDS = 4
 
 /**
- * Whether a raw request path lies at or below one of the public paths, segment by segment. The public part must be
- * written plainly: nothing is decoded before it is compared. Behind it an encoded slash is allowed, since names have
- * one (`com.example%2Fweather`), but nothing that leads upwards by any reading, and no encoded dot.
+ * Tells whether a raw request path lies at or below one of the public paths, segment by segment. The public part must
+ * be unencoded: nothing is decoded before it is compared. Behind it an encoded slash is allowed, since names have one
+ * (`com.example%2Fweather`). Anything that could lead upwards and any encoded dot are refused.
  */
 export function isPublicPath(path: string, publicPaths: readonly string[]): boolean {
   if (publicPaths.length === 0 || /%2e|%5c|\\|[?#]/i.test(path)) return false
@@ -24,7 +24,7 @@ function leadsUpwards(path: string): boolean {
     try {
       text = decodeURIComponent(text)
     } catch {
-      // What can't be decoded may be anything.
+      // An undecodable path may mean anything.
       return true
     }
   }

@@ -6,13 +6,13 @@ import type { ClaimsMap } from './claims.ts'
 /** All entries, or those that carry one of these sets of claims. */
 export type Visible = 'all' | readonly number[]
 
-/** The sets of claims that entries carry; the revision changes whenever a set is added or goes. */
+/** The sets of claims that entries carry. The revision changes whenever a set is added or removed. */
 interface ClaimsSets {
   readonly revision: number | string
   readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
 }
 
-/** What an actor sees, and a short text that differs where that differs: it is part of an ETag. */
+/** The entries that an actor sees, with a short tag that differs if they differ. The tag is part of an ETag. */
 export interface Visibility {
   readonly visible: Visible
   readonly tag: string
@@ -20,7 +20,7 @@ export interface Visibility {
 
 const EVERYTHING: Visibility = { visible: 'all', tag: '' }
 
-/** Makes the function that gives the sets that an actor sees. They are computed once an actor and revision. */
+/** Creates the function that returns the sets that an actor sees. They are computed once per actor and revision. */
 export function createVisibility(claimsSets: () => ClaimsSets): (actor: Actor) => Visibility {
   const known = new WeakMap<Actor, { readonly revision: ClaimsSets['revision']; readonly visibility: Visibility }>()
 

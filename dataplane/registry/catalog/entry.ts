@@ -1,7 +1,7 @@
 import type { ClaimsMap } from '../authz/claims.ts'
 import type { UpstreamMeta } from './official-meta.ts'
 
-/** One version of a server or a skill as it comes from a source, checked. */
+/** One checked version of a server or a skill as it comes from a source. */
 export interface IncomingVersion extends UpstreamMeta {
   readonly type: EntryType
   /** `namespace/name`. */
@@ -9,11 +9,13 @@ export interface IncomingVersion extends UpstreamMeta {
   readonly version: string
   readonly title: string | null
   readonly description: string | null
-  /** Of the entry, where the source does not decide: Kubernetes entries carry their own. Absent: the source's. */
+  /**
+   * The claims of the entry, if the source does not decide: Kubernetes entries carry their own. Absent: the source's.
+   */
   readonly claims?: ClaimsMap
   /** JSON text of the document. */
   readonly document: string
 }
 
-/** What an entry of the catalog is. */
+/** The kinds of entries. */
 export type EntryType = 'server' | 'skill'

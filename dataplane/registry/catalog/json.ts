@@ -1,4 +1,4 @@
-/** A JSON number with what may come before and after it; a match inside a string costs time and nothing else. */
+/** A JSON number with what may precede and follow it. A match inside a string only costs time. */
 const NUMBER = /[:,[]\s*(-?\d[\d.eE+-]*)(?=\s*[,}\]])/g
 
 declare global {
@@ -9,9 +9,9 @@ declare global {
 }
 
 /**
- * Parses JSON so that `JSON.stringify` gives each number back as it was written: `1.0` and `12345678901234567890` would
- * otherwise change. Such numbers become `JSON.rawJSON` objects. Reading with the sources of values costs five times a
- * plain parse, so it is done only where a number calls for it.
+ * Parses JSON so that `JSON.stringify` writes each number as it was: `1.0` and `12345678901234567890` would otherwise
+ * change. Such numbers become `JSON.rawJSON` objects. Reading with the sources of values costs five times a plain
+ * parse, so it is done only if a number needs it.
  */
 export function parseExactly(text: string): unknown {
   for (const [, number] of text.matchAll(NUMBER)) if (String(Number(number)) !== number) return parseWithSources(text)
@@ -27,13 +27,13 @@ function parseWithSources(text: string): unknown {
         : value
     })
   } catch (error) {
-    // It nests too deep for a reviver, and for whatever is kept.
+    // The value nests too deep for a reviver, and for anything that is kept.
     if (error instanceof RangeError) return JSON.parse(text)
     throw error
   }
 }
 
-/** Whether a parsed JSON value has more than `levels` objects and lists inside each other. Goes no deeper than that. */
+/** Tells whether a parsed JSON value nests more than `levels` objects and lists. It goes no deeper than that. */
 export function nestsDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (levels === 0) return true

@@ -5,24 +5,24 @@ export function isServerName(name: string): boolean {
   return name.length >= 3 && name.length <= 200 && SERVER_NAME.test(name)
 }
 
-/** Text that stays in its line and column: no control character (PostgreSQL takes no U+0000 either). */
+/** Control characters, which would break lines and columns (PostgreSQL takes no U+0000 either). */
 const CONTROL = /\p{Cc}/u
 
 /**
- * A version: any text of 1 to 255 characters but `latest`, which is a question and not a version. Halves of characters
- * would all be the same one in the store.
+ * Tells whether a text is a version: any text of 1 to 255 characters except `latest`, which is a query. Halves of
+ * surrogate pairs are refused, since they would all be equal in the store.
  */
 export function isVersion(version: string): boolean {
   const isText = version.isWellFormed() && !CONTROL.test(version)
   return isText && version !== '' && !isLonger(version, 255) && version !== 'latest'
 }
 
-/** Without U+0000, which PostgreSQL stores in no text, and without halves of characters, which no UTF-8 has. */
+/** Removes U+0000, which PostgreSQL stores in no text, and halves of surrogate pairs, which UTF-8 can't hold. */
 export function printable(text: string): string {
   return text.replaceAll('\0', '').toWellFormed()
 }
 
-/** Whether a text has more characters (code points, as a schema counts them) than so many. */
+/** Tells whether a text has more characters than that (code points, as a schema counts them). */
 export function isLonger(text: string, most: number): boolean {
   return text.length > most && Array.from(text).length > most
 }

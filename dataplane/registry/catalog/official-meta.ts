@@ -7,13 +7,13 @@ export const OFFICIAL = 'io.modelcontextprotocol.registry/official'
 
 export type Status = 'active' | 'deprecated' | 'deleted'
 
-/** What an upstream says of a version beside its document. */
+/** The upstream's metadata of a version, beside its document. */
 export interface UpstreamMeta {
   readonly status: Status
   readonly statusMessage: string | null
   readonly statusChangedAt: string | null
   readonly publishedAt: string | null
-  /** JSON text of the other blocks, handed on as they are; null where there are none. */
+  /** The JSON text of the other blocks, passed on unchanged; null if there are none. */
   readonly others: string | null
 }
 
@@ -29,9 +29,9 @@ interface OfficialMeta {
 const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfies Status[]
 
 /**
- * Reads the outer `_meta` of a list response. The upstream's status and time of publication are kept; `updatedAt` is
- * not: ours is when the version changed here, and whoever follows us by `updated_since` would miss what reached us
- * later than the upstream's own time. `isLatest` is found anew.
+ * Reads the outer `_meta` of a list response. The upstream's status and time of publication are kept. `updatedAt` is
+ * not: ours is the time when the version changed here. A client that follows us by `updated_since` would otherwise miss
+ * what reached us later than the upstream's own time. `isLatest` is computed anew.
  */
 export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   const { [OFFICIAL]: official, ...others } = isObject(meta) ? meta : {}
@@ -45,15 +45,15 @@ export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   }
 }
 
-/** When an upstream last changed a version, by its outer `_meta`. */
+/** Returns the time when an upstream last changed a version, from its outer `_meta`. */
 export function upstreamTime(meta: unknown): string | undefined {
   const official = isObject(meta) ? meta[OFFICIAL] : undefined
   return isObject(official) ? (timeOf(official['updatedAt']) ?? undefined) : undefined
 }
 
 /**
- * JSON text of the outer `_meta`. Never without the official block: VS Code fails on an entry that lacks it. Written out,
- * since a page has thirty: a status and our times have nothing to escape.
+ * Writes the JSON text of the outer `_meta`. It always has the official block: VS Code fails on an entry that lacks it.
+ * The text is concatenated, since a page has thirty of them, and a status and our times need no escaping.
  */
 export function writeMeta(official: OfficialMeta, others: string | null): string {
   const { status, statusMessage, statusChangedAt, publishedAt, updatedAt, isLatest } = official

@@ -1,12 +1,12 @@
 import semver from 'semver'
 
 /**
- * A text that sorts, byte by byte, as its version does; so the database orders versions and finds the latest without
- * knowing semver. It ends in the version itself: two versions never share a key.
+ * Returns a text that sorts, byte by byte, as its version does; so the database orders versions and finds the latest
+ * without knowing semver. It ends in the version itself: two versions never share a key.
  *
- * - Semantic versions in their precedence (semver.org, section 11), a leading `v` and leading zeros allowed. A
+ * - Semantic versions sort by their precedence (semver.org, section 11), a leading `v` and leading zeros allowed. A
  *   prerelease of a higher version comes after a lower release, as in the official registry.
- * - Anything else comes before all of them, in natural order (`9.1` before `10`): the official registry orders these by
+ * - Anything else comes before all of them, in natural order (`9.1` before `10`). The official registry orders these by
  *   time of publication, which a file does not have.
  */
 export function precedence(version: string): string {
@@ -14,11 +14,14 @@ export function precedence(version: string): string {
   return parsed === null ? `0${naturalKey(version)}${END}${version}` : `1${semverKey(parsed)}${END}${version}`
 }
 
-/** Between the key and the version itself; below all that may follow, so that the shorter of two lists comes first (11.4.4). */
+/**
+ * The separator between the key and the version. It sorts below all that may follow, so that the shorter of two lists
+ * comes first (11.4.4).
+ */
 const END = ' '
-/** Before each prerelease identifier; below every character that one is made of. */
+/** The prefix of each prerelease identifier. It sorts below every character of an identifier. */
 const IDENTIFIER = '!'
-/** Above them: a release comes after its prereleases (section 11.3). */
+/** The mark of a release. It sorts above identifiers: a release comes after its prereleases (section 11.3). */
 const RELEASE = '~'
 
 function semverKey({ major, minor, patch, prerelease }: semver.SemVer): string {
@@ -27,7 +30,7 @@ function semverKey({ major, minor, patch, prerelease }: semver.SemVer): string {
   return release + prerelease.map((part) => IDENTIFIER + identifierKey(String(part))).join('')
 }
 
-/** Numeric identifiers come before alphanumeric ones (section 11.4.3). */
+/** Encodes an identifier; numeric ones come before alphanumeric ones (section 11.4.3). */
 function identifierKey(part: string): string {
   return /^\d+$/.test(part) ? `0${numberKey(part)}` : `1${part}`
 }
@@ -36,7 +39,7 @@ function naturalKey(version: string): string {
   return version.replace(/\d+/g, numberKey)
 }
 
-/** Digits, without leading zeros, after their count: more digits, greater number. */
+/** Encodes digits: their count, then the digits without leading zeros. More digits mean a greater number. */
 function numberKey(run: string): string {
   const digits = run.replace(/^0+(?=\d)/, '')
   return String(digits.length).padStart(3, '0') + digits

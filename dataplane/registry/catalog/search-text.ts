@@ -3,7 +3,7 @@ function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
 
-/** The text that is searched: each field in its own line, so that no match spans two of them. */
+/** Builds the text that is searched. Each field has its own line, so that no match spans two of them. */
 export function searchText(...fields: readonly (string | null)[]): string {
   return fields
     .filter((field) => field !== null)
@@ -11,17 +11,19 @@ export function searchText(...fields: readonly (string | null)[]): string {
     .join('\n')
 }
 
-/** A term as it stands in a search text. To fold it once more may change it: `J̌` becomes `ǰ` by two letters, then by one. */
+/**
+ * Folds a term once, as in a search text. A second fold may change it: `J̌` becomes `ǰ` by two letters, then by one.
+ */
 export function foldTerm(term: string): string {
   return fold(term).replace(/\s+/g, ' ')
 }
 
-/** The LIKE pattern (escaped by `\`) that finds a folded term anywhere. */
+/** Returns the LIKE pattern (escaped by `\`) that finds a folded term anywhere. */
 export function likePattern(term: string): string {
   return `%${term.replace(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Each three characters that follow each other in a folded term, once; none in a shorter one. */
+/** Returns the distinct trigrams of a folded term; none for a shorter one. */
 export function trigrams(term: string): string[] {
   const characters = Array.from(term)
   return [...new Set(characters.slice(2).map((_, index) => characters.slice(index, index + 3).join('')))]

@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import { type Connection, type Setup, setupsFor } from '../../pages/client-setup.ts'
 
-/** The parts of a server document that say how it is reached. Documents of synced sources may have anything in them. */
+/** The parts of a server document that say how to reach it. Documents of synced sources may hold anything. */
 export interface Reachable {
   readonly name: string
   readonly remotes?: readonly { readonly type?: unknown; readonly url?: unknown }[]
@@ -13,19 +13,19 @@ export interface Reachable {
   }[]
 }
 
-/** What a page shows of a server document. */
+/** The parts of a server document that a page shows. */
 interface ShownServer {
   readonly server: Reachable
   readonly title: string | undefined
   readonly description: string | undefined
-  /** How it is reached: `remote`, or the kinds of its packages. */
+  /** The ways to reach it: `remote`, or the kinds of its packages. */
   readonly ways: readonly string[]
   /** http and https only. */
   readonly websiteUrl: string | undefined
   readonly repositoryUrl: string | undefined
 }
 
-/** What is typed to add a server to the clients that people use; none where the document names no way to reach it. */
+/** Returns the commands that add a server to common clients; none if the document names no way to reach it. */
 export function clientSetups(server: Reachable): readonly Setup[] {
   const connection = remoteOf(server) ?? packageOf(server)
   if (connection === undefined) return []
@@ -38,7 +38,7 @@ function remoteOf({ remotes }: Reachable): Connection | undefined {
   return undefined
 }
 
-/** Runners by the registry that a package is in. */
+/** The runners by the package's registry. */
 const RUNNERS: Readonly<Record<string, (identifier: string, version: string | undefined) => readonly string[]>> = {
   npm: (identifier, version) => ['npx', '-y', version === undefined ? identifier : `${identifier}@${version}`],
   pypi: (identifier, version) => ['uvx', version === undefined ? identifier : `${identifier}@${version}`],
@@ -75,7 +75,7 @@ function variableNames(variables: unknown): readonly string[] {
     .filter((name) => typeof name === 'string' && /^\w+$/.test(name)) as string[]
 }
 
-/** Reads a stored document. Its parts were checked when it came in; texts are escaped where they are shown. */
+/** Reads a stored document. Its parts were checked on arrival; texts are escaped when they are shown. */
 export function documentOf(text: string): ShownServer {
   const server = JSON.parse(text) as Reachable & Record<string, unknown>
   const { remotes = [], packages = [] } = server
@@ -94,7 +94,7 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** A `javascript:` link would be refused by the page's policy; here it isn't even written. */
+/** Returns a web URL. The page's policy would refuse a `javascript:` link; here it isn't even written. */
 function webUrl(value: unknown): string | undefined {
   return typeof value === 'string' && /^https?:$/.test(URL.parse(value)?.protocol ?? '') ? value : undefined
 }

@@ -6,7 +6,7 @@ import type { VersionRow } from '../store/database/version-columns.ts'
 import { clientSetups, documentOf } from './document.ts'
 
 export interface ListPageContent {
-  /** Those that the caller may read. */
+  /** The registries that the caller may read. */
   readonly registries: readonly string[]
   readonly registry: string
   readonly search: string
@@ -19,13 +19,13 @@ interface EntryPageContent {
   readonly registry: string
   /** Newest first; at least one. */
   readonly rows: readonly VersionRow[]
-  /** Whether there are more, older than these. */
+  /** True if there are older versions. */
   readonly more: boolean
 }
 
 const MOST_VERSIONS = 100
 
-/** The servers of a registry, a page of them, with a search that is a plain form. */
+/** Renders a page of a registry's servers, with a search that is a plain form. */
 export function listPage({
   registries,
   registry,
@@ -81,7 +81,7 @@ export function entryPath(registry: string, name: string): string {
   return `/registry/${encodeURIComponent(registry)}/servers/${name.split('/').map(encodeURIComponent).join('/')}`
 }
 
-/** One server: what it is, how a client gets it, and its versions. */
+/** Renders one server: its description, how a client gets it, and its versions. */
 export function entryPage({ registry, rows, more }: EntryPageContent): Omit<Page, 'footer'> {
   const shown = rows.find(({ is_latest }) => is_latest === 1) ?? (rows[0] as VersionRow)
   const { server, title, description, ways, websiteUrl, repositoryUrl } = documentOf(shown.document)

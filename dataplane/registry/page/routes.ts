@@ -18,7 +18,10 @@ const FOOTER = html`A catalog of MCP servers. Programs read it at <code>/registr
 const show = (c: Context, page: Omit<Page, 'footer'>, status?: Parameters<typeof renderPage>[2]) =>
   renderPage(c, { ...page, footer: FOOTER }, status)
 
-/** The catalog for people. It shows what the caller may see, by the same gate and the same filter as the consumer API. */
+/**
+ * Routes the catalog's pages for people. They show what the caller may see, by the same gate and filter as the consumer
+ * API.
+ */
 export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
   const app = new Hono<RegistryEnv>()
   const { reader } = api
@@ -80,7 +83,7 @@ const nothing = {
   body: html`<h1>MCP servers</h1><div class="empty">There is no registry here that you may read.</div>`,
 }
 
-/** Whether a request is one of a person's browser for a page, rather than of a program. */
+/** Tells whether a request comes from a person's browser for a page, rather than from a program. */
 function wantsPage(c: Context): boolean {
   const { method, path } = c.req
   return (
@@ -92,7 +95,7 @@ function wantsPage(c: Context): boolean {
 
 const STATUSES = [400, 401, 403, 404, 503] as const
 
-/** The page that stands for an error; undefined where it has none. */
+/** Renders the page for an error; undefined if it has none. */
 export function errorPage(c: Context, error: unknown): Promise<Response> | undefined {
   if (!(error instanceof PublicError) || !wantsPage(c)) return undefined
   const status = STATUSES.find((one) => one === error.status)

@@ -69,7 +69,7 @@ const descriptions = {
 type EntryApi = ReturnType<typeof createEntryApi>
 
 interface FoundEntry extends NamedEntry {
-  /** Whether its source is a managed one. */
+  /** True if its source is a managed one. */
   readonly isManaged: boolean
 }
 
@@ -84,7 +84,7 @@ export function entryOperations(api: Api): readonly Operation[] {
   ]
 }
 
-/** What the handlers of entries work with; the schemas of bodies are compiled here, once. */
+/** Creates the state that the handlers of entries share. It compiles the schemas of bodies once. */
 function createEntryApi(api: Api) {
   const largest = () => api.limits().bodyBytes
   return { ...api, readClaims: bodyReader(claimsBody, largest), readStatus: bodyReader(statusBody, largest) }
@@ -120,9 +120,9 @@ async function deleteVersion(api: EntryApi, c: Context<RegistryEnv>): Promise<Re
 }
 
 /**
- * The entry that a path names, where the caller holds its claims. A name may be in several sources: the managed one is
- * meant, and among several of these the one that the caller can manage, or that `source` names. Where none is managed, it
- * is the first by name of the sources whose claims the caller holds.
+ * Finds the entry that a path names, if the caller holds its claims. If several sources have the name, the managed one
+ * is meant, and among several managed ones the one that the caller can manage, or that `source` names. If none is
+ * managed, it is the first by name of the sources whose claims the caller holds.
  */
 async function managedEntry({ reader }: Api, c: Context<RegistryEnv>): Promise<FoundEntry> {
   const { actor } = c.var

@@ -18,7 +18,7 @@ import { entryShape } from './shape.ts'
 
 const BOUND = 'It ends at 8 MiB, and shows of each entry the newest 100 versions.'
 
-/** All that a source or a registry holds, unshadowed, with claims: for those who manage it. */
+/** Lists all that a source or a registry holds, unshadowed, with claims, for those who manage it. */
 export function listingOperations({ reader }: Api): readonly Operation[] {
   return [
     {
@@ -64,7 +64,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
   ]
 }
 
-/** The page of entries that is requested, and what its cursors belong to. */
+/** A request for a page of entries, and the list that its cursors belong to. */
 interface EntryPageRequest extends EntryPageQuery {
   readonly owner: string
 }

@@ -79,8 +79,8 @@ function entryOf({ server, skill }: Documents): IncomingVersion {
 }
 
 /**
- * The source that is published to: the one that is named, else the only managed one. Claims of a managed source decide who
- * manages it, and not who publishes; another source that the actor may not know of counts as absent.
+ * Finds the source to publish to: the one that is named, else the only managed one. Claims of a managed source decide
+ * who manages it, not who publishes. Any other source that the actor may not know of counts as absent.
  */
 async function sourceFor({ reader }: Api, actor: Actor, name: string | undefined): Promise<SourceRecord | PublicError> {
   const sources = await reader.sources()
@@ -103,7 +103,7 @@ interface PublishRequest {
   readonly source: SourceRecord
 }
 
-/** Holds the claims against those of the entry that the version joins, if there is one. */
+/** Checks the claims against those of the entry that the version joins, if there is one. */
 async function checkClaims({ reader }: Api, actor: Actor, { entry, claims, source }: PublishRequest): Promise<void> {
   const named = await reader.entriesNamed(entry.type, entry.name)
   const existing = named.find((other) => other.source === source.name)
@@ -111,7 +111,7 @@ async function checkClaims({ reader }: Api, actor: Actor, { entry, claims, sourc
   if (fault !== undefined) throw new PublicError(fault)
 }
 
-/** Writes the version; gives whether it is new. Throws a PublicError where it can't be published. */
+/** Writes the version and tells whether it is new. Throws a PublicError if it can't be published. */
 async function publishEntry(
   { writer, limits }: Api,
   actor: Actor,

@@ -12,28 +12,28 @@ interface Guarded {
   readonly origin: Origin
 }
 
-/** The thing where the actor may know of it. One that is hidden answers as one that isn't there. */
+/** Returns the thing if the actor may know of it. A hidden one gets the same answer as an absent one. */
 export function reached<T extends Guarded>(actor: Actor, found: T | undefined): T {
   if (found === undefined || !mayReach(actor, found.claims)) throw new PublicError('not_found')
   return found
 }
 
-/** The same for a change: what the configuration file has made is changed there alone, by super-admins too. */
+/** Does the same for a change. Only the configuration file changes what it has made; super-admins can't either. */
 export function changeable<T extends Guarded>(actor: Actor, found: T | undefined): T {
   const thing = reached(actor, found)
   if (thing.origin === 'config') throw new PublicError('read_only')
   return thing
 }
 
-/** Refuses claims that the actor does not hold; taking all away is open to whoever may change the thing. */
+/** Refuses claims that the actor does not hold. Whoever may change the thing may also remove all its claims. */
 export function checkGrant(actor: Actor, claims: ClaimsMap): void {
   if (!mayManage(actor, claims)) throw new PublicError('claims_not_subset')
 }
 
-/** A parameter of the path, decoded once. */
+/** Returns a parameter of the path, decoded once. */
 export const param = (c: Context<RegistryEnv>, name: string): string => c.req.param(name) ?? ''
 
-/** A PUT can't rename, and a name that is created must be one. */
+/** Checks a name: a PUT can't rename, and a name that is created must be valid. */
 export function checkName(inPath: string, inBody: string): void {
   if (inBody !== inPath) throw invalid([{ pointer: '/name', message: 'is not the name in the path' }])
   if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(inPath) || inPath.length > 63)

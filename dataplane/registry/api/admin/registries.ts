@@ -80,7 +80,7 @@ export function registryOperations(api: Api): readonly Operation[] {
   ]
 }
 
-/** What the handlers of registries work with; the schemas of bodies are compiled here, once. */
+/** Creates the state that the handlers of registries share. It compiles the schemas of bodies once. */
 function createRegistryApi(api: Api) {
   const { limits } = api
   const largest = () => limits().bodyBytes
@@ -119,7 +119,8 @@ async function putRegistry(api: RegistryApi, c: Context<RegistryEnv>): Promise<R
   const { writer, readRegistry } = api
   const { actor } = c.var
   const name = param(c, 'registry')
-  // Checked before the body is read, so that nobody learns more by sending one, and again after it, which may take long.
+  // The check runs before the body is read, so that nobody learns more by sending one. It runs again after it, which
+  // may take long.
   await changeableRegistry(api, actor, name)
   const { name: nameInBody = name, sources, claims = {} } = (await readRegistry(c)).value
   const existing = await changeableRegistry(api, actor, name)
@@ -143,7 +144,7 @@ async function deleteRegistry({ reader, writer }: RegistryApi, c: Context<Regist
   return c.body(null, 204)
 }
 
-/** A registry as the API shows it after a change. */
+/** Returns a registry as the API shows it after a change. */
 async function storedShape({ reader }: RegistryApi, name: string): Promise<object> {
   const registry = await reader.registry(name)
   if (registry === undefined) throw new PublicError('not_found')
@@ -160,8 +161,8 @@ async function changeableRegistry(
 }
 
 /**
- * The claims of the sources that a registry is to have, in their order. A source that the caller may not know of counts as
- * absent: both are the same finding.
+ * Returns the claims of a registry's requested sources, in their order. A source that the caller may not know of counts
+ * as absent: both give the same finding.
  */
 async function claimsOfSources(
   { reader }: RegistryApi,

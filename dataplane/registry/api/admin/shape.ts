@@ -1,7 +1,7 @@
 import type { SyncState } from '../../sources/format/source.ts'
 import type { EntryRecord, RegistryRecord, SourceRecord } from '../../store/database/records.ts'
 
-/** What the admin API shows of what the store holds. */
+/** The admin API's view of the records in the store. */
 
 export function sourceShape(source: SourceRecord, sync: SyncState | undefined): object {
   const { name, config, claims, origin, createdAt, updatedAt } = source
@@ -16,7 +16,7 @@ export function sourceShape(source: SourceRecord, sync: SyncState | undefined): 
   }
 }
 
-/** A source by itself, with the entries that its syncs left out: how many, and why the first of them. */
+/** Returns one source, with the number of entries that its syncs left out and the reasons for the first of them. */
 export function sourceDetail(source: SourceRecord, sync: SyncState | undefined): object {
   const { leftOut, problems } = sync ?? {}
   return { ...sourceShape(source, sync), ...(sync !== undefined && { leftOut, problems }) }

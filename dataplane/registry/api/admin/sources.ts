@@ -108,7 +108,7 @@ export function sourceOperations(api: Api): readonly Operation[] {
   ]
 }
 
-/** What the handlers of sources work with; the schemas of bodies are compiled here, once. */
+/** Creates the state that the handlers of sources share. It compiles the schemas of bodies once. */
 function createSourceApi(api: Api) {
   const { limits } = api
   const largest = () => limits().bodyBytes
@@ -144,7 +144,8 @@ async function getSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>):
 async function putSource(api: SourceApi, c: Context<RegistryEnv>): Promise<Response> {
   const { writer, syncs, readSource } = api
   const name = param(c, 'source')
-  // Checked before the body is read, so that nobody learns more by sending one, and again after it, which may take long.
+  // The check runs before the body is read, so that nobody learns more by sending one. It runs again after it, which
+  // may take long.
   await changeableSource(api, c, name)
   const { name: nameInBody = name, claims = {}, ...config } = (await readSource(c)).value
   const existing = await changeableSource(api, c, name)
@@ -183,7 +184,7 @@ async function syncSource({ reader, syncs }: SourceApi, c: Context<RegistryEnv>)
   return c.json(syncShape(state), wait ? 200 : 202)
 }
 
-/** A source as the API shows it after a change. */
+/** Returns a source as the API shows it after a change. */
 async function storedShape({ reader, syncs }: SourceApi, name: string): Promise<object> {
   const source = await reader.source(name)
   if (source === undefined) throw new PublicError('not_found')
@@ -208,8 +209,8 @@ const tooMany = () =>
   new PublicError('conflict', { message: 'The API may make 1,000 sources, with 8 MiB of settings together.' })
 
 /**
- * What is wrong with a source that comes through the API, besides its schema (which has no fields for files of this
- * machine). Whoever may create sources may not make this server call into the network that it stands in.
+ * Checks a source that comes through the API, beyond its schema (which has no fields for files of this machine). A
+ * caller who may create sources must not make this server call into its own network.
  */
 function apiSourceFindings(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
   return [...sourceFindings(source, ''), ...addressFindings(source, privateSources)]
@@ -231,7 +232,7 @@ function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow'
   })
 }
 
-/** Whether an address is public. A name is resolved and checked when it is called. */
+/** Tells whether an address is public. A name is resolved and checked when it is called. */
 function isPublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return !isLoopback(url) && (isIP(host) === 0 || classOf(host) === 'public')

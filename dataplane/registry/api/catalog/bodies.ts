@@ -8,19 +8,22 @@ import type { CatalogQuery } from '../request/query.ts'
 import { BodyCache, RecentKeys, type ResponseBody } from './body-cache.ts'
 import { readCatalog } from './read-catalog.ts'
 
-/** Below this a packet is a packet, compressed or not. */
+/** A smaller body fits one packet, compressed or not. */
 const SMALLEST = 1_400
 
 interface CatalogBodiesOptions {
   readonly reader: Reader
   readonly memory: CallerMemory
-  /** Undefined while the store can be reached: only then do changes arrive, and only then is the cache true. */
+  /**
+   * The reason why the store can't be reached; undefined while it can. Changes arrive only while it can be reached, so
+   * only then is the cache valid.
+   */
   away(): string | undefined
 }
 
 /**
- * The body of what is asked, compressed where `gzip` is allowed and worth it; undefined, and throws, as `readCatalog` does.
- * While it is made it counts against a share, and throws where that is too much.
+ * Returns the requested body, compressed if `gzip` is allowed and worth it. It returns undefined and throws as
+ * `readCatalog` does. While the body is built it counts against the caller's share; it throws if the share is exceeded.
  */
 type CatalogBodies = (
   query: CatalogQuery,
@@ -29,7 +32,7 @@ type CatalogBodies = (
   share: Share,
 ) => ResponseBody | Promise<ResponseBody | undefined>
 
-/** What is made, and for whom. */
+/** A body to build, and the caller it is for. */
 interface BodyRequest {
   readonly query: CatalogQuery
   readonly open: OpenRegistry
@@ -42,9 +45,10 @@ const compress = promisify(gzip)
 const LEVEL = 4
 
 /**
- * Makes the function that finds bodies. They are kept by the same that the ETag is made of: the registry's revision and
- * what the caller sees, so that one who sees something else never gets them, and they are passed over as soon as anything
- * has changed. What several ask for at once is read and compressed once (measured: gzip of 130 kB costs 1.6 to 5.5 ms).
+ * Creates the function that finds bodies. The cache key has the same parts as the ETag: the registry's revision and
+ * what the caller sees. So a caller who sees something else never gets the body, and any change makes it stale.
+ * Concurrent requests for the same body share one read and one compression (measured: gzip of 130 kB costs 1.6 to 5.5
+ * ms).
  */
 export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptions): CatalogBodies {
   const kept = new BodyCache()
@@ -79,9 +83,10 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   /**
-   * Whether a body goes into the cache. Compressed ones do, as to compress again costs most. Of the others, not a later
-   * page, which a client that pages through a list asks for once, and not the first request for a name, as a client may
-   * ask for every name once: they would drive out what is asked for over and over. What shows no version is not cached.
+   * Tells whether a body goes into the cache. Compressed ones do, since compressing again costs most. Among the others,
+   * later pages don't, since a client that pages through a list asks for each once. Nor does the first request for a
+   * name, since a client may ask for every name once. Both would evict bodies that are requested over and over. A body
+   * that shows no version is not cached.
    */
   function isKept(key: string, { kind, query }: CatalogQuery, { gzip }: ResponseBody): boolean {
     if (gzip) return true
@@ -104,12 +109,12 @@ function keyOf(query: CatalogQuery, { revision, tag }: OpenRegistry, gzip: boole
   return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(query)}`
 }
 
-/** Compresses, in a thread of zlib's own: others are served meanwhile. */
+/** Compresses in zlib's thread pool, so that other requests are served meanwhile. */
 function compressed(bytes: Buffer): Promise<Buffer> {
   return compress(bytes, { level: LEVEL })
 }
 
-/** Whether an `Accept-Encoding` allows gzip (RFC 9110 section 12.5.3). */
+/** Tells whether an `Accept-Encoding` allows gzip (RFC 9110 section 12.5.3). */
 export function acceptsGzip(header: string | undefined): boolean {
   if (header === undefined) return false
   const weights = new Map(

@@ -1,24 +1,24 @@
-/** The body of an answer, ready to be written. */
+/** The body of a response, ready to be written. */
 export interface ResponseBody {
   readonly bytes: Buffer
   readonly gzip: boolean
-  /** The registry's revision that it shows; undefined where it shows no version, which would carry it. */
+  /** The registry's revision that it shows; undefined if it shows no version, since versions carry the revision. */
   readonly revision: string | undefined
 }
 
-/** All bodies together; what they are kept by counts too. */
+/** The limit for all bodies together, including their keys. */
 const MOST_BYTES = 32 * 1024 * 1024
-/** When there are too many, so many are left: to find the oldest again and again would cost more each time. */
+/** An eviction stops at this size: finding the oldest body again and again would cost more each time. */
 const LEFT_BYTES = MOST_BYTES - MOST_BYTES / 16
-/** One that is larger would drive out too many others. */
+/** A larger body would evict too many others. */
 const LARGEST_BYTES = MOST_BYTES / 8
-/** What an entry costs beside its bytes. */
+/** The overhead of an entry beside its bytes. */
 const OVERHEAD_BYTES = 300
 
-/** Keys of one half; both together are about as many as there are bodies kept. */
+/** The keys of one half. Both halves together are about as many as there are cached bodies. */
 const HALF = 4_096
 
-/** Bodies by what was asked, the least recently used going first. */
+/** Caches bodies by their query and evicts the least recently used first. */
 export class BodyCache {
   readonly #bodies = new Map<string, ResponseBody>()
   #bytes = 0
@@ -31,7 +31,7 @@ export class BodyCache {
     return body
   }
 
-  /** Keeps a body that is not kept yet. */
+  /** Caches a body that is not cached yet. */
   keep(key: string, body: ResponseBody): void {
     if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
     this.#bodies.set(key, { ...body, bytes: alone(body.bytes) })
@@ -45,7 +45,7 @@ export class BodyCache {
   }
 }
 
-/** In memory of its own: a part of a larger piece would hold all of that. */
+/** Copies the bytes into memory of their own: a slice would keep the larger buffer alive. */
 function alone(bytes: Buffer): Buffer {
   if (bytes.length === bytes.buffer.byteLength) return bytes
   const own = Buffer.allocUnsafeSlow(bytes.length)
@@ -55,12 +55,12 @@ function alone(bytes: Buffer): Buffer {
 
 const sizeOf = (key: string, { bytes }: ResponseBody) => bytes.length + key.length + OVERHEAD_BYTES
 
-/** Some thousand keys that were requested last; the older half of them goes when the newer is full. */
+/** Remembers some thousand keys that were requested last. When the newer half is full, the older half is dropped. */
 export class RecentKeys {
   #newer = new Set<string>()
   #older = new Set<string>()
 
-  /** Adds a key; whether it was there before. */
+  /** Adds a key and tells whether it was there before. */
   isRepeated(key: string): boolean {
     if (this.#newer.has(key)) return true
     if (this.#newer.size === HALF) {

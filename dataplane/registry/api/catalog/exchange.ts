@@ -8,18 +8,18 @@ import type { Actor } from '../../authz/actor.ts'
 import { allowedOrigin, EXPOSED_HEADERS } from '../request/cross-origin.ts'
 import type { ResponseBody } from './body-cache.ts'
 
-/** A request to the consumer API and the answer to it, on Node's own objects. */
+/** A request to the consumer API and its response, on Node's own objects. */
 export interface Exchange {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
   readonly requestId: string
-  /** The trace that it is a part of; undefined where nothing is traced. */
+  /** The trace that it belongs to; undefined if nothing is traced. */
   traceparent: string | undefined
-  /** What `Access-Control-Allow-Origin` says. */
+  /** The value of `Access-Control-Allow-Origin`. */
   readonly origin: string | undefined
 }
 
-/** What decides an answer: the registry's revision, and which of its entries the caller sees. */
+/** The parts that decide a response: the registry's revision, and the entries of it that the caller sees. */
 interface Revision {
   readonly revision: string
   readonly tag: string
@@ -40,7 +40,7 @@ export function openExchange(
   }
 }
 
-/** The head of a 200 with a body of this revision. */
+/** Writes the head of a 200 with a body of this revision. */
 export function writeBodyHead(
   exchange: Exchange,
   { bytes, gzip }: ResponseBody,
@@ -53,14 +53,14 @@ export function writeBodyHead(
   exchange.outgoing.writeHead(200, fields)
 }
 
-/** 304: the caller has what this revision shows. */
+/** Sends a 304: the caller already has this revision. */
 export function sendUnchanged(exchange: Exchange, revision: Revision, actor: Actor): void {
   const fields = revisionFields(exchange, revision, actor)
   fields.push(...NOSNIFF)
   exchange.outgoing.writeHead(304, fields).end()
 }
 
-/** The HTTP face of an error. It never throws: nobody would be there to catch that. */
+/** Sends an error as an HTTP response. It never throws, since nothing would catch that. */
 export function sendError(exchange: Exchange, error: unknown, log: Logger): void {
   const { outgoing, origin, requestId, traceparent } = exchange
   const { status, headers, body } = httpError(error, log.child({ requestId, ...traceIdOf(traceparent) }))
@@ -70,7 +70,7 @@ export function sendError(exchange: Exchange, error: unknown, log: Logger): void
   }
   const fields = commonFields(exchange)
   for (const [name, value] of Object.entries(headers)) fields.push(name, value)
-  // Caches take a 404 that says nothing for true for a while, and for everybody.
+  // Without this header caches would serve a 404 for a while, and to everybody.
   fields.push('cache-control', 'no-store')
   if (origin !== '*') fields.push('vary', 'Origin')
   fields.push('content-length', String(Buffer.byteLength(body)))
@@ -80,7 +80,7 @@ export function sendError(exchange: Exchange, error: unknown, log: Logger): void
 /** Fields as Node writes them fastest: name, value, name, value. */
 type Fields = string[]
 
-/** Those of every answer: pages may read errors too. */
+/** Returns the header fields of every response; pages may read errors too. */
 function commonFields({ requestId, origin }: Exchange): Fields {
   const fields = ['x-request-id', requestId, 'access-control-expose-headers', EXPOSED_HEADERS]
   if (origin !== undefined) fields.push('access-control-allow-origin', origin)
@@ -88,8 +88,8 @@ function commonFields({ requestId, origin }: Exchange): Fields {
 }
 
 /**
- * Those of an answer that a registry's revision decides: kept by caches, asked about before each use. Where callers are
- * authenticated, the answer is for the caller alone.
+ * Returns the header fields of a response that a registry's revision decides. Caches keep it and revalidate it before
+ * each use. If callers are authenticated, it is private to the caller.
  */
 function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor): Fields {
   const everybody = mode === 'anonymous'
@@ -100,12 +100,12 @@ function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor)
   return fields
 }
 
-/** An ETag. It is weak: the same answer may come compressed or not. */
+/** Returns an ETag. It is weak, since the same response may come compressed or not. */
 function etagOf(revision: Revision): string {
   return `W/${opaqueTag(revision)}`
 }
 
-/** Whether an `If-None-Match` names this revision, or any by `*` (RFC 9110 section 13.1.2, weak comparison). */
+/** Tells whether an `If-None-Match` names this revision, or any by `*` (RFC 9110 section 13.1.2, weak comparison). */
 export function isUnchanged(ifNoneMatch: string | undefined, revision: Revision): boolean {
   if (ifNoneMatch === undefined) return false
   const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))

@@ -21,7 +21,7 @@ const BOUND =
 const PAGE = `A page. ${BOUND}`
 const VERSIONS = `All versions where they are no more than 1,000, else the newest of them. ${BOUND}`
 
-/** Names of the operations, by what a path asks for. */
+/** The ids of the operations, by what a path asks for. */
 export const catalogIds = {
   server: { list: 'listServers', versions: 'listServerVersions', version: 'getServerVersion' },
   skill: { list: 'listSkills', versions: 'listSkillVersions', version: 'getSkillVersion' },
@@ -39,8 +39,8 @@ function pathsBelow(list: string) {
 }
 
 /**
- * The consumer API: what a registry shows. Servers as in the MCP registry API v0.1, skills beside it in the same way.
- * It is asked far more often than everything else, so `catalogReads` answers it before the app.
+ * The consumer API of a registry: servers as in the MCP registry API v0.1, and skills beside them in the same way. It
+ * gets far more requests than everything else, so `catalogReads` answers it before the app.
  */
 export const catalogOperations: readonly Operation[] = [
   ...operationsOf('server'),

@@ -9,8 +9,8 @@ import type { CatalogQuery } from '../request/query.ts'
 import type { ResponseBody } from './body-cache.ts'
 
 /**
- * Reads what a registry shows the caller of what they ask for; undefined where there is no such entry or version that they
- * see. Throws a PublicError `unavailable` where the store is away, and what `hold` throws.
+ * Reads what the caller asks for in a registry. Returns undefined if there is no such entry or version that the caller
+ * sees. Throws a PublicError `unavailable` if the store is away, and what `hold` throws.
  */
 export async function readCatalog(
   reader: Reader,
@@ -27,7 +27,7 @@ export async function readCatalog(
     case 'versions': {
       const { query } = question
       const { rows, more } = await reader.versions({ ...query, visible }, hold)
-      // Behind the last one there is a page that is empty; of what nobody sees there is none.
+      // The page behind the last version is empty. An entry that the caller does not see has no page.
       if (rows.length === 0 && query.after === undefined) return undefined
       return plain(listParts(query.type, rows, more ? cursorBehind(rows, query.digest) : undefined), rows[0]?.revision)
     }
@@ -47,16 +47,18 @@ function plain(parts: readonly string[], revision: string | undefined): Response
   return { bytes: encodeParts(parts), gzip: false, revision }
 }
 
-/** Parts of the JSON text of `{server, _meta}`, or `skill`. The document goes in as it came: it is not parsed on the way. */
+/**
+ * Returns parts of the JSON text of `{server, _meta}`, or `skill`. The document is copied as stored, without parsing.
+ */
 function versionParts(type: EntryType, row: VersionRow): string[] {
   return [`{"${type}":`, row.document, endOf(row)]
 }
 
-/** Parts of the JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
+/** Returns parts of the JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
 function listParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string[] {
   const metadata = JSON.stringify({ count: rows.length, nextCursor })
   const parts: string[] = []
-  // Few parts: what stands between two documents is one.
+  // The text between two documents is a single part, so that there are few parts.
   let between = `{"${type}s":[`
   for (const [index, row] of rows.entries()) {
     parts.push(`${between}${index === 0 ? '' : ','}{"${type}":`, row.document)
@@ -66,7 +68,7 @@ function listParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: st
   return parts
 }
 
-/** What comes behind a document. */
+/** Returns the text that follows a document. */
 function endOf(row: VersionRow): string {
   const meta = writeMeta(
     {
@@ -83,8 +85,8 @@ function endOf(row: VersionRow): string {
 }
 
 /**
- * The parts in UTF-8, one behind the other. To join them first would copy the text twice, into
- * places that V8 frees late (measured for 135 kB: 0.27 ms against 0.13).
+ * Encodes the parts in UTF-8, one behind the other. Joining them first would copy the text twice, into memory that V8
+ * frees late (measured for 135 kB: 0.27 ms against 0.13).
  */
 function encodeParts(parts: readonly string[]): Buffer {
   let size = 0

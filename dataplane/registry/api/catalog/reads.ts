@@ -19,18 +19,18 @@ import { catalogIds, catalogPaths } from './operations.ts'
 interface CatalogReadsOptions {
   readonly api: Pick<Api, 'reader' | 'visibilityOf' | 'identity'>
   readonly memory: CallerMemory
-  /** Undefined while the store can be reached; else why it can't. */
+  /** The reason why the store can't be reached; undefined while it can. */
   away(): string | undefined
-  /** Origins whose pages may read; asked on each request, so that they follow the configuration. */
+  /** The origins whose pages may read. It is called on each request, so that it follows the configuration. */
   origins(): readonly string[]
-  /** Names that are answered to; asked on each request too. */
+  /** The host names that are served. It is called on each request too. */
   hosts(): AnsweredHosts
   readonly log: Logger
   readonly observe: Observe
   readonly audit: Auditing
 }
 
-/** What is measured of reads, by what a path asks for. */
+/** The telemetry operations of reads, by what a path asks for. */
 const operations = { server: operationsOf('server'), skill: operationsOf('skill') }
 
 function operationsOf(type: keyof typeof catalogIds) {
@@ -39,23 +39,23 @@ function operationsOf(type: keyof typeof catalogIds) {
   return { list: operation(list), versions: operation(versions), version: operation(version) }
 }
 
-/** What is read, by whom: the steps of one request hand it on. */
+/** One read and its caller, handed from step to step of a request. */
 interface CatalogRequest {
   readonly path: CatalogPath
   readonly query: URLSearchParams
   readonly actor: Actor
 }
 
-/** How a read has ended. */
+/** The outcome of a read. */
 interface Ended {
   readonly error: unknown
   readonly startedAt: number
 }
 
 /**
- * Makes the handler that answers the consumer API on Node's own objects, before the app is asked: its router, middlewares
- * and web objects cost more than the answer itself (docs/architecture.md has the figures). False where the request is for
- * something else.
+ * Creates the handler that answers the consumer API on Node's own objects before the app: Hono's router, middlewares
+ * and web objects cost more than the response itself (docs/architecture.md has the figures). It returns false if the
+ * request is for something else.
  */
 export function catalogReads(options: CatalogReadsOptions) {
   const { api, memory, away, origins, hosts, log, observe, audit } = options
@@ -97,8 +97,7 @@ export function catalogReads(options: CatalogReadsOptions) {
     const open = await openRegistry(api, actor, path.registry)
     const catalogQuery = catalogQueryOf(path, query)
     const ifNoneMatch = headers['if-none-match']
-    // There is always a list; whether there is such an entry has to be looked up. While the store is away nobody knows
-    // whether it has changed.
+    // A list always exists; an entry has to be looked up. While the store is away nobody knows whether it has changed.
     const known = catalogQuery.kind === 'list' && away() === undefined
     if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
 
@@ -124,7 +123,7 @@ export function catalogReads(options: CatalogReadsOptions) {
   }
 }
 
-/** Who calls; the audit log is told of whom that lets nowhere. */
+/** Authenticates the caller. The audit log records callers who are refused here. */
 async function identified(
   { api, audit }: CatalogReadsOptions,
   { incoming, requestId }: Exchange,
@@ -138,7 +137,7 @@ async function identified(
   }
 }
 
-/** Tells the audit log who has read what. */
+/** Records in the audit log who read what. */
 function auditRead(
   { log }: Auditing,
   { incoming, requestId, traceparent }: Exchange,

@@ -4,10 +4,10 @@ import { type AuditEvent, type Auditing, type AuditLog, outcomeOf } from '../../
 import { PublicError } from '../../../server/errors.ts'
 import type { OperationDescription, RegistryEnv } from './operation.ts'
 
-/** What an event says in common of a request to either half of the registry. */
+/** The fields that audit events of both halves of the registry have in common. */
 type Asked = Pick<AuditEvent, 'request' | 'requestId' | 'traceparent' | 'caller' | 'target' | 'data'>
 
-/** Tells of a request that has ended; `error`: what it was refused for, `startedAt`: in `performance.now()`. */
+/** Records a request that has ended. `error` is the reason of a refusal; `startedAt` is in `performance.now()`. */
 export function auditAnswer(
   log: AuditLog,
   type: 'registry_read' | 'registry_write',
@@ -18,7 +18,7 @@ export function auditAnswer(
   log.write({ ...asked, type, outcome: outcomeOf(status), error: code, durationMs: performance.now() - startedAt })
 }
 
-/** Tells of a caller who is let nowhere, since it is not known who calls. */
+/** Records a refused caller whose identity is not known. */
 export function auditRefusal(
   { log }: Auditing,
   error: unknown,
@@ -42,10 +42,10 @@ function endOf(error: unknown): { readonly code?: string; readonly status: numbe
   return error instanceof PublicError ? { code: error.code, status: error.status } : { code: 'internal', status: 500 }
 }
 
-/** Operations that change nothing, though they are posted. */
+/** The operations that change nothing although they are POSTs. */
 const ASKING: ReadonlySet<string> = new Set(['explain'])
 
-/** Tells the audit log of requests to one operation. */
+/** Records requests to one operation in the audit log. */
 export function auditOperation(
   audit: Auditing,
   { id, method }: Pick<OperationDescription, 'id' | 'method'>,
@@ -85,7 +85,7 @@ export function auditOperation(
   }
 }
 
-/** What a body names: a source or registry, or the entry that is published. */
+/** Returns the names in a body: a source or registry, or the entry that is published. */
 function namesIn(body: unknown) {
   const { name, source, server, skill } = (body ?? {}) as Record<string, unknown>
   const entry = (server ?? skill) as { readonly name?: unknown; readonly version?: unknown } | undefined

@@ -10,25 +10,25 @@ import { BODY_COPIES } from './caller-memory.ts'
 import type { RegistryEnv } from './operation.ts'
 
 const DEEPEST = 64
-/** Findings that one answer lists. */
+/** The most findings that one response lists. */
 const MOST_DETAILS = 100
-/** Of a value with more values in it only the first finding is listed: there may be some for each of them. */
+/** A value with more nested values gets only its first finding listed, since each of them may have some. */
 const MOST_VALUES = 10_000
 
 const MAY_BE_HALF = /\\u[dD][89a-fA-F]/
 
 export interface JsonBody<T> {
   readonly value: T
-  /** As it came. */
+  /** The body as received. */
   readonly text: string
 }
 
-/** What is wrong with a body that its schema can't say. */
+/** A check of a body beyond its schema. */
 type CheckBody<T> = (value: T) => readonly ErrorDetail[]
 
 /**
- * Makes the function that reads a JSON body of this schema. It throws a PublicError with all findings at once.
- * Only `application/json` is taken: a page of somebody else can't send that without being asked first.
+ * Creates the function that reads a JSON body of this schema. It throws a PublicError with all findings at once. It
+ * accepts only `application/json`, which a foreign page can't send without a CORS preflight.
  */
 export function bodyReader<S extends TSchema>(schema: S, largest: () => number, check?: CheckBody<Static<S>>) {
   const violations = compile(schema)
@@ -39,7 +39,7 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
     if (!/^application\/json *(;|$)/i.test(type)) throw new PublicError('unsupported_media_type')
     const { held } = c.var
     const bytes = await readBody(c, largest(), (size) => held.demand(size))
-    // Its text, its value, and what the writing thread is given of it.
+    // The copies are its text, its value, and the argument for the writing thread.
     held.demand(BODY_COPIES * bytes.length)
     if (!isUtf8(bytes)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
     const text = bytes.toString()
@@ -56,13 +56,16 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
   }
 }
 
-/** Throws a 400 where a text holds half a character, which escapes alone can write: the bytes are UTF-8. */
+/** Throws a 400 if a text holds half a surrogate pair. Only escapes can write one, since the bytes are UTF-8. */
 function checkTexts(text: string, value: unknown): void {
   const pointer = MAY_BE_HALF.test(text) ? brokenText(value) : undefined
   if (pointer !== undefined) throw invalid([{ pointer, message: 'must not hold half of a surrogate pair' }])
 }
 
-/** Whether there are more values in a value, itself among them. Goes no further than that; nesting is bounded before. */
+/**
+ * Tells whether a value holds more values than that, itself included. It stops counting there; the nesting was bounded
+ * before.
+ */
 function hasMoreValuesThan(value: unknown, most: number): boolean {
   let left = most
   const isBeyond = (one: unknown): boolean =>
@@ -78,7 +81,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** A 400 that lists what is wrong with the request. */
+/** Builds a 400 that lists the faults of the request. */
 export function invalid(findings: readonly ErrorDetail[]): PublicError {
   const [first] = findings as readonly [ErrorDetail, ...ErrorDetail[]]
   const more = findings.length > MOST_DETAILS ? ` (the first of ${findings.length} findings)` : ''

@@ -5,15 +5,15 @@ import type { Actor } from '../../authz/actor.ts'
 import type { RegistryEnv } from './operation.ts'
 
 const MIB = 1024 * 1024
-/** The memory that is rendered for a registry's container. */
+/** The default memory limit of a registry's container. */
 const USUAL_MEMORY = 512 * MIB
 const LEAST_TOTAL = 32 * MIB
-/** A body is there as bytes, as text, as a value, and as what the writing thread is given. */
+/** A body exists as bytes, as text, as a value, and as the argument for the writing thread. */
 export const BODY_COPIES = 4
 
 /**
- * What callers may make a registry hold that has so much memory: an eighth of it all together, and one of them half of
- * that, or what one request with the largest body takes.
+ * Returns the limits on memory that callers may make a registry of this size hold. All together get an eighth of it.
+ * One caller gets half of that, or as much as one request with the largest body takes.
  */
 export function callerLimits(memoryBytes = USUAL_MEMORY, bodyBytes: () => number): BudgetLimits {
   const usual = Math.max(memoryBytes / 8, LEAST_TOTAL)
@@ -29,7 +29,7 @@ export function callerLimits(memoryBytes = USUAL_MEMORY, bodyBytes: () => number
   }
 }
 
-/** An answer that is larger is counted before it is written, so that it can be refused. */
+/** A larger response is counted before it is written, so that it can be refused. */
 const LARGE_BYTES = 64 * 1024
 
 interface Unsent {
@@ -37,28 +37,31 @@ interface Unsent {
   readers: number
 }
 
-/** Counts what callers make this process hold: bodies that come, answers that are made, and answers that nobody reads. */
+/**
+ * Counts the memory that callers make this process hold: incoming bodies, responses being built, and responses that
+ * nobody reads.
+ */
 export class CallerMemory {
   readonly #budget: Budget
-  /** What is on its way to clients; one body may go to several and is there once. */
+  /** The responses on their way to clients. A body that goes to several clients is counted once. */
   readonly #unsent = new Map<Uint8Array, Unsent>()
 
   constructor(limits: BudgetLimits) {
     this.#budget = new Budget(limits)
   }
 
-  /** Bytes that are held now. */
+  /** The bytes that are held now. */
   get held(): number {
     return this.#budget.held
   }
 
-  /** The share of a caller: by issuer and subject, or without a token by address. */
+  /** Returns the share of a caller: by issuer and subject, or without a token by address. */
   shareOf({ holder }: Pick<Actor, 'holder'>, incoming: IncomingMessage | undefined): Share {
     if (holder !== undefined) return this.#budget.shareOf(holder)
     return this.#budget.shareOfAddress(incoming?.socket.remoteAddress ?? '')
   }
 
-  /** Does work while a body of so many bytes is counted. Throws as `Share.take` does. */
+  /** Runs the work while a body of so many bytes is counted. Throws as `Share.take` does. */
   async during<T>(share: Share, bytes: number, work: () => Promise<T>): Promise<T> {
     if (bytes <= LARGE_BYTES) return work()
     share.take(bytes)
@@ -70,8 +73,8 @@ export class CallerMemory {
   }
 
   /**
-   * Ends an answer by a body, which is counted until the client has taken it. `begin` writes the head: before that a body
-   * that is too much is refused (throws as `Share.take` does).
+   * Ends a response with a body, which is counted until the client has received it. `begin` writes the head. A body
+   * over the limit is refused before that (throws as `Share.take` does).
    */
   send(outgoing: ServerResponse, body: Buffer, share: Share, begin: () => void): void {
     const isLarge = body.length > LARGE_BYTES
@@ -86,7 +89,7 @@ export class CallerMemory {
       try {
         this.#hold(body, share)
       } catch {
-        // The head is sent: the answer can only be broken off.
+        // The head has been sent, so the response can only be aborted.
         outgoing.destroy()
         return
       }
@@ -113,7 +116,9 @@ export class CallerMemory {
   }
 }
 
-/** Gives each request a lease for what it makes this process hold: its body, and its answer until it is taken. */
+/**
+ * Gives each request a reservation for the memory it uses: its body, and its response until the client has received it.
+ */
 export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEnv> {
   return async function holdRequest(c, next) {
     const { incoming, outgoing } = (c.env ?? {}) as { incoming?: IncomingMessage; outgoing?: ServerResponse }
@@ -122,14 +127,17 @@ export function holdRequests(memory: CallerMemory): MiddlewareHandler<RegistryEn
     try {
       await next()
     } finally {
-      // What was begun goes on where the client has gone, so that it is counted to its end.
+      // The work continues if the client has gone, so that it is counted to its end.
       if (outgoing === undefined || outgoing.destroyed) held.release()
       else outgoing.once('close', () => held.release())
     }
   }
 }
 
-/** 200 with a body that may be large: it is held against the caller's share until it is taken, and refused beyond it. */
+/**
+ * Sends a 200 with a body that may be large. The body counts against the caller's share until the client has received
+ * it, and is refused beyond that share.
+ */
 export function answerJson(c: Context<RegistryEnv>, value: object): Response {
   const text = JSON.stringify(value)
   const { held } = c.var

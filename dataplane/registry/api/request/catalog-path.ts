@@ -1,6 +1,6 @@
 import type { EntryType } from '../../catalog/entry.ts'
 
-/** Where a request goes, as it was sent: nothing is decoded or resolved in the path. */
+/** The target of a request as sent: nothing in the path is decoded or resolved. */
 interface RequestTarget {
   readonly path: string
   readonly query: URLSearchParams
@@ -16,7 +16,7 @@ export function requestTarget(url: string): RequestTarget {
   return { path: local.slice(0, end), query: new URLSearchParams(local.slice(end + 1)) }
 }
 
-/** What a path of the consumer API asks for. Its parts are decoded, and not checked yet. */
+/** A parsed path of the consumer API. Its parts are decoded, but not checked yet. */
 export interface CatalogPath {
   readonly registry: string
   readonly type: EntryType
@@ -30,8 +30,8 @@ export interface CatalogPath {
 const ROOT = '/registry/'
 
 /**
- * Reads a raw path; undefined where it is none of the consumer API's. Some clients, and proxies that decode paths, send
- * the slash of an entry's name as it is: both ways are read.
+ * Reads a raw path; undefined if it is not of the consumer API. Some clients, and proxies that decode paths, send the
+ * slash of an entry's name unencoded. Both forms are accepted.
  */
 export function catalogPath(path: string): CatalogPath | undefined {
   if (!path.startsWith(ROOT)) return undefined
@@ -67,14 +67,14 @@ function entryPath(registry: string, type: EntryType, rest: readonly string[]): 
   }
 }
 
-/** Whether the segments are the name of a skill and nothing behind it. Its slash may have come encoded, in one segment. */
+/** Tells whether the segments are the name of a skill and nothing else. Its slash may be encoded, in one segment. */
 function isSkillName([first = '', second = '', ...others]: readonly string[]): boolean {
   if (others.length > 0) return false
   const isWhole = first.includes('/')
   return second === '' ? isWhole : !(second === 'versions' && isWhole)
 }
 
-/** What is no encoding of anything stays as it is: it is then no name that there could be. */
+/** Decodes a segment. An invalid encoding stays as it is and then matches no valid name. */
 function decoded(segment: string): string {
   if (!segment.includes('%')) return segment
   try {

@@ -5,26 +5,26 @@ import type { SyncState } from '../../sources/format/source.ts'
 import type { AdminWriter } from '../../store/database/records.ts'
 import type { Reader } from '../../store/read/read.ts'
 
-/** How the syncs of sources stand, and what starts one. */
+/** The state of the sources' syncs, and the means to start one. */
 export interface Syncs {
-  /** Undefined where this source is not synced. */
+  /** Undefined if this source is not synced. */
   stateOf(source: string): SyncState | undefined
-  /** Begins a full pass now; false where there is nothing to sync. With `wait` it resolves when the pass has ended. */
+  /** Starts a full pass now; false if there is nothing to sync. With `wait` it resolves when the pass has ended. */
   run(source: string, options: { readonly wait: boolean }): Promise<boolean>
-  /** To be called when a source was created, changed or removed. */
+  /** Must be called when a source was created, changed or removed. */
   changed(): Promise<void>
 }
 
-/** What the operations of the API work with. */
+/** The dependencies of the API's operations. */
 export interface Api {
   readonly reader: Reader
   readonly writer: AdminWriter
   readonly identity: Identity
   readonly syncs: Syncs
   visibilityOf(actor: Actor): Visibility
-  /** Of the configuration in force. */
+  /** The limits of the configuration in force. */
   limits(): { readonly bodyBytes: number; readonly managedBytes: number; readonly privateSources: 'allow' | 'deny' }
 }
 
-/** Now, in the form that the store holds: UTC with milliseconds. */
+/** Returns the current time in the form that the store holds: UTC with milliseconds. */
 export const now = () => new Date().toISOString()

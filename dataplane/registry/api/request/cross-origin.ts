@@ -2,12 +2,12 @@ import type { MiddlewareHandler } from 'hono'
 
 const DAY_S = 86_400
 
-/** Response headers that pages may read. */
+/** The response headers that pages may read. */
 export const EXPOSED_HEADERS = 'ETag, X-Request-Id, WWW-Authenticate, Retry-After'
 
 /**
- * The value of `Access-Control-Allow-Origin`; undefined where the page may not read. It depends on the request's `Origin`
- * unless it is `*`.
+ * Returns the value of `Access-Control-Allow-Origin`; undefined if the page may not read. It depends on the request's
+ * `Origin` unless it is `*`.
  */
 export function allowedOrigin(allowed: readonly string[], origin: string | undefined): string | undefined {
   if (allowed.includes('*')) return '*'
@@ -16,7 +16,7 @@ export function allowedOrigin(allowed: readonly string[], origin: string | undef
 
 /**
  * Lets pages of the configured origins (`*` = all) read the catalog. Methods and headers are those that GitHub Copilot
- * asks of a registry.
+ * requires of a registry.
  */
 export function crossOrigin(origins: () => readonly string[]): MiddlewareHandler {
   return async function crossOriginReads(c, next) {

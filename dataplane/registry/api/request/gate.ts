@@ -9,13 +9,14 @@ export interface OpenRegistry {
   readonly registry: string
   readonly revision: string
   readonly visible: Visible
-  /** Differs where what callers see differs. */
+  /** It differs if what the callers see differs. */
   readonly tag: string
 }
 
 /**
- * The first check of every read: the claims of the registry. It comes before the query is checked, and before any entry is read.
- * Throws a PublicError: `not_found` where there is no such registry, `forbidden_claims` where the caller may not read it.
+ * Checks the claims of the registry. Every read begins with this, before the query is checked and before any entry is
+ * read. Throws a PublicError: `not_found` if there is no such registry, `forbidden_claims` if the caller may not read
+ * it.
  */
 export async function openRegistry(
   { reader, visibilityOf }: Pick<Api, 'reader' | 'visibilityOf'>,
@@ -29,19 +30,19 @@ export async function openRegistry(
   return { registry: found.name, revision: found.revision, visible, tag }
 }
 
-/** Claims that change faster than they are read with are taken as they are after so many attempts. */
+/** If claims keep changing during a read, the last of so many attempts counts. */
 const ATTEMPTS = 5
 
-/** What was read, and the state that the caller's claims were held against for it. */
+/** The result of a read, and the state that the caller's claims were checked against. */
 interface Opened<T> {
   readonly found: T
   readonly open: OpenRegistry
 }
 
 /**
- * Reads of an open registry. The store may be ahead of what is known here: where the registry has changed, or nothing shows
- * that it has not, the caller's claims are held against what is there by now, and if they then see other entries it is
- * read again. Throws as `openRegistry` and `read` do.
+ * Reads of an open registry. The store may be newer than the snapshot in memory. If the registry has changed, or
+ * nothing shows that it has not, the caller's claims are checked against the new state. If the caller then sees other
+ * entries, the read is repeated. Throws as `openRegistry` and `read` do.
  */
 export async function readOpen<T extends { readonly revision: string | undefined } | undefined>(
   api: Pick<Api, 'reader' | 'visibilityOf'>,

@@ -11,11 +11,11 @@ import type { Operation, RegistryEnv } from './operation.ts'
 interface MountOptions {
   readonly observe: Observe
   readonly audit: Auditing
-  /** The refusal of callers who have no token where one is needed. */
+  /** Builds the refusal of callers who have no token but need one. */
   challenge(): PublicError
 }
 
-/** Routes the operations. Their paths answer other methods with 405 and what they allow. */
+/** Routes the operations. Other methods on their paths get a 405 with the allowed ones. */
 export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options: MountOptions): void {
   const paths = Map.groupBy(operations, ({ path }) => path)
   for (const [path, onPath] of paths) {
@@ -28,7 +28,7 @@ export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], 
         ] as const
         app.on(method.toUpperCase(), route, ...told, (c) => {
           if (role !== undefined) requireRole(c.var.actor, role, options)
-          // What is answered before the app comes here only where its path has been resolved: `/a/../registry/…`.
+          // Paths that are answered before the app arrive here only if they had to be resolved: `/a/../registry/…`.
           if (handle === undefined) throw new PublicError('not_found')
           return handle(c)
         })
@@ -45,13 +45,19 @@ function requireRole(actor: Actor, role: Role, { challenge }: MountOptions): voi
   if (!hasRole(actor, role)) throw new PublicError('forbidden_role')
 }
 
-/** Routes of a path template. Some clients, and proxies that decode paths, send the slash of an entry's name as it is. */
+/**
+ * Returns the routes of a path template. Some clients, and proxies that decode paths, send the slash of an entry's name
+ * unencoded.
+ */
 function routesOf(path: string): readonly string[] {
   const route = path.replace(/\{(\w+)\}/g, ':$1')
   return route.includes(':entry') ? [route, route.replace(':entry', ':namespace/:short')] : [route]
 }
 
-/** Pages of other origins ask by OPTIONS, of the catalog alone: `crossOrigin` answers that. */
+/**
+ * Returns the allowed methods. Pages of other origins send OPTIONS for the catalog only, and `crossOrigin` answers
+ * that.
+ */
 function allowed(path: string, operations: readonly Operation[]): string {
   const methods = operations.map(({ method }) => method.toUpperCase())
   if (methods.includes('GET')) methods.push('HEAD')

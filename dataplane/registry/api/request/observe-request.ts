@@ -7,7 +7,7 @@ import type { OperationDescription, RegistryEnv } from './operation.ts'
 
 type Asked = Pick<IncomingMessage, 'method' | 'headers' | 'socket'>
 
-/** Tells the seam of telemetry about requests of one route, by names of ours, never by what the caller wrote. */
+/** Reports requests of one route to telemetry. The labels are our own names, never text from the caller. */
 export function observeRequest(
   observe: Observe,
   { id: name, path }: Pick<OperationDescription, 'id' | 'path'>,
@@ -22,15 +22,15 @@ export function observeRequest(
   }
 }
 
-/** How a request has ended that was refused, or that failed. */
+/** Returns the outcome of a request that was refused or that failed. */
 export const failureOf = (error: unknown): Outcome =>
   error instanceof PublicError
     ? { result: 'error', code: error.code, status: error.status }
     : { result: 'error', code: 'internal', status: 500 }
 
 /**
- * Where a request to the registry comes from. Its path may name what a caller may not know of: `path` is the template of
- * its route.
+ * Returns the origin of a request for telemetry. Its path may name things that the caller may not know of, so `path` is
+ * the template of its route.
  */
 export const requestOrigin = ({ method, headers, socket }: Asked, path: string): Origin => ({
   incoming: () => ({ traceparent: headers['traceparent'], tracestate: headers['tracestate'] }),

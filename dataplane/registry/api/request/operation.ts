@@ -5,7 +5,7 @@ import type { ErrorCode } from '../../../server/errors.ts'
 import type { RequestVariables } from '../../../server/request-id.ts'
 import type { Actor, Role } from '../../authz/actor.ts'
 
-/** What handlers find in `c.var`. */
+/** The variables in `c.var`. */
 interface Variables extends RequestVariables {
   readonly actor: Actor
   readonly held: Lease
@@ -17,11 +17,11 @@ export type RegistryEnv = { Variables: Variables }
 
 export interface Answer {
   readonly description: string
-  /** Absent: no body. */
+  /** Absent if there is no body. */
   readonly schema?: TSchema
 }
 
-/** One thing that the API does, without the code that does it: what routes it, and what its description says of it. */
+/** An operation of the API without its code: its route and its description. */
 export interface OperationDescription {
   /** `operationId`; also its name in telemetry. */
   readonly id: string
@@ -30,20 +30,20 @@ export interface OperationDescription {
   readonly path: string
   readonly summary: string
   readonly tag: 'catalog' | 'sources' | 'registries' | 'entries' | 'identity'
-  /** By name in the path template. */
+  /** The parameters by their name in the path template. */
   readonly parameters?: Readonly<Record<string, TSchema>>
   readonly query?: Readonly<Record<string, TSchema>>
   readonly body?: TSchema
   readonly answers: Readonly<Record<number, Answer>>
-  /** Errors besides those that every operation may have. */
+  /** The errors besides those that every operation may have. */
   readonly errors: readonly ErrorCode[]
-  /** The caller must have it. */
+  /** The role that the caller must have. */
   readonly role?: Role
 }
 
 export type Handle = (c: Context<RegistryEnv>) => Promise<Response>
 
 export interface Operation extends OperationDescription {
-  /** Absent where it is answered before the app is asked: `catalogReads`. */
+  /** Absent if it is answered before the app, by `catalogReads`. */
   readonly handle?: Handle
 }

@@ -1,7 +1,7 @@
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { PAGE_SIZE_RULE, pageSizeOf } from '../schemas/catalog.ts'
 
-/** Collects what is wrong with the parameters of a request, so that one answer names all of it. */
+/** Collects the faults in the parameters of a request, so that one response names all of them. */
 export class QueryFindings {
   readonly details: ErrorDetail[] = []
 
@@ -9,7 +9,7 @@ export class QueryFindings {
     this.details.push({ pointer: `/${parameter}`, message })
   }
 
-  /** Throws a PublicError `invalid_request` that lists the findings, where there are any. */
+  /** Throws a PublicError `invalid_request` that lists the findings, if there are any. */
   throwIfAny(): void {
     const [first] = this.details
     if (first === undefined) return
@@ -18,14 +18,14 @@ export class QueryFindings {
   }
 }
 
-/** Reads `limit`; the usual page size where it is absent or empty. */
+/** Reads `limit`; the default page size if it is absent or empty. */
 export function readLimit(text: string | undefined, findings: QueryFindings): number {
   const limit = pageSizeOf(text)
   if (limit === undefined) findings.add('limit', PAGE_SIZE_RULE)
   return limit ?? 0
 }
 
-/** Reads a parameter that is `true` or `false`; false where it is absent or empty. */
+/** Reads a parameter that is `true` or `false`; false if it is absent or empty. */
 export function readFlag(parameter: string, text: string | undefined, findings: QueryFindings): boolean {
   const given = text || 'false'
   if (given !== 'true' && given !== 'false') findings.add(parameter, 'must be true or false')

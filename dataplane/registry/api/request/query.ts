@@ -6,18 +6,18 @@ import { LONGEST_SEARCH } from '../schemas/catalog.ts'
 import type { CatalogPath } from './catalog-path.ts'
 import { QueryFindings, readFlag, readLimit } from './query-findings.ts'
 
-/** A page that was asked for, and the digest that its cursor must carry. */
+/** A requested page, and the digest that its cursor must carry. */
 export interface ListPageQuery extends Omit<ListQuery, 'visible'> {
   readonly digest: string
 }
 
-/** What is asked of a registry, checked. All that decides the answer besides what the caller sees is in it. */
+/** A checked query of a registry. Together with what the caller sees, it decides the whole response. */
 export type CatalogQuery =
   | { readonly kind: 'list'; readonly query: ListPageQuery }
   | { readonly kind: 'versions'; readonly query: Omit<VersionsQuery, 'visible'> & { readonly digest: string } }
   | { readonly kind: 'version'; readonly query: Omit<VersionQuery, 'visible'> }
 
-/** Checks what a path and its query ask for. Throws a PublicError `invalid_request` that names all that is wrong. */
+/** Checks a path and its query. Throws a PublicError `invalid_request` that names all faults. */
 export function catalogQueryOf(path: CatalogPath, query: URLSearchParams): CatalogQuery {
   const { kind } = path
   switch (kind) {
@@ -30,14 +30,16 @@ export function catalogQueryOf(path: CatalogPath, query: URLSearchParams): Catal
   }
 }
 
-/** Reads the query of a list. Unknown parameters are passed over and empty ones count as absent, as clients send both. */
+/**
+ * Reads the query of a list. Unknown parameters are ignored and empty ones count as absent, since clients send both.
+ */
 function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): ListPageQuery {
   const findings = new QueryFindings()
   const search = given(query, 'search')
   const version = given(query, 'version')
   const limit = readLimit(given(query, 'limit'), findings)
   const updatedSince = timeOf(given(query, 'updated_since'), findings)
-  // Who follows changes has to learn of deletions (registry API v0.1).
+  // A client that follows changes has to learn of deletions (registry API v0.1).
   const includeDeleted =
     readFlag('include_deleted', given(query, 'include_deleted'), findings) || updatedSince !== undefined
   if (search !== undefined && isLonger(search, LONGEST_SEARCH))
@@ -51,7 +53,7 @@ function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): Lis
   return { registry, type, limit, after, search, updatedSince, version, includeDeleted, digest }
 }
 
-/** The position that a cursor stands for. */
+/** Reads the position from a cursor. */
 function positionOf(cursor: string | undefined, digest: string, findings: QueryFindings): Position | undefined {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, digest)
   if (cursor !== undefined && after === undefined && findings.details.length === 0)

@@ -57,7 +57,7 @@ export const syncState = Type.Object({
   skills: count,
 })
 
-/** What comes out is what went in; its shape was checked then. */
+/** Returns a schema for output. Its values were checked when they came in. */
 const shown = (fields: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(
     Object.keys(fields)
@@ -81,7 +81,7 @@ export const sourcesAnswer = Type.Object({ sources: Type.Array(sourceAnswer) })
 export const registryAnswer = Type.Object({ name: text, sources: Type.Array(text), ...managed })
 export const registriesAnswer = Type.Object({ registries: Type.Array(registryAnswer) })
 
-/** The name stands in the path; where the body has one too, it must be the same. */
+/** The name is in the path; if the body has one too, it must be the same. */
 export const sourceBody = extended(apiSourceSchema, { name: Type.Optional(label('Name of the source.')) })
 export const newSourceBody = apiSourceSchema
 export const registryBody = extended(registrySchema, { name: Type.Optional(label('Name of the registry.')) })

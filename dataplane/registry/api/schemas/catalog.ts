@@ -23,15 +23,15 @@ export const versionParameter = Type.String({
   maxLength: 255,
 })
 
-/** Entries or versions of a page, where none are asked for and at most. */
+/** The default and the largest number of entries or versions on a page. */
 export const PAGE_SIZE = { usual: 30, largest: 100 } as const
-/** Characters of a search. */
+/** The most characters of a search. */
 export const LONGEST_SEARCH = 200
 
-/** What is said of a page size that will not do. */
+/** The error text for an invalid page size. */
 export const PAGE_SIZE_RULE = `must be a whole number from 1 to ${PAGE_SIZE.largest}`
 
-/** A parameter that some clients send empty, which is as if it were absent. */
+/** Makes a parameter accept the empty string that some clients send; it counts as absent. */
 export const orEmpty = (schema: TSchema, options: TSchemaOptions): TSchema =>
   Type.Union([schema, Type.String({ maxLength: 0 })], options)
 export const pageSize = (description: string) =>
@@ -79,7 +79,7 @@ export const serverList = listOf('servers', serverVersion)
 export const skillVersion = versionOf('skill')
 export const skillList = listOf('skills', skillVersion)
 
-/** The page size that a query asks for, empty as if absent; undefined where it will not do. */
+/** Reads the page size of a query; empty counts as absent. Undefined if it is invalid. */
 export function pageSizeOf(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return PAGE_SIZE.usual
   const size = /^\d+$/.test(text) ? Number(text) : 0

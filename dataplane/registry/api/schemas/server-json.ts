@@ -1,8 +1,8 @@
 import Type, { type TSchema } from 'typebox'
 
 /**
- * A server document as it may be published: server.json of 2025-12-11. The older dates differ in fields that were added
- * since; what was published under them is judged by the same rules. Before 2025-09-16 fields had other names.
+ * A server document as it may be published: server.json of 2025-12-11. The older dates lack fields that were added
+ * since; the same rules apply to documents of those dates. Before 2025-09-16 fields had other names.
  *
  * Unknown fields are kept: the format grows, and publishers have their own.
  */
@@ -12,7 +12,7 @@ const schemaUrl = (date: string) => `https://static.modelcontextprotocol.io/sche
 
 const optional = <P extends Record<string, TSchema>>(fields: P) =>
   Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]))
-/** Databases and parsers of clients stumble over NUL. */
+/** Databases and parsers of clients fail on NUL. */
 const noNul = { pattern: '^[^\\u0000]*$', says: 'must not hold NUL' } as const
 export const text = (description: string, maxLength = 4096) =>
   Type.String({ description, minLength: 1, maxLength, ...noNul })
@@ -80,7 +80,7 @@ const argument = Type.Unsafe<object>({
 })
 
 const headers = many(keyed, 'Headers that the client sends.')
-/** http or https, or begun by a variable. */
+/** An http or https URL, or one that begins with a variable. */
 const endpoint = Type.String({
   pattern: '^(https?://|\\{)[^\\s]+$',
   maxLength: 2048,

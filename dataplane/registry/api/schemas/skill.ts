@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { icons, text, version } from './server-json.ts'
 
-/** What holds a skill's files: an image or a folder of a git repository. */
+/** The location of a skill's files: an image or a folder of a git repository. */
 const packages = Type.Array(
   Type.Unsafe<object>({
     type: 'object',
