@@ -23,7 +23,7 @@ const SOURCE = 'portico.source'
 interface MeasuredParts {
   readonly configuration: Configuration
   readonly scheduler: Scheduler
-  /** Why the database can't be used. */
+  /** The reason why the database can't be used. */
   readonly away: () => string | undefined
 }
 

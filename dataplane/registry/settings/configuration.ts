@@ -11,24 +11,24 @@ import { type RegistrySettings, resolveSettings } from './settings.ts'
 /** The configuration in force, which follows its file. */
 export interface Configuration {
   current(): RegistrySettings
-  /** What is wrong with the file as it is now; empty while it is in force. */
+  /** The faults of the current file; empty while it is in force. */
   refused(): readonly Finding[]
   /**
-   * Puts the configuration in force, and each later one, by `apply`; one that it throws at is refused. A later one waits
-   * while the database is away (a PublicError `unavailable`).
+   * Puts the configuration in force by `apply`, and each later one. If `apply` throws, that configuration is refused.
+   * While the database is away (a PublicError `unavailable`) a later one waits.
    */
   begin(apply: (settings: RegistrySettings) => Promise<void>): Promise<void>
-  /** Called with the hash of each configuration that comes in force later, and with none for one that is refused. */
+  /** Called with the hash of each configuration that comes in force later, and without one if it is refused. */
   onReload: ((hash: string | undefined) => void) | undefined
 }
 
 interface ConfigurationLocation {
   readonly file: string
-  /** The host that the public listener listens on, if one is given: requests to it are answered. */
+  /** The host of the public listener, if one is given. Requests to it are accepted. */
   readonly listenHost: string | undefined
 }
 
-/** Loads the configuration and follows it until the signal. Throws a ConfigError where the first won't do. */
+/** Loads the configuration and follows it until the signal. Throws a ConfigError if the first one is invalid. */
 export async function followConfiguration(
   { file, listenHost }: ConfigurationLocation,
   signal: AbortSignal,
@@ -78,7 +78,7 @@ export async function followConfiguration(
 
 const AGAIN_MS = 1_000
 
-/** False while the database is away. */
+/** Tells whether the configuration was applied; false while the database is away. */
 async function applied(applying: Promise<void>): Promise<boolean> {
   try {
     await applying

@@ -1,20 +1,20 @@
 import type { MiddlewareHandler } from 'hono'
 import { checkHost, type HostNames } from '../../server/hosts.ts'
 
-/** Host names that a configuration answers to, and Host headers that were found to be among them. */
+/** The host names that a configuration serves, and the Host headers that were found to match. */
 export interface AnsweredHosts {
   readonly names: HostNames
   readonly known: Set<string>
 }
 
-/** Clients of one server write its name in few ways; more are somebody's play with case and ports. */
+/** Clients of one server write its name in few ways. More variants only play with case and ports. */
 const MOST_KNOWN = 64
 
 export const answeredHosts = (names: HostNames): AnsweredHosts => ({ names, known: new Set() })
 
 /**
- * Whether a request may be answered, by its Host header alone: what it asks for may be read by pages of other origins.
- * Throws a PublicError `forbidden_host`.
+ * Checks a request by its Host header alone: pages of other origins may read the response. Throws a PublicError
+ * `forbidden_host`.
  */
 export function checkHostHeader({ names, known }: AnsweredHosts, host: string | undefined): void {
   if (host !== undefined && known.has(host)) return
@@ -22,11 +22,14 @@ export function checkHostHeader({ names, known }: AnsweredHosts, host: string | 
   if (host !== undefined && known.size < MOST_KNOWN) known.add(host)
 }
 
-/** Paths that pages of any origin may read: the catalog (which of them, `cors` says), and where clients find the issuer. */
+/**
+ * The paths that pages of any origin may read: the catalog (`cors` says which origins), and where clients find the
+ * issuer.
+ */
 const READ_BY_PAGES = /^\/(registry\/|\.well-known\/oauth-protected-resource(\/|$))/
 const READS = ['GET', 'HEAD', 'OPTIONS']
 
-/** Refuses requests with a host name that is not ours, and those of foreign pages to all that is not theirs to read. */
+/** Refuses requests with a foreign host name, and requests of foreign pages to all that they may not read. */
 export function guardRequests(hosts: () => AnsweredHosts): MiddlewareHandler {
   return async function requestGuard(c, next) {
     const answered = hosts()

@@ -24,21 +24,20 @@ interface IdentityOptions {
   readonly observe: Observe
 }
 
-/** Who calls and what they may do, by the configuration in force. */
+/** Authentication and authorization of callers by the configuration in force. */
 export interface Identity {
   /**
-   * The actor of a request. `path` is the raw path that was asked for, `request` has the peer's address.
-   * Throws a PublicError: `unauthenticated` with the
-   * challenge, or `unavailable` where an issuer does not answer.
+   * Returns the actor of a request. `path` is the raw path, `request` has the peer's address. Throws a PublicError:
+   * `unauthenticated` with the challenge, or `unavailable` if an issuer does not answer.
    */
   actorOf(authorization: string | undefined, path: string, request?: CallerRequest): Actor | Promise<Actor>
-  /** Actors by the rules in force; for who is not the caller. */
+  /** Derives actors by the rules in force, for identities other than the caller's. */
   actors(): ReturnType<typeof createActors>
-  /** The refusal of whoever has no token where one is needed. */
+  /** Builds the refusal of callers who have no token but need one. */
   challenge(): PublicError
-  /** RFC 9728; undefined in anonymous mode and where no public URL is configured. */
+  /** Returns the RFC 9728 metadata; undefined in anonymous mode and without a public URL. */
   metadata(): ProtectedResourceMetadata | undefined
-  /** Puts another configuration in force. Relative paths in it are relative to `directory`. */
+  /** Puts another configuration in force. Its relative paths are relative to `directory`. */
   apply(auth: AuthConfig, directory: string): void
   close(): Promise<void>
 }
@@ -58,7 +57,7 @@ const admitAll: Verifier = Object.assign(() => anonymous, {
   },
 })
 
-/** Nobody is authenticated before the first `apply`. */
+/** Creates the identity of callers. Nobody is authenticated before the first `apply`. */
 export function createIdentity({ log, observe }: IdentityOptions): Identity {
   let current: InForce | undefined
   const issuers = new Issuers()
@@ -77,7 +76,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
   return {
     actorOf(authorization, path, request) {
       const { auth, actorOf, authenticate } = inForce()
-      // A token is checked on public paths too: one that is not valid is refused, and does not pass for no token.
+      // A token is checked on public paths too. An invalid one is refused and does not count as no token.
       if (authorization === undefined && isPublicPath(path, auth.publicPaths ?? [])) return actorOf(anonymous)
       const caller = authenticate(authorization, request)
       return caller instanceof Promise ? caller.then(actorOf) : actorOf(caller)
@@ -125,7 +124,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
   }
 }
 
-/** Tells once a configuration, in words, that less is checked than one may think. */
+/** Warns once per configuration that fewer checks run than one may expect. */
 function warnOf(auth: AuthConfig, log: Logger): void {
   switch (modeOf(auth)) {
     case 'anonymous':

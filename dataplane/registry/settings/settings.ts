@@ -16,14 +16,14 @@ import type { ScheduledSource } from '../sync/schedule.ts'
 import { scheduleOf } from '../sync/schedule-of.ts'
 import { type AnsweredHosts, answeredHosts } from './host-check.ts'
 
-/** A configuration in force, with paths and durations resolved. */
+/** A configuration in force, with resolved paths and durations. */
 export interface RegistrySettings extends StoreSettings {
   readonly hash: string
   readonly schedules: readonly ScheduledSource[]
   readonly auth: AuthConfig
-  /** Absent: a file of SQLite. */
+  /** Absent for a file of SQLite. */
   readonly postgres: PostgresConfig | undefined
-  /** Folder that paths are relative to. */
+  /** The folder that paths are relative to. */
   readonly directory: string
   readonly limits: {
     readonly bodyBytes: number
@@ -31,9 +31,9 @@ export interface RegistrySettings extends StoreSettings {
     readonly managedBytes: number
     readonly privateSources: 'allow' | 'deny'
   }
-  /** Origins whose pages may read the consumer API. */
+  /** The origins whose pages may read the consumer API. */
   readonly origins: readonly string[]
-  /** Host names that are answered to. */
+  /** The host names that are served. */
   readonly hosts: AnsweredHosts
   readonly telemetry: TelemetrySettings | undefined
   readonly audit: AuditSettings | undefined
@@ -41,8 +41,8 @@ export interface RegistrySettings extends StoreSettings {
 }
 
 /**
- * Relative paths are relative to the configuration file's folder. `listenHost` is the host that the public listener
- * listens on, if one is given.
+ * Resolves a configuration. Relative paths are relative to the configuration file's folder. `listenHost` is the host of
+ * the public listener, if one is given.
  */
 export function resolveSettings(
   { config, hash, directory }: Loaded<RegistryConfig>,

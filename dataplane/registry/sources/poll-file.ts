@@ -14,7 +14,7 @@ export async function pollFile({ path }: LocationOf<'file'>, pass: Pass): Promis
 async function openBounded(path: string, maxBytes: number): Promise<FileHandle> {
   let file: FileHandle
   try {
-    // A pipe without a writer would hold up whoever opens it.
+    // Without this flag, opening a pipe without a writer would block.
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
@@ -28,7 +28,7 @@ async function openBounded(path: string, maxBytes: number): Promise<FileHandle> 
   throw tooManyBytes(maxBytes)
 }
 
-/** Polls a registry file that stands in the configuration itself. */
+/** Polls a registry file that is inline in the configuration. */
 export async function pollInline({ text }: LocationOf<'inline'>, pass: Pass): Promise<ReadChange | undefined> {
   const bytes = Buffer.from(text)
   if (bytes.length > pass.maxBytes) throw tooManyBytes(pass.maxBytes)

@@ -1,19 +1,19 @@
 import { SourceError } from './source-error.ts'
 
-/** More versions of one source would make what a pass keeps of them too large for memory. */
+/** With more versions of one source, the memory that a pass needs for them would be too large. */
 export const MOST_ENTRIES = 500_000
 
-/** How much a source may hold, counted as it is read. */
+/** The limits on a source's size, counted as it is read. */
 export interface Budget {
-  /** Bytes that the source may have in all. */
+  /** The most bytes that the source may have in all. */
   readonly maxBytes: number
-  /** Counts bytes that were read. Throws a SourceError `too_large` where they are too many. */
+  /** Counts bytes that were read. Throws a SourceError `too_large` if they exceed the limit. */
   addBytes(bytes: number): void
-  /** The same for entries. */
+  /** Counts an entry in the same way. */
   addEntry(): void
 }
 
-/** A budget of which nothing, or what the source holds already, is used. */
+/** Creates an unused budget, or one that counts what the source holds already. */
 export function createBudget(
   maxBytes: number,
   held: { readonly bytes: number; readonly entries: number } = NOTHING,

@@ -11,64 +11,64 @@ import { type JsonSplitter, type Part, type Shape, splitJson } from './split-jso
 
 export interface Catalog {
   readonly versions: readonly IncomingVersion[]
-  /** What was left out or is odd; the first of many. */
+  /** The first of the entries that were left out or are odd. */
   readonly problems: readonly Problem[]
 }
 
 /** A registry file, and a list response of the registry API v0.1. */
 const SHAPE: Shape = { data: { servers: 'elements', skills: 'elements' }, servers: 'elements', skills: 'elements' }
-/** Lists of documents, and lists of documents with their `_meta` beside them: `{server, _meta}`. */
+/** The pointers of lists of documents, and of lists of documents with their `_meta` beside them: `{server, _meta}`. */
 const PLAIN = { '/data/servers': 'server', '/data/skills': 'skill' } as const
 const LISTED = { '/servers': 'server', '/skills': 'skill' } as const
 type List = keyof typeof PLAIN | keyof typeof LISTED
 
-/** The longest entry that is parsed: documents are at most half of it, without what only makes them readable. */
+/** The longest entry that is parsed. Documents are at most half of it, not counting whitespace. */
 const LONGEST_ENTRY = 2 * 1024 * 1024
 
-/** Problems that are kept, the first ones. */
+/** The most problems that are kept, the first ones. */
 const MOST_PROBLEMS = 1000
 
 const LAST = '9999'
 
-/** What a list response has besides its entries. */
+/** The parts of a list response besides its entries. */
 export interface Listed {
-  /** The latest time of change that counts, in UTC with milliseconds. */
+  /** The latest counted time of change, in UTC with milliseconds. */
   newest: string | undefined
   /** The `metadata` of the list. */
   metadata: unknown
 }
 
 interface ReaderOptions {
-  /** Each entry counts against it. */
+  /** The budget that each entry counts against. */
   readonly budget: Budget
-  /** Of the times of change those up to this count; absent: all. */
+  /** Ignores later times of change; absent: all count. */
   readonly until?: string
-  /** Names of either type, and the same without case, that came before in other pages; absent: none. */
+  /** The names of either type on earlier pages, also in lower case; absent: none. */
   readonly names?: SeenVersions
 }
 
 /**
- * Reads a registry file or a list response as its bytes come; of the text no more than one entry is held. One bad entry
- * does not take the others down: it is left out and becomes a problem. Throws a SourceError where the whole won't do.
+ * Reads a registry file or a list response as its bytes arrive, and holds at most one entry of the text. A bad entry is
+ * left out and becomes a problem; the others stay. Throws a SourceError if the whole is invalid.
  */
 export class CatalogReader {
-  /** Of a list response. */
+  /** The parts of a list response. */
   readonly listed: Listed = { newest: undefined, metadata: undefined }
-  /** How many entries there were, those that were left out among them. */
+  /** The number of entries, including those that were left out. */
   count = 0
-  /** Characters of the documents that `take` would give. */
+  /** The characters of the documents that `take` would return. */
   size = 0
   readonly #budget: Budget
   readonly #until: string
   readonly #splitter: JsonSplitter
-  /** Which versions there were; the text may have one again much later. */
+  /** The versions that were met; the text may repeat one much later. */
   readonly #met = new SeenVersions()
   readonly #names: SeenVersions
   readonly #opened = new Set<string>()
   #versions: IncomingVersion[] = []
   #problems: Problem[] = []
   #leftOut = 0
-  /** Problems so far, those that were not kept among them. */
+  /** The number of problems so far, including those that were not kept. */
   #told = 0
   #firstLeftOut: Problem | undefined
 
@@ -83,12 +83,12 @@ export class CatalogReader {
     asSourceError(this.#splitter, (json) => json.push(chunk))
   }
 
-  /** The text has ended. */
+  /** Finishes the text. */
   end(): void {
     asSourceError(this.#splitter, (json) => json.end())
   }
 
-  /** What was read since the last call. */
+  /** Returns the entries that were read since the last call. */
   take(): Catalog {
     const taken = { versions: this.#versions, problems: this.#problems }
     this.#versions = []
@@ -97,12 +97,12 @@ export class CatalogReader {
     return taken
   }
 
-  /** What was left out first, where nothing was usable. */
+  /** The first entry that was left out, if none was usable. */
   get unusable(): Problem | undefined {
     return this.#leftOut === this.count ? this.#firstLeftOut : undefined
   }
 
-  /** Whether the text has this list, empty or not. */
+  /** Tells whether the text has this list, empty or not. */
   has(list: List): boolean {
     return this.#opened.has(list)
   }
@@ -121,11 +121,11 @@ export class CatalogReader {
       throw wrongShape('it has data and servers side by side')
   }
 
-  /** A value that stands in no list. */
+  /** Reads a value that is not in a list. */
   #readMember(pointer: string, value: Buffer | 'oversize'): void {
     const read = value === 'oversize' ? undefined : parseValue(value, pointer)
     if (pointer === '/metadata') this.listed.metadata = read
-    // Programs whose lists begin as nothing (Go) write null for a list without elements.
+    // Go programs write null for a nil list.
     else if (read === null && (pointer in LISTED || pointer === '/data/skills')) this.#open(pointer)
     else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
   }
@@ -141,9 +141,9 @@ export class CatalogReader {
     else this.#readListed(LISTED[list as keyof typeof LISTED], value, at)
   }
 
-  /** An element of a list response: a document with its `_meta`. */
+  /** Reads an element of a list response: a document with its `_meta`. */
   #readListed(type: IncomingVersion['type'], value: unknown, at: string): void {
-    // People write the documents themselves into the list; one has a name, what stands around one has none.
+    // People put the bare documents into the list. A document has a name; its wrapper has none.
     if (isObject(value) && !(type in value) && typeof value['name'] === 'string') {
       this.#enter(readDocument(type, value, undefined, at), at)
       return
@@ -172,7 +172,7 @@ export class CatalogReader {
     }
   }
 
-  /** Tells of a name that differs by case alone from one that came before: people take them for one. */
+  /** Reports a name that differs by case alone from an earlier one, since people confuse them. */
   #tellTwin({ type, name }: IncomingVersion, pointer: string): void {
     if (!this.#names.add(`${type} ${name}`)) return
     // No name has a space.
@@ -191,7 +191,7 @@ export class CatalogReader {
   }
 }
 
-/** What is told of a name that differs by case alone from one that is there. */
+/** Returns the message for a name that differs by case alone from an existing one. */
 export const twinMessage = (name: string): string =>
   `${name} differs by case alone from a name that came before; both are served`
 

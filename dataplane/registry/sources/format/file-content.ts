@@ -12,17 +12,14 @@ type Bytes = AsyncIterable<Buffer> | Iterable<Buffer>
 
 const LARGEST_SECRET = 64 * 1024
 
-/**
- * Polls the bytes of a registry file: undefined where their hash is the cursor. `bytes` begins
- * to read them anew with each call.
- */
+/** Polls the bytes of a registry file; undefined if their hash is the cursor. Each call of `bytes` reads them anew. */
 export async function pollContent(
   bytes: () => Bytes,
   { cursor, maxBytes }: Pick<Pass, 'cursor' | 'maxBytes'>,
 ): Promise<ReadChange | undefined> {
   if (cursor !== undefined && (await hashOf(bytes())) === cursor) return undefined
   return async function readContent() {
-    // Of what is parsed: a file may be written to while it is read.
+    // The hash is of the bytes that are parsed: a file may be written to while it is read.
     const digest = createHash('sha256')
     return {
       complete: true,
@@ -32,7 +29,7 @@ export async function pollContent(
   }
 }
 
-/** SHA-256, base64url. */
+/** Returns the SHA-256 of the bytes in base64url. */
 export async function hashOf(bytes: Bytes): Promise<string> {
   const digest = createHash('sha256')
   for await (const piece of bytes) digest.update(piece)
@@ -46,7 +43,7 @@ async function* hashed(bytes: Bytes, digest: Hash): AsyncGenerator<Buffer> {
   }
 }
 
-/** An open file from its beginning. All pieces share one buffer: each is valid until the next is asked for. */
+/** Reads an open file from its beginning. All pieces share one buffer: each is valid until the next is requested. */
 export async function* bytesOf(file: FileHandle): AsyncGenerator<Buffer> {
   const buffer = Buffer.allocUnsafeSlow(PIECE)
   for (let at = 0; ; ) {
@@ -60,8 +57,8 @@ export async function* bytesOf(file: FileHandle): AsyncGenerator<Buffer> {
 }
 
 /**
- * The text of a file of this machine that holds a secret or some headers. Throws a SourceError that says `what` it is,
- * never its content; of a pipe or a device too, which would hold up whoever reads it.
+ * Reads a file of this machine that holds a secret or some headers. Throws a SourceError that says `what` it is, never
+ * its content. A pipe or a device is refused too, since reading it would block.
  */
 export async function readSmallFile(path: string, what: string): Promise<string> {
   try {

@@ -9,8 +9,8 @@ type Lists = NonNullable<Filter['names']>
 const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 
 /**
- * Makes a source's filter. Names are matched by globs, tags as they are. An excluded one is out; where there is an
- * include list something must match; names and tags must both agree.
+ * Creates a source's filter. Globs match names; tags match exactly. Excluded versions are out. With an include list
+ * something must match. Names and tags must both agree.
  */
 export function createFilter(filter: Filter | undefined): (version: IncomingVersion) => boolean {
   const names = filter?.names && matcher(filter.names, compileGlob)
@@ -31,7 +31,7 @@ function matcher({ include, exclude }: Lists, compile: (pattern: string) => Matc
     !some(excluded, texts) && (included === undefined || included.length === 0 || some(included, texts))
 }
 
-/** Tags stand in the publisher's block of the document: `[publisher][package or remote].tags`. */
+/** Reads the tags in the publisher's block of the document: `[publisher][package or remote].tags`. */
 function tagsOf(document: string): readonly string[] {
   const { _meta } = JSON.parse(document) as { _meta?: Record<string, unknown> }
   return membersOf(_meta?.[PUBLISHER_PROVIDED])

@@ -2,51 +2,51 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-/** A clone that no source has looked at for so long is removed: its source may be gone. */
+/** A clone that no source has used for so long is removed, since its source may be gone. */
 const KEPT_MS = 60 * 60_000
 
-/** A clone without a work tree, of which more or less has been fetched. */
+/** A partial clone without a work tree. */
 export interface Clone {
-  /** Absent, or empty, where nothing has been fetched yet. */
+  /** Absent or empty if nothing has been fetched yet. */
   readonly folder: string
-  /** Whether the server is to be asked for whole commits: it has refused to leave files out, or to send one alone. */
+  /** True if whole commits must be fetched: the server has refused to omit files, or to send one alone. */
   isWhole: boolean
 }
 
 interface Use {
-  /** What the clone is of. */
+  /** The repository of the clone. */
   readonly key: string
-  /** Bytes that the clones may have together while nobody works in them; those that were used longest ago go first. */
+  /** The most bytes of all clones that are not in use; the least recently used are removed first. */
   readonly maxBytes: number
-  /** Ends the wait for another that works in it; its reason is thrown. */
+  /** Aborts the wait for another user of the clone, and throws its reason. */
   readonly signal: AbortSignal
 }
 
-/** Clones of repositories under the state directory, which the sources of one repository share. */
+/** The clones of repositories under the state directory. The sources of one repository share a clone. */
 export interface KeptClones {
-  /** Works in a clone, after all who were before. */
+  /** Works in a clone, after all earlier users. */
   use<T>(use: Use, work: (clone: Clone) => Promise<T>): Promise<T>
-  /** Keeps a clone for longer: a source has looked and needed nothing. */
+  /** Keeps a clone for longer: a source has polled and needed nothing. */
   touch(key: string): void
-  /** Removes all; nobody works in one any more. */
+  /** Removes all clones; none may be in use any more. */
   close(): Promise<void>
 }
 
 interface Kept extends Clone {
-  /** Ends with the last of those who work in it or wait for it. */
+  /** It resolves after the last user that works in the clone or waits for it. */
   turn: Promise<unknown>
   users: number
   bytes: number
   readonly timer: NodeJS.Timeout
 }
 
-/** Keeps clones for as long as this process runs; what an earlier one left behind is removed. */
+/** Keeps clones for as long as this process runs, and removes those of an earlier one. */
 export function createKeptClones(stateDirectory: string): KeptClones {
   const root = resolve(stateDirectory, 'git')
-  /** The one that was used longest ago is the first. */
+  /** The least recently used one comes first. */
   const clones = new Map<string, Kept>()
   const cleared = rm(root, { recursive: true, force: true }).catch(() => {
-    // Where nothing can be removed nothing can be written either, which the first use says.
+    // If nothing can be removed, nothing can be written either; the first use reports that.
   })
 
   function open(key: string): Kept {
@@ -132,7 +132,7 @@ async function unlessAborted(wait: Promise<unknown>, signal: AbortSignal): Promi
   }
 }
 
-/** Bytes of the objects that a clone has: packs, and from a plain web server single ones too. */
+/** Returns the bytes of a clone's objects: packs, and from a plain web server loose ones too. */
 export async function sizeOf(folder: string): Promise<number> {
   const objects = join(folder, 'objects')
   const names = await readdir(objects, { recursive: true }).catch(() => [])

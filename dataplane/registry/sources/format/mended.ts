@@ -6,7 +6,7 @@ declare global {
   }
 }
 
-/** Optional members of documents, wherever they stand. Null in another one may mean something to its publisher. */
+/** The optional members of documents, at any depth. Null in another member may mean something to its publisher. */
 const OPTIONAL: ReadonlySet<string> = new Set([
   ...['$schema', '_meta', 'title', 'description', 'websiteUrl', 'icons', 'packages', 'remotes', 'repository'],
   ...['registryType', 'registryBaseUrl', 'identifier', 'version', 'fileSha256', 'runtimeHint', 'transport'],
@@ -15,14 +15,14 @@ const OPTIONAL: ReadonlySet<string> = new Set([
   ...['src', 'mimeType', 'sizes', 'theme', 'source', 'id', 'subfolder', 'status', 'license', 'files', 'metadata'],
 ])
 
-/** A text without NUL and halves of surrogate pairs, which databases and parsers of clients don't take. */
+/** Removes NUL and halves of surrogate pairs, which databases and parsers of clients refuse. */
 const mendedText = (text: string): string =>
   text.isWellFormed() && !text.includes('\0') ? text : text.replaceAll('\0', '').toWellFormed()
 
 /**
- * A document as it is meant: known members that are null are not there (programs write all that they have no value for),
- * and texts hold characters alone. Below `_meta`, where publishers have values of their own, null stays. Gives the very
- * value where there is nothing to mend. Whoever calls has bounded its depth.
+ * Repairs a document: removes known members that are null (programs write null for missing values), and invalid
+ * characters in texts. Below `_meta`, where publishers have values of their own, null stays. Returns the same value if
+ * there is nothing to repair. The caller has bounded its depth.
  */
 function mended(value: unknown, keepsNull = false): unknown {
   if (typeof value === 'string') return mendedText(value)
@@ -47,7 +47,7 @@ function mendedMembers(value: Readonly<Record<string, unknown>>, keepsNull: bool
   return isSame && kept.length === members.length ? value : Object.fromEntries(kept)
 }
 
-/** The same of a whole document, whose name and version stay as they are: others would name another version. */
+/** Repairs a whole document. Its name and version stay, since others would name another version. */
 export function mendedDocument(document: unknown): unknown {
   const found = mended(document)
   if (found === document || !isObject(found) || !isObject(document)) return found
@@ -57,10 +57,10 @@ export function mendedDocument(document: unknown): unknown {
 
 const IDENTITY: ReadonlySet<string> = new Set(['namespace', 'name', 'version'])
 
-/** The same of what stands beside a document. */
+/** Repairs the metadata beside a document. */
 export const mendedMeta = (meta: unknown): unknown => mended(meta, true)
 
-/** Pointer (RFC 6901) of the first text with half of a surrogate pair, or of whose member has such a name. */
+/** Returns the pointer (RFC 6901) of the first text, or member name, with half of a surrogate pair. */
 export function brokenText(value: unknown, pointer = ''): string | undefined {
   if (typeof value === 'string') return value.isWellFormed() ? undefined : pointer
   if (typeof value !== 'object' || value === null) return undefined

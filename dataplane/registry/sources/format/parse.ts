@@ -5,18 +5,18 @@ import type { Problem } from './read-entry.ts'
 import type { SeenVersions } from './seen-versions.ts'
 import { SourceError } from './source-error.ts'
 
-/** Characters of documents that are handed on together: what memory holds while it is written. */
+/** The characters of documents in one batch: so much is in memory while it is written. */
 const BATCH = 1024 * 1024
 
 type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>
 
 /**
- * The entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or of a list
- * response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`, or the documents alone), in batches
- * as its bytes come.
+ * Reads the entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or of
+ * a list response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`, or the documents alone),
+ * in batches as its bytes arrive.
  *
- * Throws a SourceError where the whole won't do, after batches may have been given; a file in which nothing is usable is
- * taken for a mistake rather than for an empty catalog.
+ * Throws a SourceError if the whole is invalid, possibly after some batches. A file in which nothing is usable counts
+ * as a mistake rather than as an empty catalog.
  */
 export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerator<Catalog> {
   const reader = new CatalogReader({ budget })
@@ -39,9 +39,9 @@ export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerat
   yield reader.take()
 }
 
-/** What a list begins with, behind a byte order mark or none. */
+/** The beginning of a list, with or without a byte order mark. */
 const BARE_LIST = /^(?:\xef\xbb\xbf)?\s*\[/
-/** The official registry's seed of 2025-05 is one. Its entries say neither how packages are started nor which version they are. */
+/** The official registry's seed of 2025-05 is one. Its entries lack the way to start packages, and their version. */
 const NO_LIST_ALONE =
   'it is a list alone: write {"servers": […]} around it; entries of the form of before 2025-09 (version_detail) have to be written as a current server.json'
 const NO_CATALOG =
@@ -50,27 +50,27 @@ const NO_CATALOG =
 /** The lists of the registry API: `servers` as in v0.1, `skills` as in our extension of it. */
 export type ListKind = 'servers' | 'skills'
 
-/** What a page of a list response has besides its entries, known when it has been read. */
+/** The parts of a list response's page besides its entries, known once it has been read. */
 export interface PageEnd {
-  /** Entries on the page, those that were left out among them. */
+  /** The number of entries on the page, including those that were left out. */
   readonly count: number
-  /** What was left out first, where nothing was usable. */
+  /** The first entry that was left out, if none was usable. */
   readonly unusable: Problem | undefined
   readonly nextCursor: string | undefined
-  /** The latest time of change on the page up to a time, in UTC with milliseconds. */
+  /** The latest time of change on the page up to `until`, in UTC with milliseconds. */
   readonly newest: string | undefined
 }
 
 export interface PageOptions {
   readonly kind: ListKind
-  /** Times of change up to this count. */
+  /** Later times of change don't count. */
   readonly until: string
   readonly budget: Budget
-  /** Names on the pages before. */
+  /** The names on the pages before. */
   readonly names: SeenVersions
 }
 
-/** Reads a page of such a list, in batches as its bytes come. Throws a SourceError where it is none. */
+/** Reads a page of such a list, in batches as its bytes arrive. Throws a SourceError if it is not one. */
 export async function* readPage(
   chunks: Chunks,
   { kind, until, budget, names }: PageOptions,
@@ -89,7 +89,7 @@ export async function* readPage(
     )
   const { metadata, newest } = reader.listed
   const { nextCursor } = isObject(metadata) ? metadata : {}
-  // A list that goes on in a way that is not understood must not pass for one that ends here.
+  // A list with an unknown kind of cursor must not pass for one that ends here.
   if (typeof (nextCursor ?? '') !== 'string')
     throw new SourceError('wrong_shape', '/metadata/nextCursor: must be string')
   const { count, unusable } = reader

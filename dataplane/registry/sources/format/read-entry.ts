@@ -11,19 +11,19 @@ import { mendedDocument, mendedMeta } from './mended.ts'
 export interface Problem {
   readonly pointer: string
   readonly message: string
-  /** The entry is served all the same. */
+  /** Present if the entry is served all the same. */
   readonly served?: true
 }
 
-/** A document that is larger is left out: one page of such would be 100 times as much. */
+/** A larger document is left out: a page of 100 such documents would be 100 times as much. */
 const LARGEST_DOCUMENT = 1024 * 1024
 const DEEPEST = 64
 
 const objects = Type.Array(Type.Object({}))
 
 /**
- * What clients count on: the types of the fields that they read. Lengths and formats of the dated schemas are not held
- * against an entry that was published elsewhere; real catalogs break them.
+ * The types of the fields that clients rely on. Entries that were published elsewhere are not checked for the lengths
+ * and formats of the dated schemas, since real catalogs break them.
  */
 const serverSchema = Type.Object({
   name: Type.String(),
@@ -86,7 +86,7 @@ export function readSkill(skill: unknown, meta: unknown, pointer: string): Incom
   return finish({ type: 'skill', name, document: skill }, meta, pointer)
 }
 
-/** Reads the document of an entry with the `_meta` that came beside it, as they are meant. */
+/** Reads the document of an entry with its `_meta`, both repaired. */
 export function readDocument(
   type: IncomingVersion['type'],
   document: unknown,
@@ -104,7 +104,7 @@ interface Named {
   readonly document: Server | Skill
 }
 
-/** Checks what servers and skills have in common. */
+/** Checks the common parts of servers and skills. */
 function finish({ type, name, document }: Named, meta: unknown, pointer: string): IncomingVersion | Problem {
   const { version, title = null, description = null } = document
   if (!isVersion(version))

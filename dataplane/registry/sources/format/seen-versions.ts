@@ -1,19 +1,19 @@
 import { hash } from 'node:crypto'
 
-/** Slots at the beginning; a power of two, as after each doubling. */
+/** The initial number of slots: a power of two, as after each doubling. */
 const FIRST_SLOTS = 1024
 
 /**
- * Which versions a text has had so far, in 16 bytes each whatever their names: a set of their texts would be ten times as
- * large. Two that fall on the same 64 bits of SHA-256 would pass for one; of a million versions that has odds of one in
- * forty million.
+ * A set of versions that a text has had so far, in 16 bytes each whatever their names: a set of their texts would be
+ * ten times as large. Two versions with the same 64 bits of SHA-256 would count as one. For a million versions the odds
+ * of that are one in forty million.
  */
 export class SeenVersions {
-  /** Open addressing; 0 is an empty slot. At most half full. */
+  /** The hash table uses open addressing; 0 is an empty slot. It is at most half full. */
   #slots = new BigUint64Array(FIRST_SLOTS)
   #size = 0
 
-  /** Adds a version; false where it was met before. */
+  /** Adds a version; false if it was added before. */
   add(key: string): boolean {
     const digest = hash('sha256', key, 'buffer').readBigUInt64LE() || 1n
     if (!insert(this.#slots, digest)) return false

@@ -21,21 +21,21 @@ export type SourceErrorCode =
   | 'git_failed'
   | 'no_shallow'
   | 'forbidden'
-  /** The writing thread has ended, or stood still, with it. */
+  /** The writing thread ended or stalled during its sync. */
   | 'put_aside'
   | 'stopped'
 
 interface SourceErrorOptions {
-  /** How long the other side asks us to wait. */
+  /** The wait that the other side asks for. */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
-  /** HTTP status of the answer that it is about. */
+  /** The HTTP status of the response in question. */
   readonly status?: number
-  /** Cursor of the content that it is about: as long as a source is there, reading it comes to the same again. */
+  /** The cursor of the content in question: while the source has this content, reading it fails in the same way. */
   readonly cursor?: string
 }
 
-/** Faults of what was read: another look at the same finds them again. */
+/** The faults of a content: reading it again finds them again. */
 const FAULTS: ReadonlySet<SourceErrorCode> = new Set([
   'file_missing',
   'too_large',
@@ -44,7 +44,9 @@ const FAULTS: ReadonlySet<SourceErrorCode> = new Set([
   'no_usable_entry',
 ])
 
-/** Why a source could not be synced; what it brought before stays in force. The message is shown on `/status`. */
+/**
+ * The reason why a source could not be synced. Its earlier content stays in force. The message is shown on `/status`.
+ */
 export class SourceError extends Error {
   override readonly name = 'SourceError'
   readonly code: SourceErrorCode
@@ -65,14 +67,14 @@ export class SourceError extends Error {
   }
 }
 
-/** An error, with the cursor of what was read where that is at fault. */
+/** Adds the cursor of the content to an error, if the content is at fault. */
 export function ofContent(error: unknown, cursor: string): unknown {
   if (!(error instanceof SourceError) || !FAULTS.has(error.code)) return error
   const { code, message, cause, status } = error
   return new SourceError(code, message, { cause, cursor, ...(status !== undefined && { status }) })
 }
 
-/** The same items; what they throw is of the content with this cursor. */
+/** Passes the items on. Errors that they throw get the cursor of the content. */
 export async function* withCursor<T>(items: AsyncIterable<T>, cursor: string): AsyncGenerator<T> {
   try {
     yield* items

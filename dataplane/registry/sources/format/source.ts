@@ -3,7 +3,7 @@ import type { Catalog } from './catalog-reader.ts'
 import type { KeptClones } from './kept-clones.ts'
 import type { Problem } from './read-entry.ts'
 
-/** Where a source's entries come from. Paths are absolute; secrets stay in their files. */
+/** The location of a source's entries. Paths are absolute; secrets stay in their files. */
 export type SourceLocation =
   | { readonly kind: 'file'; readonly path: string }
   | ({ readonly kind: 'url'; readonly url: string; readonly timeoutMs: number } & Reach)
@@ -18,7 +18,7 @@ export type SourceLocation =
   | ({
       readonly kind: 'git'
       readonly repository: string
-      /** `HEAD`, or in full: `refs/heads/main`. With `commit`, none. */
+      /** `HEAD`, or a full name: `refs/heads/main`. Absent with `commit`. */
       readonly ref?: string
       readonly commit?: string
       readonly path: string
@@ -26,7 +26,7 @@ export type SourceLocation =
     } & Reach)
   | {
       readonly kind: 'kubernetes'
-      /** API group of the kinds, and prefix of the annotations. */
+      /** The API group of the kinds, and the prefix of the annotations. */
       readonly group: string
       readonly namespaces: readonly string[]
       readonly server: string
@@ -35,7 +35,10 @@ export type SourceLocation =
     }
 
 interface Reach {
-  /** Held to public addresses: the source was created by a caller of the API, who may not reach into the network of this server. */
+  /**
+   * Restricts the source to public addresses: a caller of the API created it, who must not reach into the network of
+   * this server.
+   */
   readonly publicOnly: boolean
 }
 
@@ -46,86 +49,86 @@ export interface SyncedSource {
   readonly name: string
   readonly location: SourceLocation
   readonly filter?: SourceConfig['filter'] | undefined
-  /** Bytes that it may have; one that has more fails, and what it brought before stays. */
+  /** The most bytes that it may have. A larger source fails, and its earlier content stays. */
   readonly maxBytes: number
 }
 
-/** A pass over a source, for the reader of its kind. */
+/** One pass over a source, as input for the reader of its kind. */
 export interface Pass {
-  /** Name of the source. */
+  /** The name of the source. */
   readonly source: string
   /**
-   * The cursor of the pass before. Undefined where there was none, where the source is read otherwise since, and where
+   * The cursor of the pass before. Undefined if there was none, if the source's settings have changed since, and if
    * everything is to be read again.
    */
   readonly cursor: string | undefined
-  /** Whether the store has skills of the source. */
+  /** True if the store has skills of the source. */
   readonly holdsSkills: boolean
-  /** Bytes that the source may have. */
+  /** The most bytes that the source may have. */
   readonly maxBytes: number
-  /** What the store has of the source: bytes of documents, and versions. */
+  /** Counts what the store has of the source: bytes of documents, and versions. */
   held(): Promise<{ readonly bytes: number; readonly entries: number }>
-  /** A reader may keep files there while it runs. */
+  /** A folder where a reader may keep files while it runs. */
   readonly stateDirectory: string
-  /** What was fetched of git repositories. */
+  /** The clones of git repositories. */
   readonly clones: KeptClones
   readonly signal: AbortSignal
-  /** What a reader opens and what ends with the pass. */
+  /** The resources that a reader opens. They are closed at the end of the pass. */
   readonly parts: AsyncDisposableStack
 }
 
-/** What a pass has found. */
+/** The result of a pass. */
 export interface Content {
-  /** Whether the batches are all that the source holds; else they are what has changed. */
+  /** True if the batches are all that the source holds. Otherwise they are the changes. */
   readonly complete: boolean
-  /** Asked for once. Memory holds one at a time. */
+  /** The batches, read once. Memory holds one at a time. */
   readonly batches: AsyncIterable<Catalog> | Iterable<Catalog>
-  /** The cursor for the next pass; asked for after the last batch. */
+  /** Returns the cursor for the next pass. It is called after the last batch. */
   cursor(): string
 }
 
-/** The entries are the same, under another cursor: a commit that leaves our file as it was. */
+/** Unchanged entries under another cursor: a commit that leaves our file as it was. */
 interface SameContent {
   readonly newCursor: string
 }
 
-/** Reads what has changed. Throws a SourceError, from the batches too. */
+/** Reads the changes. It throws a SourceError, and so may the batches. */
 export type ReadChange = () => Promise<Content | SameContent>
 
 /**
- * Polls a source. Undefined where nothing has changed since the cursor; that must be cheap, and nothing is parsed for
- * it. Throws a SourceError.
+ * Polls a source. Undefined if nothing has changed since the cursor. That case must be cheap, and parse nothing. Throws
+ * a SourceError.
  */
 export type PollSource<P extends SourceLocation = SourceLocation> = (
   location: P,
   pass: Pass,
 ) => Promise<ReadChange | undefined>
 
-/** What a sync has come to. */
+/** The result of a sync. */
 export interface SyncResult {
-  /** Whether there was anything to apply. */
+  /** True if there was anything to apply. */
   readonly changed: boolean
-  /** Names of either type that the source has. */
+  /** The number of the source's names, by type. */
   readonly servers: number
   readonly skills: number
-  /** What was left out. */
+  /** The entries that were left out. */
   readonly problems: readonly Problem[]
 }
 
-/** How the syncs of a source stand. Times are UTC with milliseconds; null where there is none yet. */
+/** The state of a source's syncs. Times are UTC with milliseconds; null if there is none yet. */
 export interface SyncState {
   readonly state: 'waiting' | 'running' | 'ok' | 'failed'
-  /** Whether a first attempt has ended. */
+  /** True once a first attempt has ended. */
   readonly tried: boolean
   readonly lastAttempt: string | null
   readonly lastSuccess: string | null
   readonly nextRun: string | null
-  /** Attempts since the last success; 0 after one. */
+  /** The attempts since the last success; 0 after one. */
   readonly attempts: number
   readonly error: { readonly code: string; readonly message: string } | null
   readonly servers: number
   readonly skills: number
-  /** How many entries were left out, and the first of them. */
+  /** The number of entries that were left out, and the first of them. */
   readonly leftOut: number
   readonly problems: readonly Problem[]
 }

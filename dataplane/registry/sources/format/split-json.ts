@@ -1,47 +1,49 @@
 import { at as pointerTo } from '../../../../crds/settings/json.ts'
 import { isSpace, JsonSkipper } from '../../../server/json-lexer.ts'
 
-/** Which containers are taken apart: an object member by member, a list (`elements`) element by element. */
+/** The containers that are split: an object into its members, a list (`elements`) into its elements. */
 export type Shape = 'elements' | { readonly [member: string]: Shape }
 
-/** What is handed on of a JSON text. */
+/** A part of a JSON text. */
 export interface Part {
   /** RFC 6901. */
   readonly pointer: string
-  /** The list that it is an element of; undefined where it is a member of an object, or the whole text. */
+  /** The list that it is an element of; undefined for a member of an object, or the whole text. */
   readonly list: string | undefined
   /**
-   * Its bytes, valid until the call returns; they are JSON once a parser has taken them. `opened` where a container that
-   * is taken apart begins, `oversize` where it is longer than is kept.
+   * Its bytes, valid until the call returns. A parser must still check that they are JSON. `opened` marks the beginning
+   * of a container that is split; `oversize` a value longer than the limit.
    */
   readonly value: Buffer | 'opened' | 'oversize'
 }
 
 export interface JsonSplitter {
-  /** Takes the next bytes. Throws a SyntaxError where they can't go on what came before. */
+  /** Takes the next bytes. Throws a SyntaxError if they can't follow the earlier ones. */
   push(chunk: Buffer): void
-  /** The text has ended. Throws a SyntaxError where it is not complete. */
+  /** Ends the text. Throws a SyntaxError if it is not complete. */
   end(): void
 }
 
 interface Container {
   readonly shape: Shape
   readonly pointer: string
-  /** Of the current element. */
+  /** The index of the current element. */
   index: number
-  /** Of the current member. */
+  /** The key of the current member. */
   key: string
 }
 
 type State =
-  /** A value must come, or (`first`) the end of a container that has just begun; a key, in an object. */
+  /**
+   * A value is expected. With `first` the end of a container that has just begun is allowed too; in an object, a key.
+   */
   | 'value'
   | 'first'
   | 'key'
   | 'colon'
-  /** A comma or the end of the container. */
+  /** A comma or the end of the container is expected. */
   | 'next'
-  /** Inside a value or a key that is kept. */
+  /** The position is inside a value or a key that is kept. */
   | 'kept'
   | 'done'
 
@@ -52,14 +54,14 @@ const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-/** So many characters of a key are kept; no member that is read by itself has a longer one. */
+/** The longest key that is kept in characters; no member that is read by itself has a longer one. */
 const LONGEST_STEP = 64
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
 /**
- * Takes a JSON text apart as its bytes come, so that a text of any size needs the memory of its longest part: containers
- * of `shape` are opened, everything else is handed to `onPart` as it stands, to be parsed there. Parts longer than
- * `longest` bytes are passed over, and of them only the brackets are checked.
+ * Splits a JSON text as its bytes arrive, so that a text of any size needs the memory of its longest part only.
+ * Containers of `shape` are opened. Everything else is passed to `onPart` unchanged, to be parsed there. Parts longer
+ * than `longest` bytes are skipped, with a check of their brackets only.
  */
 export const splitJson = (shape: Shape, longest: number, onPart: (part: Part) => void): JsonSplitter =>
   new Splitter(shape, longest, onPart)
@@ -71,9 +73,9 @@ class Splitter implements JsonSplitter {
   readonly #open: Container[] = []
   #state: State = 'value'
   #isKey = false
-  /** How much of a byte order mark has come; all of it also where there is none. */
+  /** The bytes of a byte order mark that were read; all of it also if there is none. */
   #marked = 0
-  /** Of what is kept: what earlier chunks had of it, and how it stands. */
+  /** The kept value: its bytes from earlier chunks, and its state. */
   #held: Buffer[] = []
   #heldBytes = 0
   #oversize = false
@@ -99,13 +101,13 @@ class Splitter implements JsonSplitter {
         continue
       }
       const byte = chunk[index] as number
-      // What begins to be kept is kept from its first byte.
+      // A kept value includes its first byte.
       if (isSpace(byte) || !this.#step(byte)) index++
     }
   }
 
   end(): void {
-    // A number as the whole text ends where the text does.
+    // A number as the whole text ends with the text.
     if (this.#state === 'kept' && this.#open.length === 0 && !this.#skipper.isOpen) this.#finishKept(Buffer.alloc(0))
     if (this.#state !== 'done') throw new SyntaxError(`it ends in the middle, at ${this.#pointer || 'the beginning'}`)
   }
@@ -116,7 +118,7 @@ class Splitter implements JsonSplitter {
     )
   }
 
-  /** RFC 6901, of what comes next. */
+  /** The RFC 6901 pointer of the next value. */
   get #pointer(): string {
     const container = this.#open.at(-1)
     if (container === undefined) return ''
@@ -124,7 +126,7 @@ class Splitter implements JsonSplitter {
     return pointerTo(container.pointer, step.slice(0, LONGEST_STEP))
   }
 
-  /** Of the value that comes next. */
+  /** The shape of the next value. */
   get #shapeNow(): Shape | undefined {
     const container = this.#open.at(-1)
     if (container === undefined) return this.#shape
@@ -138,7 +140,7 @@ class Splitter implements JsonSplitter {
     this.#onPart({ pointer: this.#pointer, list, value })
   }
 
-  /** Gives the index of the first byte behind a byte order mark. */
+  /** Returns the index of the first byte behind a byte order mark. */
   #skipMark(chunk: Buffer): number {
     let index = 0
     for (; this.#marked < BYTE_ORDER_MARK.length && index < chunk.length; index++) {
@@ -153,7 +155,7 @@ class Splitter implements JsonSplitter {
     return index
   }
 
-  /** A byte that is not inside of anything that is kept; tells whether something that is kept begins with it. */
+  /** Processes a byte outside of kept values. Tells whether a kept value begins with it. */
   #step(byte: number): boolean {
     const state = this.#state
     if ((state === 'first' || state === 'next') && this.#closes(byte)) this.#close()
@@ -193,7 +195,7 @@ class Splitter implements JsonSplitter {
     this.#state = 'kept'
   }
 
-  /** A value begins with this byte: it is opened or kept. */
+  /** Begins a value with this byte: opens it or keeps it. */
   #beginValue(byte: number): void {
     const inner = this.#shapeNow
     const opens = inner === 'elements' ? byte === OPEN_LIST : inner !== undefined && byte === OPEN_OBJECT
@@ -205,7 +207,7 @@ class Splitter implements JsonSplitter {
     else this.#state = 'kept'
   }
 
-  /** Goes on with what is kept; gives the index after its end, or undefined where the chunk ends before it. */
+  /** Continues a kept value. Returns the index after its end, or undefined if the chunk ends before it. */
   #findEnd(chunk: Buffer, from: number): number | undefined {
     const skipper = this.#skipper
     let index = from
@@ -215,7 +217,7 @@ class Splitter implements JsonSplitter {
         return skipper.isOpen ? undefined : index
       }
       const byte = chunk[index] as number
-      // Of a number or a word the end is what follows it.
+      // The byte behind a number or a word ends it.
       if (endsScalar(byte)) return index
       if (byte === QUOTE) skipper.inString = true
       else if (byte === OPEN_OBJECT || byte === OPEN_LIST) skipper.depth = 1
@@ -228,7 +230,7 @@ class Splitter implements JsonSplitter {
     this.#heldBytes += bytes.length
     this.#oversize ||= this.#heldBytes > this.#longest
     if (this.#oversize) this.#held = []
-    // A copy: whoever reads may use its buffer again.
+    // The bytes are copied, since the reader may reuse its buffer.
     else this.#held.push(Buffer.from(bytes))
   }
 

@@ -5,17 +5,19 @@ import { bytesOf } from './file-content.ts'
 import type { Pass } from './source.ts'
 import { SourceError } from './source-error.ts'
 
-/** A file for what is fetched, so that memory need not hold it. */
+/** A file for fetched content, so that memory need not hold it. */
 export interface Spool {
-  /** Takes away what was written. Throws a SourceError, as `write`. */
+  /** Discards the content. Throws a SourceError, as `write`. */
   clear(): Promise<void>
   /** Writes the next piece. */
   write(piece: Buffer): Promise<void>
-  /** What was written, from its beginning. Each piece is valid until the next is asked for. */
+  /** Reads the content from its beginning. Each piece is valid until the next is requested. */
   read(): AsyncGenerator<Buffer>
 }
 
-/** Opens a spool. Its file has no name: when the pass ends, or the process is killed, it is gone. Throws a SourceError. */
+/**
+ * Opens a spool. Its file has no name: it is gone when the pass ends, or the process is killed. Throws a SourceError.
+ */
 export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDirectory' | 'parts'>): Promise<Spool> {
   const folder = join(stateDirectory, 'fetched')
   const path = join(folder, randomUUID())

@@ -7,27 +7,28 @@ import { type GitOptions, git } from './git-command.ts'
 export const FETCH_MS = 5 * 60_000
 const MEASURE_MS = 500
 const SHA256_DIGITS = 64
-/** Each fetch adds a pack. A clone of so many is made anew, without what no commit of today has any more. */
+/** Each fetch adds a pack. A clone with so many is fetched anew, which drops what no current commit needs. */
 const MOST_PACKS = 50
 
-/** A repository, and the clone that is fetched into. */
+/** A repository and the clone to fetch into. */
 export interface Fetching {
   readonly clone: Clone
   readonly repository: string
-  /** Of the disk. */
+  /** The limit on the disk. */
   readonly maxBytes: number
-  /** With the settings by which the repository is reached. */
+  /** The options, with the settings for reaching the repository. */
   readonly options: GitOptions
 }
 
 const DEPTH = '--depth=1'
 /**
- * Files are left out; each is asked for by its id. Never without a depth, which a plain web server refuses: in a clone of
- * this kind git would look there for each object that it lacks, by another git that does the same, without an end.
+ * These flags leave files out; each is fetched by its id. A depth is always set, and a plain web server refuses it. In
+ * a partial clone git would otherwise look there for each object that it lacks, by another git that does the same,
+ * without an end.
  */
 const FILTERED = ['--filter=blob:none', DEPTH]
 
-/** Whether a clone has an object. Nothing is fetched for it. */
+/** Tells whether a clone has an object, without fetching. */
 async function hasObject({ folder }: Clone, id: string, options: GitOptions): Promise<boolean> {
   return git(['--git-dir', folder, 'cat-file', '-e', id], { ...options, settings: [] }).then(
     () => true,
@@ -39,8 +40,8 @@ async function hasObject({ folder }: Clone, id: string, options: GitOptions): Pr
 }
 
 /**
- * Brings a commit without its history into a clone, and its folders without its files where the server can leave those
- * out. What the clone has is not sent again.
+ * Fetches a commit without its history into a clone, and its folders without its files if the server can omit those.
+ * Objects that the clone has are not sent again.
  */
 export async function fetchCommit(fetching: Fetching, commit: string): Promise<void> {
   const { clone, options } = fetching
@@ -50,18 +51,18 @@ export async function fetchCommit(fetching: Fetching, commit: string): Promise<v
   try {
     await fetchMore(fetching, commit)
   } catch (error) {
-    // What was fetched before may be in the way: it is damaged, or takes the room.
+    // The fetched objects may be the cause: they are damaged, or take too much room.
     if (!(error instanceof SourceError) || !/^(git_failed|too_large)$/.test(error.code)) throw error
     await fetchAnew(fetching, commit)
   }
 }
 
-/** Brings a file into a clone that has its commit. */
+/** Fetches a file into a clone that has its commit. */
 export async function fetchFile(fetching: Fetching, commit: string, file: string): Promise<void> {
   const { clone, options } = fetching
   if (await hasObject(clone, file, options)) return
   try {
-    // The server must not think that we have the files of the commits that we have.
+    // The server must not assume that we have the files of the commits that we have.
     await fetch(fetching, { flags: FILTERED, settings: [['fetch.negotiationAlgorithm', 'noop']], wanted: file })
   } catch (error) {
     if (!isUnable(error)) throw error
@@ -70,11 +71,11 @@ export async function fetchFile(fetching: Fetching, commit: string, file: string
   }
 }
 
-/** Whether a server can't leave files out, or send one alone. */
+/** Tells whether a server can't omit files, or send one alone. */
 const isUnable = (error: unknown) =>
   error instanceof SourceError && /^(git_failed|no_shallow|no_such_ref)$/.test(error.code)
 
-/** Fetches into an empty clone. A repository is of one kind of ids; those of SHA-256 have 64 digits. */
+/** Fetches into an empty clone. All ids of a repository are of one kind; those of SHA-256 have 64 digits. */
 async function fetchAnew(fetching: Fetching, commit: string): Promise<void> {
   const { clone, options } = fetching
   const { folder } = clone
@@ -86,7 +87,7 @@ async function fetchAnew(fetching: Fetching, commit: string): Promise<void> {
 
 async function fetchMore(fetching: Fetching, commit: string): Promise<void> {
   const { clone } = fetching
-  // The server is told of refs as what we have.
+  // Refs tell the server what we have.
   const wanted = `${commit}:refs/portico/${commit}`
   if (!clone.isWhole)
     return fetch(fetching, { flags: FILTERED, wanted }).catch((error: SourceError) => {
@@ -100,7 +101,7 @@ async function fetchMore(fetching: Fetching, commit: string): Promise<void> {
   })
 }
 
-/** Packs of a clone; undefined where it has not begun. */
+/** Counts the packs of a clone; undefined before its first fetch. */
 async function packsOf({ folder }: Clone): Promise<number | undefined> {
   if ((await stat(join(folder, 'HEAD')).catch(() => undefined)) === undefined) return undefined
   const names = await readdir(join(folder, 'objects', 'pack')).catch(() => [])
@@ -110,7 +111,7 @@ async function packsOf({ folder }: Clone): Promise<number | undefined> {
 interface Asked {
   readonly flags: readonly string[]
   readonly settings?: GitOptions['settings']
-  /** Refspec. */
+  /** The refspec to fetch. */
   readonly wanted: string
 }
 
@@ -125,13 +126,13 @@ async function fetch(
     tooLarge.abort(new SourceError('too_large', message))
   }
   const watch = setInterval(() => {
-    // What can't be measured is not let grow.
+    // A clone whose size can't be measured must not grow.
     measure().catch((error: Error) => tooLarge.abort(new SourceError('too_large', error.message)))
   }, MEASURE_MS)
   try {
     await git(['--git-dir', folder, 'fetch', '--quiet', '--no-tags', ...flags, '--', 'origin', wanted], {
       ...options,
-      // No file says where the repository is: it may have moved by the next time.
+      // The repository's URL is not stored in a file, since it may have moved by the next time.
       settings: [...(options.settings ?? []), ...settings, ['remote.origin.url', repository]],
       timeoutMs: FETCH_MS,
       signal: AbortSignal.any([options.signal, tooLarge.signal]),

@@ -1,30 +1,30 @@
 import { SourceError } from '../format/source-error.ts'
 
-/** What a folder of a commit has under a name. */
+/** An entry of a commit's folder. */
 export interface TreeEntry {
   readonly kind: 'file' | 'link' | 'folder' | 'submodule'
-  /** Of the object; of a submodule a commit of another repository. */
+  /** The id of the object. For a submodule it is a commit of another repository. */
   readonly id: string
 }
 
 /** The folders and links of a commit. */
 export interface Tree {
-  /** Undefined where there is none of this path. */
+  /** Finds an entry; undefined if there is none of this path. */
   entry(path: string): Promise<TreeEntry | undefined>
-  /** Names in a folder, '' for the whole; undefined where there are too many to look at. */
+  /** Lists the names in a folder, '' for the root; undefined if there are too many. */
   names(folder: string): Promise<readonly string[] | undefined>
-  /** Where a link points. */
+  /** Reads the target of a link. */
   target(id: string): Promise<string>
 }
 
-/** Links that one path may lead over, as many as Linux follows. */
+/** The most links on one path, the same as in Linux. */
 const MOST_LINKS = 40
 
 const folded = (name: string) => name.normalize('NFC').toLowerCase()
 
 /**
- * The object id of the file that a path leads to in a commit, over links as long as they stay in the repository. Throws a
- * SourceError that says what is in the way.
+ * Finds the object id of a path's file in a commit. It follows links that stay in the repository. Throws a SourceError
+ * that says what is in the way.
  */
 export async function findFile(path: string, tree: Tree): Promise<string> {
   const way: Way = { path, tree, ahead: namesIn(path), folders: [], over: undefined, links: 0 }
@@ -38,10 +38,10 @@ export async function findFile(path: string, tree: Tree): Promise<string> {
 interface Way {
   readonly path: string
   readonly tree: Tree
-  /** Names that are still to be followed. */
+  /** The names that are still to be followed. */
   ahead: string[]
   readonly folders: string[]
-  /** The last link, for those who look for what is wrong. */
+  /** The last link, for error messages. */
   over: string | undefined
   links: number
 }
@@ -64,7 +64,7 @@ function goUp(way: Way): undefined {
   if (way.folders.pop() === undefined) throw outside(way)
 }
 
-/** Goes one name further; gives the id of the file where that is the end. */
+/** Follows one name. Returns the id of the file at the end of the path. */
 async function follow(way: Way, name: string): Promise<string | undefined> {
   const at = [...way.folders, name].join('/')
   const entry = name.includes('\0') ? undefined : await way.tree.entry(at)

@@ -3,21 +3,21 @@ import { tooManyBytes } from '../format/budget.ts'
 import { SourceError } from '../format/source-error.ts'
 
 export interface GitOptions {
-  /** Settings beyond ours, `key: value`; they go by the environment, so that no process list shows them. */
+  /** Additional settings, `key: value`. They are passed by the environment, so that no process list shows them. */
   readonly settings?: readonly (readonly [string, string])[]
   readonly timeoutMs: number
   readonly maxBytes: number
   readonly signal: AbortSignal
-  /** Takes what git writes piece by piece; absent: it is given as a whole. */
+  /** Receives git's output piece by piece; absent: it is returned as a whole. */
   readonly take?: (piece: Buffer) => Promise<void>
 }
 
-/** What git says beyond this is cut off. */
+/** Longer error output of git is cut off. */
 const LONGEST_COMPLAINT = 4096
 
 const tooTalkative = (maxBytes: number) => new SourceError('too_large', `git answers with more than ${maxBytes} bytes`)
 
-/** Nothing of this machine's configuration counts, nobody is asked for a password, only http and https are spoken. */
+/** No configuration of this machine applies, git asks nobody for a password, and only http and https are allowed. */
 const SETTINGS: readonly (readonly [string, string])[] = [
   ['protocol.allow', 'never'],
   ['protocol.http.allow', 'always'],
@@ -27,29 +27,32 @@ const SETTINGS: readonly (readonly [string, string])[] = [
   ['http.lowSpeedLimit', '1'],
   ['http.lowSpeedTime', '30'],
   ['gc.auto', '0'],
-  // What is large goes through git piece by piece, and what it keeps to be faster has a bound.
+  // Git streams large files, and its caches are bounded.
   ['core.bigFileThreshold', '1m'],
   ['core.deltaBaseCacheLimit', '16m'],
   ['core.packedGitWindowSize', '1m'],
   ['core.packedGitLimit', '32m'],
   ['pack.threads', '1'],
-  // What is fetched lies in packs, where its size is measured.
+  // Fetched objects stay in packs, which makes their size measurable.
   ['fetch.unpackLimit', '1'],
 ]
 
-/** Of git's own variables these stay: where its programs are, and the certificates that it trusts. */
+/** These of git's own variables are kept: the location of its programs, and the certificates that it trusts. */
 const KEPT = /^GIT_(EXEC_PATH|SSL_CAINFO|SSL_CAPATH|PROXY_SSL_CAINFO)$/
 
-/** Runs git and gives what it wrote. Throws a SourceError; its message holds no credentials, since git gets none in its arguments. */
+/**
+ * Runs git and returns its output. Throws a SourceError; its message holds no credentials, since git gets none in its
+ * arguments.
+ */
 export async function git(args: readonly string[], options: GitOptions): Promise<Buffer> {
   const { timeoutMs, maxBytes, signal, take } = options
   signal.throwIfAborted()
   const child = spawn('git', args, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own: the helpers that git starts end with it.
+    // A process group of its own lets the helpers that git starts end with it.
     detached: true,
     env: environment(options),
-    // Git takes the settings of a repository that it is started in, a checkout's with its owner's tokens.
+    // Git reads the settings of the repository that it is started in, and a checkout's hold its owner's tokens.
     cwd: '/',
   })
   let refused: Error | undefined
@@ -58,7 +61,7 @@ export async function git(args: readonly string[], options: GitOptions): Promise
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
     } catch {
-      // It has ended by itself.
+      // The process has ended by itself.
     }
   }
   const onAbort = () => end(signal.reason as Error)
@@ -97,7 +100,9 @@ export async function git(args: readonly string[], options: GitOptions): Promise
   }
 }
 
-/** The rest of the environment says where git and the trusted certificates are, and which proxy to take. */
+/**
+ * Builds the environment. Inherited variables say where git and the trusted certificates are, and which proxy to use.
+ */
 function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
   const all = [...SETTINGS, ...settings]
   return {
@@ -106,7 +111,7 @@ function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
     HOME: '/dev/null',
     NETRC: '/dev/null',
     GIT_TERMINAL_PROMPT: '0',
-    // Nothing is fetched but by a fetch of ours.
+    // Only an explicit fetch of ours fetches anything.
     GIT_NO_LAZY_FETCH: '1',
     GIT_ASKPASS: '/bin/false',
     GIT_CONFIG_NOSYSTEM: '1',
@@ -140,7 +145,7 @@ function failureOf(complaint: string, exitCode: number | null): SourceError {
     return new SourceError('forbidden', `the repository does not let us in: ${message}`)
   if (/returned error: 30\d/.test(complaint))
     return new SourceError('moved', 'it redirects to where this source is not followed')
-  // A folder behind a plain web server: it has only whole packs to give.
+  // The repository is a folder behind a plain web server, which only has whole packs.
   if (/dumb http transport does not support shallow/.test(complaint)) return new SourceError('no_shallow', message)
   if (/returned error: 429/.test(complaint)) return new SourceError('rate_limited', message)
   if (/Could not resolve|Failed to connect|Connection refused|timed out|unable to access|not found/i.test(complaint))

@@ -15,22 +15,22 @@ import { type GitOptions, git } from './git-command.ts'
 type GitLocation = LocationOf<'git'>
 
 const POLL_MS = 30_000
-/** What git answers but for the file. */
+/** The limit on git's output other than the file. */
 const SMALL = 1024 * 1024
 const REDIRECTS = 5
-/** A repository that needs more room, one state of it, than so many times what a source may have is refused. */
+/** A repository is refused if one state of it needs more room than so many times the limit of a source. */
 const REPOSITORY_SHARE = 2
-/** What the file of a repository begins with whose content is kept elsewhere. */
+/** The beginning of a git LFS pointer, a file whose content is stored elsewhere. */
 const LFS = Buffer.from('version https://git-lfs.github.com/spec/')
 
 const lfsPointer = (path: string) =>
   `${path} is a pointer of Git LFS, which is not followed: commit the file itself, or read it by a URL`
 
 /**
- * Reads a file of a git repository over http or https, or of one on this machine (`file:`). The ref is asked for first: as
- * long as it names the commit that was read last nothing is fetched; otherwise the one commit is, without its history and
- * its files where the server can leave those out, and the file if it is another. The sources of one repository that have
- * the same credentials share what is fetched.
+ * Reads a file of a git repository over http or https, or of one on this machine (`file:`). It asks for the ref first.
+ * If the ref names the commit that was read last, nothing is fetched. Otherwise it fetches that one commit, without its
+ * history, and without its files if the server can omit those, and then the file if it differs. The sources of one
+ * repository with the same credentials share a clone.
  */
 export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadChange | undefined> {
   const authorization = await authorizationOf(location)
@@ -94,7 +94,7 @@ function treeOf({ folder, commit, read, signal }: TreeOptions): Tree {
   }
   return {
     async entry(path) {
-      // Mode, type and id, then a tab and the path.
+      // The format is mode, type and id, then a tab and the path.
       const [mode, , id] = (await list(commit, '--', path))[0]?.split(/[ \t]/) ?? []
       return mode === undefined || id === undefined ? undefined : { kind: KINDS[mode.slice(0, 2)] ?? 'file', id }
     },
@@ -111,7 +111,7 @@ function treeOf({ folder, commit, read, signal }: TreeOptions): Tree {
 async function commitOf(repository: string, ref = 'HEAD', options: GitOptions): Promise<string> {
   const text = (await git(['ls-remote', '--', repository, ref, `${ref}^{}`], options)).toString()
   const found = new Map(text.split('\n').map((line) => line.split('\t').reverse() as [string, string]))
-  // An annotated tag is an object of its own; what it points to has the name with `^{}`.
+  // An annotated tag is an object of its own; the name of its target has the suffix `^{}`.
   const commit = found.get(`${ref}^{}`) ?? found.get(ref)
   if (commit === undefined) throw new SourceError('no_such_ref', `the repository has no ${ref}`)
   return commit
@@ -120,11 +120,11 @@ async function commitOf(repository: string, ref = 'HEAD', options: GitOptions): 
 type Ask<T> = (repository: string, options: GitOptions) => Promise<T>
 
 /**
- * Gives a function that asks at a repository and, where that has moved, at the URL it redirects to. Git is not left to
- * follow: it takes credentials on to any host, and goes to addresses that nobody has checked.
+ * Returns a function that asks at a repository and, if that has moved, at the URL it redirects to. Git must not follow
+ * redirects itself: it sends credentials to any host, and goes to unchecked addresses.
  */
 async function openRepository(location: GitLocation, authorization: string | undefined, signal: AbortSignal) {
-  // As it was checked: of an odd URL git and curl may take another part for the host.
+  // The URL is passed on as checked: git and curl may take another part of an odd URL for the host.
   let url = new URL(location.repository)
   const settings: (readonly [string, string])[] = [['http.followRedirects', 'false']]
   if (url.protocol === 'file:') settings.push(['protocol.file.allow', 'always'])
@@ -132,7 +132,7 @@ async function openRepository(location: GitLocation, authorization: string | und
   if (location.publicOnly) settings.push(['http.curloptResolve', await addressOf(url, 'public')])
   const options = { settings, timeoutMs: POLL_MS, maxBytes: SMALL, signal }
 
-  /** Goes on to where the repository redirects to; false where it does not, or where that is not followed. */
+  /** Follows a redirect of the repository; false if there is none, or if it is not allowed. */
   async function follow(error: unknown): Promise<boolean> {
     if (!(error instanceof SourceError) || error.code !== 'moved' || location.publicOnly) return false
     const moved = await movedTo(url, authorization, signal)
@@ -159,10 +159,13 @@ async function authorizationOf({ auth }: GitLocation): Promise<string | undefine
   return `Basic ${Buffer.from(`${auth.username}:${password}`).toString('base64')}`
 }
 
-/** What git asks for first (gitprotocol-http). */
+/** The first request of git (gitprotocol-http). */
 const REFS = '/info/refs?service=git-upload-pack'
 
-/** Where a repository redirects to, as hosts do for one that was renamed; with credentials only within their origin. */
+/**
+ * Returns the redirect target of a repository, as hosts send for a renamed one; with credentials only within their
+ * origin.
+ */
 async function movedTo(url: URL, authorization: string | undefined, signal: AbortSignal): Promise<URL | undefined> {
   const asked = url.href.replace(/\/+$/, '') + REFS
   const { headers, body } = await request(asked, {
@@ -179,9 +182,9 @@ async function movedTo(url: URL, authorization: string | undefined, signal: Abor
 }
 
 /**
- * The address of a URL's host as curl takes it (`host:port:address`), so that what was checked is what is called, whatever
- * the name resolves to a moment later. Throws a SourceError where one of its addresses is not public or, of `reachable`
- * ones, is link-local, a metadata service or the like.
+ * Returns the address of a URL's host in curl's form (`host:port:address`). So git calls the address that was checked,
+ * even if the name resolves to another a moment later. Throws a SourceError if one of its addresses is not public or,
+ * for `reachable`, is link-local, a metadata service or the like.
  */
 export async function addressOf({ hostname, port, protocol }: URL, wanted: 'public' | 'reachable'): Promise<string> {
   const host = hostname.replace(/^\[|\]$/g, '')

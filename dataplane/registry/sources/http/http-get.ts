@@ -11,15 +11,15 @@ export interface HttpAnswer {
 
 interface HttpGetOptions {
   readonly publicOnly: boolean
-  /** Longest wait for one whole answer. */
+  /** The longest wait for a whole response. */
   readonly timeoutMs: number
   readonly maxBytes: number
   readonly signal: AbortSignal
 }
 
 /**
- * GETs what a source serves and hands its body over piece by piece, decoded. Answers of status 200 and 304 are given; anything else
- * is a SourceError, and nothing of it is handed over.
+ * GETs a source's content and passes its decoded body on piece by piece. Responses of status 200 and 304 are returned.
+ * Any other is a SourceError, and none of its body is passed on.
  */
 export interface HttpGet extends AsyncDisposable {
   (url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer>
@@ -32,18 +32,18 @@ const REDIRECTS = 5
 const CONNECT_MS = 5_000
 
 /**
- * Makes a function that GETs within bounds of time, size and, for a source that is held to it, of address. It follows
- * redirects; to another origin without the headers that were meant for the first.
+ * Creates a function that GETs within limits of time and size and, for restricted sources, of address. It follows
+ * redirects. To another origin it sends no headers that were meant for the first.
  *
- * A source of the configuration may be at any address. Where it redirects to is not in the configuration: nobody is sent
- * to link-local addresses and metadata services that way.
+ * A source of the configuration may be at any address. Its redirect targets are not in the configuration, so they may
+ * not be link-local addresses or metadata services.
  */
 export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpGetOptions): HttpGet {
   const bounds = { connections: 2, pipelining: 1, maxOrigins: 16 }
   const guarded = new Agent({ ...bounds, connect: guardedConnect({ allowPrivateIP: !publicOnly }) })
   const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: { timeout: CONNECT_MS, allowH2: false } })
 
-  /** Gives where the answer leads to instead of an answer. */
+  /** Sends one request. Returns the redirect's target instead of a response if there is one. */
   async function once(url: string, headers: Headers, isFirst: boolean, take: TakePiece): Promise<HttpAnswer | string> {
     const answer = await request(url, {
       dispatcher: isFirst ? trusted : guarded,
@@ -56,7 +56,7 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
       await takeWithin(maxBytes, decodedBody(body, answer.headers['content-encoding']), take)
       return { status, headers: answer.headers }
     }
-    // What comes with a refusal is not read; the connection is kept where it is little.
+    // The body of a refusal is not read; if it is small the connection is kept.
     await body.dump()
     if (status < 300 || status > 399 || typeof location !== 'string')
       throw refusal(url, { status, headers: answer.headers })
@@ -91,7 +91,7 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
   })
 }
 
-/** Hands a body over without the byte order mark that some servers write before JSON, where it means nothing. */
+/** Passes a body on without the byte order mark that some servers write before JSON, where it means nothing. */
 async function takeWithin(maxBytes: number, body: AsyncIterable<Buffer>, take: TakePiece): Promise<void> {
   let size = 0
   for await (const piece of body) {
@@ -104,7 +104,7 @@ async function takeWithin(maxBytes: number, body: AsyncIterable<Buffer>, take: T
 
 const withoutMark = (piece: Buffer): Buffer => (piece.indexOf('\ufeff') === 0 ? piece.subarray(3) : piece)
 
-/** The message names what was asked for; keys in it are left out, as in all messages. */
+/** Builds the error for a refusal. Its message names the URL without keys, as all messages do. */
 function refusal(url: string, { status, headers }: HttpAnswer): SourceError {
   const options = { retryAfterMs: retryAfterOf(headers['retry-after'], Date.now()) }
   const answers = `the upstream answers ${status} for ${url}`
@@ -130,7 +130,7 @@ function failureOf(error: Failure, timeoutMs: number): SourceError {
   })
 }
 
-/** Milliseconds that a Retry-After header asks to wait: seconds or a date (RFC 9110 section 10.2.3). */
+/** Returns the wait of a Retry-After header in milliseconds: seconds or a date (RFC 9110 section 10.2.3). */
 export function retryAfterOf(header: string | string[] | undefined, now: number): number | undefined {
   if (typeof header !== 'string') return undefined
   if (/^\d+$/.test(header)) return Number(header) * 1000

@@ -10,40 +10,43 @@ import { openSpool, type Spool } from '../format/spool.ts'
 import { createHttpGet, type HttpGet } from './http-get.ts'
 import { type FetchedPage, type ListCursor, type PolledList, pollList } from './poll-list.ts'
 
-/** How far another registry was followed. */
+/** The progress in following another registry. */
 interface ApiCursor {
-  /** When everything was last read; absent where everything is read each time. */
+  /** The time of the last full read; absent if every read is full. */
   readonly fullAt?: number
   readonly servers: ListCursor
-  /** `false`: the upstream has no list of skills. Absent: that is not known. */
+  /** `false` if the upstream has no list of skills. Absent if that is not known. */
   readonly skills?: ListCursor | false
 }
 
-/** Everything is read anew so often: a version that an upstream drops without a word is missed until then. */
+/** The interval of full reads: a version that an upstream drops without a tombstone is missed until then. */
 const FULL_EVERY_MS = 6 * 60 * 60 * 1000
 const A_FILE = 'a file of headers'
-/** 100 documents of the largest size that is kept. A page waits on the disk while it is read, never in memory. */
+/**
+ * The size of 100 documents of the largest size that is kept. A page waits on the disk while it is read, never in
+ * memory.
+ */
 const LARGEST_PAGE = 104 * 1024 * 1024
 /**
- * What is said of a path that is not there, by those who know it and those who don't. Where skills came from it once, only
- * the former count: they would all go for a proxy's page.
+ * The error codes of a missing path. Servers that know the path send the former, others any of them. If skills came
+ * from the path once, only the former count: a proxy's error page must not remove them all.
  */
 const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong_shape', 'not_json']
 
-/** What is answered to a parameter that is not known. */
+/** The statuses of a response to an unknown parameter. */
 const NO_SUCH_QUERY: ReadonlySet<number | undefined> = new Set([400, 422])
 
 const TRIES = 4
-/** What asks for a longer wait than the longest is tried again by the schedule. */
+/** For a wait longer than `longest`, the schedule tries again. */
 const RETRY = { first: 1_000, longest: 15_000 }
 const CURABLE: readonly SourceErrorCode[] = ['unreachable', 'timed_out', 'upstream_failed', 'rate_limited']
 
 type Header = readonly [name: string, value: string]
 
 /**
- * Reads another registry (MCP registry API v0.1) page by page: all of it, or what has changed since the last pass where
- * the upstream has times of change. Everything is read again now and then, and where the cursor has no time. Skills come
- * too where the upstream has our extension of the API.
+ * Reads another registry (MCP registry API v0.1) page by page: all of it, or the changes since the last pass if the
+ * upstream has times of change. A full read follows now and then, and if the cursor has no time. Skills come too if the
+ * upstream has our extension of the API.
  */
 export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<ReadChange | undefined> {
   const { signal } = pass
@@ -53,15 +56,15 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
   const headers = await headersOf(location)
   const pageGetter = () => getPages((url, take) => httpGet(url, headers, take), pass)
   const now = Date.now()
-  // Below zero: our clock was ahead then.
+  // A negative age means that our clock was ahead then.
   const age = now - (before?.fullAt ?? 0)
   let changesOnly = before?.servers.since !== undefined && age >= 0 && age < FULL_EVERY_MS
-  // People give the base with or without the slash at its end.
+  // People write the base with or without a slash at its end.
   const base = `${location.endpoint.replace(/\/+$/, '')}/v0.1`
 
   const serverList = { kind: 'servers', url: `${base}/servers`, before: before?.servers, maxBytes } as const
   const servers = await pollList({ ...serverList, changesOnly, get: pageGetter() }).catch((error: unknown) => {
-    // It gives times of change, and can't be asked by them.
+    // The upstream has times of change, but can't filter by them.
     if (!changesOnly || !(error instanceof SourceError) || !NO_SUCH_QUERY.has(error.status)) throw error
     changesOnly = false
     return pollList({ ...serverList, changesOnly, get: pageGetter() })
@@ -83,7 +86,7 @@ export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<
   if (!lists.some(({ changed }) => changed)) return undefined
 
   return async function readLists() {
-    // What has changed comes on top of what the source has.
+    // Changes are added to what the source has.
     const budget = changesOnly ? createBudget(maxBytes, await pass.held()) : createBudget(maxBytes)
     return {
       complete: !changesOnly,
@@ -103,7 +106,7 @@ async function* batchesOf(lists: readonly PolledList[], budget: Budget) {
 
 type GetInto = (url: string, take: (piece: Buffer) => Promise<void>) => ReturnType<HttpGet>
 
-/** Makes the function that fetches the pages of one list, each into the same file as the one before it. */
+/** Creates the function that fetches the pages of one list, each into the same file as the one before it. */
 function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPage> {
   let spool: Spool | undefined
 
@@ -124,13 +127,16 @@ function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPag
   }
 }
 
-/** Where an upstream has had no skills it is asked again when everything is. */
+/** An upstream without skills is asked for them again at each full read. */
 function asksForSkills(before: ApiCursor | undefined, changesOnly: boolean): boolean {
   if (before?.skills === false) return before.fullAt !== undefined && !changesOnly
   return true
 }
 
-/** Undefined where the upstream has no such list (an error with one of the codes in `absent`): the path is not of the official API. */
+/**
+ * Finds the list of skills, whose path is not of the official API. Undefined if the upstream has no such list (an error
+ * with one of the codes in `absent`).
+ */
 async function findSkills(
   options: Parameters<typeof pollList>[0],
   absent: readonly SourceErrorCode[],
@@ -153,7 +159,9 @@ async function headersOf({ headersFile, headers = [] }: LocationOf<'api'>): Prom
   }
 }
 
-/** GETs, and tries again what waiting may cure: one page that fails need not cost those before it. Throws a SourceError. */
+/**
+ * GETs, and retries errors that may pass, so that one failed page does not cost those before it. Throws a SourceError.
+ */
 async function getWithRetries<T>(get: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -180,7 +188,7 @@ function checkedHeader(name: string, value: string): Header | undefined {
   }
 }
 
-/** One header, its name in lower case. Throws a SourceError where the value, which came from a file, can't be one. */
+/** Builds one header, its name in lower case. Throws a SourceError if the value, which came from a file, is invalid. */
 export function headerOf(name: string, value: string): Header {
   const header = checkedHeader(name, value)
   if (header === undefined) throw new SourceError('file_unreadable', `the file of ${name} holds no header value`)
@@ -188,7 +196,7 @@ export function headerOf(name: string, value: string): Header {
 }
 
 /**
- * Reads a file of headers, one `Name: value` a line; empty lines and those that begin with `#` are passed over. Throws a
+ * Reads a file of headers, one `Name: value` a line. Empty lines and those that begin with `#` are ignored. Throws a
  * SourceError that names the line, never its content.
  */
 export function parseHeaders(text: string): Readonly<Record<string, string>> {

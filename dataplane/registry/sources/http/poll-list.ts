@@ -5,23 +5,26 @@ import type { Problem } from '../format/read-entry.ts'
 import { SeenVersions } from '../format/seen-versions.ts'
 import { SourceError } from '../format/source-error.ts'
 
-/** How far a list of another registry was followed. */
+/** The progress in following a list of another registry. */
 export interface ListCursor {
-  /** The latest time of change in the upstream's entries, by its clock; absent where they have none. */
+  /** The latest time of change in the upstream's entries, by its clock; absent if they have none. */
   readonly since?: string
-  /** When that was first seen, by our clock; absent once all that may have come late with it has been read. */
+  /**
+   * The time when `since` was first seen, by our clock; absent once all changes that may have shown up late with it
+   * have been read.
+   */
   readonly firstSeenAt?: number
-  /** Hash of what was read last where that was one page. */
+  /** The hash of the last read, if that was one page. */
   readonly tail?: string
 }
 
 /** A list whose first page has been fetched. */
 export interface PolledList {
-  /** Whether it may hold anything that it did not hold at the cursor. */
+  /** True if it may hold anything new since the cursor. */
   readonly changed: boolean
-  /** Its entries, page by page; asked for once. All of them count against the budget. */
+  /** Reads its entries, page by page, once. All of them count against the budget. */
   pages(budget: Budget): AsyncGenerator<Catalog>
-  /** The cursor for the next pass; asked for after the last page. */
+  /** Returns the cursor for the next pass. It is called after the last page. */
   cursor(): ListCursor
 }
 
@@ -29,24 +32,24 @@ export interface ListOptions {
   readonly kind: ListKind
   readonly url: string
   readonly before: ListCursor | undefined
-  /** Whether only what has changed since the cursor is read. */
+  /** True if only the changes since the cursor are read. */
   readonly changesOnly: boolean
-  /** Bytes that the source may have. */
+  /** The most bytes that the source may have. */
   readonly maxBytes: number
   /** Fetches a page, into the same file as the one before it. Throws a SourceError. */
   readonly get: (url: string) => Promise<FetchedPage>
 }
 
-/** A page that lies on the disk. */
+/** A page on the disk. */
 export interface FetchedPage {
   readonly hash: string
   /** In bytes. */
   readonly size: number
-  /** Its bytes, from the beginning. */
+  /** Reads its bytes from the beginning. */
   read(): AsyncIterable<Buffer>
 }
 
-/** The first page, read: its end, and its entries where they are one batch. */
+/** The first page after reading: its end, and its entries if they are one batch. */
 interface FirstPage {
   readonly end: PageEnd
   readonly batch: Catalog | undefined
@@ -55,20 +58,21 @@ interface FirstPage {
 }
 
 /**
- * A change may show up in an upstream later than its time says, while the transaction that makes it runs: so long what is
- * a little older than the latest is asked for too, and no longer, since it may be the whole catalog.
+ * The overlap of two reads. A change may show up in an upstream later than its time says, while its transaction runs.
+ * So for this long, changes a little older than the latest are requested too. It ends after that, since the overlap may
+ * be the whole catalog.
  */
 const OVERLAP_MS = 60_000
 const PAGE_SIZE = 100
 const MOST_PAGES = 20_000
-/** Pages in a row that have nothing on them. */
+/** The most empty pages in a row. */
 const MOST_EMPTY_PAGES = 100
-/** Each cursor is kept, to find out who goes round in a circle. */
+/** Each cursor is kept, to detect a loop. */
 const LONGEST_CURSOR = 4096
 
 /**
- * Polls a list: fetches its first page, of all of it or of what has changed where the upstream gives times of change.
- * Throws a SourceError.
+ * Polls a list: fetches the first page of all of it, or of the changes if the upstream gives times of change. Throws a
+ * SourceError.
  */
 export async function pollList(options: ListOptions): Promise<PolledList> {
   const { url, before, changesOnly, maxBytes, get } = options
@@ -77,10 +81,10 @@ export async function pollList(options: ListOptions): Promise<PolledList> {
   const overlaps = before?.firstSeenAt !== undefined
   const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
   const fetched = await get(query)
-  // The list was one page then, and it is the same page now. Only answers to the same query are compared.
+  // The list was one page then, and is the same page now. Only responses to the same query are compared.
   const isSame = fetched.hash === before?.tail && since === before.since
-  // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
-  // while the list was paged through, when others may have been made to pages that had been read.
+  // A later time tells nothing about changes still to come. Either its clock is ahead, or the change was made while the
+  // list was paged through, when pages that had been read may have changed too.
   const read = pageReader(options.kind, new Date(now).toISOString())
   const first = isSame ? undefined : await readFirstPage((names) => read(fetched, createBudget(maxBytes), names))
   const isOnly = first === undefined || first.end.nextCursor === undefined
@@ -101,7 +105,7 @@ export async function pollList(options: ListOptions): Promise<PolledList> {
     },
     cursor: () => ({
       ...(newest !== undefined && { since: newest, ...timeOfNewest() }),
-      // The next pass asks the same again only where no later time was seen.
+      // The next pass sends the same query only if no later time was seen.
       ...(isOnly && newest === since && { tail: fetched.hash }),
     }),
   }
@@ -113,18 +117,18 @@ function pageReader(kind: ListKind, until: string): ReadPage {
   return (page, budget, names) => readPage(page.read(), { kind, until, budget, names })
 }
 
-/** A list whose first page was fetched, and read where it may be new. */
+/** A list whose first page was fetched, and read if it may be new. */
 interface StartedList extends Pick<ListOptions, 'kind' | 'before' | 'get'> {
-  /** The URL of the first page. */
+  /** The query of the first page's URL. */
   readonly query: string
-  /** Only what has changed since this time is asked for. */
+  /** The lower limit for times of change in the request. */
   readonly since: string | undefined
   readonly fetched: FetchedPage
   readonly first: FirstPage | undefined
   readonly read: ReadPage
 }
 
-/** Gives the entries of a list, and at its end the latest time of change. Throws a SourceError where none is usable. */
+/** Yields the entries of a list, and returns the latest time of change. Throws a SourceError if no entry is usable. */
 async function* readList(list: StartedList, budget: Budget): AsyncGenerator<Catalog, string | undefined> {
   const { kind, before, since } = list
   let newest = since
@@ -141,7 +145,7 @@ async function* readList(list: StartedList, budget: Budget): AsyncGenerator<Cata
     unusable ??= read.unusable
     if (read.newest !== undefined && (newest === undefined || read.newest > newest)) newest = read.newest
   }
-  // Taken for a mistake, as in a file: all that came before would go. A list that is new may be another's.
+  // This counts as a mistake, as in a file: all earlier entries would go. A new list may belong to something else.
   if (!isUsable && unusable !== undefined && since === undefined && (kind === 'servers' || before !== undefined))
     throw new SourceError(
       'no_usable_entry',
@@ -150,7 +154,7 @@ async function* readList(list: StartedList, budget: Budget): AsyncGenerator<Cata
   return newest
 }
 
-/** Gives the entries of each page and then its end, page after page. Throws a SourceError where the pages don't end. */
+/** Yields the entries of each page and then its end, page after page. Throws a SourceError if the pages don't end. */
 async function* readPages(list: StartedList, budget: Budget): AsyncGenerator<Catalog | PageEnd> {
   const { query, get, read } = list
   const seen = new Set<string>()
@@ -186,7 +190,7 @@ async function* readFirst(
   return first.end
 }
 
-/** Reads a page to its end. Of one that comes in a single batch that is kept, so that it need not be read again. */
+/** Reads a page to its end. If it is a single batch, the batch is kept, so that it need not be read again. */
 async function readFirstPage(read: (names: SeenVersions) => AsyncGenerator<Catalog, PageEnd>): Promise<FirstPage> {
   const names = new SeenVersions()
   const page = read(names)

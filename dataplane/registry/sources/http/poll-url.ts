@@ -6,7 +6,7 @@ import { withCursor } from '../format/source-error.ts'
 import { openSpool } from '../format/spool.ts'
 import { createHttpGet } from './http-get.ts'
 
-/** What is known of the bytes that were read last. */
+/** The validators and hash of the last read. */
 interface UrlCursor {
   readonly hash: string
   readonly etag?: string
@@ -14,8 +14,8 @@ interface UrlCursor {
 }
 
 /**
- * Fetches a registry file. A server that knows validators (RFC 9110 section 13.1) is asked whether it has changed; bytes
- * that are the same all the same are not parsed.
+ * Fetches a registry file. A server with validators (RFC 9110 section 13.1) gets a conditional request. Unchanged bytes
+ * are not parsed, even if the server sends them again.
  */
 export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
   const before = pass.cursor === undefined ? undefined : (JSON.parse(pass.cursor) as UrlCursor)
@@ -30,7 +30,7 @@ export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<
     digest.update(piece)
     return spool.write(piece)
   })
-  // Nobody who was not asked whether it has changed can know that.
+  // A 304 to an unconditional request means nothing.
   if (status === 304 && Object.keys(validators).length > 0) return undefined
   const hash = digest.digest('base64url')
   if (hash === before?.hash) return undefined

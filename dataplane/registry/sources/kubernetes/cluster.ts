@@ -4,7 +4,7 @@ import { guardedConnect } from '../../../net/connect.ts'
 import type { LocationOf } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 
-/** Kinds whose objects may say that they are to be listed; the first of a name keeps it. */
+/** The kinds whose objects may ask to be listed. For equal names the first kind counts. */
 export const EXPORTED_KINDS = [
   { kind: 'VirtualMCPServer', plural: 'virtualmcpservers' },
   { kind: 'MCPServer', plural: 'mcpservers' },
@@ -14,9 +14,9 @@ export const EXPORTED_KINDS = [
 
 const VERSION = 'v1beta1'
 
-/** The Kubernetes API as far as a source needs it: GETs of the exported kinds in one namespace. */
+/** The part of the Kubernetes API that a source needs: GETs of the exported kinds in one namespace. */
 export interface Cluster extends AsyncDisposable {
-  /** Gives an answer of status 200; undefined where the API server has no such kind. Throws a SourceError. */
+  /** Returns a response of status 200; undefined if the API server has no such kind. Throws a SourceError. */
   get(
     plural: string,
     namespace: string,
@@ -25,7 +25,7 @@ export interface Cluster extends AsyncDisposable {
   ): Promise<Dispatcher.ResponseData['body'] | undefined>
 }
 
-/** Reaches the cluster's API with the pod's own token, read anew as it rotates, and trusts the cluster's CA. */
+/** Opens the cluster's API with the pod's own token, which is read again as it rotates, and trusts the cluster's CA. */
 export function openCluster({ server, tokenFile, caFile, group }: LocationOf<'kubernetes'>): Cluster {
   const agent = new Agent({ connect: guardedConnect({ allowPrivateIP: true, caBundleFile: caFile }), pipelining: 1 })
   const { origin } = new URL(server)

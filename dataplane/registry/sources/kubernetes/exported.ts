@@ -5,7 +5,7 @@ import type { IncomingVersion } from '../../catalog/entry.ts'
 import type { Catalog } from '../format/catalog-reader.ts'
 import { type Problem, readServer } from '../format/read-entry.ts'
 
-/** A custom resource, as far as it matters here. */
+/** The parts of a custom resource that matter here. */
 export interface Exportable {
   readonly kind: string
   readonly metadata: {
@@ -23,8 +23,9 @@ const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
 const DEFAULT_VERSION = '1.0.0'
 
 /**
- * The entries of a cluster: what says `registry-export: "true"` in its annotations, which have the API group as their
- * prefix. An object whose annotations won't do is left out as a problem; claims that can't be read never become none.
+ * Returns the entries of a cluster: objects with `registry-export: "true"` in their annotations, which have the API
+ * group as their prefix. An object with invalid annotations is left out as a problem. Unreadable claims never count as
+ * no claims.
  */
 export function exportedEntries(objects: readonly Exportable[], group: string): Catalog {
   const versions: IncomingVersion[] = []
@@ -45,7 +46,7 @@ export function exportedEntries(objects: readonly Exportable[], group: string): 
   return { versions, problems }
 }
 
-/** Whether an object says that it is to be listed, and stays. */
+/** Tells whether an object asks to be listed and is not being deleted. */
 export function isExported({ metadata }: Exportable, group: string): boolean {
   return metadata?.annotations?.[`${group}/registry-export`] === 'true' && metadata.deletionTimestamp === undefined
 }
@@ -79,7 +80,7 @@ function entryOf(object: Exportable, group: string, pointer: string): IncomingVe
   return 'message' in entry ? entry : { ...entry, claims }
 }
 
-/** Undefined where the text is no JSON object of strings. */
+/** Parses claims; undefined if the text is not a JSON object of strings. */
 function claimsOf(text: string | undefined): ClaimsMap | undefined {
   if (text === undefined) return {}
   try {
@@ -92,7 +93,7 @@ function claimsOf(text: string | undefined): ClaimsMap | undefined {
   }
 }
 
-/** The same content has the same hash, in whatever order the cluster lists it. */
+/** Returns the hash of a content. It does not depend on the order in which the cluster lists it. */
 export function hashOf({ versions, problems }: Catalog): string {
   return hash('sha256', JSON.stringify([versions, problems]), 'base64url')
 }

@@ -22,8 +22,8 @@ export interface ListOptions {
 }
 
 /**
- * Lists all objects of one kind in one namespace, one by one as their bytes come: memory holds one of them at a time, and
- * what `take` keeps. False where the API server has no such kind. Throws a SourceError.
+ * Lists all objects of one kind in one namespace as their bytes arrive. Memory holds one object at a time, and what
+ * `take` keeps. False if the API server has no such kind. Throws a SourceError.
  */
 export async function listObjects(
   cluster: Cluster,
@@ -51,7 +51,7 @@ function ignore(): void {
   // Only the metadata of the list is read.
 }
 
-/** From where a watch on objects of one kind may begin; undefined where the API server has no such kind. */
+/** Returns the resource version where a watch on one kind may begin; undefined if the API server has no such kind. */
 export async function listVersion(
   cluster: Cluster,
   { plural, namespace, signal }: ListOptions,

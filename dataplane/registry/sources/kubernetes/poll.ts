@@ -5,12 +5,12 @@ import { EXPORTED_KINDS, openCluster } from './cluster.ts'
 import { type Exportable, exportedEntries, hashOf, isExported } from './exported.ts'
 import { listObjects } from './list.ts'
 
-/** Bytes of what is kept of all objects until the last has come. */
+/** The most bytes that are kept of all objects until the last has come. */
 const MOST_KEPT = 32 * 1024 * 1024
 
 /**
- * Lists what the namespaces hold, all of it, and takes the union for what the source holds: an event in one namespace
- * says nothing about the others. When to poll is for `watch.ts`.
+ * Lists all objects in the namespaces and takes their union as the source's content: an event in one namespace tells
+ * nothing about the others. `watch.ts` decides when to poll.
  */
 export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
   await using cluster = openCluster(location)
@@ -42,7 +42,7 @@ export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: P
   return async () => ({ complete: true, batches: [catalog], cursor: () => cursor })
 }
 
-/** What matters of an object: the rest need not be held until all have come. */
+/** Returns the relevant part of an object. The rest need not be held until all have come. */
 function exportablePart({ kind, metadata, spec }: Exportable): Exportable {
   const { name, namespace, uid, annotations = {} } = metadata
   const transport = spec?.transport

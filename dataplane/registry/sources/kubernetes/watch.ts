@@ -3,22 +3,22 @@ import type { LocationOf } from '../format/source.ts'
 import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
 import { listVersion } from './list.ts'
 
-/** Events come in bursts; one poll does for all of them. */
+/** Events come in bursts; one poll covers all of them. */
 const SETTLE_MS = 200
 const WATCH_S = 300
-/** After this without a byte the connection counts as dead: bookmarks come about once a minute. */
+/** After this time without a byte the connection counts as dead: bookmarks come about once a minute. */
 const IDLE_MS = 120_000
 const RETRY_MS = 1_000
 const SHORTEST_WATCH_MS = 1_000
 const LONGEST_RETRY_MS = 30_000
-/** Of an event no more is held: of one that is longer it is known that something has changed, and no more. */
+/** The most bytes of an event that are held. A longer one only shows that something has changed. */
 const LONGEST_EVENT = 4 * 1024 * 1024
-/** How often a kind that the API server does not know is asked for again. */
+/** The interval for asking again for a kind that the API server does not know. */
 const ABSENT_MS = 30_000
 
 /**
- * Calls `poll` some time after anything changes among the exported kinds of these namespaces, and after each time that
- * changes may have been missed. Ends with the signal.
+ * Calls `poll` some time after any change among the exported kinds of these namespaces, and whenever changes may have
+ * been missed. Ends with the signal.
  */
 export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
   const cluster = openCluster(location)
@@ -34,7 +34,7 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
     () => {
       clearTimeout(settle)
       cluster[Symbol.asyncDispose]().then(undefined, () => {
-        // The watch has ended; connections that don't close in order are of no use to anybody.
+        // The watch has ended, so an error in closing its connections does not matter.
       })
     },
     { once: true },
@@ -46,7 +46,7 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
       })
 }
 
-/** Objects of one kind in one namespace, and whom to call when they change. */
+/** Objects of one kind in one namespace, and the callback for their changes. */
 interface Watched {
   readonly cluster: Cluster
   readonly plural: string
@@ -68,9 +68,9 @@ async function watchKind(watched: Watched): Promise<void> {
         await watchFrom(watched, version)
       }
     } catch {
-      // What is wrong shows in the state of the source: its next poll meets the same error.
+      // The state of the source shows the error, since its next poll meets it too.
     }
-    // A server that ends each watch at once, or refuses each as too old, is not asked again and again either.
+    // This also slows down retries to a server that ends each watch at once, or refuses each as too old.
     if (performance.now() - begun > LONGEST_RETRY_MS) retry = RETRY_MS
     // Only the signal ends the wait early, and then the loop.
     await delay(retry * (1 + Math.random() / 4), undefined, { signal }).catch(() => undefined)
@@ -79,8 +79,8 @@ async function watchKind(watched: Watched): Promise<void> {
 }
 
 /**
- * Watches from a resource version on, until the server can't go on from where it was (410) or ends a watch at once, or
- * the connection breaks.
+ * Watches from a resource version on. Ends if the server can't continue from there (410), if it ends a watch at once,
+ * or if the connection breaks.
  */
 async function watchFrom(watched: Watched, resourceVersion: string): Promise<void> {
   let from: string | undefined = resourceVersion
@@ -91,7 +91,7 @@ async function watchFrom(watched: Watched, resourceVersion: string): Promise<voi
   } while (from !== undefined && !watched.signal.aborted && performance.now() - begun > SHORTEST_WATCH_MS)
 }
 
-/** One watch, until the server ends it; gives where the next begins, undefined where there is none to begin. */
+/** Runs one watch until the server ends it. Returns where the next begins; undefined if there is no such place. */
 async function watchOnce(
   { cluster, plural, namespace, changed, signal }: Watched,
   resourceVersion: string,
@@ -121,7 +121,7 @@ interface WatchEvent {
   readonly object: { readonly metadata?: { readonly resourceVersion?: string } }
 }
 
-/** The lines of a body; undefined, and nothing more, where one has more bytes than so many. */
+/** Yields the lines of a body. At a line over the limit it yields undefined and ends. */
 async function* linesOf(body: AsyncIterable<Buffer>, longest: number): AsyncGenerator<string | undefined> {
   let held: Buffer[] = []
   let size = 0
