@@ -27,7 +27,10 @@ interface MeasuredParts {
   readonly away: () => string | undefined
 }
 
-/** What `/status` answers: the configuration in force, what is wrong with a later one, and how each source stands. */
+/**
+ * Builds the response of `/status`: the configuration in force, the faults of a later one, and the state of each
+ * source.
+ */
 export function statusOf(
   configuration: Configuration,
   scheduler: Scheduler,
@@ -44,7 +47,10 @@ export function statusOf(
 
 const warning = (code: string, message: string) => ({ severity: 'warning' as const, code, message })
 
-/** Entries that were left out and are told as problems of the registry, the first ones; each source has its own list. */
+/**
+ * The most left-out entries that are reported as problems of the registry, the first ones; each source has its own
+ * list.
+ */
 const MOST_LEFT_OUT = 100
 
 function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
@@ -57,8 +63,8 @@ function leftOut(sources: ReturnType<Scheduler['states']>): readonly string[] {
 }
 
 /**
- * Makes the readiness probe: ready once the first sync of every source has ended, one way or the other. Ready stays
- * ready: a source that joins later takes no requests away from those that are served. Not ready while the database is away.
+ * Creates the readiness probe. It is ready once the first sync of every source has ended, well or not. It stays ready:
+ * a source that joins later must not take requests away from the others. It is not ready while the database is away.
  */
 export function readiness(scheduler: Scheduler, away: () => string | undefined): () => true | { reason: string } {
   let ready = false
@@ -71,7 +77,7 @@ export function readiness(scheduler: Scheduler, away: () => string | undefined):
   }
 }
 
-/** What a registry knows of itself when its metrics are read. Sources are those of its configuration and its administrators. */
+/** Measures a registry when its metrics are read. Sources are those of its configuration and its administrators. */
 export function measureRegistry({ configuration, scheduler, away }: MeasuredParts): Measured {
   const states = scheduler.states()
   return {

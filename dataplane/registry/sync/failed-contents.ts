@@ -2,11 +2,11 @@ import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { settingsOf } from './sync-markers.ts'
 
-/** Contents that could not be read, the last one of each source: they are not fetched again while they stay. */
+/** The last unreadable content of each source. It is not fetched again while it stays. */
 export interface FailedContents {
-  /** What a source failed with as it is set now; undefined where it did not fail by its content. */
+  /** Returns the failure of a source with its current settings; undefined if its content was not at fault. */
   of(source: SyncedSource): FailedContent | undefined
-  /** Notes how a sync ended; `error` is absent where it went well. */
+  /** Records the end of a sync; `error` is absent if it succeeded. */
   note(source: SyncedSource, error?: unknown): void
 }
 
@@ -15,7 +15,7 @@ export interface FailedContent {
   readonly error: SourceError
 }
 
-/** Sources that are kept, those that failed last. */
+/** The most sources that are kept, those that failed last. */
 const MOST = 4096
 
 export function createFailedContents(): FailedContents {
@@ -26,7 +26,7 @@ export function createFailedContents(): FailedContents {
       return found?.settings === settingsOf(source) ? found : undefined
     },
     note(source, error) {
-      // Of a source that can't be reached nothing new is known.
+      // A source that can't be reached tells nothing new about its content.
       if (error !== undefined && !(error instanceof SourceError && error.cursor !== undefined)) return
       failed.delete(source.name)
       if (error === undefined) return

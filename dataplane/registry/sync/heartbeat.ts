@@ -1,6 +1,6 @@
-/** A thread beats so often while its event loop turns. */
+/** The interval of a thread's beats while its event loop turns. */
 const BEAT_MS = 500
-/** Milliseconds between two checks of the beats, if nothing else is handed in. */
+/** The default milliseconds between two checks of the beats. */
 export const CHECK_MS = 1_000
 /** After so many checks in a row without a beat the thread counts as stalled. */
 const MOST_MISSES = 20
@@ -9,26 +9,26 @@ const BEATS = 0
 const IN_DATABASE = 1
 const BEGUN = 2
 
-/** What the thread that writes and the one that watches it share. */
+/** The memory that the writing thread shares with the thread that watches it. */
 export type Pulse = Int32Array<SharedArrayBuffer>
 
 export const newPulse = (): Pulse => new Int32Array(new SharedArrayBuffer(3 * Int32Array.BYTES_PER_ELEMENT))
 
-/** To be called in the thread that is watched, once. */
+/** Starts the beats. It must be called once in the watched thread. */
 export function beat(pulse: Pulse): void {
   Atomics.add(pulse, BEATS, 1)
   setInterval(() => Atomics.add(pulse, BEATS, 1), BEAT_MS).unref()
 }
 
-/** Tells that the thread has begun with a job; they come in the order of their numbers. */
+/** Records that the thread has begun a job; jobs come in the order of their numbers. */
 export function begin(pulse: Pulse, job: number): void {
   Atomics.store(pulse, BEGUN, job)
 }
 
-/** The last job that the thread has begun with. */
+/** Returns the last job that the thread has begun. */
 export const lastBegun = (pulse: Pulse): number => Atomics.load(pulse, BEGUN)
 
-/** Runs a call of the database that blocks the thread: it takes as long as there is data, which has bounds of its own. */
+/** Runs a database call that blocks the thread. Its time depends on the data, which has limits of its own. */
 export function inDatabase<T>(pulse: Pulse, call: () => T): T {
   Atomics.store(pulse, IN_DATABASE, 1)
   try {
@@ -39,8 +39,9 @@ export function inDatabase<T>(pulse: Pulse, call: () => T): T {
 }
 
 /**
- * Calls `stalled` once the thread has stood still for too long, outside of the database. Checks are counted, not time: of a
- * machine that slept, or that has not let either thread run, the watched one is not to blame. Gives the function that ends the watching.
+ * Calls `stalled` once the thread has stalled for too long outside of the database. It counts checks instead of time:
+ * if the machine slept, or let neither thread run, the watched thread is not to blame. Returns the function that ends
+ * the watching.
  */
 export function watchPulse(pulse: Pulse, checkMs: number, stalled: () => void): () => void {
   let last = 0
@@ -56,5 +57,5 @@ export function watchPulse(pulse: Pulse, checkMs: number, stalled: () => void): 
   return () => clearInterval(timer)
 }
 
-/** For the log and for people. */
+/** Returns the time until a stall is detected, for the log and for people. */
 export const stallSeconds = (checkMs: number): number => (MOST_MISSES * checkMs) / 1000

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 
-/** A holder that says nothing for so long has died; what it did may be done by another. */
+/** A holder that does not renew for so long counts as dead, and another may take over. */
 const LEASE_MS = 15_000
 const HEARTBEAT_MS = 5_000
 
@@ -11,16 +11,15 @@ const AGAIN_MS = 1_000
 
 interface Lease {
   readonly name: string
-  /** This replica. */
+  /** The name of this replica. */
   readonly holder: string
-  /** Ends the wait for another; its reason is thrown. */
+  /** Aborts the wait for another replica, and throws its reason. */
   readonly signal: AbortSignal
 }
 
 /**
- * Does work that only one replica may do at a time, and renews a lease for as long as it takes. Waits
- * for one that is at it: that may have died, and who knows whether it would have come to an end. On SQLite there are no
- * others.
+ * Does work that only one replica may do at a time, and renews a lease meanwhile. It waits for a replica that holds the
+ * lease, and repeats the work after it: that replica may have died before the end. SQLite has no other replicas.
  */
 export async function underLease<T>(
   database: Kysely<RegistryTables>,
@@ -30,7 +29,7 @@ export async function underLease<T>(
   if (!isPostgres(database)) return work()
   while (!(await take(database, name, holder))) {
     await delay(AGAIN_MS, undefined, { signal }).catch(() => {
-      // Aborted: the signal's own reason is thrown below.
+      // The wait was aborted; the signal's own reason is thrown below.
     })
     signal.throwIfAborted()
   }
@@ -55,7 +54,7 @@ export async function underLease<T>(
   }
 }
 
-/** By the database's clock, which all replicas share. */
+/** Takes the lease by the database's clock, which all replicas share. */
 async function take(database: Kysely<RegistryTables>, name: string, holder: string): Promise<boolean> {
   const now = sql`extract(epoch from clock_timestamp()) * 1000`
   const { rows } = await sql`

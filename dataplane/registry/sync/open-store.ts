@@ -12,28 +12,28 @@ import type { Jobs } from './jobs.ts'
 import { guardSyncs, openQuarantine } from './quarantine.ts'
 import { startWriter } from './writer.ts'
 
-/** The store: reads happen here, writes in a thread of their own. */
+/** The store: this thread reads, and a thread of its own writes. */
 export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'recordSync'> {
   readonly reader: Reader
   readonly writer: AdminWriter
-  /** Undefined while the database can be reached; else why it can't. */
+  /** The reason why the database can't be reached; undefined while it can. */
   away(): string | undefined
   close(): Promise<void>
 }
 
 interface StoreOptions {
-  /** Where the file of the store is, and what sources need not fetch again. */
+  /** The folder of the store's file, and of files that sources need not fetch again. */
   readonly stateDirectory: string
   /** PostgreSQL; absent: a file of SQLite in the folder. */
   readonly postgres?: PostgresConfig | undefined
-  /** Called when sources or registries have become others, by whichever replica. */
+  /** Called when any replica has changed the settings of sources or registries. */
   readonly onSettings?: () => void
   readonly observe?: Observe
-  /** Milliseconds between two checks whether the writing thread stands still. */
+  /** The milliseconds between two checks whether the writing thread has stalled. */
   readonly checkMs?: number | undefined
 }
 
-/** Opens the store. Throws an Error that names what can't be had. */
+/** Opens the store. Throws an Error that names what is not available. */
 export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
   const { stateDirectory, postgres, onSettings, observe, checkMs } = options
   const file = await storeFile(stateDirectory)
@@ -53,14 +53,14 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   const snapshot = await createSnapshot(database, onSettings)
   const subscription = subscribeToChanges(location, replica, log, snapshot.refresh)
 
-  /** What has asked for a change reads it from then on. */
+  /** The caller that requested a change reads it from then on. */
   const thenRefresh = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
       let outcome: R
       try {
         outcome = await job(...args)
       } catch (error) {
-        // It may have been written all the same, and the thread or the connection have gone before the answer came.
+        // The change may be written all the same: the thread or the connection may have ended before the answer came.
         await snapshot.refresh(changed).catch(() => {
           // The caller gets the first error, which is thrown below.
         })

@@ -6,27 +6,27 @@ import { SourceError } from '../sources/format/source-error.ts'
 import type { SyncCall } from './schedule.ts'
 import { abandonedMarkers, ownMarkers, removeMarker, settingsOf } from './sync-markers.ts'
 
-/** A source during whose sync the writing thread, or the process, has ended. */
+/** A source during whose sync the writing thread, or the process, ended. */
 interface QuarantinedSource {
-  /** Hash of what the source was set to; empty where that is not known. */
+  /** The hash of the source's settings; empty if it is not known. */
   readonly settings: string
-  /** How often in a row. */
+  /** The number of such ends in a row. */
   readonly ends: number
-  /** Milliseconds since 1970; not tried before. 0: at once, but alone. */
+  /** The end of the quarantine in milliseconds since 1970. 0: it may run at once, but alone. */
   readonly until: number
-  /** What happened the last time, for people. */
+  /** The last incident, for people. */
   readonly what: string
 }
 
-/** Keeps sources from the writing thread that have ended or stalled it. */
+/** Keeps sources that have ended or stalled the writing thread away from it. */
 export interface Quarantine {
-  /** Throws a SourceError `put_aside` where it is not time for the source yet. */
+  /** Throws a SourceError `put_aside` while the source is in quarantine. */
   check(source: SyncedSource): void
-  /** Whether the source has ended the thread and has not been synced since: such ones run one at a time. */
+  /** Tells whether the source has ended the thread and has not been synced since: such sources run one at a time. */
   isSuspect(source: string): boolean
-  /** To be called when the source was synced. */
+  /** Must be called when the source was synced. */
   clear(source: string): void
-  /** To be called when the thread has ended while these sources were being synced. */
+  /** Must be called when the thread has ended while these sources were being synced. */
   threadEnded(running: readonly SyncedSource[], what: string): void
 }
 
@@ -37,8 +37,8 @@ const PROCESS_ENDED = 'the process ended'
 type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
 
 /**
- * The quarantine is kept in the state directory, so that it outlives the process. A source that was being read when a
- * process ended is tried once more, alone: most processes end for other reasons.
+ * Opens the quarantine, which is stored in the state directory and so outlives the process. A source that was being
+ * read when a process ended is tried once more, alone: most processes end for other reasons.
  */
 export function openQuarantine(stateDirectory: string, log: Logger): Quarantine {
   const folder = join(stateDirectory, 'aside')
@@ -70,7 +70,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
     removeMarker(stateDirectory, source)
     const before = entryOf(source)
     const settings = marked ?? before?.settings ?? ''
-    // What it was set to before says nothing of what it is set to now.
+    // A failure with other settings does not count against the current ones.
     const ends = before?.settings === '' || before?.settings === settings ? before.ends : 0
     const until = ends === 0 ? 0 : Date.now() + waitOf(ends)
     add(source, { settings, ends: ends + 1, until, what: PROCESS_ENDED })
@@ -82,7 +82,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
       if (entry === undefined) return
       if (entry.settings !== '' && entry.settings !== settingsOf(source)) return clear(source.name)
       const left = entry.until - Date.now()
-      // Longer than any wait of ours: the clock was ahead then.
+      // A longer time than any wait of ours means that the clock was ahead then.
       if (left > 0 && left <= LONGEST_WAIT_MS) throw tooEarly(entry, left)
     },
     isSuspect: (source) => entryOf(source) !== undefined,
@@ -96,7 +96,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
       const suspects = before.length > 0 ? before : possible
       for (const source of suspects) {
         const ends = (entryOf(source.name)?.ends ?? 0) + 1
-        // One of several was it: tried once more, one at a time, it shows which.
+        // One of several is the cause. They are tried again one at a time, which shows which one it is.
         const until = suspects.length === 1 ? Date.now() + waitOf(ends) : 0
         add(source.name, { settings: settingsOf(source), ends, until, what })
       }
@@ -104,7 +104,7 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
   }
 }
 
-/** Grows by a factor of four each time. */
+/** Returns the wait, which grows by a factor of four each time. */
 const waitOf = (ends: number) => Math.min(FIRST_WAIT_MS * 4 ** Math.min(ends - 1, 10), LONGEST_WAIT_MS)
 
 function tooEarly({ ends, until, what }: QuarantinedSource, retryAfterMs: number): SourceError {
@@ -118,14 +118,14 @@ function readEntry(file: string): QuarantinedSource | undefined {
     const { settings, ends, until, what } = JSON.parse(readFileSync(file, 'utf8')) as Partial<QuarantinedSource>
     return { settings: String(settings), ends: Number(ends), until: Number(until), what: String(what) }
   } catch {
-    // There is none, or it was cut off while it was written.
+    // The file is missing, or was cut off while it was written.
     return undefined
   }
 }
 
 /**
- * Keeps syncs from the writing thread while their source is in quarantine. Those that have ended the thread before
- * are tried one at a time, so that it shows which of them it is.
+ * Keeps sources in quarantine from the writing thread. Those that have ended the thread before are tried one at a time,
+ * which shows which of them is the cause.
  */
 export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
   let lastSuspect: Promise<unknown> = Promise.resolve()
@@ -137,7 +137,8 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       quarantine.clear(source.name)
       return synced
     } catch (error) {
-      // A SourceError says what is wrong. Anything else may be the end of the thread: the quarantine's error explains it.
+      // A SourceError says what is wrong. Any other error may be the end of the thread, which the quarantine's error
+      // explains.
       if (!(error instanceof SourceError)) quarantine.check(source)
       throw error
     }

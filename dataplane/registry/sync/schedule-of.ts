@@ -6,25 +6,25 @@ import type { SourceLocation } from '../sources/format/source.ts'
 import type { ScheduledSource } from './schedule.ts'
 
 const API_GROUP = 'portico.dev'
-/** Where a pod finds its API server, its token and the cluster's CA. */
+/** The location of a pod's API server, its token and the cluster's CA. */
 const IN_CLUSTER = {
   url: API_SERVER,
   tokenFile: SERVICE_ACCOUNT_TOKEN,
   caFile: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
 }
-/** A cluster is followed; this finds what a watch has missed. */
+/** A cluster is watched; this interval catches what a watch has missed. */
 const CLUSTER_INTERVAL = '5m'
 
 interface LocationOptions {
-  /** What relative paths are relative to. */
+  /** The folder that paths are relative to. */
   readonly directory: string
-  /** Whether the source is held to public addresses. */
+  /** True if the source is restricted to public addresses. */
   readonly publicOnly: boolean
-  /** Bytes that a source may have. */
+  /** The most bytes that a source may have. */
   readonly sourceBytes: number
 }
 
-/** The schedule of a source; undefined where there is nothing to sync: a managed one. */
+/** Returns the schedule of a source; undefined for a managed one, which is not synced. */
 export function scheduleOf(source: SourceConfig, options: LocationOptions): ScheduledSource | undefined {
   const location = locationOf(source, options)
   if (location === undefined) return undefined

@@ -14,38 +14,38 @@ export interface ScheduledSource extends SyncedSource {
 }
 
 export interface SyncCall {
-  /** Reads everything again, changed or not. */
+  /** Everything is read again, changed or not. */
   readonly full: boolean
   readonly signal: AbortSignal
 }
 
 export interface ScheduleOptions {
   readonly sync: (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
-  /** Keeps how a source stands, for the time after a restart. */
+  /** Stores the state of a source, for the time after a restart. */
   readonly record?: (name: string, state: SyncState) => Promise<void>
   readonly slots: Slots
-  /** Nothing runs before this: the schedule that this one replaces is still ending. */
+  /** Delays the first run: the schedule that this one replaces is still ending. */
   readonly after?: Promise<unknown> | undefined
   readonly log: Logger
   readonly observe: Observe
   readonly audit?: Auditing
 }
 
-/** The life of one source's syncs. */
+/** The schedule of one source's syncs. */
 export interface Schedule {
   readonly source: ScheduledSource
   state(): SyncState
   /**
-   * Runs a sync now and resolves when it has ended. One that runs already is followed by another, since its poll may
-   * have come too early.
+   * Runs a sync now and resolves when it has ended. If one is running, another follows it, since its poll may have been
+   * too early.
    */
   run(full?: boolean): Promise<void>
-  /** Ends what runs; resolves when it has ended. */
+  /** Aborts the current sync and resolves when it has ended. */
   stop(): Promise<void>
 }
 
 const SHOWN_PROBLEMS = 20
-/** A timer of node holds no longer time than this (2^31 - 1 ms, 24.8 days). */
+/** The longest time of a Node timer (2^31 - 1 ms, 24.8 days). */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 const untried: SyncState = {
@@ -62,20 +62,23 @@ const untried: SyncState = {
   problems: [],
 }
 
-/** The first retry comes no later than this, the longest wait is no longer than that (or the interval). */
+/** The longest wait before the first retry, and the longest wait of all (or the interval). */
 const FIRST_MS = 2_000
 const LONGEST_MS = 5 * 60_000
-/** An upstream that asks for more is asked again then. */
+/** An upstream that asks for a longer wait is asked again after this one. */
 const LONGEST_RETRY_AFTER_MS = 60 * 60_000
 
 interface Failure {
-  /** Attempts since the last success, 1 after the first failure. */
+  /** The attempts since the last success, 1 after the first failure. */
   readonly attempts: number
   readonly intervalMs: number
   readonly retryAfterMs: number | undefined
 }
 
-/** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file or a cluster. */
+/**
+ * Syncs a source now and then once per interval after the last attempt, sooner after a failure, and after each change
+ * of a file or a cluster.
+ */
 export function startSchedule(
   source: ScheduledSource,
   options: ScheduleOptions,
@@ -92,16 +95,16 @@ class SourceSchedule implements Schedule {
   readonly #stopping = new AbortController()
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | undefined
-  /** Whether another run was asked for while one runs. */
+  /** The request for another run while one runs. */
   #again: 'no' | 'yes' | 'full' = 'no'
   #state: SyncState
-  /** The outcome that was recorded last. */
+  /** The last recorded outcome. */
   #recorded: string
 
   constructor(source: ScheduledSource, options: ScheduleOptions, before: SyncState) {
     this.source = source
     this.#options = options
-    // What was recorded has the last success and the failures in a row; whether it still holds is to be seen.
+    // The recorded state has the last success and the failures in a row. The next run shows whether it still holds.
     this.#state = { ...before, state: 'waiting', tried: false, nextRun: null }
     this.#recorded = outcomeOf(before)
   }
@@ -133,7 +136,7 @@ class SourceSchedule implements Schedule {
     await this.#running
   }
 
-  /** Stamped before the first poll: what is written in between shows up as a change. */
+  /** The file's stamp is taken before the first poll, so that a write in between shows up as a change. */
   async #follow(path: string): Promise<void> {
     const { signal } = this.#stopping
     const stamp = await stampOf(path)
@@ -142,7 +145,7 @@ class SourceSchedule implements Schedule {
     this.#begin()
   }
 
-  /** A run that nobody waits for; what fails in it shows in the state. */
+  /** Starts a run that nobody waits for; its errors show in the state. */
   #begin(): void {
     const { log } = this.#options
     this.run().catch((error: unknown) =>
@@ -161,7 +164,7 @@ class SourceSchedule implements Schedule {
       // Only a stop makes this fail: the source is then not polled any more.
       wait = await slots.run(() => this.#next(), signal).catch(() => 0)
     } while (this.#again !== 'no' && !signal.aborted)
-    // At once: who asks from here on begins another run.
+    // The reset comes at once, so that a later request begins another run.
     this.#running = undefined
     if (signal.aborted) return
     wait = Math.min(wait, LONGEST_TIMER_MS)
@@ -175,7 +178,7 @@ class SourceSchedule implements Schedule {
     return this.#attempt(full)
   }
 
-  /** Syncs once; gives how long to wait for the next time. */
+  /** Syncs once and returns the wait until the next time. */
   async #attempt(full: boolean): Promise<number> {
     const { sync, log, observe } = this.#options
     const { signal } = this.#stopping
@@ -203,7 +206,7 @@ class SourceSchedule implements Schedule {
     }
   }
 
-  /** Tells the audit log of a sync that has ended. */
+  /** Records a sync that has ended in the audit log. */
   #tell(startedAt: number, target: AuditTarget, error?: string): void {
     this.#options.audit?.log?.write({
       type: 'registry_sync',
@@ -214,7 +217,7 @@ class SourceSchedule implements Schedule {
     })
   }
 
-  /** Shows a state, once it is recorded. Only another outcome is: a source that goes on as before costs no write. */
+  /** Shows a state once it is recorded. Only a changed outcome is recorded: an unchanged source costs no write. */
   async #finish(state: SyncState): Promise<void> {
     const { record, log } = this.#options
     const outcome = outcomeOf(state)
@@ -245,7 +248,7 @@ function succeeded({ servers, skills, problems }: SyncResult): Partial<SyncState
   }
 }
 
-/** What makes a state worth recording: not its times. */
+/** Returns the parts of a state that are worth recording, without its times. */
 function outcomeOf({ state, error, servers, skills, leftOut }: SyncState): string {
   return JSON.stringify([state, error, servers, skills, leftOut])
 }
@@ -262,9 +265,9 @@ function failureOf(error: unknown) {
 }
 
 /**
- * Time to wait after a failed sync: doubles with each one, up to five minutes or the interval, whichever is longer. Up
- * to a quarter is added by `random` (0 to 1), so that many that failed together do not come back together. What the
- * upstream asks for by Retry-After is the least.
+ * Returns the wait after a failed sync. It doubles with each failure, up to five minutes or the interval, whichever is
+ * longer. `random` (0 to 1) adds up to a quarter, so that sources that failed together do not come back together. The
+ * upstream's Retry-After is the minimum.
  */
 export function backoff({ attempts, intervalMs, retryAfterMs = 0 }: Failure, random = Math.random()): number {
   const first = Math.min(FIRST_MS, intervalMs)

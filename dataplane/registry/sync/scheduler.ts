@@ -3,34 +3,34 @@ import type { SyncState } from '../sources/format/source.ts'
 import { type Schedule, type ScheduledSource, type ScheduleOptions, startSchedule } from './schedule.ts'
 import { createSlots } from './slots.ts'
 
-/** Keeps one schedule a source. */
+/** Keeps one schedule per source. */
 export interface Scheduler {
   /**
-   * Starts what is new, stops what is gone, starts anew what is set otherwise; the rest runs on. `before` is how they
-   * stood when that was last recorded.
+   * Starts new sources, stops removed ones, and restarts those with changed settings; the rest keeps running. `before`
+   * is their last recorded state.
    */
   apply(sources: readonly ScheduledSource[], before?: ReadonlyMap<string, SyncState | undefined>): void
-  /** How a source stands; undefined where there is none of this name that is synced. */
+  /** Returns the state of a source; undefined if no synced source has this name. */
   state(name: string): SyncState | undefined
   states(): readonly ({ readonly name: string } & SyncState)[]
   /**
-   * Begins a full pass over a source now; false where there is none of this name that is synced. With `wait` it resolves
-   * when the pass has ended, well or not: `state` shows which.
+   * Starts a full pass over a source now; false if there is none of this name. With `wait` it resolves when the pass
+   * has ended, well or not: `state` shows which.
    */
   syncNow(name: string, options?: { readonly wait?: boolean }): Promise<boolean>
-  /** Stops all; resolves when no sync runs any more. */
+  /** Stops all schedules and resolves when no sync runs any more. */
   stop(): Promise<void>
 }
 
-/** Syncs that run at a time; each holds a connection or a process, and what it has read. */
+/** The most syncs at a time. Each holds a connection or a process, and its content. */
 const AT_A_TIME = 4
-/** After this a sync no longer counts against them. */
+/** After this a sync gives its slot away. */
 const SLOW_MS = 10_000
 
 export function createScheduler(options: Omit<ScheduleOptions, 'slots' | 'after'>): Scheduler {
   const slots = createSlots(AT_A_TIME, SLOW_MS)
   let schedules: ReadonlyMap<string, Schedule> = new Map()
-  /** What is being stopped, by the name of its source. */
+  /** The schedules that are ending, by the name of their source. */
   const ending = new Map<string, Promise<unknown>>()
 
   function end(name: string, schedule: Schedule): void {
@@ -50,7 +50,7 @@ export function createScheduler(options: Omit<ScheduleOptions, 'slots' | 'after'
       schedules = new Map(
         sources.map((source) => {
           const { name } = source
-          // Two passes over one source would take each other's files and staged entries away.
+          // Two passes over one source would remove each other's files and staged entries.
           const start = () => startSchedule(source, { ...options, slots, after: ending.get(name) }, known?.get(name))
           return [name, kept.get(name) ?? start()]
         }),

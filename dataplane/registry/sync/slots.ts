@@ -1,8 +1,9 @@
-/** Lets so many things happen at a time; the others wait in the order they came. */
+/** Runs so many tasks at a time; the others wait in their order. */
 export interface Slots {
   /**
-   * Waits for a slot and runs. What takes longer than `slowMs` gives its slot to the next and goes on without one, so
-   * that some that hang do not hold up the rest. Rejects with the signal's reason where that comes while it waits.
+   * Waits for a slot and runs the work. Work that takes longer than `slowMs` gives its slot to the next and continues
+   * without one, so that hanging tasks do not block the rest. Rejects with the signal's reason if it is aborted while
+   * it waits.
    */
   run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
 }
@@ -26,7 +27,7 @@ export function createSlots(size: number, slowMs: number): Slots {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
       const at = waiting.indexOf(resolve)
-      // It has been given a slot just now.
+      // It was given a slot just now.
       if (at < 0) return
       waiting.splice(at, 1)
       reject(signal.reason)

@@ -4,28 +4,28 @@ import { join } from 'node:path'
 import type { SyncedSource } from '../sources/format/source.ts'
 
 /**
- * A file in the state directory marks a source as being read. A pass removes it when it ends, with success or not; one
- * that is left behind is of a thread or a process that has ended in the middle.
+ * A file in the state directory marks a source as being read. A pass removes it at its end, with success or not. A
+ * marker that is left behind shows that its thread or process ended in the middle.
  */
 
 interface Marker {
-  /** Hash of what the source is set to; absent in those of earlier releases. */
+  /** The hash of the source's settings; absent in those of earlier releases. */
   readonly settings?: string
   readonly pid: number
-  /** When that process began: a container gives the next one the same number. */
+  /** The start time of that process: a container gives the next one the same number. */
   readonly began: number
 }
 
 const folderOf = (stateDirectory: string) => join(stateDirectory, 'syncing')
-/** Hash of what a source is set to, as far as its reading goes. */
+/** Returns the hash of the settings that affect the reading of a source. */
 export const settingsOf = ({ location, filter, maxBytes }: SyncedSource): string =>
   hash('sha256', JSON.stringify([location, filter, maxBytes]), 'base64url')
 
 const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
 
 /**
- * Writes the marker of a source, which is removed when it is disposed of. Written synchronously, before anything is
- * read. Where the folder can't be written to there is no marker, and the source is synced all the same.
+ * Writes the marker of a source, which is removed on dispose. It is written synchronously, before anything is read. If
+ * the folder is not writable there is no marker, and the source is synced all the same.
  */
 export function writeSyncMarker(stateDirectory: string, source: SyncedSource): Disposable {
   const folder = folderOf(stateDirectory)
@@ -43,12 +43,12 @@ export function writeSyncMarker(stateDirectory: string, source: SyncedSource): D
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) }
 }
 
-/** Sources whose markers this process has written; asked for when its thread has just ended. */
+/** Returns the sources whose markers this process has written. It is called when the thread has just ended. */
 export function ownMarkers(stateDirectory: string): readonly string[] {
   return markers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) ? source : []))
 }
 
-/** Sources whose markers were left behind by a process that is gone, with the hash of what they were set to. */
+/** Returns the sources whose markers a dead process left behind, with the hash of their settings. */
 export const abandonedMarkers = (
   stateDirectory: string,
 ): readonly { readonly source: string; readonly settings: string | undefined }[] =>
@@ -69,12 +69,12 @@ function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder)
   } catch {
-    // There is no such folder before the first marker.
+    // The folder does not exist before the first marker.
     return []
   }
 }
 
-/** Undefined where the file was cut off. */
+/** Reads a marker; undefined if the file was cut off. */
 function readMarker(file: string): Marker | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Marker
@@ -85,7 +85,7 @@ function readMarker(file: string): Marker | undefined {
 
 const isSelf = (marker: Marker | undefined) => marker?.pid === self.pid && Math.abs(marker.began - self.began) <= 1
 
-/** Whether another process of this machine has written the marker and runs. */
+/** Tells whether the marker belongs to another running process of this machine. */
 function isAlive(marker: Marker | undefined): boolean {
   if (marker === undefined || marker.pid === self.pid) return false
   try {

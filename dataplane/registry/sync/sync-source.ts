@@ -27,22 +27,22 @@ import type { FailedContents } from './failed-contents.ts'
 import { writeSyncMarker } from './sync-markers.ts'
 
 interface SyncOptions {
-  /** Reads everything again, whatever the last pass left behind. */
+  /** Everything is read again, whatever the last pass left behind. */
   readonly full: boolean
   readonly stateDirectory: string
   readonly clones: KeptClones
   readonly failedContents: FailedContents
   readonly signal: AbortSignal
-  /** Runs what only one replica may do to this source at a time, after another that is at it. */
+  /** Runs work on this source that only one replica may do at a time, and waits for another that does it. */
   readonly alone: <T>(work: () => Promise<T>) => Promise<T>
 }
 
 type Database = Kysely<RegistryTables>
 
-/** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
+/** Incremented when the same bytes would be read differently: they are then read again although they did not change. */
 const READER_REVISION = 5
 
-/** Problems of a source that are kept, the first ones. */
+/** The most problems of a source that are kept, the first ones. */
 const MOST_PROBLEMS = 1000
 
 const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K>> } = {
@@ -55,9 +55,9 @@ const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K
 }
 
 /**
- * Polls a source, and reads it and applies it to the store where it has changed since it was applied, or is set
- * otherwise: else nothing is parsed and nothing written. A content that could not be read is not read again while it
- * stays, unless everything is. Throws a SourceError; the store then holds what it held.
+ * Polls a source. If it has changed since it was applied, or has other settings, its content is read and applied to the
+ * store. Otherwise nothing is parsed or written. Unreadable content is not read again while it stays, except in a full
+ * pass. Throws a SourceError; the store then keeps its content.
  */
 export async function syncSource(database: Database, source: SyncedSource, options: SyncOptions): Promise<SyncResult> {
   try {
@@ -101,7 +101,7 @@ async function syncChanged(
     using _ = writeSyncMarker(stateDirectory, source)
     const content = await readChange()
     if (!('newCursor' in content)) {
-      // What has changed says nothing of what was left out of the rest.
+      // A pass over changes tells nothing about left-out entries of the rest.
       const before = content.complete ? [] : problemsOf(now)
       return await apply(database, source, { settingsHash, content, before, signal })
     }
@@ -115,12 +115,12 @@ async function syncChanged(
 interface ReadContent {
   readonly settingsHash: string
   readonly content: Content
-  /** Problems of the passes before, which stay. */
+  /** The problems of earlier passes, which stay. */
   readonly before: readonly Problem[]
   readonly signal: AbortSignal
 }
 
-/** Writes what was read of a source to the store, batch by batch; true where anything was written. */
+/** Writes a source's content to the store, batch by batch; true if anything was written. */
 async function apply(
   database: Database,
   { name, filter }: SyncedSource,
@@ -136,7 +136,7 @@ async function apply(
       if (signal.aborted) throw stopped()
       const versions = await filterInTurns(batch.versions, wanted)
       await stored(staging.add(versions))
-      // All that a complete pass is about came by it.
+      // A complete pass has met all names itself.
       const twins = content.complete ? [] : await stored(twinsOf(database, name, versions))
       const added = [...batch.problems, ...twins].filter((problem) => !known.has(keyOf(problem)))
       for (const problem of added) known.add(keyOf(problem))
@@ -150,13 +150,13 @@ async function apply(
     )
   } catch (error) {
     await staging.drop().catch(() => {
-      // The next pass begins with dropping what is staged.
+      // The next pass begins with dropping the staged rows.
     })
     throw error
   }
 }
 
-/** Tells of names that differ by case alone from one that the source has already. */
+/** Reports names that differ by case alone from one that the source has already. */
 async function twinsOf(
   database: Database,
   source: string,
@@ -182,7 +182,7 @@ async function twinsOf(
 
 const keyOf = ({ pointer, message }: Problem) => `${pointer} ${message}`
 
-/** A filter may have hundreds of patterns: other syncs and publications get their turn meanwhile. */
+/** A filter may have hundreds of patterns, so other syncs and publications get a turn meanwhile. */
 const YIELD_MS = 20
 
 async function filterInTurns<T>(items: readonly T[], wanted: (item: T) => boolean): Promise<T[]> {

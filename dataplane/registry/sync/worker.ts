@@ -1,6 +1,6 @@
 /**
- * The thread that writes: it has its own connection, reads sources and applies them, so that parsing and long
- * transactions never hold up a request. `writer.ts` is its other end.
+ * The writing thread. It has its own connection, reads sources and applies them, so that parsing and long transactions
+ * never delay a request. `writer.ts` is its other end.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
@@ -25,11 +25,11 @@ const port = portOf(parentPort)
 
 const { location, stateDirectory, replica, pulse } = workerData as WorkerData
 
-/** Statements told of in one message: a sync runs very many. */
+/** The number of statements reported in one message: a sync runs very many. */
 const STATEMENTS_AT_ONCE = 256
 
 beat(pulse)
-/** Of what is being done; a call can be ended from the other side. */
+/** The controllers of running jobs; the other side can abort a job. */
 const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
 const { observeStatement, sendStatements } = batchStatements((statements) =>
@@ -41,7 +41,7 @@ function portOf(parent: MessagePort | null): MessagePort {
   return parent
 }
 
-/** The one connection. Where it can't be had, the next job tries again. */
+/** Opens the one connection. If that fails, the next job tries again. */
 function database(): Promise<Kysely<RegistryTables>> {
   opened ??= openForWriting(location, (call) => inDatabase(pulse, call), observeStatement).catch((error) => {
     opened = undefined
@@ -85,7 +85,7 @@ const jobs: Work = {
 
 port.on('message', (call: Call) => {
   serve(call).catch((error: Error) => {
-    // The answer itself could not be sent, as it can't be cloned: the caller gets the error instead.
+    // The answer itself could not be sent, since it can't be cloned. The caller gets the error instead.
     if ('id' in call) port.postMessage({ id: call.id, error: plainError(error) } satisfies Answer)
   })
 })
@@ -121,7 +121,7 @@ async function serve(call: Call): Promise<void> {
   if (job === 'close') port.close()
 }
 
-/** What the other replicas are notified of when a job is done; a group commit sends its own notification. */
+/** Returns the scope of the notification to the other replicas after a job. A group commit sends its own. */
 function scopeOf(job: keyof Work, result: unknown): ChangeScope | undefined {
   if (job === 'applySettings' || job === 'recordSync') return 'settings'
   return job === 'syncSource' && (result as SyncResult).changed ? 'entries' : undefined
@@ -133,10 +133,10 @@ function plainError(error: Error) {
   return { message, away: isDatabaseError(error) || isDatabaseError(error.cause) }
 }
 
-/** Collects what is told of statements for another thread: `send` gets them many at a time. */
+/** Collects reports of statements for another thread: `send` gets many at a time. */
 function batchStatements(send: (statements: readonly RunStatement[]) => void): {
   readonly observeStatement: ObserveStatement
-  /** Sends those that are left. */
+  /** Sends the remaining ones. */
   sendStatements(): void
 } {
   let batch: RunStatement[] = []

@@ -13,7 +13,7 @@ export type Call =
   | { readonly abort: number }
 
 export type Answer =
-  /** No answer to a job: statements that have been run since it was last told. */
+  /** The message is not an answer to a job. It reports the statements that have been run since the last report. */
   | { readonly statements: readonly RunStatement[] }
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: PlainError }
@@ -22,26 +22,29 @@ interface PlainError {
   readonly message: string
   readonly code?: SourceErrorCode
   readonly retryAfterMs?: number | undefined
-  /** The database failed. */
+  /** True if the database failed. */
   readonly away?: boolean
 }
 
-/** What the thread is started with. */
+/** The start data of the thread. */
 export interface WorkerData {
   readonly location: StoreLocation
-  /** Where sources keep what they need not fetch again. */
+  /** The folder of files that sources need not fetch again. */
   readonly stateDirectory: string
-  /** This process among the replicas. */
+  /** The name of this process among the replicas. */
   readonly replica: string
   readonly pulse: Pulse
 }
 
 export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
-  /** Called when the thread has ended by itself or was ended; with the sources that were being synced, and what it was. */
+  /**
+   * Called when the thread has ended by itself or was terminated, with the sources that were being synced, and the
+   * reason.
+   */
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
-  /** Told of each statement of the thread: before the answer to the job that it was run for. */
+  /** Called with each statement of the thread, before the answer to its job. */
   readonly observeStatement?: ObserveStatement | undefined
-  /** Milliseconds between two checks whether the thread stands still. */
+  /** The milliseconds between two checks whether the thread has stalled. */
   readonly checkMs?: number | undefined
 }
 
@@ -49,12 +52,12 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
 const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /**
- * What a sync has at hand is small and soon gone, but a heap without bounds grows on it to hundreds of MiB before anybody
- * collects: 600 MB of documents took 650 MiB of memory, and with these bounds 310 for a tenth more processor time.
+ * The live data of a sync is small and short-lived, but an unbounded heap grows by it to hundreds of MiB before a
+ * collection. 600 MB of documents took 650 MiB of memory, and with these limits 310 for a tenth more processor time.
  */
 const HEAP = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 256 }
 
-/** After this the thread is ended in the middle of what it does; its transaction is then rolled back. */
+/** After this the thread is terminated in the middle of its work, and its transaction is rolled back. */
 const CLOSE_MS = 5_000
 
 interface Pending {
@@ -65,8 +68,8 @@ interface Pending {
 }
 
 /**
- * The thread that writes to the store, which is started by the first job. Should it die, or stand still and be ended, the
- * jobs that it had begun fail, its transaction is rolled back, and the next job starts another.
+ * The thread that writes to the store, started by the first job. If it dies, or stalls and is terminated, the jobs that
+ * it had begun fail, its transaction is rolled back, and the next job starts another.
  */
 class WriterThread {
   readonly #options: WriterOptions
@@ -75,7 +78,7 @@ class WriterThread {
   #worker: Worker | undefined
   #closed = false
   #lastId = 0
-  /** Why the database failed, where that was the last answer; callers learn no more than that it is away. */
+  /** The reason why the database failed, if that was the last answer. Callers only learn that it is away. */
   #failure: string | undefined
 
   constructor(options: WriterOptions, log: Logger) {
@@ -83,7 +86,7 @@ class WriterThread {
     this.#log = log
   }
 
-  /** Hands a job to the thread. */
+  /** Passes a job to the thread. */
   async post(job: keyof Jobs, argument?: unknown, signal?: AbortSignal): Promise<never> {
     if (this.#closed) throw new Error('the store is closed')
     this.#closed = job === 'close'
@@ -151,7 +154,7 @@ class WriterThread {
     else waiting?.resolve(answer.result)
   }
 
-  /** One line for a failure, however many jobs it meets. */
+  /** Logs a failure once, however many jobs it affects. */
   #logFailure(answer: Exclude<Answer, { readonly statements: unknown }>): void {
     const before = this.#failure
     this.#failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
@@ -159,7 +162,7 @@ class WriterThread {
       this.#log.error({ reason: this.#failure }, 'the store did not take a change')
   }
 
-  /** The jobs that the thread had begun fail, up to `last`; the others are for the next thread. */
+  /** Fails the jobs that the thread had begun, up to `last`. The others are for the next thread. */
   #onExit(reason: string, last: number): void {
     const left = [...this.#pending].filter(([id]) => this.#closed || id <= last)
     for (const [id] of left) this.#pending.delete(id)
@@ -177,11 +180,11 @@ class WriterThread {
   }
 }
 
-/** Starts the thread that writes to the store, and gives the jobs that it does. */
+/** Starts the writing thread and returns its jobs. */
 export function startWriter(options: WriterOptions, log: Logger): Jobs {
   const thread = new WriterThread(options, log)
   return {
-    // Nobody uses the store yet: who starts the server is to see what is wrong, not that the store is away.
+    // Nobody uses the store yet. The operator who starts the server must see the cause, not that the store is away.
     open: () =>
       thread.post('open').catch((error: Error) => {
         throw error.cause ?? error

@@ -15,7 +15,7 @@ export interface Problem {
   readonly served?: true
 }
 
-/** A larger document is left out: a page of 100 such documents would be 100 times as much. */
+/** A larger document is left out: a page has up to 100 of them. */
 const LARGEST_DOCUMENT = 1024 * 1024
 const DEEPEST = 64
 

@@ -22,8 +22,8 @@ export interface Fetching {
 
 const DEPTH = '--depth=1'
 /**
- * These flags leave files out; each is fetched by its id. A depth is always set, and a plain web server refuses it. In
- * a partial clone git would otherwise look there for each object that it lacks, by another git that does the same,
+ * These flags leave files out; each is fetched by its id. A depth is always set, because a plain web server refuses it.
+ * Without one, git in a partial clone would look there for each missing object by another git that does the same,
  * without an end.
  */
 const FILTERED = ['--filter=blob:none', DEPTH]

@@ -28,8 +28,8 @@ const A_FILE = 'a file of headers'
  */
 const LARGEST_PAGE = 104 * 1024 * 1024
 /**
- * The error codes of a missing path. Servers that know the path send the former, others any of them. If skills came
- * from the path once, only the former count: a proxy's error page must not remove them all.
+ * The errors of a missing list: `refused` from servers that know the path, the others from those that don't. If skills
+ * came from it once, only `refused` counts: a proxy's error page would remove them all.
  */
 const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong_shape', 'not_json']
 

@@ -22,16 +22,16 @@ interface RegistrySetting {
   readonly claims: ClaimsMap
 }
 
-/** The configured sources and registries; names are unique and every source named by a registry exists. */
+/** The configured sources and registries. Names are unique, and every source named by a registry exists. */
 export interface StoreSettings {
   readonly sources: readonly SourceSetting[]
   readonly registries: readonly RegistrySetting[]
 }
 
 /**
- * Makes the store hold exactly these sources and registries besides those made by the API, in one transaction. What a
- * source brought stays, whichever registries it is in; a source that is no longer configured goes with all its entries.
- * Writes nothing where nothing differs. A name that the API has given away is taken over by the file.
+ * Makes the store hold exactly these sources and registries besides those made by the API, in one transaction. A
+ * source's content stays, whichever registries it is in. A source that is no longer configured is removed with all its
+ * entries. Nothing is written if nothing differs. The file takes over a name that the API has created.
  */
 export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
   return retryConflicts(() => database.transaction().execute((transaction) => writeSettings(transaction, settings)))
@@ -39,7 +39,7 @@ export function applySettings(database: Kysely<RegistryTables>, settings: StoreS
 
 async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
   const at = new Date().toISOString()
-  // Replicas that start together come one after the other.
+  // Replicas that start together wait for each other here.
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(database)
   for (const { id, name } of await configured(database, 'source'))
     if (!settings.sources.some((source) => source.name === name)) await dropSource(database, id)
@@ -57,10 +57,10 @@ function configured(database: Kysely<RegistryTables>, table: 'source' | 'registr
   return database.selectFrom(table).select(['id', 'name']).where('origin', '=', 'config').execute()
 }
 
-/** Entries that are removed by one statement: with hundreds of thousands it would outlast the time that one has. */
+/** The most entries that one statement removes: with hundreds of thousands it would exceed its timeout. */
 const DROPPED_AT_ONCE = 10_000
 
-/** Removes the entries of a source, with what belongs to them. */
+/** Removes the entries of a source, with all rows that belong to them. */
 async function dropEntries(database: Kysely<RegistryTables>, source: number): Promise<void> {
   type Key = Pick<RegistryTables['entry'], 'type' | 'name'>
   let behind: Key | undefined = { type: 'server', name: '' }
@@ -86,7 +86,7 @@ async function dropEntries(database: Kysely<RegistryTables>, source: number): Pr
   }
 }
 
-/** Removes a source with all that it brought. */
+/** Removes a source with its content. */
 export async function dropSource(database: Kysely<RegistryTables>, id: number): Promise<void> {
   await renewRevisions(database, [id])
   await forgetPasses(database, id)
@@ -94,7 +94,7 @@ export async function dropSource(database: Kysely<RegistryTables>, id: number): 
   await database.deleteFrom('source').where('id', '=', id).execute()
 }
 
-/** Inserts a source or changes it where it differs. */
+/** Inserts a source, or changes it if it differs. */
 export async function writeSource(
   database: Kysely<RegistryTables>,
   { name, config, claims }: SourceSetting,
@@ -122,7 +122,7 @@ export async function writeSource(
   else if (inherits === 1 && claims_set !== before.claims_set) await inheritClaims(database, before.id, claims_set)
 }
 
-/** A source of another kind shares nothing with what had its name before. */
+/** Empties a source that changes its kind: it shares nothing with the earlier source of its name. */
 async function empty(database: Kysely<RegistryTables>, source: number): Promise<void> {
   await dropEntries(database, source)
   await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
@@ -132,7 +132,7 @@ async function empty(database: Kysely<RegistryTables>, source: number): Promise<
   await renewRevisions(database, [source])
 }
 
-/** Claims of a synced source are those of its entries, and act at once. */
+/** Gives a synced source's claims to its entries. They take effect at once. */
 async function inheritClaims(database: Kysely<RegistryTables>, source: number, claims_set: number): Promise<void> {
   await database
     .updateTable('entry')
@@ -144,7 +144,7 @@ async function inheritClaims(database: Kysely<RegistryTables>, source: number, c
   await renewRevisions(database, [source])
 }
 
-/** Inserts a registry or changes it where it differs; its sources must exist. */
+/** Inserts a registry, or changes it if it differs; its sources must exist. */
 export async function writeRegistry(
   database: Kysely<RegistryTables>,
   { name, sources, claims }: RegistrySetting,
@@ -169,8 +169,8 @@ async function insertRegistry(
 }
 
 /**
- * Gives a registry its sources; true where these are others than before. A source that went has taken its row along:
- * the positions then differ.
+ * Gives a registry its sources; true if they differ from before. A removed source has taken its row along: the
+ * positions then differ.
  */
 async function applyOrder(database: Kysely<RegistryTables>, registry: number, names: readonly string[]) {
   const rows =

@@ -9,33 +9,33 @@ import { refreshLatest, refreshListing, renewRevisions } from './refresh.ts'
 import { enterStaged, stageVersions } from './stage-versions.ts'
 import { ENTRIES_AT_ONCE, purgeTombstones, tombstoneVanished } from './tombstones.ts'
 
-/** What a pass over a source ends with. */
+/** The end of a pass over a source. */
 interface PassEnd {
   readonly settingsHash: string
-  /** The cursor of what was read, for the next pass. */
+  /** The cursor of this pass, for the next one. */
   readonly cursor: string
-  /** Whether the batches were all that the source holds; else they were what has changed. */
+  /** True if the batches were all that the source holds. Otherwise they were the changes. */
   readonly complete: boolean
-  /** JSON list of what was left out. */
+  /** The JSON list of the entries that were left out. */
   readonly problems: string
   /** UTC with milliseconds. */
   readonly now: string
 }
 
-/** A pass over a source that is being written. */
+/** The writing of a pass over a source. */
 interface Staging {
   /**
-   * Takes a batch: what is in the store as it is costs nothing, the rest is staged on the disk. Of two that are the
-   * same version the later counts: an upstream may change while it is paged through.
+   * Takes a batch: unchanged versions cost nothing, the rest is staged on the disk. If a version comes twice, the later
+   * one counts: an upstream may change while it is paged through.
    */
   add(versions: readonly IncomingVersion[]): Promise<void>
   /**
-   * Puts all batches in force at once: whoever reads sees the state before or after, and a process that is killed leaves
-   * the state before. Writes only what differs. What a complete pass did not bring becomes a tombstone, so that those who
-   * mirror us by `updated_since` learn of it. Tells whether anything was written.
+   * Puts all batches in force at once: readers see the state before or after, and a killed process leaves the state
+   * before. Only differences are written. Versions that a complete pass did not bring become tombstones, so that
+   * clients who mirror us by `updated_since` learn of it. Tells whether anything was written.
    */
   finish(end: PassEnd): Promise<boolean>
-  /** Removes what a pass has staged that can't be finished. */
+  /** Removes the staged rows of a pass that can't be finished. */
   drop(): Promise<void>
 }
 
@@ -43,7 +43,7 @@ type Database = Kysely<RegistryTables>
 
 /**
  * Begins to write a pass over a source. Memory does not grow with the documents: each batch is on the disk before the
- * next. What an earlier pass staged and did not finish is dropped; should it go on, it fails. Throws where there is no
+ * next. Staged rows of an earlier unfinished pass are dropped; if that pass continues, it fails. Throws if there is no
  * such source.
  */
 export async function stageSync(database: Database, name: string): Promise<Staging> {
@@ -63,7 +63,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
   await transact(async (transaction) => {
     if (await dropStaged(transaction, source)) await acquire(transaction)
   })
-  /** Numbers of versions that the store has and that the pass has met. */
+  /** The numbers of versions that are in the store and in the pass. */
   const seen = new NumberSet()
 
   return {
@@ -75,7 +75,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
         if (writes) await acquire(transaction)
         const { now } = end
         const touched = new NumberSet()
-        // First: what comes in now was not in the store when it was met.
+        // This comes first: `seen` has no versions that are inserted below.
         if (end.complete) await tombstoneVanished(transaction, source, { now, seen, touched })
         await enterStaged(transaction, source, now, touched)
         await purgeTombstones(transaction, source, now, touched)
@@ -94,7 +94,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
   }
 }
 
-/** Brings what follows from entries of a source into line with what was written to them. */
+/** Updates the derived rows of the entries that were written. */
 async function refreshTouched(database: Database, source: number, touched: NumberSet): Promise<void> {
   for (const entries of touched.chunks(ENTRIES_AT_ONCE)) {
     await refreshLatest(database, entries)
@@ -104,7 +104,7 @@ async function refreshTouched(database: Database, source: number, touched: Numbe
   await analyzeTables(database, touched.size)
 }
 
-/** The same for a source that is at hand as a whole. */
+/** Applies a source that is in memory as a whole. */
 export async function applySync(
   database: Database,
   { source, versions, ...end }: PassEnd & { readonly source: string; readonly versions: readonly IncomingVersion[] },
@@ -114,12 +114,13 @@ export async function applySync(
   await staging.finish(end)
 }
 
-/** Below so many changed entries neither statistics nor index are worth the trouble. */
+/** With fewer changed entries neither statistics nor index are worth the effort. */
 const MANY = 10
 
 /**
- * What PostgreSQL would do by itself a minute later; until then a search costs many times as much: statistics that are of
- * another catalog lead to plans that read everything, and what the search index has not taken in is read from end to end.
+ * Does at once what PostgreSQL would do a minute later. Until then a search costs many times as much: outdated
+ * statistics lead to plans that read everything, and rows that the search index has not taken in are read from end to
+ * end.
  */
 async function analyzeTables(database: Database, touched: number): Promise<void> {
   if (!isPostgres(database) || touched <= MANY) return
@@ -130,7 +131,7 @@ async function analyzeTables(database: Database, touched: number): Promise<void>
   if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
-/** Removes what an earlier pass has staged; true where that was any version. */
+/** Removes the staged rows of an earlier pass; true if there were any. */
 async function dropStaged(database: Database, source: number): Promise<boolean> {
   await sql`
     delete from document where id in (
@@ -142,24 +143,26 @@ async function dropStaged(database: Database, source: number): Promise<boolean> 
   return numDeletedRows > 0n
 }
 
-/** Number of our advisory lock; any that nothing else in this database uses. */
+/** The number of our advisory lock; nothing else in this database uses it. */
 const SWITCH_LOCK = 7_461_003
 
 /**
- * Sources of one registry renew the same revisions and settle the same names: switching over together they would wait
- * for each other in a ring. Reading and staging, which takes the time, goes on side by side.
+ * Lets one source switch over at a time. Sources of one registry renew the same revisions and settle the same names, so
+ * that concurrent switches could deadlock. Reading and staging, which take the time, stay concurrent.
  */
 async function lockSwitchOver(database: Database): Promise<void> {
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
 }
 
-/** Those who write to one source do so one after the other; on SQLite there is one writer anyway. */
+/** Serializes writers to one source; SQLite has a single writer anyway. */
 export async function lockSource(database: Database, source: number): Promise<void> {
   if (isPostgres(database))
     await database.selectFrom('source').select('id').where('id', '=', source).forUpdate().execute()
 }
 
-/** The same for a pass. What is published meanwhile to a source that was set otherwise is not a pass's to bury. */
+/**
+ * Locks a source for a pass. If its settings have changed, the pass must not remove what was published to it meanwhile.
+ */
 async function lockSynced(database: Database, source: number): Promise<void> {
   await lockSource(database, source)
   const { config } = await database
@@ -170,7 +173,7 @@ async function lockSynced(database: Database, source: number): Promise<void> {
   if ('managed' in JSON.parse(config)) throw new Error('the source is published to')
 }
 
-/** Records a pass; true where that wrote anything. A pass that found everything as it was writes nothing. */
+/** Records a pass; true if that wrote anything. A pass without changes writes nothing. */
 async function recordPass(
   database: Database,
   source: number,

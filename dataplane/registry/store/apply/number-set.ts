@@ -1,9 +1,9 @@
-/** Numbers whose bits are kept together. */
+/** The size of a block of bits. */
 const BLOCK_BITS = 4096
 
 /**
- * A set of ids as a table gives them, many of them one behind the other: a bit each, where a `Set` takes some 40 bytes.
- * `ids` are whole numbers from 0 to 2^31 - 1.
+ * A set of a table's ids, many of them consecutive, at one bit each; a `Set` takes some 40 bytes. `ids` are whole
+ * numbers from 0 to 2^31 - 1.
  */
 export class NumberSet {
   readonly #blocks = new Map<number, Uint8Array>()
@@ -26,7 +26,7 @@ export class NumberSet {
     return (byte & (1 << (id & 7))) !== 0
   }
 
-  /** Its ids, so many at a time at most. */
+  /** Yields the ids in chunks of at most this size. */
   *chunks(most: number): Generator<number[]> {
     let chunk: number[] = []
     for (const [blockIndex, block] of this.#blocks)

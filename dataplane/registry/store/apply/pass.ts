@@ -5,22 +5,22 @@ type Database = Kysely<RegistryTables>
 
 interface SourcePass {
   readonly source: number
-  /** Its name, which no other has. */
+  /** The unique name of the pass. */
   readonly name: string
-  /** The one before it; undefined where there was none. */
+  /** The pass before it; undefined if there was none. */
   readonly before: string | undefined
 }
 
-/** The pass that last wrote to a source. */
+/** Returns the pass that last wrote to a source. */
 export async function lastPass(database: Database, source: number): Promise<string | undefined> {
   const row = await database.selectFrom('lease').select('holder').where('name', '=', rowOf(source)).executeTakeFirst()
   return row?.holder
 }
 
 /**
- * To be called in each transaction of a pass that writes; false where another pass has written since this one began. One
- * whose replica stood still for longer than its lease, or whose source was set otherwise while it ran, has not seen what
- * the other brought, and would bury it.
+ * Must be called in each writing transaction of a pass; false if another pass has written since this one began. A pass
+ * can be outdated: its replica stalled for longer than its lease, or its source's settings changed while it ran. Such a
+ * pass has not seen what the other one wrote, and would remove it.
  */
 export async function acquirePass(database: Database, { source, name, before = name }: SourcePass): Promise<boolean> {
   const taken = await database
@@ -34,7 +34,7 @@ export async function acquirePass(database: Database, { source, name, before = n
   return taken !== undefined
 }
 
-/** To be called when a source is removed. */
+/** Must be called when a source is removed. */
 export async function forgetPasses(database: Database, source: number): Promise<void> {
   await database.deleteFrom('lease').where('name', '=', rowOf(source)).execute()
 }

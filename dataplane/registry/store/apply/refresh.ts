@@ -4,15 +4,15 @@ import { isPostgres } from '../../../storage/sql.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
 import { inChunks } from '../database/statement.ts'
 
-/** What has changed: what a source holds, which sources a registry has, or some entries. */
+/** The scope of a change: the content of a source, the sources of a registry, or some entries. */
 export type Changed =
   | { readonly source: number }
   | { readonly registry: number }
   | { readonly entries: readonly number[] }
 
 /**
- * Brings `listing` into line with the tables that it follows from. Only rows that differ are written: after one changed
- * entry of 30,000 that is one row a registry.
+ * Updates `listing` from the tables that it is derived from. Only rows that differ are written: after one changed entry
+ * of 30,000 that is one row per registry.
  */
 export async function refreshListing(database: Kysely<RegistryTables>, changed: Changed): Promise<void> {
   if ('source' in changed)
@@ -29,7 +29,7 @@ export async function refreshListing(database: Kysely<RegistryTables>, changed: 
     )
 }
 
-/** The same where all that has changed is that these entries are new. */
+/** Updates `listing` if the only change is that these entries are new. */
 export async function listAdded(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) => addMissing(database, sql`e.id in (${sql.join(ids)})`))
 }
@@ -46,7 +46,7 @@ async function refresh(
   await addMissing(database, entries)
 }
 
-/** A row that is there is as it should be, once those that should not be are gone. */
+/** Adds missing rows. Existing rows are correct, once the obsolete ones are gone. */
 async function addMissing(database: Kysely<RegistryTables>, entries: RawBuilder<unknown>): Promise<void> {
   await sql`
     insert into listing (registry_id, entry_id, type, name, rank, claims_set) ${wanted(entries)}
@@ -59,10 +59,10 @@ const wanted = (entries: RawBuilder<unknown>) => sql`
   from registry_source rs join entry e on e.source_id = rs.source_id where ${entries}`
 
 /**
- * Finds the latest version of entries and whether any is left: what is in the source before tombstones, then not deleted,
- * then newest. An entry has a version at least.
+ * Finds the latest version of entries and whether any is left: versions in the source before tombstones, then not
+ * deleted, then newest. An entry has at least one version.
  *
- * One ordered read of each entry's versions: asked whether there `exists` one, PostgreSQL reads all versions there are.
+ * It is one ordered read of each entry's versions: for an `exists` PostgreSQL reads all versions in the table.
  */
 export async function refreshLatest(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>
@@ -75,9 +75,9 @@ export async function refreshLatest(database: Kysely<RegistryTables>, entries: r
   )
 }
 
-/** Registries with these sources show something else now. */
+/** Renews the revisions of registries with these sources, since their content has changed. */
 export async function renewRevisions(database: Kysely<RegistryTables>, sources: readonly number[]): Promise<void> {
-  // In one order for all: two replicas that write at once wait for each other and don't block each other.
+  // All replicas use the same order, so that concurrent writers wait for each other instead of deadlocking.
   const shown = sql`
     select id from registry where id in (
       select registry_id from registry_source where source_id in (${sql.join(sources)}))

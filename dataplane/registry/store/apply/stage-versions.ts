@@ -14,29 +14,29 @@ type Columns = ReturnType<typeof incomingColumns>
 interface Batch {
   readonly versions: readonly IncomingVersion[]
   readonly seen: NumberSet
-  /** Called in each transaction that writes, before it does. */
+  /** Called first in each transaction that writes. */
   readonly acquire: (transaction: Database) => Promise<void>
 }
 
-/** Staged versions that are brought in by one statement: SQLite keeps a copy of them in memory meanwhile. */
+/** The most staged versions that one statement inserts: SQLite keeps a copy of them in memory meanwhile. */
 const ENTERED_AT_ONCE = 2_000
-/** New entries that are worth new statistics. */
+/** The number of new entries that justifies new statistics. */
 const FRESH = 200
 
 type Key = Pick<RegistryTables['staged_version'], 'type' | 'name' | 'precedence'>
 
 interface Part {
   readonly now: string
-  /** Which of the staged versions `s`. */
+  /** A condition on the staged versions `s`. */
   readonly part: RawBuilder<unknown>
   readonly touched: NumberSet
-  /** Told how many entries are new. */
+  /** Called with the number of new entries. */
   readonly onFresh: (entries: number) => Promise<void>
 }
 
 /** Stages versions that differ from those in the store, and adds to `seen` those that the store has. */
 export function stageVersions(database: Database, source: number, { versions, seen, acquire }: Batch): Promise<void> {
-  // Sources that are synced at the same time get in each other's way at the counters that number what they bring.
+  // Concurrent syncs contend for the counters that number their rows.
   return inChunks(versions, (chunk) =>
     retryConflicts(() =>
       database.transaction().execute(async (transaction) => {
@@ -115,7 +115,7 @@ function loadStaged(database: Database, source: number, names: readonly string[]
     .execute()
 }
 
-/** Removes what an earlier batch has staged of the same versions. */
+/** Removes the staged rows of the same versions from an earlier batch. */
 async function unstage(database: Database, source: number, rows: readonly { readonly document_id: number }[]) {
   for (const { document_id } of rows) {
     await database.deleteFrom('document').where('id', '=', document_id).execute()
@@ -128,9 +128,9 @@ async function unstage(database: Database, source: number, rows: readonly { read
 }
 
 /**
- * Brings what is staged into the tables, a part after the other, and adds to `touched` the entries that it belongs to.
- * PostgreSQL gets statistics on the way: by those of before the source has no entries, and for each that is staged all
- * of a part were read (measured: 50 s for a source of 10,000, more than 400 s for 100,000; with them 65 s).
+ * Moves staged versions into the tables, part by part, and adds their entries to `touched`. PostgreSQL gets new
+ * statistics on the way. By the old ones the source has no entries, and each staged version led to a read of its whole
+ * part (measured: 50 s for a source of 10,000, more than 400 s for 100,000; with new statistics 65 s).
  */
 export async function enterStaged(database: Database, source: number, now: string, touched: NumberSet): Promise<void> {
   let behind: Key = { type: 'server', name: '', precedence: '' }
@@ -189,7 +189,8 @@ async function enterPart(database: Database, source: number, { now, part, touche
     delete from document where id in (
       select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
         join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
-  // What the source does not have is kept: when it was published, and when its status changed if it did not.
+  // The store's own columns are kept: the time of publication, and the time of the last status change if the status is
+  // the same.
   await sql`
     update entry_version set
       status = s.status, status_message = s.status_message,

@@ -5,13 +5,13 @@ import type { NumberSet } from './number-set.ts'
 
 type Database = Kysely<RegistryTables>
 
-/** How long a version that left its source is shown under `include_deleted` and `updated_since`. */
+/** The time for which a version that left its source is shown under `include_deleted` and `updated_since`. */
 const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
 
-/** Entries of a source that are read by one statement. */
+/** The most entries of a source that one statement reads. */
 export const ENTRIES_AT_ONCE = 1_000
 
-/** Makes tombstones of what is in the source no more, and adds to `touched` the entries that it belonged to. */
+/** Turns versions that left the source into tombstones, and adds their entries to `touched`. */
 export async function tombstoneVanished(
   database: Database,
   source: number,
@@ -53,7 +53,7 @@ async function tombstone(database: Database, versions: readonly { readonly id: n
     .execute()
 }
 
-/** Old tombstones go for good, and entries that have no version left with them; `touched` gets what they belonged to. */
+/** Removes old tombstones, and entries that have no version left. The entries go into `touched`. */
 export async function purgeTombstones(
   database: Database,
   source: number,

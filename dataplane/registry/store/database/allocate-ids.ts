@@ -5,8 +5,8 @@ import type { RegistryTables } from './schema.ts'
 type Table = 'entry' | 'document' | 'entry_version'
 
 /**
- * Numbers for so many new rows of each of these tables, to be used in the same transaction: rows that refer to each other
- * can then be written by one statement a table, whatever order the database would hand numbers out in.
+ * Allocates numbers for so many new rows of each of these tables, for use in the same transaction. Rows that refer to
+ * each other can then be written by one statement per table, in whatever order the database would number them.
  */
 export async function allocateIds<T extends Table>(
   database: Kysely<RegistryTables>,
@@ -33,7 +33,7 @@ async function drawn(database: Kysely<RegistryTables>, wanted: [string, number][
   return rows
 }
 
-/** SQLite has one writer: nobody else hands out numbers before this transaction ends. */
+/** SQLite has one writer: nobody else allocates numbers before this transaction ends. */
 async function next(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
   const allocated: Allocated[] = []
   for (const [name, count] of wanted) {

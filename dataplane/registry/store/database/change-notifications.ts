@@ -7,13 +7,13 @@ import type { StoreLocation } from './open.ts'
 import type { RegistryTables } from './schema.ts'
 
 const CHANNEL = 'portico_registry'
-/** Notifications are lost with the connection that they come on; so changes are polled for too. */
+/** Notifications are lost with their connection, so changes are also polled for. */
 const POLL_EVERY_MS = 5_000
 
-/** What has changed: entries alone, or how sources and registries are set too. */
+/** The scope of a change: entries alone, or the settings of sources and registries too. */
 export type ChangeScope = 'entries' | 'settings'
 
-/** Notifies the other replicas, when the transaction is committed. `sender` is this replica. */
+/** Notifies the other replicas when the transaction is committed. `sender` is this replica. */
 export async function notifyReplicas(
   database: Kysely<RegistryTables>,
   sender: string,
@@ -22,19 +22,19 @@ export async function notifyReplicas(
   if (isPostgres(database)) await sql`select pg_notify(${CHANNEL}, ${`${sender} ${scope}`})`.execute(database)
 }
 
-/** Whether the database can be reached, and an end to listening. */
+/** A subscription to changes, with the state of the database. */
 interface ChangeSubscription {
-  /** Undefined while the database can be reached; else why it can't. */
+  /** The reason why the database can't be reached; undefined while it can. */
   away(): string | undefined
   close(): Promise<void>
 }
 
 async function closeNothing(): Promise<void> {
-  // SQLite has one process: nobody else changes it.
+  // SQLite has one process, so nobody else changes the file.
 }
 
 /**
- * Calls `refresh` when another replica has written; notifications of this one (`replica`) are ignored. A file of SQLite
+ * Calls `refresh` when another replica has written. Notifications of this one (`replica`) are ignored. A file of SQLite
  * has no other writer.
  */
 export function subscribeToChanges(
@@ -56,7 +56,7 @@ export function subscribeToChanges(
       reason = undefined
     }, onLost)
   const pollRegularly = (): void => {
-    // A network that drops what is sent says nothing: until the query times out, what is cached would pass for current.
+    // A network that drops packets reports nothing: until the query times out, the cache would count as current.
     if (polling) {
       onLost(new Error(`PostgreSQL has not answered for ${POLL_EVERY_MS / 1000} s`))
       return

@@ -3,14 +3,16 @@ import { isPostgres } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { RegistryTables } from './schema.ts'
 
-/** One text for equal sets of claims, whatever their order. */
+/** Returns the same text for equal sets of claims, whatever their order. */
 export function canonicalClaims(claims: ClaimsMap): string {
   return JSON.stringify(Object.fromEntries(Object.entries(claims).sort(([one], [other]) => (one < other ? -1 : 1))))
 }
 
 const CLAIMS_LOCK = 7_461_002
 
-/** Gives the number of each of these sets, by its canonical text; new ones are written. `before`: those that are known. */
+/**
+ * Returns the number of each of these sets, by its canonical text, and writes new ones. `before` are the known ones.
+ */
 export async function internClaims(
   database: Kysely<RegistryTables>,
   sets: Iterable<ClaimsMap>,
@@ -27,12 +29,12 @@ export async function internClaims(
   }
   const fresh = await load()
   if (fresh.length > 0) {
-    // Numbers become visible in their order: who has read up to one has read all before it.
+    // The lock makes numbers visible in their order: who has read up to one has read all before it.
     if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${CLAIMS_LOCK})`.execute(database)
     await database
       .insertInto('claims_set')
       .values(fresh.map((claims) => ({ claims })))
-      // Another replica may have been faster.
+      // Another replica may have written the set first.
       .onConflict((conflict) => conflict.column('claims').doNothing())
       .execute()
     await load()
@@ -40,7 +42,7 @@ export async function internClaims(
   return known
 }
 
-/** The same for one set. */
+/** Returns the number of one set, and writes it if it is new. */
 export async function internOne(database: Kysely<RegistryTables>, claims: ClaimsMap): Promise<number> {
   return (await internClaims(database, [claims])).get(canonicalClaims(claims)) as number
 }

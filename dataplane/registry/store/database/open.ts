@@ -12,17 +12,17 @@ import { searchedFirst } from './migrations/0004-searched-first.ts'
 import { keepBytes } from './migrations/0005-bytes.ts'
 import type { RegistryTables } from './schema.ts'
 
-/** Where the store is: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
+/** The location of the store: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
 export type StoreLocation = string | PostgresConfig
 
-/** Connections of the thread that writes: a sync holds one while publications go through another. */
+/** The connections of the writing thread: a sync holds one while publications use another. */
 const WRITING = 6
-/** Of the main thread. */
+/** The connections of the main thread. */
 const READING = 10
-/** Syncs and publications share the writing connections: each may have to wait for another's transaction. */
+/** Syncs and publications share the writing connections, and each may have to wait for another's transaction. */
 const WRITING_WAIT_MS = 15_000
 
-/** In order of their names. One that was ever released is never edited. */
+/** The migrations in the order of their names. A released one is never edited. */
 const migrations: Record<string, Migration> = {
   '0001-tables': createTables,
   '0002-search': createSearch,
@@ -31,7 +31,7 @@ const migrations: Record<string, Migration> = {
   '0005-bytes': keepBytes,
 }
 
-/** The store's file; makes its folder where there is none. */
+/** Returns the store's file, and creates its folder if there is none. */
 export async function storeFile(stateDirectory: string): Promise<string> {
   try {
     await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
@@ -44,8 +44,8 @@ export async function storeFile(stateDirectory: string): Promise<string> {
 }
 
 /**
- * Opens the store for writing, with the newest schema. `runBlocking` runs what blocks the thread; `observe` is told of
- * each statement, but those of the schema.
+ * Opens the store for writing, with the newest schema. `runBlocking` runs calls that block the thread. `observe` gets
+ * each statement except those of migrations.
  */
 export async function openForWriting(
   location: StoreLocation,
@@ -66,7 +66,7 @@ export async function openForWriting(
   )
 }
 
-/** Brings the schema to the newest, however long that takes: a big table is written anew, others may hold its lock. */
+/** Migrates the schema to the newest, without a timeout: a big table is rewritten, and others may hold its lock. */
 async function update(location: StoreLocation, runBlocking?: RunBlocking): Promise<void> {
   const database = openDatabase<RegistryTables>(
     typeof location === 'string'
@@ -80,7 +80,7 @@ async function update(location: StoreLocation, runBlocking?: RunBlocking): Promi
   }
 }
 
-/** Opens the store for reading; it must have been opened for writing before. `observe` is told of each statement. */
+/** Opens the store for reading; it must have been opened for writing before. `observe` gets each statement. */
 export function openForReading(location: StoreLocation, observe?: ObserveStatement): Kysely<RegistryTables> {
   return openDatabase<RegistryTables>(
     typeof location === 'string'
@@ -89,7 +89,7 @@ export function openForReading(location: StoreLocation, observe?: ObserveStateme
   )
 }
 
-/** Brings the database to the newest schema, in one transaction. Throws where a newer Portico has been at work. */
+/** Migrates the database to the newest schema, in one transaction. Throws if a newer Portico has used it. */
 async function migrate(database: Kysely<RegistryTables>): Promise<void> {
   const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
   const { error } = await migrator.migrateToLatest()

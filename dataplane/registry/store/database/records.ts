@@ -5,7 +5,7 @@ import type { Status } from '../../catalog/official-meta.ts'
 import type { SyncState } from '../../sources/format/source.ts'
 import type { Origin } from './schema.ts'
 
-/** What a source is set to, without its name and claims. */
+/** The settings of a source, without its name and claims. */
 export type SourceSettings = Omit<SourceConfig, 'name' | 'claims'>
 
 interface Managed {
@@ -19,14 +19,14 @@ interface Managed {
 
 export interface SourceRecord extends Managed {
   readonly config: SourceSettings
-  /** How its syncs stood when that was last recorded; undefined before the first, and where it is not synced. */
+  /** The last recorded state of its syncs; undefined before the first, and if it is not synced. */
   readonly sync: SyncState | undefined
 }
 
 export interface RegistryRecord extends Managed {
-  /** Names of sources, most important first. */
+  /** The names of sources, most important first. */
   readonly sources: readonly string[]
-  /** A new text with each change of what it shows. */
+  /** A text that changes with the registry's content. */
   readonly revision: string
 }
 
@@ -47,21 +47,23 @@ export interface NamedEntry {
   readonly claims: ClaimsMap
 }
 
-/** The same with its versions that are not deleted, newest first: a hundred at most, with the beginnings of long texts. */
+/**
+ * An entry with its versions that are not deleted, newest first: a hundred at most, with the beginnings of long texts.
+ */
 export interface EntryRecord extends NamedEntry {
   readonly versions: readonly VersionSummary[]
 }
 
-/** Up to as many entries as were asked for, and 8 MiB of them, and whether there are more behind them. */
+/** A page of entries, up to the requested number and 8 MiB, and whether there are more behind them. */
 export interface RecordPage {
   readonly entries: readonly EntryRecord[]
   readonly more: boolean
 }
 
-/** A page of entries by type, name and source. */
+/** A query for a page of entries by type, name and source. */
 export interface EntryPageQuery {
   readonly limit: number
-  /** What the page before ended with. */
+  /** The end of the page before. */
   readonly after?: { readonly type: EntryType; readonly name: string; readonly source: string } | undefined
 }
 
@@ -70,17 +72,17 @@ export interface Publication
   extends Pick<IncomingVersion, 'type' | 'name' | 'version' | 'title' | 'description' | 'document'> {
   readonly source: string
   readonly claims: ClaimsMap
-  /** Claims of the source when they were checked; refused where they are others by then. */
+  /** The claims of the source when they were checked; refused if they have changed by then. */
   readonly expectSource?: ClaimsMap
-  /** Bytes of documents that the source may hold with it; absent: any number. */
+  /** The most bytes of documents that the source may hold with it; absent: any number. */
   readonly mostBytes?: number
-  /** Whether a first version without claims is refused. */
+  /** True if a first version without claims is refused. */
   readonly needsClaims?: boolean
   /** UTC with milliseconds. */
   readonly at: string
 }
 
-/** An entry as it was read: a change is refused where its claims are others by then. */
+/** An entry as it was read: a change is refused if its claims have changed by then. */
 export interface EntryChange {
   readonly source: string
   readonly type: EntryType
@@ -93,9 +95,9 @@ interface SourceChange {
   readonly name: string
   readonly config: SourceSettings
   readonly claims: ClaimsMap
-  /** Whether it must not be there yet; else it must. */
+  /** True if it must not exist yet. Otherwise it must exist. */
   readonly create: boolean
-  /** Claims of what is replaced when they were checked: refused where they are others by then. */
+  /** The claims of what is replaced when they were checked; refused if they have changed by then. */
   readonly expect?: ClaimsMap
   readonly at: string
 }
@@ -105,9 +107,9 @@ interface RegistryChange {
   readonly sources: readonly string[]
   readonly claims: ClaimsMap
   readonly create: boolean
-  /** As in `SourceChange`. */
+  /** The same as in `SourceChange`. */
   readonly expect?: ClaimsMap
-  /** The same of the sources, in their order. */
+  /** The expected claims of the sources, in their order. */
   readonly expectSources?: readonly ClaimsMap[]
   readonly at: string
 }
@@ -122,7 +124,7 @@ export type PublishOutcome =
   | 'source_changed'
   | 'source_full'
 
-/** What is removed, with its claims when they were checked. */
+/** A removal, with the claims of its target when they were checked. */
 export interface Removal {
   readonly name: string
   readonly expect?: ClaimsMap
@@ -131,18 +133,18 @@ export interface Removal {
 export type EntryOutcome = 'done' | 'not_found' | 'changed'
 
 /**
- * Changes that callers of the admin API ask for. What such a promise resolves with is on the disk, and what is read from
- * then on shows it. Throws a PublicError `unavailable` where the database is away.
+ * The changes that callers of the admin API request. When such a promise resolves, the change is on the disk and later
+ * reads show it. Throws a PublicError `unavailable` if the database is away.
  */
 export interface AdminWriter {
   /**
-   * `unchanged`: the same document with the same claims is there already. `claims_mismatch`: the entry has other ones.
-   * `no_source`: there is no managed source of this name; `source_changed`: its claims are no longer the expected ones;
-   * `source_full`: it would hold more than `mostBytes`. Publications that come at once are written at once.
+   * `unchanged`: the same document with the same claims exists already. `claims_mismatch`: the entry has other claims.
+   * `no_source`: there is no managed source of this name. `source_changed`: its claims are no longer the expected ones.
+   * `source_full`: it would hold more than `mostBytes`. Concurrent publications are written together.
    */
   publish(publication: Publication): Promise<PublishOutcome>
   setClaims(change: EntryChange & { readonly claims: ClaimsMap }): Promise<EntryOutcome>
-  /** Leaves a tombstone behind, for those who mirror us. A deleted version is `not_found`. */
+  /** Leaves a tombstone, for clients who mirror us. A deleted version is `not_found`. */
   deleteVersion(change: EntryChange & { readonly version: string }): Promise<EntryOutcome>
   setStatus(
     change: EntryChange & {
@@ -152,8 +154,8 @@ export interface AdminWriter {
     },
   ): Promise<EntryOutcome>
   /**
-   * Of those made by the API; a name that is taken (by a configured one too): `taken`. `changed`: it is another than the
-   * one that was checked. `too_many`: there are as many as the API may make.
+   * Changes sources made by the API. `taken`: the name is in use (by a configured one too). `changed`: the source is
+   * not the one that was checked. `too_many`: the API may not make more.
    */
   putSource(change: SourceChange): Promise<'done' | 'taken' | 'not_found' | 'changed' | 'too_many'>
   removeSource(source: Removal): Promise<'done' | 'not_found' | 'in_use' | 'changed'>
@@ -161,16 +163,16 @@ export interface AdminWriter {
   removeRegistry(registry: Removal): Promise<'done' | 'not_found' | 'changed'>
 }
 
-/** What the admin API reads. `undefined` is: there is none. */
+/** The reads of the admin API. `undefined` means that there is none. */
 export interface AdminReader {
   sources(): Promise<readonly SourceRecord[]>
   source(name: string): Promise<SourceRecord | undefined>
   registries(): Promise<readonly RegistryRecord[]>
   registry(name: string): Promise<RegistryRecord | undefined>
-  /** By type and name, with what others would shadow. */
+  /** Lists entries by type and name, including those that others would shadow. */
   entriesOfSource(source: string, page: EntryPageQuery): Promise<RecordPage>
-  /** By type, name and source: each name of each source. */
+  /** Lists entries by type, name and source: each name of each source. */
   entriesOfRegistry(registry: string, page: EntryPageQuery): Promise<RecordPage>
-  /** The entries of this name in all sources, in no particular order. Those without a version left are none. */
+  /** Returns the entries of this name in all sources, in no particular order, except those without a version left. */
   entriesNamed(type: EntryType, name: string): Promise<readonly NamedEntry[]>
 }

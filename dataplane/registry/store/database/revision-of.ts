@@ -2,13 +2,13 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 
-/** The revision of the registry that is asked about, as a column, so that it is of the same snapshot as the rest. */
+/** Returns the requested registry's revision as a column, so that it belongs to the same snapshot as the rest. */
 export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`(select revision from registry where id = ${value('registry')}) as revision`
 }
 
 /**
- * Makes the function that reads the revision of a registry, for those who have read no row that carries it; undefined where
+ * Creates the function that reads the revision of a registry, for reads that returned no row with it; undefined if
  * there is no such registry.
  */
 export function createRevisionOf(database: Kysely<RegistryTables>): (registry: number) => Promise<string | undefined> {

@@ -5,13 +5,13 @@ import type { Status } from '../../catalog/official-meta.ts'
 /**
  * The tables, the same on every database.
  *
- * - Times are texts in UTC with milliseconds, which sort as they are. Yes and no are 1 and 0.
- * - A document is kept as the text that came in, in a table of its own: what is scanned stays narrow. Columns of
- *   the version are extracted for queries. A page is put together from these texts and never parsed.
- * - Claims belong to an entry (a name in a source), not to a version; equal ones are kept once, in `claims_set`. What a
- *   caller may see is then a small set of numbers.
- * - `listing` has a row for each entry that a registry could show: who wins a name, and one page, are then ranges of one
- *   index for each visible set. It follows from the other tables; `refreshListing` keeps it.
+ * - Times are texts in UTC with milliseconds, which sort as they are. Booleans are 1 and 0.
+ * - A document is stored as received, in a table of its own, so that scanned rows stay narrow. Columns of the version
+ *   are extracted for queries. A page is concatenated from these texts and never parsed.
+ * - Claims belong to an entry (a name in a source), not to a version. Equal ones are stored once, in `claims_set`. The
+ *   sets that a caller may see are then a small set of numbers.
+ * - `listing` has a row for each entry that a registry could show. The winner of a name, and one page, are then ranges
+ *   of one index for each visible set. It is derived from the other tables; `refreshListing` updates it.
  */
 export interface RegistryTables {
   source: SourceTable
@@ -26,30 +26,36 @@ export interface RegistryTables {
   lease: LeaseTable
 }
 
-/** Who made a source or a registry: the configuration file, which alone may change it, or the admin API. */
+/**
+ * The owner of a source or a registry: the configuration file, whose objects only the file may change, or the admin
+ * API.
+ */
 export type Origin = 'config' | 'api'
 
-/** A source, and what it brought when it was last applied. */
+/** A source, and the result of its last applied pass. */
 interface SourceTable {
   id: Generated<number>
   name: string
   origin: Origin
-  /** JSON of what it is set to, without name and claims. */
+  /** The JSON of its settings, without name and claims. */
   config: string
   claims_set: number
   /** 1: its entries carry its claims; 0: each has its own (managed and Kubernetes sources). */
   inherits: number
   created_at: string
   updated_at: string
-  /** Hash of what decides how the bytes are read: filter, location, revision of the reader. Null before the first sync. */
+  /**
+   * The hash of the settings that decide how the bytes are read: filter, location, revision of the reader. Null before
+   * the first sync.
+   */
   settings_hash: string | null
-  /** The sync cursor of what was applied last. */
+  /** The sync cursor of the last applied pass. */
   content_hash: string | null
   servers: Generated<number>
   skills: Generated<number>
-  /** JSON list of what was left out, with pointers into the bytes. */
+  /** The JSON list of left-out entries, with pointers into the bytes. */
   problems: Generated<string>
-  /** JSON of how its syncs stand; null before the first. */
+  /** The JSON of the state of its syncs; null before the first. */
   sync_state: string | null
 }
 
@@ -60,7 +66,7 @@ interface RegistryTable {
   claims_set: number
   created_at: string
   updated_at: string
-  /** A new random text with each change of what this registry shows: its ETag. */
+  /** The registry's ETag: a new random text with each change of its content. */
   revision: string
 }
 
@@ -71,7 +77,7 @@ interface RegistrySourceTable {
   position: number
 }
 
-/** Canonical JSON of claims, each set once, and never removed. Number 0 is the empty set. */
+/** The canonical JSON of claims. Each set is stored once and never removed. Number 0 is the empty set. */
 interface ClaimsSetTable {
   id: Generated<number>
   claims: string
@@ -84,11 +90,11 @@ export interface EntryTable {
   type: EntryType
   name: string
   claims_set: number
-  /** 1 while a version is in the source, 0 when only tombstones are left. */
+  /** 1 while a version is in the source, 0 if only tombstones are left. */
   living: Generated<number>
   /**
-   * The version that `latest` means. It is no foreign key: the two tables would then refer to each other, and a version
-   * could not be inserted before its entry nor the entry before its version.
+   * The version that `latest` means. It is not a foreign key: the two tables would then refer to each other, and
+   * neither a version nor its entry could be inserted first.
    */
   latest_id: number | null
 }
@@ -97,60 +103,68 @@ export interface EntryVersionTable {
   id: Generated<number>
   entry_id: number
   version: string
-  /** Sorts as the version does; see `catalog/precedence.ts`. */
+  /** A key that sorts as the version does; see `catalog/precedence.ts`. */
   precedence: string
   status: Status
   status_message: string | null
   status_changed_at: string
   published_at: string
-  /** When it last changed in this store. */
+  /** The time of its last change in this store. */
   updated_at: string
-  /** When it left its source. Such a tombstone has status `deleted` and stays a while for those who mirror us. */
+  /**
+   * The time when it left its source. Such a tombstone has status `deleted` and stays a while for clients who mirror
+   * us.
+   */
   gone_at: string | null
   title: string | null
   description: string | null
-  /** Name, title and description, folded; see `catalog/search-text.ts`. PostgreSQL makes its `search_key` of it. */
+  /**
+   * The folded name, title and description; see `catalog/search-text.ts`. PostgreSQL derives its `search_key` from it.
+   */
   search_text: string
-  /** Hash of everything that came in for this version. An equal one costs no write. */
+  /** The hash of all input of this version. An equal one costs no write. */
   content_hash: string
-  /** JSON object of further `_meta` blocks that came in beside the document. */
+  /** The JSON object of further `_meta` blocks beside the document. */
   other_meta: string | null
   document_id: number
-  /** Of the document, `status_message` and `other_meta` together, or more: whether they are large is known without reading them. */
+  /**
+   * The bytes of the document, `status_message` and `other_meta` together, or more. They show without a read whether
+   * these are large.
+   */
   bytes: number
 }
 
-/** JSON text of a version; the version points to it. */
+/** The JSON text of a version; the version points to it. */
 interface DocumentTable {
   id: Generated<number>
   source_id: number
   text: string
 }
 
-/** What a sync has read so far and is not in force yet; all of it goes in at once. */
+/** The versions that an unfinished sync has read. They are put in force all at once. */
 interface StagedVersionTable
   extends Omit<EntryVersionTable, 'id' | 'entry_id' | 'status_changed_at' | 'published_at' | 'updated_at' | 'gone_at'> {
   source_id: number
   type: EntryType
   name: string
-  /** Null where the entry carries its source's claims. */
+  /** Null if the entry carries its source's claims. */
   claims_set: number | null
   status_changed_at: string | null
   published_at: string | null
 }
 
-/** An entry that a registry shows where no entry of the same name with a lower rank is visible to the caller. */
+/** An entry that a registry shows if the caller sees no entry of the same name with a lower rank. */
 interface ListingTable {
   registry_id: number
   type: EntryType
   name: string
-  /** Position of the source in the registry; behind all positions where only tombstones are left. */
+  /** The position of the source in the registry; behind all positions if only tombstones are left. */
   rank: number
   entry_id: number
   claims_set: number
 }
 
-/** Who does what only one replica may do at a time, and until when. */
+/** A lease on work that only one replica may do at a time. */
 interface LeaseTable {
   name: string
   holder: string
@@ -158,5 +172,5 @@ interface LeaseTable {
   expires_at: number
 }
 
-/** Added to the rank of an entry that only has tombstones: it takes no name from a living one. */
+/** Added to the rank of an entry with only tombstones, so that it takes no name from a living one. */
 export const TOMBSTONE_RANK = 1_000_000

@@ -2,16 +2,16 @@ import { type Compilable, type CompiledQuery, type Kysely, type RawBuilder, sql 
 import { asPreparedStatement } from '../../../storage/prepared-statements.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 
-/** Rows written by one statement: enough to make the statement's own cost small, within the limits on parameters. */
+/** The rows of one statement: enough to make its fixed cost small, within the limits on parameters. */
 const CHUNK = 200
 
-/** A list of numbers as one parameter, so that the statement's text does not depend on how many there are. */
+/** A list of numbers as one parameter, so that the statement's text does not depend on its length. */
 interface NumberLists {
-  /** What a statement is given for the list. */
+  /** Returns the parameter's value for the list. */
   value(numbers: readonly number[]): unknown
-  /** A query of the numbers. */
+  /** Returns a query of the numbers. */
   select(list: RawBuilder<unknown>): RawBuilder<unknown>
-  /** A table `(key, value)` of the numbers with their places from 0, in that order. */
+  /** Returns a table `(key, value)` of the numbers with their places from 0, in that order. */
   table(list: RawBuilder<unknown>): RawBuilder<unknown>
 }
 
@@ -28,7 +28,7 @@ const postgresLists: NumberLists = {
     sql`(select ordinality - 1 as key, value from unnest(${list}::int[]) with ordinality as u(value, ordinality))`,
 }
 
-/** Stands in a compiled query for a value that comes with each run. */
+/** A placeholder in a compiled query, whose value comes with each run. */
 class Parameter {
   readonly name: string
   constructor(name: string) {
@@ -42,7 +42,7 @@ type Build<V, R> = (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R
 
 /**
  * Builds a query once and runs it often, with new values for its placeholders: building and compiling costs Kysely tens
- * of microseconds, more than SQLite needs for a page. PostgreSQL keeps it parsed too.
+ * of microseconds, more than SQLite needs for a page. PostgreSQL also keeps it parsed.
  */
 export function prepareStatement<T, V extends object, R>(
   database: Kysely<T>,
@@ -52,7 +52,7 @@ export function prepareStatement<T, V extends object, R>(
   return (values) => run(database, compiled, values)
 }
 
-/** The same for transactions; all are of the database that the first one is of. */
+/** Prepares a statement for transactions. All of them must be on the database of the first one. */
 export function prepareForTransactions<T, V extends object, R>(
   build: Build<V, R>,
 ): (database: Kysely<T>, values: V) => Promise<R[]> {
@@ -60,7 +60,7 @@ export function prepareForTransactions<T, V extends object, R>(
   return (database, values) => run(database, (compiled ??= compile(database, build)), values)
 }
 
-/** Makes the function that gives the statement of a shape, which is prepared when it is first asked for. */
+/** Creates the function that returns the statement of a shape. The statement is prepared on first use. */
 export function byShape<A extends readonly unknown[], S>(prepare: (...shape: A) => S): (...shape: A) => S {
   const prepared = new Map<string, S>()
   return function statementOf(...shape) {
@@ -84,14 +84,14 @@ async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQ
   return rows
 }
 
-/** Hands the items over in chunks, one after the other. */
+/** Passes the items on in chunks, one after the other. */
 export async function inChunks<T>(items: readonly T[], each: (chunk: T[]) => Promise<unknown>): Promise<void> {
   for (let at = 0; at < items.length; at += CHUNK) await each(items.slice(at, at + CHUNK))
 }
 
 /**
- * A limit that comes with each run. SQLite reads the value of a bare placeholder as it plans, and so compiles the
- * statement anew for each run: for one of 32 parts five times the work of running it.
+ * Returns a limit that comes with each run. SQLite reads the value of a bare placeholder while planning, and so
+ * compiles the statement anew for each run. For a statement of 32 parts that costs five times the run itself.
  */
 export function limitOf(rows: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`limit ${rows} + 0`

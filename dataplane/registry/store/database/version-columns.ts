@@ -5,7 +5,7 @@ import type { Status } from '../../catalog/official-meta.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import { searchText } from '../../catalog/search-text.ts'
 
-/** One version as the consumer API shows it. `document` and `other_meta` are JSON texts. */
+/** A version as the consumer API shows it. `document` and `other_meta` are JSON texts. */
 export interface VersionRow {
   readonly name: string
   readonly version: string
@@ -22,24 +22,26 @@ export interface VersionRow {
 }
 
 /**
- * A version as it is found. Where its texts are large they are read when it is known that there is room for them
- * (`large-texts.ts`): `document` then says which they are, and the others are null. Each column of its own that would say
- * so costs 1 % of a page.
+ * A version as found. Large texts are read once there is room for them (`large-texts.ts`): `document` then names them,
+ * and the others are null. A column of its own for that would cost 1 % of a page.
  */
 export type FoundRow = VersionRow
 
-/** The texts of a version that has more bytes are not read at once with others. */
+/** The texts of a version with more bytes are not read together with others. */
 export const LARGE_BYTES = 64 * 1024
 
-/** Texts that were not read. */
+/** Texts that were not read yet. */
 export interface LargeTexts {
-  /** Number of the version. */
+  /** The number of the version. */
   readonly version: number
-  /** Of its document and of what is shown beside it. */
+  /** The bytes of its document and of the texts beside it. */
   readonly bytes: number
 }
 
-/** What stands for a row's texts; undefined where they are there. A document is a JSON object and begins with no digit. */
+/**
+ * Parses the reference that replaces a row's large texts; undefined if the texts are there. A document is a JSON object
+ * and begins with no digit.
+ */
 export function largeTextsOf({ document }: FoundRow): LargeTexts | undefined {
   const first = document.charCodeAt(0)
   if (first < 0x30 || first > 0x39) return undefined
@@ -50,30 +52,30 @@ export function largeTextsOf({ document }: FoundRow): LargeTexts | undefined {
 const isLarge = sql`v.bytes > ${sql.lit(LARGE_BYTES)}`
 const unlessLarge = (text: RawBuilder<unknown>) => sql`case when ${isLarge} then null else ${text} end`
 
-/** The columns of entry `e` and version `v` that an answer is made of, without the document. */
+/** The columns of entry `e` and version `v` in a response, without the document. */
 export const rowColumns: RawBuilder<unknown> = sql`
   e.name, v.version, v.status, ${unlessLarge(sql`v.status_message`)} as status_message, v.status_changed_at,
   v.published_at, v.updated_at, case when v.id = e.latest_id then 1 else 0 end as is_latest,
   ${unlessLarge(sql`v.other_meta`)} as other_meta`
 
-/** What says that the texts of version `v` are large; null where they are not. */
+/** The reference to large texts of version `v`; null if they are not large. */
 const reference = sql`case when ${isLarge} then v.id || ' ' || v.bytes end`
 
-/** What a subquery `p` adds to those, so that the document can be read outside of it. */
+/** The columns that a subquery `p` adds to those, so that the document can be read outside of it. */
 export const referenceColumns: RawBuilder<unknown> = sql`v.document_id, ${reference} as large`
 
-/** The same columns of that subquery: each that nobody needs costs as much as one that is needed. */
+/** The same columns of that subquery: an unused column costs as much as a used one. */
 export const columnsOfRow: RawBuilder<unknown> = sql`
   p.name, p.version, p.status, p.status_message, p.status_changed_at, p.published_at, p.updated_at, p.is_latest,
   p.other_meta`
 
-/** That of document `d` beside it. */
+/** The column of document `d` beside them. */
 export const documentColumn: RawBuilder<unknown> = sql`coalesce(p.large, d.text) as document`
 
-/** All of them. */
+/** All these columns. */
 export const versionColumns: RawBuilder<unknown> = sql`${rowColumns}, coalesce(${reference}, d.text) as document`
 
-/** Which versions an answer has; the values come with each run. */
+/** The choice of versions in a response; the values come with each run. */
 export interface VersionFilter {
   readonly version: 'all' | 'latest' | 'exact'
   readonly search?: boolean
@@ -89,7 +91,7 @@ export interface FilterValues {
 
 type Placeholder = (name: keyof FilterValues) => RawBuilder<unknown>
 
-/** The conditions of a filter on entry `e` and version `v`, beginning with `and`. */
+/** Returns the conditions of a filter on entry `e` and version `v`, beginning with `and`. */
 export function versionConditions(filter: VersionFilter, value: Placeholder): RawBuilder<unknown> {
   const conditions = [sql``]
   if (filter.version === 'latest') conditions.push(sql`v.id = e.latest_id`)
@@ -100,7 +102,7 @@ export function versionConditions(filter: VersionFilter, value: Placeholder): Ra
   return sql.join(conditions, sql` and `)
 }
 
-/** The columns of a version that follow from what came in, whichever way it came. */
+/** Returns the columns of a version that are derived from its input. */
 export function incomingColumns(incoming: IncomingVersion) {
   const { type, name, version, title, description } = incoming
   return {
@@ -121,10 +123,10 @@ export function incomingColumns(incoming: IncomingVersion) {
   }
 }
 
-/** Of a text in UTF-8; 0 where there is none. */
+/** Returns the bytes of a text in UTF-8; 0 if there is none. */
 export const bytesOf = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text))
 
-/** Over everything that came in, so that an equal hash means an equal row. */
+/** Hashes the whole input, so that an equal hash means an equal row. */
 function contentHash(incoming: IncomingVersion): string {
   const { document, others, status, statusMessage, statusChangedAt, publishedAt, claims } = incoming
   const rest = JSON.stringify([status, statusMessage, statusChangedAt, publishedAt, others, claims])

@@ -9,7 +9,7 @@ import { bytesOf } from '../database/version-columns.ts'
 type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 
-/** Gives an entry other claims; to be called in a transaction, as the others here. */
+/** Gives an entry other claims. As the others here, it must be called in a transaction. */
 export function setClaims(database: Database, change: Argument<'setClaims'>): Promise<EntryOutcome> {
   return changeEntry(database, change, async ({ id, claims }) => {
     if (claims === canonicalClaims(change.claims)) return 'same'
@@ -52,10 +52,10 @@ interface Known {
   readonly claims: string
 }
 
-/** `same`: it was so already, and nothing follows. */
+/** `same`: nothing changes, so no derived rows are updated. */
 type Written = 'written' | 'same' | 'not_found'
 
-/** Finds the entry, has it changed where it is as expected, and brings what follows from it into line. */
+/** Finds the entry, changes it if it is as expected, and updates its derived rows. */
 async function changeEntry(
   database: Database,
   { source, type, name, expect }: EntryChange,

@@ -11,7 +11,7 @@ type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 type Outcome<K extends keyof AdminWriter> = ReturnType<AdminWriter[K]>
 
-/** Creates or changes a source of the API; to be called in a transaction, as the others here. */
+/** Creates or changes a source of the API. As the others here, it must be called in a transaction. */
 export async function putSource(database: Database, change: Argument<'putSource'>): Outcome<'putSource'> {
   const before = await find(database, 'source', change.name)
   const refusal = refusalOf(before, change)
@@ -26,7 +26,7 @@ export async function removeSource(
   database: Database,
   { name, expect }: Argument<'removeSource'>,
 ): Outcome<'removeSource'> {
-  // It is locked: a registry that takes it meanwhile is seen then, or finds it gone.
+  // The source is locked: a registry that takes it meanwhile is seen then, or finds it gone.
   const before = await find(database, 'source', name)
   if (before?.origin !== 'api') return 'not_found'
   if (!isExpected(before, expect)) return 'changed'
@@ -65,10 +65,10 @@ export async function removeRegistry(
   return 'done'
 }
 
-/** Settings of sources that the API has made, all together: they are kept in memory. */
+/** The most bytes of all settings of sources made by the API, since they are kept in memory. */
 const MOST_SETTINGS_BYTES = 8 * 1024 * 1024
 
-/** Whether the API may make or change one of this name, to these settings. */
+/** Tells whether the API may create one of this name, or change it, with these settings. */
 async function isWithinBounds(
   database: Database,
   table: 'source' | 'registry',
@@ -88,17 +88,17 @@ interface StoredSetting {
   readonly origin: Origin
   /** Canonical. */
   readonly claims: string
-  /** Of a source. */
+  /** Undefined for a registry. */
   readonly kind: SourceKind | undefined
 }
 
-/** What has this name; nobody else changes it until the transaction ends. */
+/** Finds the source or registry of this name, and locks it until the transaction ends. */
 async function find(
   database: Database,
   table: 'source' | 'registry',
   name: string,
 ): Promise<StoredSetting | undefined> {
-  // What another transaction has in hand is waited for, and read as that leaves it.
+  // The lock waits for another transaction's change, and the read below sees its result.
   if (isPostgres(database)) await database.selectFrom(table).select('id').where('name', '=', name).forUpdate().execute()
   return read(database, table, name)
 }
@@ -119,7 +119,7 @@ async function read(
 const isExpected = ({ claims }: StoredSetting, expect: ClaimsMap | undefined) =>
   expect === undefined || claims === canonicalClaims(expect)
 
-/** What the configuration file made, the file alone may change. */
+/** Only the configuration file may change what it has made. */
 function refusalOf(before: StoredSetting | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
   if (create) return before === undefined ? undefined : 'taken'
   if (before === undefined) return 'not_found'

@@ -10,7 +10,7 @@ import { publishAll } from './publish.ts'
 
 type Database = Kysely<RegistryTables>
 
-/** Changes that need no more than a transaction that is open. */
+/** The changes that need no more than an open transaction. */
 const changes: {
   readonly [K in Exclude<keyof AdminWriter, 'publish'>]: (
     database: Database,
@@ -25,18 +25,18 @@ interface PendingChange {
   reject(error: unknown): void
 }
 
-/** Most changes in one transaction: it holds the others up for so long. */
+/** The most changes in one transaction, since it delays the others. */
 const MOST = 64
 
 interface CommitOptions {
-  /** This replica, which the others are notified by. */
+  /** The name of this replica in notifications. */
   readonly replica: string
   readonly sizes: ManagedSizes
 }
 
 /**
- * Makes the function that writes changes in the order they come. What comes while a transaction runs goes into the next
- * one together: a wait for the disk is shared by all of them, and each is answered when it is over.
+ * Creates the function that writes changes in their order. Changes that arrive while a transaction runs go into the
+ * next one together. They share one wait for the disk, and each is answered after it.
  */
 export function createGroupCommit(database: () => Promise<Database>, replica: string) {
   const options = { replica, sizes: new ManagedSizes() }
@@ -65,7 +65,7 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
   ): ReturnType<AdminWriter[K]> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     queue.push({ change, argument, resolve, reject })
-    // What has come with the same turn of the event loop goes along.
+    // Changes from the same turn of the event loop are included.
     if (!running) {
       running = true
       setImmediate(begin)
@@ -74,7 +74,7 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
   }
 }
 
-/** Writes changes in one transaction and answers each; one by one where they can't be written together. */
+/** Writes changes in one transaction and answers each. If they can't be written together, it writes them one by one. */
 async function writeGroup(
   database: () => Promise<Database>,
   options: CommitOptions,
@@ -89,7 +89,7 @@ async function writeGroup(
       for (const { reject } of group) reject(error)
       return
     }
-    // One that can't be written takes no other down with it.
+    // A change that can't be written does not fail the others.
     for (const one of group) await writeGroup(database, options, [one])
   }
 }
@@ -112,13 +112,13 @@ function transact(
   })
 }
 
-/** The run of publications that begins at an index: they are written together. */
+/** Returns the run of publications that begins at an index. They are written together. */
 function publicationsFrom(group: readonly PendingChange[], at: number): Publication[] {
   const end = group.findIndex(({ change }, index) => index >= at && change !== 'publish')
   return group.slice(at, end < 0 ? group.length : end).map(({ argument }) => argument as Publication)
 }
 
-/** Writes a change that is no publication. */
+/** Writes a change that is not a publication. */
 function write(transaction: Database, { change, argument }: PendingChange): Promise<unknown> {
   const run = changes[change as keyof typeof changes] as (database: Database, argument: unknown) => Promise<unknown>
   return run(transaction, argument)

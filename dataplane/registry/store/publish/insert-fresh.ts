@@ -74,8 +74,8 @@ const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value
 })
 
 /**
- * Writes new versions, and the entries that are new with them, settled and listed. Registries with their sources show
- * something else then.
+ * Writes new versions and their new entries, settled and listed, and renews the revisions of registries with their
+ * sources.
  */
 export async function insertFresh(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
   const added = byEntry(fresh)
@@ -114,7 +114,7 @@ export async function insertFresh(database: Kysely<RegistryTables>, fresh: reado
   await renewRevisions(database, [...new Set(fresh.map(({ source }) => source))])
 }
 
-/** Rows of the same columns. */
+/** Inserts rows of the same columns. */
 async function insert(
   database: Kysely<RegistryTables>,
   table: keyof RegistryTables,
@@ -130,7 +130,7 @@ async function insert(
 
 const drawn = (table: string) => sql`nextval((select pg_get_serial_sequence(${sql.lit(table)}, 'id')::regclass))::int`
 
-/** The same as `insertFresh`, by one statement of a kept plan: each is a way to the server and back. */
+/** Does the same as `insertFresh` by one prepared statement, since each statement is a round trip. */
 export async function insertFreshAtOnce(database: Kysely<RegistryTables>, fresh: readonly Write[]): Promise<void> {
   const added = byEntry(fresh)
   const places = new Map(added.map(({ entry }, index) => [entry, index + 1]))

@@ -7,16 +7,16 @@ import { prepareForTransactions } from '../database/statement.ts'
 export interface KnownVersion {
   readonly id: number
   readonly goneAt: string | null
-  /** Undefined where nothing of this version is published. */
+  /** Undefined if this version is not published again. */
   readonly document: string | undefined
   readonly documentId: number
 }
 
-/** An entry as it is while publications to it are planned; one that is yet to be written has no number. */
+/** An entry during the planning of publications to it. One that is yet to be written has no number. */
 export interface KnownEntry {
   id: number | undefined
   claimsSet: number
-  /** By precedence. */
+  /** The versions by their precedence. */
   readonly versions: Map<string, KnownVersion>
 }
 
@@ -27,21 +27,21 @@ export interface ResolvedPublication {
   readonly precedence: string
 }
 
-/** One text for one entry. */
+/** Returns the same text for the same entry. */
 export function entryKey(source: number, { type, name }: Pick<EntryTable, 'type' | 'name'>): string {
   return `${source} ${type} ${name}`
 }
 
-/** A publication that is written, to an entry that may be new. */
+/** A publication to be written, possibly to a new entry. */
 export interface Write extends ResolvedPublication {
   readonly entry: KnownEntry
   readonly columns: FreshColumns
 }
 
-/** What a new version's row has besides numbers. */
+/** The columns of a new version's row except numbers. */
 export type FreshColumns = Omit<EntryVersionTable, 'id' | 'entry_id' | 'document_id' | 'gone_at'>
 
-/** Entries that are new, each with the newest of its versions. */
+/** Returns the new entries, each with its newest version. */
 export function byEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; readonly newest: Write }[] {
   const added = Map.groupBy(
     fresh.filter(({ entry }) => entry.id === undefined),
@@ -50,7 +50,7 @@ export function byEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; 
   return Array.from(added, ([entry, writes]) => ({ entry, newest: writes.reduce(newer) }))
 }
 
-/** As the database orders them, byte by byte. */
+/** Returns the newer one, in the database's byte order. */
 function newer(one: Write, other: Write): Write {
   return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
 }
@@ -85,7 +85,10 @@ const knownRows = prepareForTransactions<RegistryTables, KnownEntriesQuery, Know
       and e.name = any(${value('names')}::text[])`,
 )
 
-/** The entries that are published to, with all their versions and the documents of the versions that are published again. */
+/**
+ * Loads the entries that are published to, with all their versions, and the documents of versions that are published
+ * again.
+ */
 export async function loadKnown(
   database: Kysely<RegistryTables>,
   resolved: readonly ResolvedPublication[],

@@ -1,9 +1,11 @@
 import { type Kysely, sql } from 'kysely'
 import type { RegistryTables } from '../database/schema.ts'
 
-/** What was counted is taken for true so long, and what was added since: other replicas publish too, and versions go. */
+/**
+ * The lifetime of a count, to which new publications are added. Other replicas publish too, and versions are deleted.
+ */
 const RECOUNT_MS = 10 * 60_000
-/** It is counted anew this often at most where there seems to be no room. */
+/** The shortest time between two counts if there seems to be no room. */
 const SOON_MS = 10_000
 
 interface Counted {
@@ -11,11 +13,14 @@ interface Counted {
   readonly at: number
 }
 
-/** Knows, nearly, how many bytes of documents managed sources hold: to count them takes long where they are many. */
+/** Estimates the bytes of documents in managed sources, since counting many of them takes long. */
 export class ManagedSizes {
   readonly #sources = new Map<number, Counted>()
 
-  /** Bytes that a source holds; counted anew where that was long ago, or where `wanted` more are too many. */
+  /**
+   * Returns the bytes that a source holds. They are counted anew if the count is old, or if `wanted` more would exceed
+   * the limit.
+   */
   async held(database: Kysely<RegistryTables>, source: number, wanted: number, most: number): Promise<number> {
     const known = this.#sources.get(source)
     const age = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.at

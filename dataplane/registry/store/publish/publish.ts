@@ -31,14 +31,14 @@ interface ManagedSource {
   readonly claims: string
 }
 
-/** What publications come to. */
+/** The planned writes of some publications. */
 interface Plan {
   readonly outcomes: readonly PublishOutcome[]
-  /** Versions that are new. */
+  /** The new versions. */
   readonly fresh: readonly Write[]
-  /** Deleted versions that come back. */
+  /** The deleted versions that come back. */
   readonly returned: readonly (Write & { readonly version: KnownVersion })[]
-  /** Entries that had no version left and come back, maybe with other claims. */
+  /** The entries without a version left that come back, maybe with other claims. */
   readonly revived: ReadonlySet<KnownEntry>
 }
 
@@ -53,11 +53,11 @@ interface LockedSource {
   readonly config: string
   /** Canonical. */
   readonly source_claims: string
-  /** Numbers of the sets of claims that are known, by their canonical texts. */
+  /** The numbers of the known sets of claims, by their canonical texts. */
   readonly sets: Readonly<Record<string, number>> | null
 }
 
-/** Sources, held until the transaction ends, with the sets of claims. */
+/** Locks sources until the transaction ends, and reads the sets of claims. */
 const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
   (value) => sql<LockedSource>`
     select id, name, config, (select s.claims from claims_set s where s.id = source.claims_set) as source_claims,
@@ -66,8 +66,8 @@ const lockSources = prepareForTransactions<RegistryTables, Lock, LockedSource>(
 )
 
 /**
- * Writes publications, as many as there are, by a handful of statements; to be called in a transaction. Their outcomes
- * come in the same order, as if one had been written after the other.
+ * Writes any number of publications by a handful of statements. It must be called in a transaction. The outcomes come
+ * in the same order, as if one had been written after the other.
  */
 export async function publishAll(
   database: Database,
@@ -108,7 +108,7 @@ export async function publishAll(
   return [...outcomes]
 }
 
-/** Where a publication goes; its outcome where it goes nowhere. */
+/** Resolves the target of a publication, or returns its outcome if there is no target. */
 function resolve(
   publication: Publication,
   source: ManagedSource | undefined,
@@ -119,16 +119,16 @@ function resolve(
   return { publication, source: source.id, precedence: precedence(version) }
 }
 
-/** What is known of where publications go. */
+/** The known state of the targets. */
 interface Known {
-  /** Numbers of sets of claims, by their canonical text. */
+  /** The numbers of sets of claims, by their canonical text. */
   readonly sets: ReadonlyMap<string, number>
   readonly entries: Map<string, KnownEntry>
-  /** Bytes that sources may still take. */
+  /** The bytes that sources may still take. */
   readonly left: Map<number, number>
 }
 
-/** Bytes that each source may still take. */
+/** Returns the bytes that each source may still take. */
 async function bytesLeftOf(
   database: Database,
   sizes: ManagedSizes,
@@ -155,7 +155,7 @@ interface Planned {
   readonly revived: Set<KnownEntry>
 }
 
-/** Adds what a publication writes to the plan, and to what is known: the next one finds it there. Gives its outcome. */
+/** Adds a publication to the plan and to the known state, so that the next one finds it there. Returns its outcome. */
 function planOne(
   one: ResolvedPublication,
   { sets, entries, left }: Known,
@@ -186,14 +186,16 @@ function planOne(
   return 'created'
 }
 
-/** The entry of a key; a new one where it is not known yet. */
+/** Returns the entry of a key, or a new one if it is not known yet. */
 function entryOf(entries: Map<string, KnownEntry>, key: string, claimsSet: number): KnownEntry {
   let entry = entries.get(key)
   if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
   return entry
 }
 
-/** `living` is the set of claims of an entry that has versions; undefined where this would be the first. */
+/**
+ * Checks the claims. `living` is the set of claims of an entry that has versions; undefined if this would be the first.
+ */
 function claimsRefusal(
   { needsClaims, claims }: Publication,
   living: number | undefined,
@@ -203,14 +205,14 @@ function claimsRefusal(
   return needsClaims && isEmpty(claims) ? 'claims_required' : undefined
 }
 
-/** Whether two documents say the same: the order of an object's members is of no meaning (RFC 8259, section 4). */
+/** Tells whether two documents are equal: the order of an object's members has no meaning (RFC 8259, section 4). */
 function sameDocument(one = 'null', other: string): boolean {
   return one === other || isDeepStrictEqual(parseExactly(one), parseExactly(other))
 }
 
 /**
- * Numbers of the managed sources that are published to, by name; other replicas wait until the transaction has ended. On
- * PostgreSQL also those of sets of claims that are known, by the same way to the server and back.
+ * Locks the managed sources that are published to, and returns their numbers by name. Other replicas wait until the
+ * transaction has ended. On PostgreSQL the same round trip also returns the numbers of known sets of claims.
  */
 async function lockManaged(database: Database, publications: readonly Publication[]) {
   const names = [...new Set(publications.map(({ source }) => source))]
@@ -229,7 +231,7 @@ async function lockManaged(database: Database, publications: readonly Publicatio
   }
 }
 
-/** A deleted version that is published again. */
+/** Publishes a deleted version again. */
 async function restoreVersion(
   database: Database,
   { version, publication, columns }: Plan['returned'][number],
@@ -244,7 +246,7 @@ async function restoreVersion(
     .execute()
 }
 
-/** The columns of a version that is published. */
+/** Returns the columns of a published version. */
 function columnsOf({ type, name, version, title, description, document, at }: Publication): FreshColumns {
   const incoming: IncomingVersion = {
     type,

@@ -1,16 +1,16 @@
 import type { FoundRow } from '../database/version-columns.ts'
 
-/** Versions that were found, and whether the read is torn: the registry changed meanwhile. */
+/** The versions that were found, and whether the read is torn: the registry changed meanwhile. */
 export interface ReadAttempt {
   readonly rows: readonly FoundRow[]
   readonly torn: boolean
 }
 
-/** A store that changes faster than it is read is taken as it is after so many attempts. */
+/** If the store keeps changing during a read, the last of so many attempts counts. */
 const ATTEMPTS = 5
 
 /**
- * Finds versions and makes of them what is answered, again where the registry has changed meanwhile: `made` gives
+ * Finds versions and builds a response of them. Repeats both if the registry has changed meanwhile; `made` returns
  * undefined then.
  */
 export async function readConsistently<T>(

@@ -11,13 +11,13 @@ import {
   type VersionRow,
 } from '../database/version-columns.ts'
 
-/** Bytes of the versions of one page; a version that is larger is a page of its own. */
+/** The most bytes of the versions on one page. A larger version is a page of its own. */
 export const PAGE_BYTES = 8 * 1024 * 1024
-/** What is written around the texts of a version. */
+/** The bytes around the texts of a version. */
 const AROUND_BYTES = 512
-/** Pages with large texts that are read at a time: each may be in memory three times until it is sent. */
+/** The most pages with large texts that are read at a time: each may be in memory three times until it is sent. */
 const AT_ONCE = 2
-/** Pages that wait for that; more are refused. */
+/** The most pages that wait for that; more are refused. */
 const MOST_WAITING = 64
 
 /** Versions in order, and whether there are more behind them. */
@@ -33,20 +33,20 @@ interface Texts extends Pick<VersionRow, 'document' | 'status_message' | 'other_
 export interface PageOptions {
   readonly limit: number
   readonly registry: number
-  /** Whether what has changed meanwhile is taken as it is now. */
+  /** True on the last attempt: changes made meanwhile are accepted. */
   readonly isLast: boolean
   readonly hold: ReserveMemory | undefined
 }
 
-/** Counts what a page takes, before its large texts are read; throws where that is too much, and then they are not. */
+/** Reserves memory for a page before its large texts are read. It throws if that is too much, and they are not read. */
 export type ReserveMemory = (bytes: number) => void
 
-/** Undefined where the registry has changed since the rows were found. */
+/** Undefined if the registry has changed since the rows were found. */
 export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Promise<VersionPage | undefined>
 
 /**
- * Makes the function that makes a page of versions that were found: the first of them, as many as are asked for and not
- * more than `PAGE_BYTES`, with their large texts. What does not fit is not read.
+ * Creates the function that makes a page of found versions: the first of them, up to the requested number and
+ * `PAGE_BYTES`, with their large texts. Texts that don't fit are not read.
  */
 export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   const lists = numberLists(database)
@@ -88,7 +88,7 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   }
 }
 
-/** Bytes of a version on a page, or a little more. */
+/** Estimates the bytes of a version on a page, rounded up. */
 export function pageBytesOf(row: FoundRow): number {
   return AROUND_BYTES + (largeTextsOf(row)?.bytes ?? smallBytesOf(row))
 }
@@ -97,10 +97,10 @@ function smallBytesOf({ document, status_message, other_meta }: FoundRow): numbe
   return Buffer.byteLength(document) + Buffer.byteLength(status_message ?? '') + Buffer.byteLength(other_meta ?? '')
 }
 
-/** So many versions fit whatever they have, where none is large: then their characters are counted, which is faster. */
+/** So many versions always fit if none is large. Then their characters are counted, which is faster. */
 const SURELY = Math.floor(PAGE_BYTES / (LARGE_BYTES + AROUND_BYTES))
 
-/** How many of the rows a page has, one at least, what they take, and which of their texts are large. */
+/** Returns the number of rows that fit a page, at least one, their bytes, and their large texts. */
 function fitting(found: readonly FoundRow[], limit: number) {
   const smallBytes = found.length > SURELY ? smallBytesOf : charactersOf
   const large: LargeTexts[] = []
@@ -121,8 +121,8 @@ function charactersOf({ document, status_message, other_meta }: FoundRow): numbe
 }
 
 /**
- * Makes the function that does so many things at a time, the others in the order in which they came. It throws a
- * PublicError where too many wait: each has rows in memory.
+ * Creates the function that runs so many tasks at a time, the others in their order. It throws a PublicError if too
+ * many wait: each has rows in memory.
  */
 function createLimiter(most: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []

@@ -13,31 +13,33 @@ import type { Step, StepQuery, StorePageQuery } from './walk-step.ts'
 import { createPostgresStep } from './walk-step-postgres.ts'
 import { createSqliteStep } from './walk-step-sqlite.ts'
 
-/** Most entries that are scanned by one statement. */
+/** The most entries that one statement scans. */
 const MOST = 1_000
 /**
- * After so many entries in a row without a match an index is asked where the next one is, each time later: to ask costs as
- * much as to scan three thousand entries where a tenth of all match, and as a few hundred where few do.
+ * After so many entries in a row without a match an index is asked for the next one. The number grows each time: asking
+ * costs as much as scanning three thousand entries if a tenth of all match, and a few hundred if few do.
  */
 const PATIENCE = 100
-/** PostgreSQL scans so many entries at least before it asks an index: it meets what is common sooner than it counts it. */
+/**
+ * PostgreSQL scans at least so many entries before it asks an index: it meets a common term sooner than it counts it.
+ */
 const SAMPLE = 30
-/** To scan so many entries costs as much as to ask the index and to read what it finds. */
+/** Scanning so many entries costs as much as asking the index and reading its matches. */
 const ASKING = 500
 
-/** The statements that a page is read by. */
+/** The statements that read a page. */
 interface PageStatements {
   readonly step: (query: StepQuery) => Promise<Step>
   readonly find: ReturnType<typeof createFindVersions>
   readonly foundPage: ReturnType<typeof createFoundPage>
   readonly revisionOf: ReturnType<typeof createRevisionOf>
-  /** Whether a search scans some entries before it asks an index. */
+  /** True if a search scans some entries before it asks an index. */
   readonly samples: boolean
 }
 
 /**
- * Makes the function that reads a page. Where a search or `updatedSince` finds little, by its index; else by names, step by
- * step. Where the registry changed in between the page is read again, so that it is of one state.
+ * Creates the function that reads a page. If a search or `updatedSince` finds little, it uses the index. Otherwise it
+ * walks by names, step by step. If the registry changed in between, the page is read again, so that it shows one state.
  */
 export function createListPage(
   database: Kysely<RegistryTables>,
@@ -53,7 +55,7 @@ export function createListPage(
   }
 
   return async function readPage(query) {
-    // One more than was asked for shows whether there is a next page.
+    // One row more than requested shows whether there is a next page.
     const oneMore = { ...query, limit: query.limit + 1 }
     return readConsistently(
       () => attempt(statements, oneMore),
@@ -63,7 +65,7 @@ export function createListPage(
 }
 
 async function attempt(statements: PageStatements, query: StorePageQuery): Promise<ReadAttempt> {
-  // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
+  // Nearly every version has a short term, and asking an index for it is expensive. The walk asks if it finds nothing.
   if (isShort(query.term)) return walkByName(statements, query, false)
   if (query.term !== undefined && statements.samples) return walkByName(statements, query, true)
   const few = await findFew(statements, query)
@@ -72,7 +74,7 @@ async function attempt(statements: PageStatements, query: StorePageQuery): Promi
 
 const isShort = (term: string | undefined) => term !== undefined && trigrams(foldTerm(term)).length === 0
 
-/** What an index finds, where that is little: to walk by name would pass over nearly everything. */
+/** Returns the matches of an index if they are few: a walk by name would pass over nearly everything. */
 async function findFew(
   { find }: PageStatements,
   { registry, values, term }: StorePageQuery,
@@ -95,23 +97,23 @@ async function showFew(
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** A walk through the names of a registry, which stands between two steps. */
+/** The state of a walk through a registry's names between two steps. */
 interface Walk {
-  /** Found so far. */
+  /** The rows found so far. */
   readonly rows: FoundRow[]
-  /** How many rows end it. */
+  /** The number of rows that ends it. */
   readonly limit: number
-  /** The next step. */
+  /** The query of the next step. */
   readonly next: Writable<StepQuery>
-  /** The registry's revision, as the first step saw it. */
+  /** The registry's revision in the first step. */
   revision: string | undefined
-  /** Whether the next step is a sample: where it finds little an index is asked. */
+  /** True if the next step is a sample: if it finds little, an index is asked. */
   isSample: boolean
-  /** Whether the sample has found so little that there may be few matches in all. */
+  /** True if the sample has found so little that there may be few matches in all. */
   mayBeFew: boolean
-  /** Entries in a row without a match. */
+  /** The entries in a row without a match. */
   passed: number
-  /** After so many of them an index is asked. */
+  /** The number of them after which an index is asked. */
   patience: number
 }
 
@@ -150,7 +152,7 @@ async function walkByName(statements: PageStatements, query: StorePageQuery, isS
   }
 }
 
-/** Takes a step's rows into the walk and prepares the next step; gives what was found where the walk has ended. */
+/** Adds a step's rows to the walk and prepares the next step. Returns the result if the walk has ended. */
 function advance(walk: Walk, { rows, torn, scanned, last, more, revision }: Step): ReadAttempt | undefined {
   walk.revision ??= revision
   walk.rows.push(...rows)
@@ -162,7 +164,7 @@ function advance(walk: Walk, { rows, torn, scanned, last, more, revision }: Step
   next.limit = limit - walk.rows.length
   walk.passed = rows.length === 0 ? walk.passed + scanned : 0
   if (walk.isSample && limit * scanned > ASKING * rows.length) {
-    // A term that many versions have, and none of these, is elsewhere: the index finds where, or that they are few.
+    // A common term that none of these versions has is elsewhere. The index finds where, or that its matches are few.
     if (rows.length === 0) walk.passed = walk.patience
     else walk.mayBeFew = true
   }
@@ -171,8 +173,8 @@ function advance(walk: Walk, { rows, torn, scanned, last, more, revision }: Step
 }
 
 /**
- * Asks an index where the next match is, as matches may all lie in another part of the names, and lets the walk go on from
- * there. Gives what was found where the matches are few, or where there are no more.
+ * Asks an index for the next match, since matches may all lie in another part of the names, and continues the walk from
+ * there. Returns the result if the matches are few, or if there are no more.
  */
 async function jump(statements: PageStatements, query: StorePageQuery, walk: Walk): Promise<ReadAttempt | undefined> {
   const { registry, term, values, limit } = query
@@ -182,7 +184,7 @@ async function jump(statements: PageStatements, query: StorePageQuery, walk: Wal
   if ('found' in match) return showFew(statements, match.found, query)
   if (match.name === undefined) return { rows, torn: match.revision !== revision }
   next.from = match.name
-  // Where one matches its neighbours may too.
+  // The neighbours of a match may match too.
   next.size = limit
   walk.passed = 0
   walk.patience *= 2

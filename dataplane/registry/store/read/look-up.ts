@@ -22,12 +22,12 @@ interface Values {
   readonly sets: unknown
 }
 
-/** A row, and the index of its name among those that were asked for. */
+/** A row, and the index of its name among the requested ones. */
 type Row = FoundRow & { readonly key: number }
 
-/** Most names of one statement. */
+/** The most names of one statement. */
 const MOST = 32
-/** Statements that run at a time for one kind of caller: one that is slow does not hold up all. */
+/** The most statements that run at a time for one kind of caller: a slow one does not delay all. */
 const AT_ONCE = 2
 
 interface PendingCall<Q, R> {
@@ -36,27 +36,26 @@ interface PendingCall<Q, R> {
   reject(error: unknown): void
 }
 
-/** Calls of one key. */
+/** The queued calls of one key. */
 interface CallQueue<Q, R> {
   waiting: PendingCall<Q, R>[]
   running: number
 }
 
 interface BatchOptions<Q, R> {
-  /** Queries of the same key can be run together. */
+  /** Returns the key of a query. Queries of the same key can run together. */
   keyOf(query: Q): string
-  /** Most queries of one batch. */
+  /** The most queries of one batch. */
   readonly most: number
-  /** Batches of one key that run at a time; queries that come meanwhile wait for the next batch. */
+  /** The most batches of one key that run at a time. Queries that arrive meanwhile wait for the next batch. */
   readonly atOnce: number
-  /** The results, in the order of the queries. */
+  /** Returns the results, in the order of the queries. */
   run(queries: readonly Q[]): Promise<readonly R[]>
 }
 
 /**
- * Makes the function that reads the latest version of a name: of the first source that the caller sees. Names that are
- * asked for at once are read by one statement: on PostgreSQL most of a look-up is what a statement costs, whatever it
- * reads.
+ * Creates the function that reads the latest version of a name, from the first source that the caller sees. Concurrent
+ * look-ups share one statement: on PostgreSQL most of a look-up is the fixed cost of a statement.
  */
 export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQuery) => Promise<FoundRow | undefined> {
   const lists = numberLists(database)
@@ -64,7 +63,7 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
 
   const statement = byShape((includeDeleted: boolean, all: boolean) =>
     prepareStatement<RegistryTables, Values, Row>(database, (value) => {
-      // Behind a query the length of the list is no reason for PostgreSQL to plan anew, which took 1 ms each time.
+      // In a subquery the length of the list does not make PostgreSQL plan anew, which took 1 ms each time.
       const names = postgres
         ? sql`unnest((select ${value('names')}::text[])) with ordinality as c(value, key)`
         : sql`json_each(${value('names')}) c`
@@ -110,7 +109,10 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
   })
 }
 
-/** Makes the function that runs queries in batches: those that come in one turn of the event loop, or while others run. */
+/**
+ * Creates the function that runs queries in batches: those from one turn of the event loop, or that arrive while others
+ * run.
+ */
 export function batchCalls<Q, R>({ keyOf, most, atOnce, run }: BatchOptions<Q, R>): (query: Q) => Promise<R> {
   const queues = new Map<string, CallQueue<Q, R>>()
 

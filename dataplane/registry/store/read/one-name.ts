@@ -20,7 +20,7 @@ interface OneNameQuery {
   readonly visible: Visible
   readonly name: string
   readonly version: VersionFilter['version']
-  /** Only versions that come before it in order, so that are older. */
+  /** Restricts the result to versions that sort before it, which are older. */
   readonly before?: string | undefined
   readonly limit: number
   readonly includeDeleted: boolean
@@ -28,7 +28,7 @@ interface OneNameQuery {
   readonly hold?: ReserveMemory | undefined
 }
 
-/** Versions that are found by one statement, and so may be in memory with texts that are just not large. */
+/** The most versions that one statement finds. So many may be in memory with texts that are just not large. */
 const STEP = 100
 
 type Values = Required<FilterValues> & {
@@ -40,7 +40,7 @@ type Values = Required<FilterValues> & {
   readonly sets: unknown
 }
 
-/** Makes the function that finds versions of one name, newest first: those of the first source that the caller sees. */
+/** Creates the function that finds versions of one name, newest first, from the first source that the caller sees. */
 function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) => Promise<FoundRow[]> {
   const lists = numberLists(database)
 
@@ -68,7 +68,7 @@ function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) 
   return function findStep({ version, visible, before, includeDeleted, values, ...rest }) {
     const all = visible === 'all'
     const run = statement({ version, includeDeleted }, all, before !== undefined)
-    // The shape says which placeholders there are, and the values come by the same shape.
+    // The shape decides the placeholders, and the values have the same shape.
     return run({
       ...values,
       ...rest,
@@ -78,7 +78,7 @@ function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) 
   }
 }
 
-/** Makes the function that reads versions of one name: the newest first, or those that come after `before`. */
+/** Creates the function that reads versions of one name: the newest first, or those that come after `before`. */
 export function createOneName(
   database: Kysely<RegistryTables>,
   makePage: MakePage,

@@ -6,14 +6,14 @@ import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** An entry with one of its versions; all of these are null where it has none that is not deleted. */
+/** An entry with one of its versions, whose columns are null if none is left. */
 interface Row extends Nullable<VersionRow> {
   readonly id: number
   readonly source: string
   readonly type: EntryType
   readonly name: string
   readonly claims: string
-  /** Bytes of the page up to here. */
+  /** The bytes of the page up to here. */
   readonly upto: number
 }
 
@@ -24,18 +24,18 @@ interface VersionRow extends Omit<VersionSummary, 'createdAt' | 'updatedAt'> {
 
 type Nullable<T> = { readonly [K in keyof T]: T[K] | null }
 
-/** Bytes of a page; the versions of one entry that are shown are fewer. */
+/** The most bytes of a page; the shown versions of one entry are fewer. */
 const PAGE_BYTES = 8 * 1024 * 1024
-/** Versions of an entry that are shown, the newest, and characters of their texts. */
+/** The most versions of an entry that are shown, the newest, and the characters of their texts. */
 const MOST_VERSIONS = 100
 const LONGEST_TITLE = 1_000
 const LONGEST_DESCRIPTION = 4_000
-/** What is written around the texts of a version, and with the claims of an entry for each of its versions. */
+/** The bytes around the texts of a version, and with the claims of an entry for each of its versions. */
 const AROUND_BYTES = 300
 
 /**
- * Entries `(id, source, type, name, claims, place)` with their versions, by one statement, so that both are of one state.
- * Texts beyond a page's bytes are null.
+ * Selects entries `(id, source, type, name, claims, place)` with their versions by one statement, so that both show one
+ * state. Texts beyond a page's bytes are null.
  */
 const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
   with shown as (
@@ -55,7 +55,7 @@ const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
     case when upto <= ${sql.lit(PAGE_BYTES)} then description end as description
   from counted order by type, name, place, precedence desc`
 
-/** Entries of a page, as many as are asked for and as it has bytes for: one at least. */
+/** Returns the entries of a page, up to the requested number and the page's bytes: at least one. */
 function pageOf(rows: readonly Row[], limit: number): RecordPage {
   const all = [...Map.groupBy(rows, ({ id }) => id).values()]
   const fitting = all.filter((its, index) => index === 0 || (index < limit && (its.at(-1)?.upto ?? 0) <= PAGE_BYTES))
@@ -74,17 +74,17 @@ function summaryOf({ version, status, title, description, published_at, updated_
   return { version, status, title, description, createdAt: published_at, updatedAt: updated_at }
 }
 
-/** Reads entries as they are in their sources, whoever would see them. */
+/** Creates the reader of entries as they are in their sources, whoever would see them. */
 export function createAdminReader(
   database: Kysely<RegistryTables>,
   snapshot: Snapshot,
   available: <T>(answer: Promise<T>) => Promise<T>,
 ): AdminReader {
-  // One more than was asked for shows whether there is a next page.
+  // One row more than requested shows whether there is a next page.
   const read = async (entries: (page: EntryPageQuery) => RawBuilder<unknown>, page: EntryPageQuery) =>
     pageOf((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
 
-  // Asked before each publication.
+  // This query runs before each publication.
   const named = prepareStatement<RegistryTables, Pick<Row, 'type' | 'name'>, Omit<Row, 'upto' | keyof VersionRow>>(
     database,
     (value) => sql`
@@ -121,7 +121,10 @@ function pageOfSource(source: string, { limit, after }: EntryPageQuery): RawBuil
     order by e.type, e.name limit ${limit}`
 }
 
-/** Sources of one name come in the order of the registry; a page may begin in the middle of them. */
+/**
+ * Selects a page of a registry. Sources of one name come in the registry's order; a page may begin in the middle of
+ * them.
+ */
 function pageOfRegistry(registry: number, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
   const rank = sql`(
     select rs.position from registry_source rs join source a on a.id = rs.source_id

@@ -20,17 +20,17 @@ import type { Snapshot } from './snapshot.ts'
 interface Scope {
   readonly registry: string
   readonly type: EntryType
-  /** What the caller sees: a name is that of the first source whose entry is visible. */
+  /** The caller's view: a name is that of the first source whose entry is visible. */
   readonly visible: Visible
   readonly includeDeleted: boolean
 }
 
-/** What a page is asked for. */
+/** The query of a page. */
 export interface ListQuery extends Scope {
   readonly limit: number
   readonly after?: Position | undefined
   readonly search?: string | undefined
-  /** UTC with milliseconds; only what changed later. */
+  /** UTC with milliseconds; only later changes are listed. */
   readonly updatedSince?: string | undefined
   /** `latest` or one version. */
   readonly version?: string | undefined
@@ -43,27 +43,27 @@ export interface VersionQuery extends Scope {
 }
 
 export interface VersionsQuery extends Omit<VersionQuery, 'version'> {
-  /** What the page before ended with. */
+  /** The end of the page before. */
   readonly after?: Position | undefined
 }
 
 const NOTHING: VersionPage = { rows: [], more: false }
-/** Versions of one name on a page. */
+/** The most versions of one name on a page. */
 const MOST_VERSIONS = 1_000
 
 /**
- * Reads what registries show. Each answer comes from one state of the store. Throws a PublicError `unavailable`, and what
+ * Reads what registries show. Each result shows one state of the store. Throws a PublicError `unavailable`, and what
  * `hold` throws.
  */
 export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
-  /** Up to `limit` versions, and 8 MiB of them, by name and precedence; none where there is no such registry. */
+  /** Lists up to `limit` versions, and 8 MiB of them, by name and precedence; none if there is no such registry. */
   list(query: ListQuery, hold?: ReserveMemory): Promise<VersionPage>
-  /** Versions of one entry, newest first: a thousand, and 8 MiB, at most. */
+  /** Lists versions of one entry, newest first: a thousand, and 8 MiB, at most. */
   versions(query: VersionsQuery, hold?: ReserveMemory): Promise<VersionPage>
   version(query: VersionQuery, hold?: ReserveMemory): Promise<VersionRow | undefined>
-  /** The registry's revision, without a query; undefined where there is no such registry. */
+  /** Returns the registry's revision, without a query; undefined if there is no such registry. */
   revision(registry: string): Promise<string | undefined>
-  /** Resolves when registries, their revisions and sets of claims are known as they were when it was called, or later. */
+  /** Resolves when registries, their revisions and sets of claims are at least as new as at the call. */
   catchUp(): Promise<void>
 }
 
@@ -135,7 +135,7 @@ function exactly(version: string | undefined): { precedence: string } | undefine
   return versionShape(version) === 'exact' ? { precedence: precedence(version as string) } : undefined
 }
 
-/** A database that fails is away, as far as the caller can know. */
+/** Treats a failing database as away, since the caller can't know more. */
 export async function available<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer

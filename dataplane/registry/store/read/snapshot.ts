@@ -4,9 +4,11 @@ import type { SyncState } from '../../sources/format/source.ts'
 import type { RegistryRecord, SourceRecord } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 
-/** What each request needs of the store and what is small: kept in memory, read anew after each change. */
+/** The small part of the store that each request needs. It is kept in memory and read anew after each change. */
 export interface Snapshot {
-  /** The sets of claims that entries, sources and registries carry; the revision changes whenever one is added. */
+  /**
+   * Returns the sets of claims that entries, sources and registries carry. The revision changes whenever one is added.
+   */
   claimsSets(): {
     readonly revision: number
     readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
@@ -14,8 +16,8 @@ export interface Snapshot {
   sources(): ReadonlyMap<string, SourceRecord>
   registries(): ReadonlyMap<string, RegistryRecord & { readonly id: number }>
   /**
-   * Reads what has changed up to now; calls that come at once share one reading. `entries`: no more than that has
-   * changed, so that sources and registries are set as they were.
+   * Reads all changes up to now; concurrent calls share one read. `entries`: only entries have changed, so the settings
+   * of sources and registries are as they were.
    */
   refresh(changed?: 'entries'): Promise<void>
 }
@@ -34,7 +36,7 @@ const NOTHING: State = {
   registries: new Map(),
 }
 
-/** `onSettings` is called when sources or registries have become others. */
+/** Creates the snapshot. `onSettings` is called when the settings of sources or registries have changed. */
 export async function createSnapshot(database: Kysely<RegistryTables>, onSettings?: () => void): Promise<Snapshot> {
   let state = NOTHING
   let running: Promise<void> | undefined
@@ -48,7 +50,7 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
       same = all ? undefined : await readRevisions(database, before)
       state = same ?? (await readState(database, before))
     } catch (error) {
-      // What this one was to find is left to the next.
+      // The next run repeats the work of this failed one.
       full ||= all
       throw error
     }
@@ -64,7 +66,7 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
       full = false
       return running
     }
-    // What runs may have begun before the change that is asked for.
+    // The current run may have begun before the requested change.
     next ??= running
       .catch(() => {
         // The callers that wait for the running refresh get its error.
@@ -86,8 +88,9 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
 }
 
 /**
- * Undefined where there are other registries than before, of the same names maybe, or with other claims: what is read by
- * the number of one must not be kept under the revision of another. One query, where no set of claims is new.
+ * Reads the revisions; undefined if there are other registries than before, maybe of the same names, or with other
+ * claims. Content read by the number of one must not be cached under the revision of another. It is one query if no set
+ * of claims is new.
  */
 async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
   const rows = await database
@@ -117,7 +120,7 @@ async function readRevisions(database: Kysely<RegistryTables>, before: State): P
   }
 }
 
-/** A text that differs where sources or registries are set otherwise. */
+/** Returns a text that differs if the settings of sources or registries differ. */
 function settingsOf({ sources, registries }: State): string {
   return JSON.stringify([
     [...sources.values()].map(({ name, origin, config, claims }) => [name, origin, config, claims]),
@@ -134,7 +137,7 @@ async function readState(database: Kysely<RegistryTables>, before: State): Promi
     .select(['rs.registry_id', 's.name'])
     .orderBy('rs.position')
     .execute()
-  // Last: whatever set the rows above carry was there before them.
+  // This comes last: every set that the rows above carry existed before them.
   const { claims, claimsSets } = await readClaims(database, before)
   const claimsOf = (set: number) => claims.get(set) as ClaimsMap
   const bySource = Map.groupBy(order, ({ registry_id }) => registry_id)
@@ -183,7 +186,7 @@ const SOURCE_COLUMNS = [
   'sync_state',
 ] as const satisfies readonly (keyof RegistryTables['source'])[]
 
-/** Sets are added and never changed: only new ones are read. */
+/** Reads only new sets, since sets are added and never changed. */
 async function readClaims(
   database: Kysely<RegistryTables>,
   before: State,

@@ -14,9 +14,9 @@ import {
 } from '../database/version-columns.ts'
 import type { Step, StepQuery } from './walk-step.ts'
 
-/** Who sees as many sets of claims mostly sees most of what there is. */
+/** A caller who sees so many sets of claims usually sees most entries. */
 const MANY_SETS = 8
-/** For such a caller so many times as many entries are scanned as are wanted. */
+/** For such a caller so many times the wanted number of entries are scanned. */
 const DENSE = 4
 
 type Values = Required<FilterValues> &
@@ -26,16 +26,16 @@ type Values = Required<FilterValues> &
 
 type Placeholder = (name: keyof Values) => RawBuilder<unknown>
 
-/** What is said of all rows, of which there is one at least; without a version its name is null. */
+/** The common columns of all rows, of which there is at least one; without a version its name is null. */
 type Row = (FoundRow | { readonly name: null; readonly revision: string }) & {
   readonly scanned: number
   readonly last: string | null
 }
 
 /**
- * Makes the function that scans the next entries by one statement. For a caller who sees some sets of claims it merges
- * one range of the index (registry, type, set, name) for each: what the caller does not see costs nothing. To begin twenty
- * ranges takes longer than to read a page, though, so that for many sets it first scans what is next for anybody.
+ * Creates the function that scans the next entries by one statement. For a caller who sees some sets of claims it
+ * merges one range of the index (registry, type, set, name) for each: hidden entries cost nothing. But beginning twenty
+ * ranges takes longer than reading a page. So for many sets it first scans the next entries of all callers.
  */
 export function createPostgresStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const lists = numberLists(database)
@@ -81,7 +81,7 @@ function isVersion(row: Row): row is Extract<Row, FoundRow> {
   return row.name !== null
 }
 
-/** Rows of `listing` from a name on. */
+/** Selects rows of `listing` from a name on. */
 const range = (value: Placeholder, { includeDeleted }: VersionFilter) => sql`
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
   ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`

@@ -38,14 +38,17 @@ type CandidateValues = Pick<StepQuery, 'registry' | 'type' | 'from' | 'size'> & 
 /** The next entries by name. */
 interface Candidates {
   readonly found: readonly Candidate[]
-  /** The last name that was scanned; undefined where there are no more. */
+  /** The last name that was scanned; undefined if there are no more. */
   readonly last: string | undefined
   readonly more: boolean
-  /** The registry's revision in the same snapshot, or ahead of it; undefined where no row carries it. */
+  /** The registry's revision in the same snapshot, or before it; undefined if no row carries it. */
   readonly revision: string | undefined
 }
 
-/** Sets in one statement, of which SQLite takes 500 parts at most; a caller who sees more gets several, merged. */
+/**
+ * The most sets in one statement, since SQLite takes at most 500 parts. A caller who sees more gets several statements,
+ * merged.
+ */
 const LARGEST_GROUP = 64
 /** The number of no set. */
 const NO_SET = -1
@@ -55,8 +58,8 @@ type Row = Candidate & { readonly rank: number; readonly revision: string }
 type Placeholder = (name: keyof CandidateValues & string) => RawBuilder<unknown>
 
 /**
- * Makes the function that scans the next entries: first them, by ranges of an index, then their versions. Both
- * give the registry's revision.
+ * Creates the function that scans the next entries: first them, by ranges of an index, then their versions. Both return
+ * the registry's revision.
  */
 export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const candidates = createCandidates(database)
@@ -66,7 +69,7 @@ export function createSqliteStep(database: Kysely<RegistryTables>): (query: Step
   return async function readStep({ registry, type, visible, from, size, limit, filter, values, ...after }) {
     const { includeDeleted } = filter
     const { found, last, more, revision } = await candidates({ registry, type, visible, from, size, includeDeleted })
-    // Only on the page's first name are there versions that came before.
+    // Only the page's first name has versions from an earlier page.
     const afterPrecedence = found[0]?.name === after.afterName ? after.afterPrecedence : ''
     const rows = found.length === 0 ? [] : await versions(found, filter, { registry, limit, afterPrecedence, values })
     const revisionAfter = rows.length === 0 ? await revisionOf(registry) : rows[0]?.revision
@@ -78,7 +81,7 @@ export function createSqliteStep(database: Kysely<RegistryTables>): (query: Step
 interface VersionsOptions {
   readonly registry: number
   readonly limit: number
-  /** Of the first entry's versions only those behind this one. */
+  /** The precedence behind which the first entry's versions begin. */
   readonly afterPrecedence: string
   readonly values: FilterValues
 }
@@ -89,7 +92,8 @@ function createVersions(database: Kysely<RegistryTables>) {
   const statement = byShape((filter: VersionFilter) =>
     prepareStatement<RegistryTables, Values, FoundRow>(
       database,
-      // In the order of the list, as SQLite reads it; with an order of its own it would read all of it before it stops at the limit.
+      // The rows come in the order of the list, as SQLite reads it. With an `order by` it would read all rows before it
+      // stops at the limit.
       (value) => sql<FoundRow>`
             select ${columnsOfRow}, ${documentColumn}, ${revisionColumn(value)}
             from (
@@ -107,15 +111,15 @@ function createVersions(database: Kysely<RegistryTables>) {
   return function readVersions(found: readonly Candidate[], filter: VersionFilter, options: VersionsOptions) {
     const { values, ...rest } = options
     const entries = lists.value(found.map(({ entry_id }) => entry_id))
-    // The shape says which placeholders there are, and the values come by the same shape.
+    // The shape decides the placeholders, and the values have the same shape.
     return statement(filter)({ ...values, ...rest, entries } as Values)
   }
 }
 
 /**
- * Makes the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it merges
- * one range of the index (registry, type, set, name) for each: what the caller does not see costs nothing. Rows come by
- * name and rank, so that the first of a name is the one that is shown.
+ * Creates the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it
+ * merges one range of the index (registry, type, set, name) for each: hidden entries cost nothing. Rows come by name
+ * and rank, so that the first of a name is the one that is shown.
  */
 function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
   const revisionOf = createRevisionOf(database)
@@ -130,7 +134,7 @@ function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQu
     const rows: Row[] = []
     for (let at = 0; at < visible.length; at += LARGEST_GROUP) {
       const group = visible.slice(at, at + LARGEST_GROUP)
-      // Few sizes, so few statements.
+      // Few sizes mean few statements.
       const parts = 2 ** Math.ceil(Math.log2(group.length))
       const sets = Array.from({ length: parts }, (_, index) => [`set${index}`, group[index] ?? NO_SET])
       rows.push(...(await statement(parts, includeDeleted)({ ...values, ...Object.fromEntries(sets) })))
@@ -139,7 +143,7 @@ function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQu
   }
 
   return async function findCandidates(query) {
-    // By several statements they are of one state where the registry is the same behind the last as ahead of the first.
+    // Several statements show one state if the registry's revision after the last equals that before the first.
     const ahead = query.visible.length > LARGEST_GROUP ? await revisionOf(query.registry) : undefined
     const rows = await readRows(query)
     const found = rows.filter(({ name }, index) => rows[index - 1]?.name !== name)
@@ -151,7 +155,7 @@ function byNameAndRank(one: Row, other: Row): number {
   return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || one.rank - other.rank
 }
 
-/** Rows of `listing` from a name on. */
+/** Selects rows of `listing` from a name on. */
 const range = (value: Placeholder, includeDeleted: boolean) => sql`
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
   ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`
@@ -163,7 +167,7 @@ function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Row
 }
 
 function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number): RawBuilder<Row> {
-  // Without a limit of its own: each part is in order by its index, and SQLite takes from them as it merges.
+  // The part has no limit of its own: its index orders it, and SQLite takes rows from it as it merges.
   const part = (index: number) => sql`
     select l.name, l.rank, l.entry_id from listing l
     where ${range(value, includeDeleted)} and l.claims_set = ${value(`set${index}`)}`

@@ -8,16 +8,16 @@ import { type FoundVersions, type NextMatch, type NextNameRow, nextMatchOf } fro
 import { postgresIndex } from './term-index-postgres.ts'
 import { sqliteIndex } from './term-index-sqlite.ts'
 
-/** So many changed versions at most are read one by one; where there are more, walking by name soon meets enough of them. */
+/** The most changed versions that are read one by one. If there are more, walking by name soon meets enough of them. */
 const FEW = 1_500
 
-/** Finds versions by an index, over all registries. Undefined: there are many, or the index can't find them. */
+/** Finds versions by an index, over all registries. Undefined if there are many, or if the index can't find them. */
 interface FindVersions {
-  /** Versions that have the term. */
+  /** Finds versions that have the term. */
   byTerm(term: string, registry: number): Promise<FoundVersions | undefined>
-  /** Versions that changed later. */
+  /** Finds versions that changed later. */
   byChange(since: string, registry: number): Promise<FoundVersions | undefined>
-  /** From where on there is a version with this term, or one that changed later. */
+  /** Finds the next version with this term, or one that changed later. */
   next(query: NextQuery): Promise<NextMatch | undefined>
 }
 
@@ -25,7 +25,7 @@ interface NextQuery {
   readonly registry: number
   readonly term: string | undefined
   readonly since: string | undefined
-  /** Names from here on. */
+  /** The first name to consider. */
   readonly from: string
 }
 

@@ -6,12 +6,12 @@ import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import { type FoundVersions, type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
 
-/** So many matches at most are read one by one: where there are more, a walk by name soon meets them. */
+/** The most matches that are read one by one. If there are more, a walk by name soon meets them. */
 const FEW = 500
 
 interface Values {
   readonly registry: number
-  /** Of the column that is indexed; finds at least what `pattern` does. */
+  /** A pattern for the indexed column; it finds at least what `pattern` does. */
   readonly key: string
   readonly pattern: string
   readonly from: string
@@ -20,17 +20,18 @@ interface Values {
 type Placeholder<K extends keyof Values> = (name: K) => RawBuilder<unknown>
 
 interface Matching {
-  /** Null: they are many. */
+  /** Null if they are many. */
   readonly ids: readonly number[] | null
   readonly revision: string
 }
 
-// The backslash escapes unless another character is named, which is then searched for in the pattern row by row.
+// The backslash is the default escape. If the statement names a character, PostgreSQL searches the pattern for it row
+// by row.
 const inText = (value: Placeholder<'pattern'>) => sql`v.search_text like ${value('pattern')}`
 const indexed = (value: Placeholder<'key' | 'pattern'>) => sql`v.search_key like ${value('key')} and ${inText(value)}`
 
 const isFew = sql`count(*) < ${sql.lit(FEW)}`
-/** Trigrams of whole lines; see migration 0003. */
+/** Creates an index over trigrams of whole lines; see migration 0003. */
 export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
   const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Matching>(
     database,
@@ -38,7 +39,7 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
       select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)} from (
         select v.id from entry_version v where ${indexed(value)} limit ${sql.lit(FEW)}) f`,
   )
-  // Names are found by a list of numbers: joined, all of them would be read for a few thousand.
+  // Names are found by a list of numbers: a join would read all of them for a few thousand.
   const next = prepareStatement<RegistryTables, Values, Matching & NextNameRow>(
     database,
     (value) => sql<Matching & NextNameRow>`
@@ -48,7 +49,7 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
         ) end as name
       from (select v.id, v.entry_id from entry_version v where ${indexed(value)}) f`,
   )
-  // To read all texts once is better than to walk the whole index.
+  // Reading all texts once is better than walking the whole index.
   const nextInText = prepareStatement<RegistryTables, Omit<Values, 'key'>, NextNameRow>(
     database,
     (value) => sql<NextNameRow>`
@@ -77,14 +78,14 @@ function fewOf([row]: readonly Matching[]): FoundVersions | undefined {
   return row?.ids ? { ids: row.ids, revision: row.revision } : undefined
 }
 
-/** The term as the indexed column has it. */
+/** Returns the term as in the indexed column. */
 function joined(term: string): string {
   return Array.from(term, (character) => (SEPARATORS.includes(character) ? JOINT : character)).join('')
 }
 
 /**
- * Finds some of the term's trigrams, in their order: how it begins and ends, and a word's last letter with the next one's
- * first, since fewer texts have two words in a row than either.
+ * Builds a pattern from some of the term's trigrams, in their order: its beginning and end, and the joints between its
+ * words, since fewer texts have two words in a row than either.
  */
 function keyPattern(key: string): string {
   const characters = Array.from(key)
@@ -97,7 +98,7 @@ function keyPattern(key: string): string {
   return `%${kept.replace(/%+/g, '%')}%`
 }
 
-/** pg_trgm knows letters and digits alone. */
+/** Tells whether pg_trgm finds a trigram, since it knows letters and digits alone. */
 function hasTrigram(key: string): boolean {
   return /[\p{L}\p{N}]{3}/u.test(key)
 }

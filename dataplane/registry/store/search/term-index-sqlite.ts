@@ -6,20 +6,20 @@ import { prepareStatement } from '../database/statement.ts'
 import { type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
 
 /**
- * So many matches at most are read one by one. Where there are more, walking by name soon meets enough of them: with this
+ * The most matches that are read one by one. If there are more, walking by name soon meets enough of them: with this
  * many of 100,000 both ways cost the same.
  */
 const FEW = 1_500
-/** Trigrams that begin with a short term; one of so many beginnings is found everywhere. */
+/** The most trigrams that begin with a short term; a term with more is found everywhere. */
 const MOST_BEGINNINGS = 40
-/** So many trigrams of a term are looked up, each of which costs a walk through its list; the text decides. */
+/** The most trigrams of a term that are looked up, since each costs a walk through its list. The text decides. */
 const SOME_TRIGRAMS = 3
 
 interface Values {
   readonly registry: number
-  /** What the index is asked. */
+  /** The query for the index. */
   readonly query: string
-  /** What the text is held against. */
+  /** The pattern for the text. */
   readonly pattern: string
   readonly from: string
 }
@@ -31,7 +31,7 @@ interface Match {
   readonly revision: string
 }
 
-/** The trigrams of FTS5; see migration 0002. */
+/** Creates an index over the trigrams of FTS5; see migration 0002. */
 export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
   const beginning = prepareStatement<RegistryTables, { from: string; to: string }, { term: string }>(
     database,
@@ -81,7 +81,7 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
 /** No text has this character. */
 const NOWHERE = '"\u{1}\u{1}\u{1}"'
 
-/** An FTS5 query of whole trigrams, each quoted. */
+/** Builds an FTS5 query of whole trigrams, each quoted. */
 function matchOf(parts: readonly string[], operator: string): string {
   return parts.map((part) => `"${part.replaceAll('"', '""')}"`).join(operator)
 }

@@ -1,32 +1,35 @@
-/** Versions that an index has found. */
+/** The versions that an index has found. */
 export interface FoundVersions {
   readonly ids: readonly number[]
-  /** Of the registry that is asked about, in the same snapshot; undefined where nothing was found. */
+  /** The revision of the requested registry in the same snapshot; undefined if nothing was found. */
   readonly revision: string | undefined
 }
 
-/** Where something is: in these versions alone, as they are few, or from this name on. */
+/** The place of the next match: in these few versions alone, or from this name on. */
 export type NextMatch =
   | { readonly found: FoundVersions }
   | {
-      /** Undefined: there is no such name. */
+      /** Undefined if there is no such name. */
       readonly name: string | undefined
-      /** Of the registry that is asked about, in the same snapshot. */
+      /** The revision of the requested registry in the same snapshot. */
       readonly revision: string | undefined
     }
 
 /** A search for a term by an index. */
 interface TermSearch {
-  /** Versions that have it; undefined where there are more than is worth reading one by one, or the index can't find them. */
+  /**
+   * Finds the versions that have it; undefined if there are more than is worth reading one by one, or if the index
+   * can't find them.
+   */
   matching(): Promise<FoundVersions | undefined>
-  /** They, or the first name from `from` on that has a version with it. */
+  /** Finds them, or the first name from `from` on that has a version with the term. */
   next(from: string): Promise<NextMatch>
 }
 
-/** How a database finds a folded term, for a page of this registry; undefined where its index is of no use. */
+/** Finds a folded term, for a page of this registry; undefined if the database's index is of no use. */
 export type TermIndex = (term: string, registry: number) => Promise<TermSearch | undefined>
 
-/** The row of a statement that finds the next name. */
+/** A row of a statement that finds the next name. */
 export interface NextNameRow {
   readonly name: string | null
   readonly revision: string

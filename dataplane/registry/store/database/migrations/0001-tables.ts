@@ -3,8 +3,8 @@ import type { Migration } from 'kysely/migration'
 import { isPostgres } from '../../../../storage/sql.ts'
 
 /**
- * Text that is ordered compares byte by byte, which `precedence`, times and the order of names count on: SQLite's default,
- * and the collation "C" of PostgreSQL.
+ * Ordered text compares byte by byte, which `precedence`, times and the order of names rely on: SQLite's default, and
+ * the collation "C" of PostgreSQL.
  *
  * In SQLite a listing is its own index (`without rowid`): one range of it is one page.
  */
@@ -86,7 +86,7 @@ export const createTables: Migration = {
       .addColumn('content_hash', 'text', (column) => column.notNull())
       .addColumn('other_meta', 'text')
       .addColumn('document_id', 'integer', (column) => column.notNull())
-      // A precedence ends in its version: one key for both.
+      // A precedence ends in its version, so one key covers both.
       .addUniqueConstraint('entry_version_key', ['entry_id', 'precedence'])
       .execute()
     await index(db, 'entry_version', ['updated_at'])

@@ -2,17 +2,17 @@ import { type Kysely, sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 import { isPostgres } from '../../../../storage/sql.ts'
 
-/** What pg_trgm takes for the end of a word. */
+/** The characters that end a word for pg_trgm. */
 export const SEPARATORS = ' !"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~'
-/** A letter of no language that stands in for each of them. */
+/** A letter of no language that replaces each of them. */
 export const JOINT = 'ʘ'
 
-/** As of 0002. */
+/** The same value as in 0002. */
 const PENDING_KIB = 256
 
 /**
- * PostgreSQL: trigrams of whole lines instead of words. `query file` had been looked for by `query` and `file`, each of
- * which is in a fifth of all versions; `y f` is in few.
+ * PostgreSQL: trigrams of whole lines instead of words. A search for `query file` used to look for `query` and `file`,
+ * each of which is in a fifth of all versions; `y f` is in few.
  */
 export const joinWords: Migration = {
   async up(db: Kysely<unknown>) {

@@ -3,13 +3,13 @@ import type { Migration } from 'kysely/migration'
 import { isPostgres } from '../../../../storage/sql.ts'
 import { JOINT, SEPARATORS } from './0003-search-key.ts'
 
-/** As of 0002. */
+/** The same value as in 0002. */
 const PENDING_KIB = 256
 
 /**
- * PostgreSQL: the columns that a search reads of thousands of rows stand first. It finds a column by going through those
- * before it, which took a fifth of a search that finds many. Replicas of the version before may still be publishing: they
- * wait, since a version that came in behind the copy would go with the old table.
+ * PostgreSQL: puts the columns that a search reads of thousands of rows first. It finds a column by going through those
+ * before it, which took a fifth of a search with many matches. Replicas of the version before may still be publishing.
+ * They wait, since a version inserted after the copy would be lost with the old table.
  */
 export const searchedFirst: Migration = {
   async up(db: Kysely<unknown>) {

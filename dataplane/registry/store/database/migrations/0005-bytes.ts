@@ -2,8 +2,9 @@ import { type Kysely, sql } from 'kysely'
 import type { Migration } from 'kysely/migration'
 
 /**
- * The bytes of a version's texts beside them: to ask each row of a page for the length of three texts took a tenth of the
- * page. A replica of the version before knows no such column, and what it publishes meanwhile counts as small.
+ * Stores the bytes of a version's texts beside them: asking each row of a page for the length of three texts took a
+ * tenth of the page. A replica of the version before does not know the column, and what it publishes meanwhile counts
+ * as small.
  */
 export const keepBytes: Migration = {
   async up(db: Kysely<unknown>) {
