@@ -189,7 +189,6 @@ function schedulesOfApi(sources: readonly SourceRecord[], { directory, limits }:
     .flatMap(({ name, config }) => scheduleOf({ name, ...config }, options) ?? [])
 }
 
-/** Listens on both ports. */
 async function startListeners(
   options: ServeRegistryOptions,
   parts: Parts,

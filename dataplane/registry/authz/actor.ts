@@ -11,7 +11,6 @@ type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
 /** An authenticated caller with its permissions. */
 export interface Actor {
   readonly mode: AuthorizationMode
-  /** The identity that it was authenticated as. */
   readonly caller: Caller
   /** Undefined in anonymous mode, and for callers without a token on a public path. */
   readonly subject: string | undefined

@@ -25,7 +25,6 @@ export function begin(pulse: Pulse, job: number): void {
   Atomics.store(pulse, BEGUN, job)
 }
 
-/** Returns the last job that the thread has begun. */
 export const lastBegun = (pulse: Pulse): number => Atomics.load(pulse, BEGUN)
 
 /** Runs a database call that blocks the thread. Its time depends on the data, which has limits of its own. */

@@ -18,8 +18,8 @@ interface Lease {
 }
 
 /**
- * Does work that only one replica may do at a time, and renews a lease meanwhile. It waits for a replica that holds the
- * lease, and repeats the work after it: that replica may have died before the end. SQLite has no other replicas.
+ * Does work that only one replica may do at a time, and renews a lease meanwhile. If another replica holds the lease,
+ * this one waits and then does the work itself: the other may have died before the end. SQLite has no other replicas.
  */
 export async function underLease<T>(
   database: Kysely<RegistryTables>,

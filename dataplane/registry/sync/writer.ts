@@ -86,7 +86,6 @@ class WriterThread {
     this.#log = log
   }
 
-  /** Passes a job to the thread. */
   async post(job: keyof Jobs, argument?: unknown, signal?: AbortSignal): Promise<never> {
     if (this.#closed) throw new Error('the store is closed')
     this.#closed = job === 'close'

@@ -83,7 +83,6 @@ export class CatalogReader {
     asSourceError(this.#splitter, (json) => json.push(chunk))
   }
 
-  /** Finishes the text. */
   end(): void {
     asSourceError(this.#splitter, (json) => json.end())
   }

@@ -55,7 +55,6 @@ export interface SyncedSource {
 
 /** One pass over a source, as input for the reader of its kind. */
 export interface Pass {
-  /** The name of the source. */
   readonly source: string
   /**
    * The cursor of the pass before. Undefined if there was none, if the source's settings have changed since, and if
@@ -70,7 +69,6 @@ export interface Pass {
   held(): Promise<{ readonly bytes: number; readonly entries: number }>
   /** A folder where a reader may keep files while it runs. */
   readonly stateDirectory: string
-  /** The clones of git repositories. */
   readonly clones: KeptClones
   readonly signal: AbortSignal
   /** The resources that a reader opens. They are closed at the end of the pass. */

@@ -9,7 +9,6 @@ import { SourceError } from './source-error.ts'
 export interface Spool {
   /** Discards the content. Throws a SourceError, as `write`. */
   clear(): Promise<void>
-  /** Writes the next piece. */
   write(piece: Buffer): Promise<void>
   /** Reads the content from its beginning. Each piece is valid until the next is requested. */
   read(): AsyncGenerator<Buffer>

@@ -53,7 +53,6 @@ export interface FetchedPage {
 interface FirstPage {
   readonly end: PageEnd
   readonly batch: Catalog | undefined
-  /** Its names. */
   readonly names: SeenVersions
 }
 

@@ -114,7 +114,7 @@ export async function applySync(
   await staging.finish(end)
 }
 
-/** With fewer changed entries neither statistics nor index are worth the effort. */
+/** Fewer changed entries are not worth new statistics and index maintenance. */
 const MANY = 10
 
 /**

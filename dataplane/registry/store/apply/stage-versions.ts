@@ -189,8 +189,8 @@ async function enterPart(database: Database, source: number, { now, part, touche
     delete from document where id in (
       select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
         join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
-  // The store's own columns are kept: the time of publication, and the time of the last status change if the status is
-  // the same.
+  // Times that the source lacks are kept: that of publication, and that of the last status change if the status is the
+  // same.
   await sql`
     update entry_version set
       status = s.status, status_message = s.status_message,

@@ -34,7 +34,6 @@ interface ManagedSource {
 /** The planned writes of some publications. */
 interface Plan {
   readonly outcomes: readonly PublishOutcome[]
-  /** The new versions. */
   readonly fresh: readonly Write[]
   /** The deleted versions that come back. */
   readonly returned: readonly (Write & { readonly version: KnownVersion })[]
@@ -246,7 +245,6 @@ async function restoreVersion(
     .execute()
 }
 
-/** Returns the columns of a published version. */
 function columnsOf({ type, name, version, title, description, document, at }: Publication): FreshColumns {
   const incoming: IncomingVersion = {
     type,

@@ -99,11 +99,9 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
 /** The state of a walk through a registry's names between two steps. */
 interface Walk {
-  /** The rows found so far. */
   readonly rows: FoundRow[]
   /** The number of rows that ends it. */
   readonly limit: number
-  /** The query of the next step. */
   readonly next: Writable<StepQuery>
   /** The registry's revision in the first step. */
   revision: string | undefined

@@ -50,7 +50,7 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
       same = all ? undefined : await readRevisions(database, before)
       state = same ?? (await readState(database, before))
     } catch (error) {
-      // The next run repeats the work of this failed one.
+      // The next run reads everything in place of this failed one.
       full ||= all
       throw error
     }

@@ -24,7 +24,6 @@ export interface StepQuery {
 export interface Step {
   /** Versions by name and precedence: of each name those of the first source that the caller sees. */
   readonly rows: readonly FoundRow[]
-  /** The number of scanned entries. */
   readonly scanned: number
   /** The last name that was scanned; undefined if there are no more. */
   readonly last: string | undefined

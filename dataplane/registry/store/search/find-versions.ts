@@ -25,7 +25,6 @@ interface NextQuery {
   readonly registry: number
   readonly term: string | undefined
   readonly since: string | undefined
-  /** The first name to consider. */
   readonly from: string
 }
 

@@ -25,8 +25,7 @@ interface Matching {
   readonly revision: string
 }
 
-// The backslash is the default escape. If the statement names a character, PostgreSQL searches the pattern for it row
-// by row.
+// The backslash is the default escape. PostgreSQL would search the pattern row by row for any other one that is named.
 const inText = (value: Placeholder<'pattern'>) => sql`v.search_text like ${value('pattern')}`
 const indexed = (value: Placeholder<'key' | 'pattern'>) => sql`v.search_key like ${value('key')} and ${inText(value)}`
 
