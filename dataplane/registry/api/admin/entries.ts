@@ -73,7 +73,7 @@ interface FoundEntry extends NamedEntry {
   readonly isManaged: boolean
 }
 
-/** Published entries: their claims, and the status of their versions. */
+/** Lists the operations on published entries: their claims, and the status of their versions. */
 export function entryOperations(api: Api): readonly Operation[] {
   const entries = createEntryApi(api)
   return [

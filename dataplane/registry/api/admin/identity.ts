@@ -8,7 +8,7 @@ import type { Api } from '../request/context.ts'
 import type { Operation } from '../request/operation.ts'
 import { explainAnswer, explainBody, meAnswer } from '../schemas/admin.ts'
 
-/** `POST /v1/explain`: says whether the caller may see something, and why or why not. */
+/** Builds `POST /v1/explain`, which says whether the caller may see something, and why or why not. */
 export function explainOperation({ reader, identity, limits }: Api): Operation {
   const read = bodyReader(explainBody, () => limits().bodyBytes)
 
@@ -41,7 +41,7 @@ export function explainOperation({ reader, identity, limits }: Api): Operation {
   }
 }
 
-/** `GET /v1/me`: shows who the caller is here. A caller without a token gets a challenge. */
+/** Builds `GET /v1/me`, which shows who the caller is here. A caller without a token gets a challenge. */
 export function meOperation({ identity }: Api): Operation {
   return {
     id: 'me',

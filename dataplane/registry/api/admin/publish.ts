@@ -41,7 +41,7 @@ const description = {
   ],
 } as const satisfies OperationDescription
 
-/** Publishing: a new version of a server or a skill in a managed source. */
+/** Builds the operation that publishes a new version of a server or a skill in a managed source. */
 export function publishOperation(api: Api): Operation {
   const read = bodyReader(publishBody, () => api.limits().bodyBytes, exactlyOne)
 

@@ -41,7 +41,10 @@ interface BodyRequest {
 }
 
 const compress = promisify(gzip)
-/** Measured for a page of 96 kB: 0.65 ms and 11.4 kB, where level 6 takes 1.4 ms for 10.6 kB and level 1 0.26 for 14.1. */
+/**
+ * The level of gzip, measured for a page of 96 kB: 0.65 ms and 11.4 kB. Level 6 takes 1.4 ms for 10.6 kB and level 1
+ * 0.26 for 14.1.
+ */
 const LEVEL = 4
 
 /**

@@ -127,7 +127,7 @@ function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPag
   }
 }
 
-/** An upstream without skills is asked for them again at each full read. */
+/** Tells whether to ask for skills. An upstream without skills is asked again at each full read. */
 function asksForSkills(before: ApiCursor | undefined, changesOnly: boolean): boolean {
   if (before?.skills === false) return before.fullAt !== undefined && !changesOnly
   return true

@@ -18,9 +18,9 @@ export async function lastPass(database: Database, source: number): Promise<stri
 }
 
 /**
- * Must be called in each writing transaction of a pass; false if another pass has written since this one began. A pass
- * can be outdated: its replica stalled for longer than its lease, or its source's settings changed while it ran. Such a
- * pass has not seen what the other one wrote, and would remove it.
+ * Marks this pass as the writing one; false if another pass has written since this one began. It must be called in each
+ * writing transaction of a pass. A pass can be outdated: its replica stalled for longer than its lease, or its source's
+ * settings changed while it ran. Such a pass has not seen what the other one wrote, and would remove it.
  */
 export async function acquirePass(database: Database, { source, name, before = name }: SourcePass): Promise<boolean> {
   const taken = await database
@@ -34,7 +34,7 @@ export async function acquirePass(database: Database, { source, name, before = n
   return taken !== undefined
 }
 
-/** Must be called when a source is removed. */
+/** Forgets the passes of a source. It must be called when the source is removed. */
 export async function forgetPasses(database: Database, source: number): Promise<void> {
   await database.deleteFrom('lease').where('name', '=', rowOf(source)).execute()
 }

@@ -33,7 +33,7 @@ async function drawn(database: Kysely<RegistryTables>, wanted: [string, number][
   return rows
 }
 
-/** SQLite has one writer: nobody else allocates numbers before this transaction ends. */
+/** Allocates without a lock: SQLite has one writer, so nobody else allocates numbers before this transaction ends. */
 async function next(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
   const allocated: Allocated[] = []
   for (const [name, count] of wanted) {

@@ -119,7 +119,7 @@ async function read(
 const isExpected = ({ claims }: StoredSetting, expect: ClaimsMap | undefined) =>
   expect === undefined || claims === canonicalClaims(expect)
 
-/** Only the configuration file may change what it has made. */
+/** Returns the reason to refuse a change. Only the configuration file may change what it has made. */
 function refusalOf(before: StoredSetting | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
   if (create) return before === undefined ? undefined : 'taken'
   if (before === undefined) return 'not_found'
