@@ -13,7 +13,9 @@ const forwarded = object(
   },
 )
 
-/** How each caller's own credential for a backend is obtained: the blocks of MCPExternalAuthConfig, and `forwarded`. */
+/**
+ * The ways to obtain each caller's own credential for a backend: the blocks of MCPExternalAuthConfig, and `forwarded`.
+ */
 export const credential = object(
   'Each caller’s own credential for this backend. All but forwarded need callers with a name: incomingAuth oidc.',
   {

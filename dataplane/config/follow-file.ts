@@ -2,15 +2,15 @@ import { type BigIntStats, type FSWatcher, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 
-/** inotify reports most changes at once; polling finds those that it misses (another mount, a replaced folder). */
+/** inotify reports most changes at once. Polling finds those that it misses (another mount, a replaced folder). */
 const POLL_MS = 400
-/** Wait after a change, so that a writer that truncates and then writes is seen once, with the whole content. */
+/** The wait after a change. A writer that truncates and then writes is seen once, with the whole content. */
 const SETTLE_MS = 40
 
 /**
  * Calls `onChange` after each change of the file since `first` was taken (by `stampOf`): written in place, replaced by
- * rename, or swapped by the `..data` link of a Kubernetes volume. Calls never overlap; a change during a call causes one
- * more. `onChange` handles its own errors. Ends with the signal.
+ * rename, or swapped by the `..data` link of a Kubernetes volume. Calls never overlap; a change during a call causes
+ * one more. `onChange` handles its own errors. The signal ends it.
  */
 export function followFile(
   file: string,
@@ -56,7 +56,7 @@ export function followFile(
   }
   const pollTimer = setInterval(() => {
     stampOf(file).then(scheduleIfChanged, () => {
-      // `stampOf` answers `absent` instead of rejecting.
+      // `stampOf` returns `absent` instead of rejecting.
     })
   }, POLL_MS)
   pollTimer.unref()
@@ -77,7 +77,7 @@ export function followFile(
   )
 }
 
-/** Watches a folder. Where that fails (no inotify instance left, the folder replaced) polling finds the changes. */
+/** Watches a folder. If that fails (no inotify instance left, the folder replaced), polling finds the changes. */
 function watchFolder(folder: string, changed: (name: string | null) => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, { persistent: false }, (_event, name) => changed(name))

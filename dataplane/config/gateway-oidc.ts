@@ -41,7 +41,7 @@ const {
 } = asFile(oidcIssuer).properties
 const { scopes } = asFile(oidcConfigRef('gateway')).properties
 
-/** Whose tokens let callers in. */
+/** The issuer and the rules for the tokens of callers. */
 export const oidc = object('Whose tokens let callers in.', {
   ...issuer,
   issuer: Type.Optional(

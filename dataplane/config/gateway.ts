@@ -22,8 +22,8 @@ export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
 
 /**
- * The gateway's configuration file (YAML or JSON). The operator writes it; people may. File paths in it are relative
- * to the file's own folder. It holds references to secrets, never their values.
+ * The gateway's configuration file (YAML or JSON). The operator writes it; people may, too. File paths in it are
+ * relative to the file's own folder. It holds references to secrets, never their values.
  */
 
 const strict = { additionalProperties: false }
@@ -124,7 +124,8 @@ const backend = Type.Object(
 )
 
 const failures = extended(asFile(failureHandling), {
-  // Whoever writes a file has always had the lists of the backends that answer; the kind’s default is given by its specification.
+  // A configuration file without the field keeps listing the backends that answer; the specification sets the kind's
+  // default.
   partialFailureMode: Type.Optional(
     choice('gateway', 'Whether a list fails when one backend does.', ['fail', 'best_effort'], {
       default: 'best_effort',

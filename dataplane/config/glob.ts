@@ -1,22 +1,22 @@
-/** One step of a pattern: a run of any characters, or one character that passes. */
+/** One step of a pattern: a run of any characters, or a test of one character. */
 type Step = 'any run' | ((code: number) => boolean)
 
-/** A class with its brackets; what follows a [ that is never closed is none. */
+/** A class with its brackets. A [ that is never closed begins no class. */
 const CLASS = /\[(!?)([^\]]+)\]/y
 
 /**
- * Compiles a glob over names: `*` is any run of characters, `/` among them; `?` is one character; `[a-z]` and `[!a-z]`
- * are classes; everything else is itself. Throws a TypeError that says why where it is none.
+ * Compiles a glob over names: `*` is any run of characters, including `/`; `?` is one character; `[a-z]` and `[!a-z]`
+ * are classes; everything else matches itself. Throws a TypeError with the reason if the text is no glob.
  *
- * A match takes no more steps than the lengths of pattern and name multiplied, whatever they are: patterns come from
- * outside, and an expression that backtracks would take longer than anybody waits.
+ * Patterns come from outside, and a backtracking expression could run for an unbounded time. A match here takes at most
+ * as many steps as the lengths of pattern and name multiplied.
  */
 export function compileGlob(glob: string): (name: string) => boolean {
   const steps = stepsOf(glob)
   return function matchesGlob(name) {
     let step = 0
     let at = 0
-    // Where to go on after the last run of any characters, should it have been too short.
+    // The place to resume after the last run of any characters, in case that run was too short.
     let retryStep = -1
     let retryAt = 0
     while (at < name.length) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 
-/** One thing that is wrong in a file. `line` counts from 1; `pointer` is a JSON pointer (RFC 6901), empty for the whole. */
+/** A problem in a file. `line` counts from 1; `pointer` is a JSON pointer (RFC 6901), empty for the whole file. */
 export interface Finding {
   readonly pointer: string
   readonly message: string
@@ -9,7 +9,7 @@ export interface Finding {
   readonly file?: string
 }
 
-/** An invalid file, with everything that is wrong in it; the message has one line for each finding. */
+/** An invalid file with all its findings; the message has one line for each finding. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly findings: readonly Finding[]
@@ -20,7 +20,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** `file:line: pointer: message`, without the parts that are not known. */
+/** Formats a finding as `file:line: pointer: message`, without the unknown parts. */
 export function findingLine(finding: Finding): string {
   const place = [finding.file, finding.line].filter((part) => part !== undefined).join(':')
   return [place, finding.pointer, finding.message].filter((part) => part !== '').join(': ')
@@ -30,11 +30,14 @@ export interface Loaded<T> {
   readonly config: T
   /** `sha256:` and the hex digest of the file's bytes. */
   readonly hash: string
-  /** Absolute path of the file's folder, as it was named: symbolic links are not resolved. */
+  /** Absolute path of the file's folder, as given: symbolic links are not resolved. */
   readonly directory: string
 }
 
-/** Rules across fields, which a schema can't express. Called with values that the schema accepts, unknown fields aside. */
+/**
+ * Checks rules across fields, which a schema can't express. Gets values that the schema accepts, apart from unknown
+ * fields.
+ */
 export type Check<T> = (config: T) => readonly Finding[]
 
 /** The content of a file at one time. */
@@ -43,7 +46,7 @@ interface ConfigText {
   readonly hash: string
 }
 
-/** Reads the bytes and their hash. Throws a ConfigError where the file can't be read. */
+/** Reads the bytes and their hash. Throws a ConfigError if the file can't be read. */
 export async function readConfigText(file: string): Promise<ConfigText> {
   try {
     const bytes = await readFile(file)
@@ -56,8 +59,8 @@ export async function readConfigText(file: string): Promise<ConfigText> {
 }
 
 /**
- * The value of a text that is a JSON object, else undefined. Measured: 800 kB take 10 ms as JSON and half a second as YAML, during which no request
- * would be served.
+ * Returns the value of a text that is a JSON object, else undefined. Measured: 800 kB take 10 ms as JSON and half a
+ * second as YAML, during which no request would be served.
  */
 export function jsonOf(text: string): unknown {
   if (!/^\s*\{/.test(text)) return undefined

@@ -1,4 +1,4 @@
-/** The base URL that is sent to, without a slash at its end; undefined where the text is no URL of HTTP. */
+/** Returns the base URL of the OTLP endpoint without a slash at its end; undefined if the text is no HTTP URL. */
 export function otlpEndpoint({
   endpoint = '',
   insecure,

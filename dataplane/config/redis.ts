@@ -4,7 +4,7 @@ import { choice, list, type Static, Type } from '../../crds/settings/schema.ts'
 
 const { usernameFile, passwordFile } = asFile(redisUser).properties
 
-/** How Redis is reached: one server, a Cluster by some of its nodes, or what Sentinel calls the master. */
+/** The connection to Redis: one server, a Cluster by some of its nodes, or the master that Sentinel names. */
 export const redisSettings = extended(asFile(redisConnection), {
   mode: Type.Optional(
     choice('gateway', 'What answers at the addresses.', ['standalone', 'cluster', 'sentinel'], {

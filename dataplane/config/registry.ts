@@ -7,8 +7,8 @@ import { choice, integer, label, list, object, type Static, Type, text, url } fr
 import { auditSchema } from './audit/audit.ts'
 
 /**
- * The registry's configuration file (YAML), and what the admin API takes of it: the fields of MCPRegistry, and those that
- * only a file has. File paths in it are relative to the file's own folder.
+ * The registry's configuration file (YAML), and the part of it that the admin API accepts: the fields of MCPRegistry,
+ * and those that only a file has. File paths in it are relative to the file's own folder.
  */
 
 export {
@@ -28,7 +28,7 @@ export {
   SOURCE_KINDS,
 } from '../../crds/settings/registry/registry-source.ts'
 
-/** Sources, and registries, that there may be by one file; the admin API may make as many beside them. */
+/** The most sources, and the most registries, in one file. The admin API may create as many besides. */
 export const MOST_NAMED = 1_000
 
 const { api, file, kubernetes } = asFile(source).properties
@@ -47,7 +47,8 @@ export const sourceSchema = extended(asFile(source), {
       ),
     }),
   ),
-  // Of any length: unlike an object's, the file has no other bound than that of a body (`limits.bodyBytes`).
+  // The file may be of any length. An object's size has a bound; a file is bounded only by that of a body
+  // (`limits.bodyBytes`).
   file: Type.Optional(
     extended(file, { data: Type.Optional(Type.String({ description: 'The file itself (JSON).', minLength: 1 })) }),
   ),
@@ -66,14 +67,14 @@ export const sourceSchema = extended(asFile(source), {
 })
 
 /**
- * The same for whoever makes a source through the admin API: without what names a file of this machine. They may not make
- * the server read its own files or send them elsewhere.
+ * The schema of a source in the admin API: without the fields that name files of this machine. A caller of that API
+ * must not make the server read its own files or send them elsewhere.
  */
 export const apiSourceSchema = withoutFiles(sourceSchema)
 
-/** A registry; for the admin API, too. */
+/** A registry, in the file and in the admin API. */
 export const registrySchema = extended(asFile(registry), {
-  // No set: the rules say which one is there twice.
+  // The list is no set: the rules report which source is there twice.
   sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { min: 1, max: MOST_NAMED }),
 })
 
@@ -93,7 +94,7 @@ export const registryConfigSchema = object('The configuration of a registry.', {
           pattern: '^postgres(ql)?://',
         }),
       ),
-      // Without its default: beside a URL there is none.
+      // The field has no default: a URL excludes a port.
       port: Type.Optional(integer('registry', 'Port; 5432 when left out.', { minimum: 1, maximum: 65535 })),
       pgpassFile: Type.Optional(
         filePath(
@@ -119,7 +120,7 @@ export type ProviderConfig = NonNullable<AuthConfig['oauth']>['providers'][numbe
 export type DatabaseConfig = NonNullable<RegistryConfig['database']>
 export type SourceKind = (typeof SOURCE_KINDS)[number]
 
-/** The kind of a source that has passed the check: it has exactly one. */
+/** Returns the kind of a source that has passed the check: it has exactly one. */
 export function kindOf(source: Omit<SourceConfig, 'name'>): SourceKind {
   return SOURCE_KINDS.find((kind) => source[kind] !== undefined) ?? 'managed'
 }

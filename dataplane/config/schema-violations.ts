@@ -2,35 +2,35 @@ import { Ajv, type ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
 import { at } from '../../crds/settings/json.ts'
 
-/** One place where a value departs from its schema. `pointer` is a JSON pointer (RFC 6901). */
+/** A place where a value violates its schema. `pointer` is a JSON pointer (RFC 6901). */
 export interface Violation {
   readonly pointer: string
   readonly message: string
-  /** A field too many: without it the value around it may be as the schema says. */
+  /** The field is unknown. Without it the value around it may be valid. */
   readonly isUnknownField?: true
-  /** What belongs there, where nothing does, or something of the wrong type or none of the values that there are. */
+  /** The schema of the value that is missing, of the wrong type, or none of the enum's values. */
   readonly wanted?: TSchema
-  /** It is of the right type. */
+  /** The value is of the right type. */
   readonly isTyped?: true
 }
 
-/** How schemas are understood. */
+/** The options with which schemas are compiled. */
 export const RULES = {
   useDefaults: true,
-  // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
+  // The schema parts that the CRDs share carry keywords and formats of Kubernetes.
   strict: false,
-  // Unions that are distinguished by a field: one message instead of one from each member.
+  // A union with a discriminating field yields one message instead of one from each member.
   discriminator: true,
   formats: { int32: true, int64: true, uri: (text: string) => URL.canParse(text) },
 } as const
 
-/** Compiles a schema into a function that says whether a value is as it should be, and fills in the schema's defaults. */
+/** Compiles a schema into a function that tells whether a value is valid, and fills in the schema's defaults. */
 export const acceptor = (schema: TSchema): ((value: unknown) => boolean) => new Ajv(RULES).compile(schema)
 
 /**
  * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults. Without
- * `all` it stops at the first one, for values that may have any number of them.
- * Messages never hold the value: it may be a secret in the wrong place.
+ * `all` it stops at the first one, for values that may have any number of them. Messages never hold the value: it may
+ * be a secret in the wrong place.
  *
  * Our keyword `says` is the message of a pattern that doesn't explain itself.
  */
@@ -38,7 +38,7 @@ export function compile(
   schema: TSchema,
   { all = true }: { readonly all?: boolean } = {},
 ): (value: unknown) => readonly Violation[] {
-  // `verbose` for `parentSchema`.
+  // `parentSchema` needs `verbose`.
   const ajv = new Ajv({ ...RULES, allErrors: all, verbose: true })
   const validate = ajv.compile(schema)
   return function violations(value) {

@@ -3,14 +3,14 @@ import { readFileSync, statSync } from 'node:fs'
 /** Returns the file’s content, without surrounding white space. Throws an Error that names the file, never its content. */
 export type ReadSecretFile = () => string
 
-/** How long a value is used before the file is checked again: a rotated secret is in use within a second. */
+/** A value is used this long before the file is checked again: a rotated secret is in use within a second. */
 const CHECK_EVERY_MS = 500
 
 /**
- * Reads a secret, a token or a CA bundle that is mounted as a file and may change while we run. The content is cached
- * as long as the file is the same (a Kubernetes volume swaps a link, so inode and time change), and the file is checked
- * at most every 500 ms, so that this may be called on each request. An unreadable file is an error at once:
- * a secret that was removed must not stay in use.
+ * Reads a secret, a token or a CA bundle that is mounted as a file and may change while the program runs. The content
+ * is cached as long as the file is the same (a Kubernetes volume swaps a link, so inode and time change). The file is
+ * checked at most every 500 ms, so that this may be called on each request. An unreadable file is an error at once: a
+ * removed secret must not stay in use.
  */
 export function secretFile(path: string): ReadSecretFile {
   let value = ''

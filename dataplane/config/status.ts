@@ -1,15 +1,15 @@
 /**
- * What a data plane reports on its admin listener's `/status`: the gateway and the registry answer by these schemas, and the
- * operator and standalone validate the answers against them.
+ * The schemas of the admin listener's `/status`. The gateway and the registry answer by them; the operator and
+ * standalone validate the answers against them.
  */
 import { type Static, type TSchema, Type } from 'typebox'
 import { compile } from './schema-violations.ts'
 
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
-/** Hash of the configuration in force. */
+/** The hash of the configuration in force. */
 const config = Type.String()
-/** What is wrong with a newer configuration that was refused. */
+/** The findings of a newer configuration that was refused. */
 const refused = Type.Array(
   Type.Object({
     pointer: Type.String(),
@@ -19,38 +19,38 @@ const refused = Type.Array(
   }),
 )
 
-/** A warning for people; the gateway serves all the same. */
+/** A warning for people; the gateway keeps serving. */
 const problem = Type.Object({ severity: Type.Literal('warning'), code: Type.String(), message: Type.String() })
 
 const backend = Type.Object({
   name: Type.String(),
   url: Type.String(),
   health: Type.Enum(['healthy', 'degraded', 'unhealthy', 'unauthenticated', 'unknown']),
-  /** Revision of MCP that it speaks; null until that is known. */
+  /** Revision of MCP that the backend speaks; null until it is known. */
   revision: orNull(Type.String()),
   circuit: Type.Enum(['closed', 'open', 'half-open']),
   /** `at` is RFC 3339. */
   lastError: orNull(Type.Object({ code: Type.String(), message: Type.String(), at: Type.String() })),
   tools: Type.Number(),
-  /** Null until its tools are known. */
+  /** Null until the backend's tools are known. */
   latencyMs: orNull(Type.Number()),
 })
 
-/** What has gone wrong at a provider that users log in at, in its own words where it has said something. No token is in it. */
+/** A failure at a provider where users log in, in the provider's own words if it gave any. No token is in it. */
 const providerFailure = Type.Object({
   code: Type.String(),
   at: Type.String(),
-  /** What the gateway was doing there. */
+  /** The step of the login that failed. */
   step: Type.Optional(Type.String()),
   message: Type.Optional(Type.String()),
   status: Type.Optional(Type.Number()),
   error: Type.Optional(Type.String()),
   errorDescription: Type.Optional(Type.String()),
-  /** The claim, or member of the metadata, that does not fit; its values where they are no secrets. */
+  /** The claim, or member of the metadata, that does not fit, with its values if they are no secrets. */
   claim: Type.Optional(Type.String()),
   expected: Type.Optional(Type.String()),
   found: Type.Optional(Type.String()),
-  /** What to do about it. */
+  /** The action to take. */
   next: Type.Optional(Type.String()),
 })
 
@@ -59,14 +59,14 @@ const authServer = Type.Object({
   issuer: Type.String(),
   /** `answers` is null until it was asked. */
   storage: Type.Object({ type: Type.Enum(['memory', 'redis']), answers: orNull(Type.Boolean()) }),
-  /** Ids (`kid`) of the keys that verify; the first signs. None while the keys can't be read. */
+  /** Ids (`kid`) of the keys that verify; the first signs. Empty while the keys can't be read. */
   keys: Type.Array(Type.String()),
   providers: Type.Array(
     Type.Object({
       name: Type.String(),
       lastSuccess: orNull(Type.String()),
       lastError: orNull(providerFailure),
-      /** How a provider, or the person there, last refused a login; absent: never. */
+      /** The provider's, or its user's, latest refusal of a login; absent if there was none. */
       lastRefusal: Type.Optional(providerFailure),
     }),
   ),
@@ -74,58 +74,60 @@ const authServer = Type.Object({
 
 /** Limits of tool calls; `lastRefused` is RFC 3339. */
 const rateLimits = Type.Object({
-  /** Where the buckets are. */
+  /** The place of the buckets. */
   store: Type.Enum(['memory', 'redis']),
   allowed: Type.Number(),
   refused: Type.Number(),
-  /** Calls let through since Redis was away. */
+  /** Calls let through without a check since Redis became unreachable. */
   unchecked: Type.Number(),
   limits: Type.Array(
     Type.Object({
       bucket: Type.Enum(['shared', 'perUser']),
-      /** Null where it counts the calls of all tools. */
+      /** Null if the limit counts the calls of all tools. */
       tool: orNull(Type.String()),
       maxTokens: Type.Number(),
       refillPeriod: Type.String(),
       refused: Type.Number(),
       lastRefused: orNull(Type.String()),
-      /** Whether somebody has to wait now: everybody where it is `shared`, some user where it is `perUser`. */
+      /** Tells whether the limit refuses calls now: of everybody if it is `shared`, of some user if it is `perUser`. */
       refuses: Type.Boolean(),
     }),
   ),
 })
 
-/** How tools are found by what is meant; counts are of this process since its start. */
+/** Tool search by meaning; counts are of this process since its start. */
 const embeddings = Type.Object({
-  /** Requests of the embedding service, and those of them that gave nothing. */
+  /** Requests to the embedding service, and those of them that failed. */
   requests: Type.Number(),
   failures: Type.Number(),
-  /** Searches by words and meaning, and those by words alone because the service could not be had. */
+  /** Searches by words and meaning, and those by words alone because the service was unavailable. */
   hybridSearches: Type.Number(),
   wordsAlone: Type.Number(),
   /** Vectors in memory, and whether there are more on disk. */
   vectors: Type.Number(),
   vectorBytes: Type.Number(),
   kept: Type.Enum(['disk', 'memory']),
-  /** What is wrong with the service; null where it has answered. */
+  /** The service's problem; null if it has answered. */
   problem: orNull(Type.String()),
 })
 
 /** Tool search. */
 const toolSearch = Type.Object({
   searches: Type.Number(),
-  /** One for each list of tools that somebody sees and has searched of late, and what they take in memory. */
+  /**
+   * One index for each list of tools that some caller sees and has searched recently, and the memory that they take.
+   */
   indexes: Type.Number(),
   indexBytes: Type.Number(),
   /** Null without an embedding service. */
   embeddings: orNull(embeddings),
 })
 
-/** A composite tool that is shown; counts are of this process since its start. */
+/** A composite tool that is listed; counts are of this process since its start. */
 const workflow = Type.Object({
   name: Type.String(),
   running: Type.Number(),
-  /** Ids of the steps that are under way. */
+  /** Ids of the running steps. */
   steps: Type.Array(Type.String()),
   completed: Type.Number(),
   failed: Type.Number(),
@@ -141,17 +143,17 @@ const gatewayStatus = Type.Object({
   authServer: orNull(authServer),
   /** Null without limits. */
   rateLimits: orNull(rateLimits),
-  /** Null where all tools are listed. */
+  /** Null if all tools are listed. */
   toolSearch: orNull(toolSearch),
   backends: Type.Array(backend),
   workflows: Type.Array(workflow),
 })
 
-/** How a source of a registry stands; times are RFC 3339, null where there is none yet. */
+/** The state of a registry's source; times are RFC 3339, null until the event happens. */
 const source = Type.Object({
   name: Type.String(),
   state: Type.Enum(['waiting', 'running', 'ok', 'failed']),
-  /** Whether a first attempt has ended. */
+  /** True once the first attempt has ended. */
   tried: Type.Boolean(),
   lastAttempt: orNull(Type.String()),
   lastSuccess: orNull(Type.String()),
@@ -161,7 +163,7 @@ const source = Type.Object({
   error: orNull(Type.Object({ code: Type.String(), message: Type.String() })),
   servers: Type.Number(),
   skills: Type.Number(),
-  /** How many entries were left out, and the first of them. */
+  /** The number of entries that were left out, and the first of them. */
   leftOut: Type.Number(),
   problems: Type.Array(Type.Unknown()),
 })
@@ -174,7 +176,7 @@ const registryStatus = Type.Object({
   sources: Type.Array(source),
 })
 
-/** Nobody changes an answer. */
+/** A read-only answer. */
 type Frozen<T> = T extends readonly (infer Item)[]
   ? readonly Frozen<Item>[]
   : T extends object
@@ -188,20 +190,22 @@ export type ToolSearchStatus = Frozen<Static<typeof toolSearch>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
 
-/** The parts of an answer that are read: a data plane of another version may report less. Items are checked one by one. */
+/**
+ * The parts of an answer that are read: a data plane of another version may report less. Items are checked one by one.
+ */
 const reportedStatus = Type.Object({
   config: Type.Optional(config),
   problems: Type.Optional(Type.Array(Type.Unknown())),
   backends: Type.Optional(Type.Array(Type.Unknown())),
   sources: Type.Optional(Type.Array(Type.Unknown())),
 })
-/** What is read of a backend: whether it has been asked. */
+/** The part of a backend that is read: whether it has been asked. */
 const reportedBackend = Type.Object({
   url: backend.properties.url,
   latencyMs: backend.properties.latencyMs,
   lastError: orNull(Type.Object({ at: Type.String() })),
 })
-/** What is read of a backend's health; only its name and its health must be there. */
+/** The part of a backend's health that is read; only its name and its health are required. */
 const reportedHealth = Type.Object({
   name: backend.properties.name,
   health: backend.properties.health,
@@ -211,7 +215,7 @@ const reportedHealth = Type.Object({
     orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
   ),
 })
-/** What is read of a source; only its name must be there. */
+/** The part of a source that is read; only its name is required. */
 const reportedSource = Type.Object({
   name: source.properties.name,
   lastSuccess: Type.Optional(source.properties.lastSuccess),
@@ -233,7 +237,7 @@ export const isReportedBackend = guard(reportedBackend)
 export const isReportedHealth = guard(reportedHealth)
 export const isReportedSource = guard(reportedSource)
 
-/** Makes the check of a value against a schema; the schema is compiled at its first use. */
+/** Makes the check of a value against a schema, which is compiled at the first use. */
 function guard<S extends TSchema>(schema: S): (value: unknown) => value is Frozen<Static<S>> {
   let violations: ReturnType<typeof compile> | undefined
   return function isOfSchema(value): value is Frozen<Static<S>> {

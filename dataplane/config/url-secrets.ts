@@ -1,11 +1,11 @@
 /**
- * From a URL's `://` on. What follows is no white space, quote, bracket or backslash, so that a URL inside of JSON or
- * prose ends where it ends. Linear: what was matched is not scanned again.
+ * The part of a URL from `://` on. It has no white space, quote, bracket or backslash, so that a URL inside JSON or
+ * prose ends where it should. Linear: matched text is not scanned again.
  */
 const REST_OF_URL = /:\/\/[^\s"'<>\\]+/g
 
 /**
- * A text, such as a log line, a status or a message, without what keys stand in: each URL in it loses user name and
+ * Removes from a text, such as a log line, a status or a message, the parts of URLs that hold keys: user name and
  * password, query and fragment.
  */
 export const withoutUrlSecrets = (text: string): string =>

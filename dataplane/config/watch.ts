@@ -3,14 +3,14 @@ import { followFile, stampOf } from './follow-file.ts'
 import { ConfigError, type Finding, type Loaded, readConfigText } from './load.ts'
 
 export interface WatchOptions<T> {
-  /** Turns the file's text into a configuration; throws a ConfigError where it is none. */
+  /** Turns the file's text into a configuration; throws a ConfigError if it is invalid. */
   readonly read: (text: string, file: string) => T | Promise<T>
   /**
-   * A new configuration, or the one in force again after a refused one. What it throws is reported as a refusal.
-   * Calls never overlap.
+   * Gets a new configuration, or the one in force again after a refused one. An error that it throws is reported as a
+   * refusal. Calls never overlap.
    */
   onConfig(loaded: Loaded<T>): void | Promise<void>
-  /** An invalid file: the configuration before it stays in force. Called once for each such content. */
+  /** Called once for each invalid content. The configuration before it stays in force. */
   onRefused(findings: readonly Finding[]): void
   /** Ends the watch. */
   readonly signal?: AbortSignal
@@ -23,7 +23,7 @@ export interface WatchOptions<T> {
 export async function watchConfig<T>(file: string, options: WatchOptions<T>): Promise<Loaded<T>> {
   const { read } = options
   const directory = dirname(resolve(file))
-  // Stamped before it is read, so that a write in between is seen as a change.
+  // The stamp is taken before the file is read, so that a write in between is seen as a change.
   const stamp = await stampOf(file)
   const first = await readConfigText(file)
   const loaded: Loaded<T> = { config: await read(first.text, file), hash: first.hash, directory }

@@ -3,18 +3,18 @@ import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw, 
 
 type Header = string | readonly string[] | undefined
 
-/** A body that says that it is encoded, and can't be decoded. The message is for the log. */
+/** A body that claims an encoding and can't be decoded. The message is for the log. */
 export class UndecodableBody extends Error {
   override readonly name = 'UndecodableBody'
   readonly code = 'ERR_UNDECODABLE'
 }
 
-/** Nobody encodes more often for a reason. */
+/** The most encodings of a body: no server has a reason for more. */
 const MOST_ENCODINGS = 2
 /** The low bits of the first byte of a zlib stream (RFC 1950); some servers send `deflate` without that envelope. */
 const ZLIB = 8
 
-/** Makes the stream that undoes an encoding, by the first byte of what comes. */
+/** Makes the stream that undoes an encoding, given the first byte of the body. */
 const decoders: Readonly<Record<string, (first: number) => Transform>> = {
   gzip: () => createGunzip(),
   'x-gzip': () => createGunzip(),
@@ -23,7 +23,10 @@ const decoders: Readonly<Record<string, (first: number) => Transform>> = {
   zstd: () => createZstdDecompress(),
 }
 
-/** What a Content-Encoding (RFC 9110, 8.4) says was done to a body, the last thing first. Throws an UndecodableBody. */
+/**
+ * Returns the encodings of a body by its Content-Encoding (RFC 9110, 8.4), the last one first. Throws an
+ * UndecodableBody.
+ */
 function encodingsIn(header: Header): readonly string[] {
   const names = [header ?? []].flat().join(',').toLowerCase().split(',')
   const encodings = names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'identity')
@@ -40,29 +43,28 @@ const streamsFor = (encodings: readonly string[], first: number): Transform[] =>
 const undecodable = (cause: NodeJS.ErrnoException) =>
   new UndecodableBody(`the answer is not what its Content-Encoding says, or breaks off (${cause.code})`, { cause })
 
-/** Takes a body as it was before it was compressed. */
+/** Receives the decoded body. */
 interface DecodedBody {
-  /** Some decoded bytes. */
   data(chunk: Buffer): void
   end(): void
   failed(error: Error): void
 }
 
-/** A body that came compressed although nobody asked for that, decoded as it comes. */
+/** Decodes, as it arrives, a body that came compressed although the request did not ask for that. */
 export interface BodyDecoder {
   write(chunk: Buffer): void
   /** The body is whole; `end` of the decoded one follows. */
   end(): void
-  /** Gives nothing more until `resume`. */
+  /** Emits nothing more until `resume`. */
   pause(): void
   resume(): void
-  /** Gives nothing more. */
+  /** Emits nothing more. */
   stop(): void
 }
 
 /**
- * Makes a decoder for an answer with this Content-Encoding; undefined where it says that there is none. Throws an
- * UndecodableBody for one that is not known here.
+ * Makes a decoder for an answer with this Content-Encoding; undefined if it names no encoding. Throws an
+ * UndecodableBody for an unknown encoding.
  */
 export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDecoder | undefined {
   const encodings = encodingsIn(contentEncoding)
@@ -108,12 +110,12 @@ export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDeco
   }
 }
 
-/** zlib, brotli and zstd in Node. */
+/** The error codes of zlib, brotli and zstd in Node. */
 const DECODER_CODE = /^(?:Z_|ERR__|ERR_ZLIB|ZSTD_)/
 
 /**
- * The bytes of a body as they were before they were encoded, piece by piece: whoever reads counts them, and ends the body
- * by not reading on. Some servers compress though nobody has asked. Throws an UndecodableBody.
+ * Yields the decoded bytes of a body piece by piece. The reader counts them, and ends the body by reading no further.
+ * Some servers compress although the request did not ask for it. Throws an UndecodableBody.
  */
 export async function* decodedBody(body: Readable, contentEncoding: Header): AsyncGenerator<Buffer> {
   const encodings = encodingsIn(contentEncoding)
@@ -123,7 +125,7 @@ export async function* decodedBody(body: Readable, contentEncoding: Header): Asy
   }
   const pieces = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   const first = await pieces.next()
-  // An answer without a body has the headers of one all the same.
+  // An answer without a body may still have a Content-Encoding.
   if (first.done === true) return
   let stream: Readable = Readable.from(begunWith(first.value, pieces))
   for (const decoder of streamsFor(encodings, first.value[0] as number))
@@ -138,9 +140,9 @@ export async function* decodedBody(body: Readable, contentEncoding: Header): Asy
   }
 }
 
-/** Whoever reads is told what goes wrong, by the stream itself. */
+/** Ignores the error event: the reader of the stream gets the error. */
 function toldByReading(): void {
-  // Nothing is left to do.
+  // The error is handled elsewhere.
 }
 
 async function* begunWith(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {

@@ -6,7 +6,7 @@ import { type AddressClass, classOf } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
 
 export interface ConnectOptions {
-  /** PEM file of CAs that are trusted besides the system's; read anew when it changes. */
+  /** PEM file of CAs that are trusted besides the system's; reread when it changes. */
   readonly caBundleFile?: string | undefined
   /** Private and loopback addresses may be called. */
   readonly allowPrivateIP?: boolean | undefined
@@ -19,13 +19,13 @@ export interface ConnectOptions {
 interface DispatcherOptions extends ConnectOptions {
   /** `https://host:port` of the one origin that is called. */
   readonly origin: string
-  /** Most connections at a time; default 128. Open streams count. */
+  /** Most connections at a time, including open streams; default 128. */
   readonly connections?: number
-  /** How long an idle connection is kept; default 30 s. */
+  /** The time that an idle connection is kept; default 30 s. */
   readonly keepAliveMs?: number
 }
 
-/** A host whose address must not be called. Its text is for the log only: it reveals what a name resolves to. */
+/** A host whose address must not be called. The message is for the log only: it reveals the addresses of a name. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused'
   readonly code = 'ERR_ADDRESS_REFUSED'
@@ -40,8 +40,8 @@ export class AddressRefused extends Error {
 const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * Makes undici's `connect`. The addresses of a name are checked when a connection is opened, all of them, and the
- * connection goes to a checked one: a name that resolves differently a moment later (DNS rebinding) gains nothing.
+ * Makes undici's `connect`. When a connection is opened, all addresses of the name are checked, and the connection goes
+ * to a checked one. A name that resolves differently a moment later (DNS rebinding) gains nothing.
  */
 export function guardedConnect(options: ConnectOptions): buildConnector.connector {
   const connectorFor = connectors(options)
@@ -75,11 +75,11 @@ function allowed(address: string, { allowPrivateIP, allowLoopback }: ConnectOpti
   }
 }
 
-/** The connector for the CA bundle as it is now: a new one when the bundle has changed. */
+/** Returns the connector for the current CA bundle, and makes a new one when the bundle has changed. */
 function connectors(options: ConnectOptions): () => buildConnector.connector {
   const base = {
     timeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
-    // One request at a time on a connection keeps one slow stream from holding up others; no HTTP/2 surprises.
+    // A connection carries one request at a time, so that a slow stream does not hold up others. HTTP/2 is off.
     allowH2: false,
     lookup: guardedLookup(options),
   }
@@ -101,7 +101,7 @@ function connectors(options: ConnectOptions): () => buildConnector.connector {
   }
 }
 
-/** A lookup that gives no address at all where one of a name’s addresses must not be called. */
+/** Makes a lookup that returns no address if any of a name's addresses must not be called. */
 export function guardedLookup(options: ConnectOptions, resolve = lookup as LookupFunction): LookupFunction {
   return (hostname, lookupOptions, callback) => {
     resolve(hostname, { ...lookupOptions, all: true }, (error, found) => {
@@ -119,8 +119,8 @@ export function guardedLookup(options: ConnectOptions, resolve = lookup as Looku
 }
 
 /**
- * A pool of keep-alive connections to one origin. It follows no redirects. Waits are not bounded here but for the
- * connection itself: a stream may be silent for hours, and callers have their own deadlines.
+ * Creates a pool of keep-alive connections to one origin. It follows no redirects. Only connecting has a timeout here:
+ * a stream may be silent for hours, and callers have their own deadlines.
  */
 export function createDispatcher({ origin, connections, keepAliveMs, ...connect }: DispatcherOptions): Dispatcher {
   return new Pool(origin, {

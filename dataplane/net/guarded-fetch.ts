@@ -23,11 +23,11 @@ interface GuardedAnswer {
  */
 export interface GuardedFetch {
   (url: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<GuardedAnswer>
-  /** Ends its connections. */
+  /** Closes its connections. */
   close(): Promise<void>
 }
 
-/** Some servers write a byte order mark before JSON, where it means nothing. */
+/** Removes the byte order mark that some servers write before JSON, where it means nothing. */
 const withoutMark = (text: string): string => (text.startsWith('\ufeff') ? text.slice(1) : text)
 
 const MAX_BYTES = 1024 * 1024

@@ -1,21 +1,27 @@
-/** How waits grow with each failure in a row. */
+/** The growth of waits with each failure in a row. */
 export interface Backoff {
-  /** Milliseconds of the first wait. */
+  /** The first wait, in milliseconds. */
   readonly first: number
-  /** Milliseconds no wait goes beyond. */
+  /** The longest wait, in milliseconds. */
   readonly longest: number
-  /** Of 0 to 1; 1 takes each wait whole. Default: random, so that many that failed together don't come back together. */
+  /**
+   * Returns a number from 0 to 1; 1 takes each wait whole. Default: random, so that clients that failed together don't
+   * retry together.
+   */
   readonly random?: () => number
 }
 
 /** More doublings than any wait has. */
 const MOST_DOUBLINGS = 30
 
-/** Milliseconds to wait before try number `attempt` (from 0): doubled each time, between half and the whole of it. */
+/**
+ * Returns the milliseconds to wait before attempt `attempt` (from 0): doubled each time, between half and the whole of
+ * it.
+ */
 export function backoffDelay(attempt: number, { first, longest, random = Math.random }: Backoff): number {
   const whole = Math.min(longest, first * 2 ** Math.min(attempt, MOST_DOUBLINGS))
   return whole * (0.5 + 0.5 * random())
 }
 
-/** For those who wait for the whole of it, or add what is random themselves. */
+/** A `random` for callers that wait the whole time, or add jitter themselves. */
 export const whole = (): number => 1

@@ -3,25 +3,28 @@ import { backoffDelay } from './backoff.ts'
 
 const PAUSES = { first: 500, longest: 15_000 }
 
-/** What is being loaded; where that fails, again after a pause which grows with each failure. */
+/** Loads a value and retries failures after a growing pause. */
 export class Loading<T> {
-  /** What was loaded in the end; undefined where it was given up before. Never rejects. */
+  /** The loaded value; undefined if loading was given up before. Never rejects. */
   readonly outcome: Promise<T | undefined>
   readonly #stop = new AbortController()
   #attempt: Promise<T>
 
-  /** `onFailure` is told of each attempt that has failed. */
+  /** `onFailure` gets the error of each failed attempt. */
   constructor(load: () => Promise<T>, onFailure: (error: unknown) => void) {
     this.#attempt = load()
     this.outcome = this.#run(load, onFailure)
   }
 
-  /** What the latest attempt loads. During a pause it has been rejected already: nobody waits for the next one. */
+  /**
+   * The promise of the latest attempt. During a pause it has been rejected already, so that callers do not wait for the
+   * next attempt.
+   */
   get current(): Promise<T> {
     return this.#attempt
   }
 
-  /** Makes no other attempt. One that is under way is finished. */
+  /** Stops further attempts. A running attempt is finished. */
   giveUp(): void {
     this.#stop.abort()
   }

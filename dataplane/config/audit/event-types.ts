@@ -1,9 +1,9 @@
 /**
- * The names of audit events. They are stable: a name is never given to something else, and those of MCP are the ones that
- * filters of the widely used operator name. docs/audit.md says of each what it means.
+ * The names of audit events. They are stable: a name is never reused for another event. The names of MCP events are
+ * those that filters of the widely used operator contain. docs/audit.md explains each.
  */
 
-/** Methods of MCP, by what the events of them are called. */
+/** The methods of MCP, keyed by the name of their audit event. */
 export const METHOD_EVENTS = {
   initialize: 'mcp_initialize',
   'server/discover': 'mcp_discover',
@@ -84,7 +84,7 @@ export type AuditEventType =
       | typeof REGISTRY_EVENTS
     )[number]
 
-/** What a gateway or a proxy writes. */
+/** The events that a gateway or a proxy writes. */
 export const gatewayEvents: ReadonlySet<string> = new Set<AuditEventType>([
   ...Object.values(METHOD_EVENTS),
   ...ENDPOINT_EVENTS,
@@ -93,5 +93,5 @@ export const gatewayEvents: ReadonlySet<string> = new Set<AuditEventType>([
   ...COMMON_EVENTS,
 ])
 
-/** What a registry writes. */
+/** The events that a registry writes. */
 export const registryEvents: ReadonlySet<string> = new Set<AuditEventType>([...REGISTRY_EVENTS, ...COMMON_EVENTS])

@@ -1,9 +1,6 @@
 import { BlockList, isIP, isIPv4 } from 'node:net'
 
-/**
- * Addresses and networks as a list that addresses are looked up in.
- * Throws a TypeError that names the first text which is neither.
- */
+/** Builds a lookup list from addresses and networks. Throws a TypeError that names the first text that is neither. */
 export function trustedNetworks(texts: readonly string[]): BlockList {
   const list = new BlockList()
   for (const text of texts) add(list, text)

@@ -1,6 +1,6 @@
 import type { UpstreamProviderConfig } from '../auth-server.ts'
 
-/** The provider whose identity stands for the user. */
+/** Returns the provider whose identity stands for the user. */
 export const primaryOf = <Provider extends { readonly name: string }>({
   upstreamProviders,
   primaryUpstreamProvider: primary,
@@ -10,11 +10,11 @@ export const primaryOf = <Provider extends { readonly name: string }>({
 }): Provider | undefined =>
   primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
 
-/** Whether users log in there once a call needs it, and not before. */
+/** Tells whether users log in at the provider only when a call needs it. */
 export const isOnDemand = ({ loginPolicy }: { readonly loginPolicy?: 'required' | 'onDemand' }): boolean =>
   loginPolicy === 'onDemand'
 
-/** Whether anything says who a user is; otherwise each login is a user of its own. */
+/** Tells whether a provider identifies the user. Without one each login is a new user. */
 export const isIdentified = ({
   oidcConfig: oidc,
   oauth2Config: oauth2,
@@ -23,7 +23,7 @@ export const isIdentified = ({
   readonly oauth2Config?: { readonly userInfo?: object; readonly identityFromToken?: object }
 }): boolean => (oidc ?? oauth2?.userInfo ?? oauth2?.identityFromToken) !== undefined
 
-/** A provider, as far as it says where browsers come back to. */
+/** The fields of a provider that determine its callback. */
 export interface Returning {
   readonly name: string
   readonly oidcConfig?: { readonly redirectUri?: string }
@@ -31,8 +31,9 @@ export interface Returning {
 }
 
 /**
- * Where a provider sends browsers back to. A provider of OAuth 2 does not say whose code it is that comes back: where there
- * are several, each has a callback of its own, so that none is sent the code of another one (mix-up, RFC 9700 section 4.4).
+ * Returns the URL to which a provider sends browsers back. A callback from an OAuth 2 provider does not say which
+ * provider issued the code. With several providers each has a callback of its own, so that no provider gets the code of
+ * another (mix-up, RFC 9700 section 4.4).
  */
 export function redirectUriOf(
   { issuer, upstreamProviders }: { readonly issuer: string; readonly upstreamProviders: readonly Returning[] },
@@ -45,10 +46,13 @@ export function redirectUriOf(
   return isOneOfSeveral ? `${issuer}/oauth/callback/${name}` : `${issuer}/oauth/callback`
 }
 
-/** The end of a callback's path that names its provider; undefined where that ends with `/oauth/callback`. */
+/**
+ * Returns the last part of a callback's path, which names its provider; undefined if the path ends with
+ * `/oauth/callback`.
+ */
 export const callbackNameOf = (redirectUri: string): string | undefined =>
   /\/oauth\/callback\/([^/]+)$/.exec(new URL(redirectUri).pathname)?.[1]
 
-/** Where browsers are sent to log in, as far as the configuration says it: an issuer, or the very endpoint. */
+/** Returns the URL at which browsers log in, as far as the configuration tells: an issuer, or the endpoint itself. */
 export const loginUrlOf = ({ oidcConfig: oidc, oauth2Config: oauth2 }: UpstreamProviderConfig): URL =>
   new URL(oidc?.issuerUrl ?? oauth2?.authorizationEndpoint ?? '')

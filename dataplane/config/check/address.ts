@@ -1,9 +1,9 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
 /**
- * What an IP address is to a server that calls out:
- * `public`; `private` (RFC 1918, shared, unique local); `loopback` (this machine); `never` (link-local with the cloud
- * metadata services, unspecified, multicast, reserved, documentation: nothing is served there).
+ * The class of an IP address for a server that calls out: `public`; `private` (RFC 1918, shared, unique local);
+ * `loopback` (this machine); `never` (link-local with the cloud metadata services, unspecified, multicast, reserved,
+ * documentation: nothing is served there).
  */
 export type AddressClass = 'public' | 'private' | 'loopback' | 'never'
 
@@ -20,7 +20,7 @@ const block = (...networks: readonly `${string}/${number}`[]): BlockList => {
 const METADATA = block('100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32', 'fd00:ec2::254/128')
 const LOOPBACK = block('127.0.0.0/8', '::1/128')
 const PRIVATE = block('10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7')
-/** From the special-purpose registries of IANA (RFC 6890). */
+/** The special-purpose registries of IANA (RFC 6890). */
 const NEVER = block(
   '0.0.0.0/8',
   '169.254.0.0/16',
@@ -44,8 +44,8 @@ const NEVER = block(
 )
 
 /**
- * Class of an IP address. An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64, 6to4) has
- * the class of that one. Anything that is no IP address is `never`.
+ * Returns the class of an IP address. An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64,
+ * 6to4) has the class of the IPv4 address. Anything that is not an IP address is `never`.
  */
 export function classOf(address: string): AddressClass {
   const plain = address.split('%')[0] ?? ''
@@ -59,7 +59,7 @@ export function classOf(address: string): AddressClass {
   return NEVER.check(plain, family) ? 'never' : 'public'
 }
 
-/** IPv6 networks whose addresses carry an IPv4 address, and the 16-bit group at which it begins. */
+/** The IPv6 networks whose addresses carry an IPv4 address, and the 16-bit group at which it begins. */
 const CARRIERS = [
   { network: block('::ffff:0:0/96'), group: 6 }, // mapped, RFC 4291 section 2.5.5.2
   { network: block('::ffff:0:0:0/96'), group: 6 }, // translated, RFC 2765
@@ -67,12 +67,12 @@ const CARRIERS = [
   { network: block('64:ff9b:1::/48'), group: 6 }, // local NAT64, RFC 8215
   { network: block('2002::/16'), group: 1 }, // 6to4, RFC 3056
 ] as const
-/** Compatible addresses (RFC 4291 section 2.5.5.1), but for `::` and `::1`. */
+/** The compatible addresses (RFC 4291 section 2.5.5.1), except `::` and `::1`. */
 const COMPATIBLE = block('::/96')
 
 function embeddedIPv4(address: string): string | undefined {
   const groups = groupsOf(address)
-  // BlockList takes a mapped address for the IPv4 one that it carries, so a check of networks alone is not enough.
+  // BlockList treats a mapped address as the IPv4 address that it carries, so a check of networks alone is not enough.
   const mapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
   const carrier = mapped ? CARRIERS[0] : CARRIERS.find(({ network }) => network.check(address, 'ipv6'))
   if (carrier !== undefined) return ipv4At(groups, carrier.group)
@@ -84,7 +84,7 @@ function ipv4At(groups: readonly number[], at: number): string {
   return [groups[at] ?? 0, groups[at + 1] ?? 0].flatMap((group) => [group >> 8, group & 0xff]).join('.')
 }
 
-/** The eight 16-bit groups of an IPv6 address. */
+/** Splits an IPv6 address into its eight 16-bit groups. */
 function groupsOf(address: string): readonly number[] {
   // The URL parser writes every form (`::`, a dotted tail) in its canonical one.
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)

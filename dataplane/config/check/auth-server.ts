@@ -11,17 +11,17 @@ import { duplicates } from './duplicates.ts'
 import { redisFindings } from './redis.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
-/** Settings of an issuer that is elsewhere. The keys of the embedded one are in this process, and nothing is called. */
+/** Settings for a remote issuer. The embedded issuer's keys are in this process, and nothing is called. */
 const OF_OTHER_ISSUERS = ['cluster', 'serviceAccount', 'jwksUrl', 'introspection', 'bearerTokenFile'] as const
 
-/** What is wrong with `incomingAuth.oidc` where its issuer is the authorization server of the same gateway. */
+/** Checks `incomingAuth.oidc` if its issuer is the authorization server of the same gateway. */
 export const ownIssuerFindings = (oidc: OidcConfig, at: string): readonly Finding[] =>
   OF_OTHER_ISSUERS.filter((field) => oidc[field] !== undefined).map((field) => ({
     pointer: `${at}/${field}`,
     message: 'has no place: the issuer is the authorization server of this gateway',
   }))
 
-/** What is wrong with the authorization server of a gateway. */
+/** Checks the authorization server of a gateway. */
 export function authServerFindings(config: GatewayConfig): readonly Finding[] {
   const { authServer, incomingAuth } = config
   if (authServer === undefined) return []
@@ -35,7 +35,7 @@ export function authServerFindings(config: GatewayConfig): readonly Finding[] {
   ]
 }
 
-/** What is wrong with an authorization server at the pointer `at`, whichever gateway it is for. */
+/** Checks an authorization server at the pointer `at` without regard to its gateway. */
 export function authServerOwnFindings(authServer: AuthServerConfig, at: string): readonly Finding[] {
   const { issuer, authorizationEndpointBaseUrl: base, storage, upstreamProviders } = authServer
   const { primaryUpstreamProvider: primary } = authServer
@@ -62,8 +62,8 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
 }
 
 /**
- * An issuer is https, or http on loopback; it has no query, no fragment (RFC 8414 section 2), and here no slash at the
- * end: endpoints are made from it by appending.
+ * Checks an issuer URL: https, or http on loopback; no query and no fragment (RFC 8414 section 2); no slash at the end,
+ * because endpoints are made by appending to it.
  */
 function issuerUrlFindings(text: string, pointer: string, { insecureAllowHTTP }: AuthServerConfig): readonly Finding[] {
   const url = URL.parse(text)
@@ -88,7 +88,9 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
   })
 }
 
-/** Who a user is must be known after each login, and who logs in at another provider later must be that user again. */
+/**
+ * Checks that every login identifies the user and that a later login at another provider is linked to the same user.
+ */
 function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Finding[] {
   const primary = primaryOf(server)
   const isKnownAgain = primary === undefined || isIdentified(primary)
@@ -102,7 +104,7 @@ function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Fin
   })
 }
 
-/** Policies that judge by a provider: it has to be one of ours that gives ID tokens, to everybody at each login. */
+/** Checks the provider by which policies judge: one of ours that issues ID tokens, to every user, at each login. */
 export function judgedProviderFindings({ authServer, authz }: GatewayConfig): readonly Finding[] {
   const named = authz?.primaryUpstreamProvider
   if (named === undefined) return []
@@ -117,7 +119,7 @@ export function judgedProviderFindings({ authServer, authz }: GatewayConfig): re
   return [{ pointer: '/authz/primaryUpstreamProvider', message }]
 }
 
-/** Credentials that name a provider: it has to be one at which users log in here. */
+/** Checks credentials that name a provider: users must log in at it here. */
 function providerNameFindings({ authServer, backends }: GatewayConfig): readonly Finding[] {
   const names = new Set(authServer?.upstreamProviders.map(({ name }) => name))
   return backends.flatMap(({ credential }, index) => {

@@ -6,11 +6,11 @@ import { keepFound, longCheck } from './long-check.ts'
 const NAME = 'policies'
 const problemsOf = longCheck(NAME, policyProblems, (message) => [{ pointer: '/policies', message }])
 
-/** What is wrong with policies and entities, in the words of their parser. */
+/** Checks policies and entities; the messages are those of their parser. */
 export const authzFindings = (authz: AuthzConfig, at: string): readonly Finding[] =>
   problemsOf(authz).map(({ pointer, message }) => ({ pointer: `${at}${pointer}`, message }))
 
-/** Finds out what is wrong while others are served, for `authzFindings` to know it. */
+/** Checks policies in steps so that requests are served meanwhile, and caches the result for `authzFindings`. */
 export async function checkAuthzStepwise(authz: AuthzConfig): Promise<void> {
   keepFound(NAME, authz, await policyProblemsStepwise(authz))
 }

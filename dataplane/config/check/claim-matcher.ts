@@ -2,14 +2,14 @@ import { createRequire } from 'node:module'
 import type * as cel from '@marcbachmann/cel-js'
 import { isObject } from '../../../crds/settings/json.ts'
 
-/** Whether verified claims fulfil a condition. */
+/** Tells whether verified claims fulfil a condition. */
 export type ClaimMatcher = (claims: Readonly<Record<string, unknown>>) => boolean
 
 const PACKAGE = '@marcbachmann/cel-js'
 const require = createRequire(import.meta.url)
 
 let made: cel.Environment | undefined
-/** Loaded with the first condition: most gateways have none. */
+/** Loads the environment with the first condition: most gateways have none. */
 function environment(): cel.Environment {
   if (made !== undefined) return made
   const { Environment } = require(PACKAGE) as typeof cel
@@ -21,7 +21,7 @@ const OPERATORS = new Set([
   ...['value', 'id', '.', '[]', 'call', 'rcall', 'list', '?:', '||', '&&', '!_'],
   ...['==', '!=', '<', '<=', '>', '>=', 'in'],
 ])
-/** Functions whose time grows with what they are given and no faster, and whose result is no larger. */
+/** Functions whose time is at most linear in their input, and whose result is no larger than the input. */
 const FUNCTIONS = new Set(['has', 'size', 'startsWith', 'endsWith', 'contains', 'lowerAscii', 'upperAscii', 'trim'])
 /** Functions that evaluate their second argument for each item of a list. */
 const LOOPS = new Set(['exists', 'all', 'exists_one'])
@@ -32,9 +32,9 @@ interface Node {
 }
 
 /**
- * Compiles a CEL expression over `claims`. What it may say is bounded so that its time grows with the size of the claims
- * alone: conditions come from manifests, claims from identity providers. Throws a TypeError that says why where it won't
- * do. An expression that can't be evaluated for some claims does not match these.
+ * Compiles a CEL expression over `claims`. Conditions come from manifests and claims from identity providers, so the
+ * language is limited: evaluation time grows with the size of the claims alone. Throws a TypeError with the reason if
+ * the expression is not allowed. An expression that can't be evaluated for some claims does not match them.
  */
 export function compileClaimMatcher(text: string): ClaimMatcher {
   const program = parse(text)
@@ -61,7 +61,7 @@ function parse(text: string) {
 
 const firstLine = (error: unknown) => (error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error))
 
-/** `inLoop`: it is evaluated for each item of a list, and so may read no other list. */
+/** Checks a node. `inLoop`: the node is evaluated for each item of a list, and so may read no other list. */
 function checkNode({ op, args }: Node, inLoop: boolean): void {
   if (!OPERATORS.has(op)) throw notAllowed(op)
   if (op === 'id' && args === 'claims' && inLoop) throw notAllowed('claims for each item of a list')
@@ -87,7 +87,7 @@ const notAllowed = (what: string) => new TypeError(`uses ${what}, which is not a
 
 const isNode = (part: unknown): part is Node => isObject(part) && typeof part['op'] === 'string'
 
-/** Objects as maps, so that a key such as `constructor` is a key like any other. */
+/** Converts objects to maps, so that a key such as `constructor` is a key like any other. */
 function celValue(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(celValue)
   return isObject(value) ? new Map(Object.entries(value).map(([key, inner]) => [key, celValue(inner)])) : value

@@ -4,7 +4,7 @@ import type { Finding } from '../load.ts'
 import { compileClaimMatcher } from './claim-matcher.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
-/** What is wrong with how a credential is obtained, which stands at the pointer `at`. */
+/** Checks at the pointer `at` how a credential is obtained. */
 export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
   const blocks = ['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded'] as const
   const { type, tokenExchange, xaa, awsSts } = credential
@@ -26,11 +26,11 @@ function roleClaimFindings({ roleClaim, roleMappings }: AwsSts, at: string): rea
     : [{ pointer: `${at}/roleClaim`, message: 'has no effect: no entry of roleMappings has a claim' }]
 }
 
-/** Whether a value of the role claim chooses a role. */
+/** Tells whether a value of the role claim chooses a role. */
 export const choosesByClaim = (roleMappings: AwsSts['roleMappings'] = []): boolean =>
   roleMappings.some(({ claim }) => claim !== undefined)
 
-/** Names of the headers that a credential stands in, with where they are named. */
+/** Returns the names of the headers that carry a credential, with the pointers of the fields that name them. */
 export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig, at: string) {
   const own = tokenExchange?.headerName
   return [
@@ -38,7 +38,7 @@ export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig
     ...(forwarded?.headerNames ?? []).map((name, index) => ({
       name,
       pointer: `${at}/forwarded/headerNames/${index}`,
-      // A request without it gets the configured one.
+      // A request without this header gets the configured one.
       mayReplace: true,
     })),
   ]
@@ -47,14 +47,14 @@ export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig
 interface TokenClient {
   readonly tokenUrl: string
   readonly clientId?: string | undefined
-  /** Where the secret is, in whichever form. */
+  /** The secret, in whichever form. */
   readonly clientSecretFile?: unknown
   readonly clientSecretRef?: unknown
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined
 }
 
-/** What the fields of a token endpoint and of the gateway's client there are called, where there are such. */
+/** The names of the fields of a token endpoint and of the gateway's client there, if such fields exist. */
 interface TokenClientFields {
   readonly url: string
   readonly client: string
@@ -70,8 +70,8 @@ const EXCHANGE_FIELDS = {
 }
 
 /**
- * What is wrong with a token endpoint and the gateway's client there: callers' tokens and the secret go there, so it is
- * https, or on loopback, or plain http by choice; and a secret belongs to a client.
+ * Checks a token endpoint and the gateway's client there. Callers' tokens and the secret go there, so the endpoint is
+ * https, or on loopback, or plain http by explicit choice. A secret needs a client.
  */
 export function tokenClientFindings(
   client: TokenClient,
@@ -101,7 +101,7 @@ interface AwsSts {
   readonly roleMappings?: readonly { readonly claim?: string; readonly matcher?: string }[] | undefined
 }
 
-/** What is wrong with the roles that callers get, and with where they are got. */
+/** Checks the roles that callers get, and the endpoint that issues them. */
 export const awsStsFindings = (
   { stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts,
   at: string,
@@ -139,7 +139,7 @@ interface CrossAppAccess {
   readonly insecureTargetTokenUrl?: boolean | undefined
 }
 
-/** What is wrong with the two token endpoints of cross-app access; that of the identity provider is never plain http. */
+/** Checks the two token endpoints of cross-app access. The identity provider's endpoint is never plain http. */
 export const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[] => [
   ...tokenClientFindings(
     {

@@ -1,6 +1,8 @@
 import type { Finding } from '../load.ts'
 
-/** A finding for each item whose key an earlier item has already. `field` is the key's pointer inside an item. */
+/**
+ * Returns a finding for each item whose key an earlier item already has. `field` is the key's pointer inside an item.
+ */
 export function duplicates<T>(
   items: readonly T[],
   keyOf: (item: T) => string,

@@ -24,7 +24,7 @@ import { workflowFindings } from './workflows.ts'
 
 type Backend = GatewayConfig['backends'][number]
 
-/** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
+/** Checks the cross-field rules of the gateway's configuration, which its schema has accepted. */
 export function checkGateway(config: GatewayConfig): readonly Finding[] {
   const { authz, backends, aggregation, resourceUrl, role, sessionStorage, rateLimiting, passthroughHeaders } = config
   return [
@@ -57,8 +57,9 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
 }
 
 /**
- * A credential for each caller needs to know who calls. One that is forwarded is for a proxy that does not: whoever
- * authenticates its callers consumes their tokens, and hands none on.
+ * Checks that credentials fit the authentication of callers. A credential per caller needs a known caller. A forwarded
+ * credential is for a proxy that does not authenticate: a workload that authenticates its callers consumes their tokens
+ * and forwards none.
  */
 const namelessFindings = ({ incomingAuth, backends, role }: GatewayConfig): readonly Finding[] =>
   backends.flatMap(({ credential }, index) => {
@@ -102,7 +103,7 @@ function conflictFindings({ aggregation = {} }: GatewayConfig): readonly Finding
   return [...misplaced, ...duplicates(order, (name) => name, `${at}/priorityOrder`, '')]
 }
 
-/** The shortest times that make sense: shorter ones would be a load test of the backends. */
+/** The shortest allowed times, in milliseconds: shorter ones would be a load test of the backends. */
 const SHORTEST = { healthCheckInterval: 100, healthCheckTimeout: 10 } as const
 
 function failureFindings({ failureHandling = {} }: GatewayConfig): readonly Finding[] {
@@ -138,11 +139,11 @@ function incomingAuthFindings({ incomingAuth, authServer }: GatewayConfig): read
 
 /** A token of RFC 9110 section 5.6.2. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** Visible characters, spaces and tabs (RFC 9110 section 5.5); a line break would begin another header. */
+/** Visible characters, spaces and tabs (RFC 9110 section 5.5). A line break would begin another header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const RESERVED: ReadonlySet<string> = new Set(gatewayHeaders)
 
-/** A backend is reached by its URL, or as stdio by a command or in a container: exactly one of these. */
+/** Checks how a backend is reached: by its URL, or over stdio by a command or in a container; exactly one of these. */
 function reachFindings(backend: Backend, at: string): readonly Finding[] {
   const { url, transport, stdio } = backend
   if (transport !== 'stdio') {
@@ -163,7 +164,7 @@ function reachFindings(backend: Backend, at: string): readonly Finding[] {
     : misplaced
 }
 
-/** Fields of a backend that is reached over HTTP; `allowPrivateIP` has a default and is always there. */
+/** The fields of a backend that is reached over HTTP. `allowPrivateIP` has a default and is always present. */
 const ofHttp: ReadonlySet<string> = new Set(['caBundleFile', 'credential', 'headerFiles', 'headers', 'url'])
 
 interface Named {
@@ -172,7 +173,7 @@ interface Named {
   readonly mayReplace?: boolean
 }
 
-/** What is wrong with one backend, which stands at the pointer `at`. */
+/** Checks one backend at the pointer `at`. */
 export function backendFindings(backend: Backend, at: string): readonly Finding[] {
   const { headers = {}, headerFiles = [], credential } = backend
   const named: readonly Named[] = [

@@ -8,15 +8,15 @@ interface Issuer {
   readonly introspection?: { readonly url?: string }
   readonly insecureAllowHTTP?: boolean
   readonly allowPrivateIP?: boolean | undefined
-  /** Whether loopback is called; where absent, it is when the issuer itself is there. */
+  /** Tells whether loopback may be called. If absent, it may be called when the issuer itself is on loopback. */
   readonly allowLoopback?: boolean
-  /** Name of that setting, where it has another one. */
+  /** The name of that setting, if it differs. */
   readonly allowedBy?: string
 }
 
 /**
- * Plain http is for loopback, elsewhere only with `insecureAllowHTTP`; an issuer has no query (RFC 8414 section 2). What
- * is called is at no address that connections are refused to.
+ * Checks an issuer. Plain http is for loopback, elsewhere only with `insecureAllowHTTP`. An issuer has no query (RFC
+ * 8414 section 2). A URL that is called is not at an address to which connections are refused.
  */
 export function issuerFindings(settings: Issuer, at: string, field = 'issuer'): readonly Finding[] {
   const { issuer, jwksUrl, introspection, cluster, insecureAllowHTTP } = settings
@@ -29,7 +29,7 @@ export function issuerFindings(settings: Issuer, at: string, field = 'issuer'): 
   ]
   return [
     ...named.flatMap(({ text, pointer }) => {
-      // Where the keys are named, the issuer is a name that tokens carry.
+      // If `jwksUrl` names the keys, the issuer is only a name inside tokens and is not called.
       const isCalled = text !== issuer || jwksUrl === undefined
       const findings = [...urlFindings(text, pointer), ...(isCalled ? addressFindings(text, pointer, called) : [])]
       const url = URL.parse(text)

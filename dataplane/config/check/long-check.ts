@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 
-/** A check that what somebody wrote can make long. Input and result are plain data, so another thread can run it. */
+/** A check that certain input makes slow. Input and result are plain data, so another thread can run it. */
 interface LongCheck {
   readonly run: (input: never) => object
-  /** The result where the check did not come to an end, and why. */
+  /** Makes the result for a check that did not finish, with the reason. */
   readonly refuse: (why: string) => object
 }
 
-/** Thrown in place of a check that is to run elsewhere. */
+/** Thrown instead of running a check that must run in another thread. */
 export class Unchecked extends Error {
   override readonly name = 'Unchecked'
   readonly check: string
   readonly input: unknown
-  /** The same for the same check of the same input. */
+  /** A key that is equal for the same check of the same input. */
   readonly key: string
 
   constructor(check: string, input: unknown, key: string) {
@@ -24,11 +24,11 @@ export class Unchecked extends Error {
   }
 }
 
-/** Characters of all inputs whose results are kept. */
+/** The total of characters of all inputs whose results are kept. */
 const MOST_KEPT = 32 * 1024 * 1024
-/** What an input without a character counts for. */
+/** The characters that an empty input counts for. */
 const ENTRY = 1000
-/** Milliseconds after which a check that did not come to an end is tried again. */
+/** The milliseconds after which a check that did not finish is tried again. */
 const REFUSED_MS = 600_000
 
 const checks = new Map<string, LongCheck>()
@@ -36,8 +36,8 @@ const results = new LRUCache<string, object>({ maxSize: MOST_KEPT })
 let isElsewhere = false
 
 /**
- * Makes a check that is run once for each input, as long as there is room. Inside of `checkedElsewhere` it throws an
- * Unchecked for an input without a result. `name`: what is checked, unique in the program.
+ * Makes a check that runs once for each input, as long as the cache has room. Inside `checkedElsewhere` it throws an
+ * Unchecked for an input without a cached result. `name`: the subject of the check, unique in the program.
  */
 export function longCheck<I, R extends object>(
   name: string,
@@ -59,7 +59,7 @@ export function longCheck<I, R extends object>(
 
 const keyOf = (name: string, text: string): string => `${name} ${createHash('sha256').update(text).digest('base64')}`
 
-/** Runs a function, which must not wait for anything, without any long check whose result is not known yet. */
+/** Runs a synchronous function; any long check in it without a cached result throws an Unchecked. */
 export function checkedElsewhere<T>(make: () => T): T {
   const before = isElsewhere
   isElsewhere = true
@@ -70,21 +70,21 @@ export function checkedElsewhere<T>(make: () => T): T {
   }
 }
 
-/** Runs a check by its name: for the thread that does nothing else. */
+/** Runs a check by its name, in the thread that does nothing else. */
 export const runCheck = (name: string, input: unknown): object => named(name).run(input as never)
 
-/** Takes over the result that another thread has found. */
+/** Caches the result that another thread has found. */
 export function keepResult({ input, key }: Unchecked, result: object): void {
   results.set(key, result, { size: JSON.stringify(input).length + ENTRY })
 }
 
-/** Takes over a result that was found here, in another way than by running the check at once. */
+/** Caches a result that was found in this thread by other means than running the check in one go. */
 export function keepFound(name: string, input: unknown, result: object): void {
   const text = JSON.stringify(input)
   results.set(keyOf(name, text), result, { size: text.length + ENTRY })
 }
 
-/** Keeps for a while that a check has not come to an end. */
+/** Caches for a while that a check did not finish. */
 export function keepRefusal({ check, key }: Unchecked, why: string): void {
   results.set(key, named(check).refuse(why), { size: ENTRY, ttl: REFUSED_MS })
 }

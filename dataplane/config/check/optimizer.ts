@@ -10,7 +10,7 @@ const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
 const RESERVED: ReadonlySet<string> = new Set([...gatewayHeaders, 'authorization'])
 
-/** Fields that say something of an embedding service, and so need one. */
+/** The fields that configure an embedding service, and so need one. */
 const OF_A_SERVICE = [
   'embeddingModel',
   'embeddingHeaders',
@@ -20,10 +20,10 @@ const OF_A_SERVICE = [
   'embeddingServiceTimeout',
 ] as const satisfies readonly (keyof OptimizerConfig)[]
 
-/** Defaults, which stand there where nobody wrote a value. */
+/** The defaults, which the schema fills in. */
 const usual: OptimizerConfig = { embeddingServiceTimeout: SERVICE_TIMEOUT }
 
-/** What is wrong with tool search, which stands at the pointer `at`. */
+/** Checks tool search at the pointer `at`. */
 export function optimizerFindings(optimizer: OptimizerConfig | undefined, at: string): readonly Finding[] {
   if (optimizer === undefined) return []
   const { embeddingService: service } = optimizer

@@ -1,6 +1,6 @@
 import type { Finding } from '../load.ts'
 
-/** Notes origins that no browser would ever send; `at` points to the list of them. */
+/** Reports origins that no browser would ever send; `at` points to the list of them. */
 export const originFindings = (origins: readonly string[], at: string): readonly Finding[] =>
   origins.flatMap((origin, index) =>
     isOrigin(origin)
@@ -8,7 +8,10 @@ export const originFindings = (origins: readonly string[], at: string): readonly
       : [{ pointer: `${at}/${index}`, message: 'is neither * nor an origin such as https://example.com' }],
   )
 
-/** Extensions of browsers have schemes of their own, whose origin the URL standard calls opaque. */
+/**
+ * Tells whether a text is an origin. Browser extensions have schemes of their own, whose origin the URL standard calls
+ * opaque.
+ */
 function isOrigin(text: string): boolean {
   if (text === '*') return true
   const url = URL.parse(text)

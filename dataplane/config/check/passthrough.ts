@@ -3,8 +3,8 @@ import type { Finding } from '../load.ts'
 /** A token of RFC 9110 section 5.6.2. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /**
- * What never goes from a client to a backend: credentials are for the gateway, the rest belongs to one connection or
- * to the protocol, or describes the way here.
+ * The headers that never go from a client to a backend: credentials are for the gateway; the others belong to one
+ * connection or to the protocol, or describe the path of the request up to the gateway.
  */
 const REFUSED: ReadonlySet<string> = new Set([
   'accept',
@@ -26,7 +26,7 @@ const REFUSED: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** What is wrong with names of headers that are to be passed on. */
+/** Checks the names of headers that are to be passed on. */
 export function passthroughFindings(names: readonly string[], at: string): readonly Finding[] {
   return names.flatMap((name, index) => {
     const lower = name.toLowerCase()

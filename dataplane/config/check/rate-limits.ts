@@ -6,7 +6,7 @@ import { duplicates } from './duplicates.ts'
 type RateLimiting = NonNullable<GatewayConfig['rateLimiting']>
 type Buckets = Pick<RateLimiting, 'shared' | 'perUser'>
 
-/** What is wrong with limits of tool calls, which stand at the pointer `at`. */
+/** Checks limits of tool calls at the pointer `at`. */
 export function rateLimitFindings(config: RateLimiting | undefined, at: string): readonly Finding[] {
   if (config === undefined) return []
   const { tools = [] } = config

@@ -8,7 +8,7 @@ import { urlFindings } from './url.ts'
 
 const SMALLEST_INTERVAL_MS = 1000
 
-/** What is wrong with a source that its schema can't say; for the configuration file and the admin API alike. */
+/** Checks the rules of a source that its schema can't express, for the configuration file and the admin API alike. */
 export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): readonly Finding[] {
   const { git, api, file, kubernetes, syncPolicy, filter } = source
   const kinds = SOURCE_KINDS.filter((kind) => source[kind] !== undefined)
@@ -32,13 +32,13 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
   ]
 }
 
-/** The token of a pod goes to the API server of its cluster and nowhere else. */
+/** Checks a URL that gets the pod's token: the token goes to the API server of its own cluster only. */
 function apiServerFindings(url: string, pointer: string): readonly Finding[] {
   const message = apiServerProblem(url)
   return [...urlFindings(url, pointer), ...(message === undefined ? [] : [{ pointer, message }])]
 }
 
-/** Names of headers are compared without case (RFC 9110, section 5.1). */
+/** Checks an API source. Header names are compared without case (RFC 9110, section 5.1). */
 const apiFindings = ({ endpoint, headers = [] }: NonNullable<SourceConfig['api']>, at: string): readonly Finding[] => [
   ...urlFindings(endpoint, `${at}/endpoint`),
   ...duplicates(headers, ({ name }) => name.toLowerCase(), `${at}/headers`, '/name'),

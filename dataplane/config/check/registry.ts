@@ -9,7 +9,7 @@ import { sourceFindings } from './registry-source.ts'
 import { telemetryFindings } from './telemetry.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
-/** Cross-field rules of the registry's configuration; sees only what its schema has accepted. */
+/** Checks the cross-field rules of the registry's configuration, which its schema has accepted. */
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
   const { sources, registries } = config
   const known = new Set(sources.map(({ name }) => name))
@@ -40,7 +40,7 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
 
 const OF_OAUTH = ['oauth', 'authz', 'publicPaths'] as const
 
-/** What is wrong with the `auth` block that its schema can't say. */
+/** Checks the rules of the `auth` block that its schema can't express. */
 function authFindings(auth: AuthConfig): readonly Finding[] {
   const { mode, oauth, publicPaths = [] } = auth
   return [
@@ -90,7 +90,10 @@ function providerFindings(provider: ProviderConfig, at: string): readonly Findin
   ]
 }
 
-/** One without escapes, empty or dot segments: it is compared with what requests name. The root would open everything. */
+/**
+ * Tells whether a path has no escapes and no empty or dot segments: it is compared with the paths of requests. The root
+ * is refused because it would open everything.
+ */
 function isPlainPath(path: string): boolean {
   const segments = path.slice(1).replace(/\/$/, '').split('/')
   return segments.every((segment) => /^[\w.~!$&'()*+,;=:@-]+$/.test(segment) && segment !== '.' && segment !== '..')
@@ -98,7 +101,7 @@ function isPlainPath(path: string): boolean {
 
 const PARTS = ['host', 'user', 'database'] as const
 
-/** A database is named once: by a URL, by a file of one, or by its parts. */
+/** Checks that a database is configured in one way: by a URL, by a file that holds one, or by its parts. */
 function databaseFindings(config: DatabaseConfig | undefined): readonly Finding[] {
   if (config === undefined) return []
   const given = [config.url, config.urlFile, config.host].filter((place) => place !== undefined).length

@@ -5,7 +5,7 @@ import { otlpEndpoint } from '../otlp-endpoint.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)
-/** Belong to the connection and to what is sent over it. */
+/** Headers that belong to the connection and to the payload. */
 const RESERVED: ReadonlySet<string> = new Set([
   'connection',
   'content-encoding',
@@ -20,7 +20,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   'user-agent',
 ])
 
-/** What is sent, in the form of a file or of a manifest. */
+/** The export settings, in the form of a file or of a manifest. */
 interface Sending {
   readonly endpoint?: string
   readonly insecure?: boolean
@@ -30,7 +30,7 @@ interface Sending {
   readonly caBundleFile?: string
 }
 
-/** What is wrong with a block `telemetry` at the pointer `at`. */
+/** Checks a block `telemetry` at the pointer `at`. */
 export function telemetryFindings(
   telemetry: { readonly openTelemetry?: Sending } | undefined,
   at: string,

@@ -3,29 +3,33 @@ import type { Finding } from '../load.ts'
 import { isLoopback } from './url.ts'
 
 /**
- * Where tokens for an issuer's key endpoint may be mounted. A configuration names files only below it: whoever may write
- * one would otherwise have any file of the pod sent to an address of their choice.
+ * The folder in which tokens for an issuer's key endpoint may be mounted. A configuration names files only below it.
+ * Otherwise anyone who may write a configuration could send any file of the pod to an address of their choice.
  */
 export const JWKS_TOKENS = '/var/run/secrets/portico/jwks'
 
-/** Where Kubernetes mounts the token of a pod's ServiceAccount. */
+/** The path at which Kubernetes mounts the token of a pod's ServiceAccount. */
 export const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 
-/** The API server as pods of its cluster name it. */
+/** The API server by the name that pods of its cluster use. */
 export const API_SERVER = 'https://kubernetes.default.svc'
 const API_SERVERS: ReadonlySet<string> = new Set([API_SERVER, `${API_SERVER}.cluster.local`])
 
-/** Whether a URL leads to the cluster's own API server by one of its two full names, over https on its usual port. */
+/**
+ * Tells whether a URL leads to the cluster's own API server by one of its two full names, over https on its usual port.
+ */
 export const isApiServer = (url: URL): boolean => API_SERVERS.has(url.origin)
 
-/** Why the pod's token is not sent to a URL; undefined where that is the cluster's own API server, or one on this machine. */
+/**
+ * Returns why the pod's token is not sent to a URL; undefined for the cluster's own API server or one on this machine.
+ */
 export function apiServerProblem(text: string): string | undefined {
   const url = URL.parse(text)
   if (url === null || isApiServer(url) || isLoopback(url)) return undefined
   return `must be the cluster’s own, ${[...API_SERVERS].join(' or ')}`
 }
 
-/** Whether a path is one of a file below the folder for tokens, in the one form that has no other reading. */
+/** Tells whether a path names a file below the folder for tokens, in the one form that has no other reading. */
 export const isMountedToken = (path: string): boolean =>
   path.startsWith(`${JWKS_TOKENS}/`) && posix.normalize(path) === path && !path.endsWith('/') && !path.includes('\0')
 
@@ -38,7 +42,7 @@ interface Settings {
   readonly introspection?: { readonly clientId?: string; readonly clientSecretFile?: string; readonly url?: string }
 }
 
-/** Which credential may go where; see the table in docs/operator.md. */
+/** Checks which credential may go to which endpoint; see the table in docs/operator.md. */
 export function tokenFindings(settings: Settings, at: string): readonly Finding[] {
   const { issuer, bearerTokenFile, cluster, serviceAccount } = settings
   const findings: Finding[] = []
@@ -54,7 +58,7 @@ export function tokenFindings(settings: Settings, at: string): readonly Finding[
   return findings
 }
 
-/** Notes what is wrong with a field. */
+/** Reports a problem of a field. */
 type Find = (field: string, message: string) => void
 
 function checkIntrospection({ issuer, introspection }: Settings, find: Find): void {

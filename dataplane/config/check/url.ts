@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { Finding } from '../load.ts'
 import { type AddressClass, classOf } from './address.ts'
 
-/** What is wrong with a URL that our side will call or publish. `pointer` is where it stands. */
+/** Checks a URL that our side calls or publishes. `pointer` is its place in the configuration. */
 export function urlFindings(text: string, pointer: string): readonly Finding[] {
   const url = URL.parse(text)
   if (url === null) return [{ pointer, message: 'is not a URL' }]
@@ -13,9 +13,9 @@ export function urlFindings(text: string, pointer: string): readonly Finding[] {
 }
 
 /**
- * Class of the address that a URL's host writes out, in whichever spelling the URL parser takes for one (`127.1`,
- * `0x7f000001`, `[::ffff:127.0.0.1]`), or of `localhost` and the names below it (RFC 6761, section 6.3). Undefined for
- * other names: they are resolved, and checked, when they are called.
+ * Returns the class of the address that a URL's host spells out in any form that the URL parser accepts (`127.1`,
+ * `0x7f000001`, `[::ffff:127.0.0.1]`), or of `localhost` and the names below it (RFC 6761, section 6.3). Returns
+ * undefined for other names: they are resolved and checked when they are called.
  */
 function literalClass({ hostname }: URL): AddressClass | undefined {
   const host = hostname.replace(/^\[|\]$|\.$/g, '')
@@ -23,17 +23,17 @@ function literalClass({ hostname }: URL): AddressClass | undefined {
   return isIP(host) === 0 ? undefined : classOf(host)
 }
 
-/** Whether a URL leads to this machine alone. */
+/** Tells whether a URL leads to this machine alone. */
 export const isLoopback = (url: URL): boolean => literalClass(url) === 'loopback'
 
 export interface Reachable {
   readonly allowPrivateIP?: boolean | undefined
   readonly allowLoopback?: boolean | undefined
-  /** The setting that would allow it, for people. */
+  /** The setting that would allow it, for the message. */
   readonly allowedBy?: string | undefined
 }
 
-/** A finding where a URL names an address that no connection is ever opened to under these settings (net/connect.ts). */
+/** Returns a finding if a URL names an address to which these settings allow no connection (net/connect.ts). */
 export function addressFindings(text: string, pointer: string, reachable: Reachable): readonly Finding[] {
   const url = URL.parse(text)
   const addressClass = url === null ? undefined : literalClass(url)
@@ -50,9 +50,9 @@ export function addressFindings(text: string, pointer: string, reachable: Reacha
 const OWN_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
 /**
- * A URL on loopback as others of the same settings spell it: `localhost`, `127.0.0.1` and `[::1]` are one machine, and to
- * clients, which compare URLs as texts, three. `spellings` come first to last; where none is of the same endpoint the URL
- * stays as it is.
+ * Returns a URL on loopback as other settings spell it. `localhost`, `127.0.0.1` and `[::1]` are one machine, but
+ * clients compare URLs as texts and see three. The first of `spellings` with the same endpoint wins. Without one the
+ * URL stays as it is.
  */
 export function spelledAs(url: string, spellings: readonly (string | undefined)[]): string {
   const own = URL.parse(url)

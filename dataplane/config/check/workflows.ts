@@ -5,7 +5,7 @@ import { compileWorkflow } from '../workflow/compile.ts'
 import type { Definition } from '../workflow/definition.ts'
 import { duplicates } from './duplicates.ts'
 
-/** What is wrong with the composite tools of a gateway. */
+/** Checks the composite tools of a gateway. */
 export function workflowFindings({
   compositeTools = [],
   role,
@@ -25,13 +25,13 @@ export function workflowFindings({
   ]
 }
 
-/** Composite tools call tools of backends: calls of each other could go on for ever. */
+/** Checks that composite tools call only tools of backends: calls of each other could recurse without end. */
 const nestedFindings = (definition: Definition, composites: ReadonlySet<string>): readonly Finding[] =>
   calledTools(definition)
     .filter(({ tool }) => composites.has(tool))
     .map(({ pointer }) => ({ pointer, message: 'is a composite tool: these do not call each other' }))
 
-/** The tools that steps of a workflow name, and where: pointers into the definition. */
+/** Returns the tools that the steps of a workflow name, with pointers into the definition. */
 export const calledTools = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>
   steps.flatMap((step, index) => {
     const { type, tool } = step.type === 'forEach' ? (step.step ?? step) : step
@@ -39,13 +39,13 @@ export const calledTools = ({ steps }: Definition): readonly { readonly pointer:
     return type === 'tool' && tool !== undefined ? [{ pointer, tool }] : []
   })
 
-/** Other characters than these are replaced in names that are shown, and long names are cut. */
+/** Characters that are replaced in displayed names; long names are cut. */
 const OTHER = /[^A-Za-z0-9_.-]/g
 const SURE = 55
 
 /**
- * Steps that name tools which no backend can have, whatever it lists: a tool is named as `<backend>.<tool>`, or as it
- * is shown. No finding, since a backend may be away for a while, and with it all that calls it.
+ * Returns the steps that name tools which no backend can have, whatever it lists: a tool is named as `<backend>.<tool>`
+ * or by its displayed name. This is no finding, since a backend may be away for a while together with its tools.
  */
 export function unknownTools({ compositeTools = [], backends, aggregation }: GatewayConfig): readonly string[] {
   const { conflictResolution = 'prefix', conflictResolutionConfig } = aggregation ?? {}

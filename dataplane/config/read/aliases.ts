@@ -1,9 +1,11 @@
 import { type Document, isAlias, visit } from 'yaml'
 
-/** Aliases times nodes: the library looks for anchors in the whole document, and a merge copies what it names. */
+/**
+ * The limit of aliases times nodes: the library looks for anchors in the whole document, and a merge copies its anchor.
+ */
 const MOST_STEPS = 10_000_000
 
-/** Says why a document's aliases are not followed: there are too many of them, for any document or for one of its size. */
+/** Returns why a document's aliases are not followed: too many for any document, or for one of its size. */
 export function aliasProblem(document: Document.Parsed, most: number): string | undefined {
   let aliases = 0
   let nodes = 0

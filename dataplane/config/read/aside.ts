@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { ConfigError } from '../load.ts'
 import type { Parsed } from './long-parser.ts'
 
-/** What a thread makes of a text: the value of YAML, or a configuration that was checked. */
+/** The result that a thread makes of a text: the value of YAML, or a checked configuration. */
 export type Reader = 'yaml' | 'gateway' | 'registry'
 
 export interface ReadCall {
@@ -14,17 +14,17 @@ export interface ReadCall {
 /** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 const HEAP = { maxOldGenerationSizeMb: 256 }
-/** Milliseconds; the longest text that a ConfigMap holds takes one or two seconds. */
+/** In milliseconds; the longest text that a ConfigMap holds takes one or two seconds. */
 const DEADLINE_MS = 60_000
-/** Characters of a text that is read in place: 20 ms of YAML. */
+/** The longest text, in characters, that is read in this thread: 20 ms of YAML. */
 const LONGEST = 32_768
 
-/** Whether a text is too long to be read where requests are served. */
+/** Tells whether a text is too long to be read in the thread that serves requests. */
 export const isLong = (text: string): boolean => text.length > LONGEST
 
 /**
- * Reads a text in a thread, which ends with it: a long text takes a second, and who reads it serves meanwhile. Rejects
- * with a ConfigError that has the findings, the first hundred of them.
+ * Reads a text in a thread of its own: a long text takes a second, and requests are served meanwhile. Rejects with a
+ * ConfigError that has the first hundred findings.
  */
 export async function readAside<T>(reader: Reader, text: string, file?: string): Promise<T> {
   const worker = new Worker(ENTRY, { workerData: { reader, text } satisfies ReadCall, resourceLimits: HEAP })

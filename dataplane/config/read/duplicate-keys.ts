@@ -1,8 +1,8 @@
 import { isMap, isNode, isScalar, isSeq } from 'yaml'
 
 /**
- * Offsets of keys that a map of a YAML document has already, in their order. Takes as long as the document is; not for
- * one that nests without bound.
+ * Returns the offsets of repeated keys in the maps of a YAML document, in document order. Takes time linear in the
+ * document; not for one that nests without bound.
  */
 export function duplicateKeys(node: unknown, found: number[] = []): readonly number[] {
   if (isSeq(node)) for (const item of node.items) duplicateKeys(item, found)

@@ -8,10 +8,10 @@ import { isLong, readAside } from './aside.ts'
 
 /**
  * Turns the text of a gateway's configuration (YAML 1.2 or JSON) into its value, with the schema's defaults in place.
- * Rejects with a ConfigError that has all findings. What finds these is loaded where there are any, and what reads YAML
- * where the text is no JSON: ten idle gateways out of ten need neither for long.
+ * Rejects with a ConfigError that has all findings. The code that finds them is loaded only for an invalid
+ * configuration, and the YAML parser only for a text that is no JSON: idle gateways rarely need either.
  *
- * `inForce`: the configuration that serves meanwhile; then nothing here keeps the event loop for long.
+ * `inForce`: the configuration that serves meanwhile; with it this function never blocks the event loop for long.
  */
 export async function readGateway(text: string, file?: string, inForce?: GatewayConfig): Promise<GatewayConfig> {
   const isAside = inForce !== undefined && isLong(text)
@@ -26,14 +26,14 @@ export async function readGateway(text: string, file?: string, inForce?: Gateway
   return parseGateway(text, file)
 }
 
-/** Checks what can take long, but for policies that are in force. */
+/** Runs the slow checks in steps, except for policies that are already in force. */
 async function checkStepwise({ authz, name, compositeTools = [] }: GatewayConfig, inForce: GatewayConfig) {
   const policies = (config: Pick<GatewayConfig, 'authz' | 'name'>) => JSON.stringify([config.name, config.authz])
   if (authz !== undefined && policies({ authz, name }) !== policies(inForce)) await checkAuthzStepwise(authz)
   await compileStepwise(compositeTools)
 }
 
-/** Undefined where it is no YAML. */
+/** Returns the value of a YAML text; undefined if it is no YAML. */
 async function yamlOf(text: string): Promise<unknown> {
   const { readYaml, valueOfYaml } = await import('./yaml.ts')
   try {

@@ -1,22 +1,22 @@
 import { longCheck } from '../check/long-check.ts'
 import { ConfigError, type Finding } from '../load.ts'
 
-/** A text may have as many as it has keys; what is not said of it is said once these are mended. */
+/** A text may have as many findings as keys. The rest are reported once these are fixed. */
 const MOST_FINDINGS = 100
 
-/** What came of a text: its value, or what is wrong with it. */
+/** The result of a parse: the value, or the findings. */
 export type Parsed<T> = { readonly value: T } | { readonly findings: readonly Finding[] }
 
 /**
- * Makes a long check of a parser that throws a ConfigError. The value is shared by all who parse the same text, and not to
- * be changed. `name` as for `longCheck`.
+ * Makes a long check from a parser that throws a ConfigError. All callers that parse the same text share the value and
+ * must not change it. `name` as for `longCheck`.
  */
 export function longParser<T>(name: string, parse: (text: string) => T): (text: string) => Parsed<T> {
   const run = (text: string) => parsedBy(parse, text)
   return longCheck(name, run, (message) => ({ findings: [{ pointer: '', message }] }))
 }
 
-/** What comes of a text by a parser that throws a ConfigError. */
+/** Parses a text with a parser that throws a ConfigError. */
 export function parsedBy<T>(parse: (text: string) => T, text: string): Parsed<T> {
   try {
     return { value: parse(text) }

@@ -5,7 +5,7 @@ import { type Check, ConfigError, type Finding, findingLine, jsonOf } from '../l
 import { compile, type Violation } from '../schema-violations.ts'
 import { readYaml, valueOfYaml, type YamlText } from './yaml.ts'
 
-/** The keywords that matter here; all of them may be absent. */
+/** The schema keywords that this module reads; all of them may be absent. */
 interface Shape {
   readonly type?: string
   readonly const?: unknown
@@ -28,7 +28,7 @@ const TEXTS = ['a', 'https://a.example', '1s', '/a', 'a:1', 'postgres://a', 'a'.
  * Makes a function that turns a configuration's text (YAML 1.2 or JSON) into its validated value, with the schema's
  * defaults in place. It throws a ConfigError with all findings at once.
  *
- * YAML is read by the 1.2 core schema: `no` in a string's place stays the string that was written. JSON is a subset.
+ * YAML is read by the 1.2 core schema: `no` in place of a string stays that string. JSON is a subset.
  */
 export function configParser<S extends TSchema>(
   schema: S,
@@ -37,7 +37,7 @@ export function configParser<S extends TSchema>(
   let compiled: ReturnType<typeof compile> | undefined
 
   return function parseConfig(text, file) {
-    // At the first text: an operator has parsers of what most clusters never have.
+    // The schema is compiled at the first text: an operator has parsers for kinds that most clusters never use.
     compiled ??= compile(schema)
     const violations = compiled
     const json = jsonOf(text)
@@ -58,13 +58,13 @@ interface Rules<T> {
   readonly check: Check<T>
 }
 
-/** A stand-in may itself lack required fields, which get stand-ins in the next round; no schema of ours is deeper. */
+/** A stand-in may itself lack required fields, which get stand-ins in the next round. None of our schemas is deeper. */
 const ROUNDS = 8
 
 /**
- * Checks the rules across fields of a value that violates its schema. Each value that is missing or of the wrong type is
- * replaced by a stand-in that fits first. Findings at or below a replaced value are left out, and so are those that depend
- * on whether an unknown enum value is kept or replaced by a known one.
+ * Checks the rules across fields of a value that violates its schema. First each value that is missing or of the wrong
+ * type is replaced by a stand-in that fits. Findings at or below a replaced value are left out, and so are those that
+ * depend on whether an unknown enum value is kept or replaced by a known one.
  */
 function acrossFields<T>(value: unknown, violated: readonly Violation[], rules: Rules<T>): readonly Finding[] {
   const broken = violated.filter(({ isUnknownField }) => !isUnknownField)
@@ -76,7 +76,7 @@ function acrossFields<T>(value: unknown, violated: readonly Violation[], rules: 
   return asItIs.filter((finding) => known.has(findingLine(finding)) && !isWithin(finding.pointer, replaced))
 }
 
-/** Whether a pointer, or one above it, is among others. */
+/** Tells whether a set of pointers contains a pointer or one above it. */
 function isWithin(pointer: string, others: ReadonlySet<string>): boolean {
   for (let end = pointer.length; end >= 0; end = end === 0 ? -1 : pointer.lastIndexOf('/', end - 1))
     if (others.has(pointer.slice(0, end))) return true
@@ -98,12 +98,12 @@ function checkMended<T>(
   try {
     return check(mended as T)
   } catch {
-    // A value of the right type that breaks another rule of the schema may be more than the check can take.
+    // A value of the right type that breaks another rule of the schema may be too much for the check.
     return []
   }
 }
 
-/** False where there is no such place: the whole is of the wrong type. */
+/** Puts a value at a pointer. Returns false if there is no such place: the whole value is of the wrong type. */
 function putAt(root: unknown, pointer: string, value: unknown): boolean {
   const steps = [...stepsOf(pointer)]
   const last = steps.pop()
@@ -131,7 +131,7 @@ function located(
   })
 }
 
-/** The pairs of the maps that were looked into, by key: a text may have as many findings as it has keys. */
+/** The pairs of the visited maps, by key: a text may have as many findings as keys. */
 type Pairs = Map<YAMLMap, ReadonlyMap<string, Pair>>
 
 function pairsOf(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
@@ -143,7 +143,10 @@ function pairsOf(map: YAMLMap, known: Pairs): ReadonlyMap<string, Pair> {
   return pairs
 }
 
-/** Where the thing at `pointer` is in the text: its key where it has one; its closest parent where it isn't there. */
+/**
+ * Returns the offset of `pointer` in the text: that of its key if it has one; that of its closest parent if it is
+ * absent.
+ */
 function offsetOf(root: Node | null, pointer: string, known: Pairs): number | undefined {
   let node: unknown = root
   let offset = root?.range?.[0]
@@ -161,7 +164,7 @@ function offsetOf(root: Node | null, pointer: string, known: Pairs): number | un
   return offset
 }
 
-/** A small value of a schema, for the place of one that is missing or of the wrong type. */
+/** Makes a small value of a schema, in place of one that is missing or of the wrong type. */
 function standIn(schema: TSchema): unknown {
   const shape = schema as Shape
   if (shape.default !== undefined) return structuredClone(shape.default)

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { ReadCall, Reader } from './aside.ts'
 import { parsedBy } from './long-parser.ts'
 
-/** Each is loaded where it is asked for. */
+/** Each reader is loaded at its first use. */
 const readers: Readonly<Record<Reader, () => Promise<(text: string) => unknown>>> = {
   async yaml() {
     const { readYaml, valueOfYaml } = await import('./yaml.ts')
@@ -18,7 +18,7 @@ async function answer({ reader, text }: ReadCall): Promise<void> {
 }
 
 answer(workerData as ReadCall).catch((error) =>
-  // Ends the thread, and its starter hears of it.
+  // Ends the thread; its starter gets the event.
   setImmediate(() => {
     throw error
   }),

@@ -9,15 +9,15 @@ export interface YamlText {
   lineAt(offset: number): number
 }
 
-/** After the first few errors the rest follow from them. */
+/** The limit of errors: after the first few the rest follow from them. */
 const MOST_ERRORS = 20
 const MOST_ALIASES = 100
 
-/** The library compares each key of an ordered map with all before it; nothing of ours needs the order. */
+/** Removes ordered maps. The library compares each key of one with all before it, and nothing here needs the order. */
 export const withoutOrderedMaps = (tags: Tags): Tags =>
   tags.filter((tag) => typeof tag === 'string' || !/:(omap|pairs)$/.test(tag.tag))
 
-/** Reads a text within time linear in its length. */
+/** Reads a text in time linear in its length. */
 export function readYaml(text: string): YamlText {
   const lines = new LineCounter()
   const document = parseDocument(text, {
@@ -32,11 +32,11 @@ export function readYaml(text: string): YamlText {
   return { document, lineAt: (offset) => lines.linePos(offset).line }
 }
 
-/** What is wrong, without the parser's advice to programmers. */
+/** Returns the message of an error without the parser's advice to programmers. */
 const textOf = ({ code, message }: Document.Parsed['errors'][number]): string =>
   code === 'MULTIPLE_DOCS' ? 'must be one YAML document; this is where a second one begins' : message
 
-/** The value of a YAML text. Throws a ConfigError where it is none, or empty. */
+/** Returns the value of a YAML text. Throws a ConfigError if the text is no YAML, or empty. */
 export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unknown {
   const refuse = (findings: readonly Finding[]) =>
     new ConfigError(file === undefined ? findings : findings.map((finding) => ({ ...finding, file })))
@@ -55,7 +55,7 @@ export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unkn
     value = document.toJS()
     repeated = duplicateKeys(document.contents)
   } catch (error) {
-    // An alias that expands without end, or that refers to no anchor.
+    // An alias expands without end, or refers to no anchor.
     throw whole((error as Error).message)
   }
   if (repeated.length === 0) return value

@@ -3,18 +3,18 @@ import type { JsonSchema } from './json-schema.ts'
 import type { Path } from './template.ts'
 import type { Reading, Use } from './values.ts'
 
-/** What templates may ask of a step. */
+/** The fields of a step that templates may read. */
 const OF_STEP: ReadonlySet<string> = new Set(['output', 'status', 'error', 'action', 'content'])
 
-/** What there is for the templates of one step, or of the output. */
+/** The names that the templates of one step, or of the output, may use. */
 export interface Known {
   readonly parameters: JsonSchema
-  /** All steps, and those that are done before the templates are looked at. */
+  /** All steps, and those that are done before the templates are evaluated. */
   readonly steps: ReadonlySet<string>
   readonly before: ReadonlySet<string>
 }
 
-/** Notes paths that lead nowhere, or to what may not be there yet. */
+/** Reports paths that lead nowhere, or to a value that may not exist yet. */
 export function checkPaths(uses: readonly Use[], known: Known, reading: Reading): void {
   for (const { pointer, paths, itemName } of uses)
     for (const path of paths) {
@@ -23,7 +23,7 @@ export function checkPaths(uses: readonly Use[], known: Known, reading: Reading)
     }
 }
 
-/** Steps that templates refer to. */
+/** Returns the steps to which templates refer. */
 export const stepsRead = (uses: readonly Use[]): ReadonlySet<string> =>
   new Set(
     uses.flatMap(({ paths }) =>

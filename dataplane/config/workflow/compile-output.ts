@@ -9,7 +9,7 @@ import type { Reading, Use } from './values.ts'
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'number', 'boolean', 'object', 'array'])
 const FIELDS: ReadonlySet<string> = new Set(['type', 'description', 'value', 'default', 'properties'])
 
-/** Reads what the structured result is made of; what is wrong with it is noted. */
+/** Compiles the sources of the structured result and reports its findings to `reading`. */
 export function compileOutput(output: NonNullable<Definition['output']>, reading: Reading, uses: Use[]): Output {
   const { properties, required = [] } = output
   for (const [index, name] of required.entries())
@@ -50,7 +50,7 @@ function compileProperty(property: unknown, place: Place, depth: number): Output
   }
 }
 
-/** Properties within properties come unchecked. */
+/** Checks a property. The schema leaves properties within properties unchecked. */
 function checkProperty(property: JsonSchema, { reading, pointer }: Place, depth: number): void {
   const { type, value, default: fallback, properties } = property
   const find = (field: string, message: string) => reading.find(at(pointer, field), message)
@@ -66,7 +66,7 @@ function checkProperty(property: JsonSchema, { reading, pointer }: Place, depth:
     find('properties', 'has a place in objects without value, not too deep')
 }
 
-/** The JSON schema of the structured result, which clients are told. */
+/** Returns the JSON schema of the structured result, which clients see. */
 export function outputSchemaOf({ properties, required = [] }: NonNullable<Definition['output']>): JsonSchema {
   return { type: 'object', properties: schemasOf(properties), ...(required.length === 0 ? {} : { required }) }
 }

@@ -7,14 +7,14 @@ import { schemaFindings } from './json-schema.ts'
 import { workflowLimits } from './limits.ts'
 import type { Reading, Use } from './values.ts'
 
-/** Where a step is read: its pointer, and what its templates refer to. */
+/** The pointer of a step, and the references of its templates. */
 export interface StepPlace {
   readonly reading: Reading
   readonly pointer: string
   readonly uses: Use[]
 }
 
-/** Reads one step; what is wrong with it is noted. */
+/** Compiles one step and reports its findings. */
 export function compileStep(step: StepDefinition, place: StepPlace): Step {
   const { dependsOn = [], type } = step
   if (type !== 'forEach')
@@ -82,7 +82,7 @@ function elicitation(step: SimpleDefinition, place: StepPlace): SimpleStep {
   }
 }
 
-/** MCP asks for a flat object. */
+/** Checks the schema of an answer: MCP requires a flat object. */
 function checkAnswerSchema(schema: Readonly<Record<string, unknown>>, { reading, pointer }: StepPlace): void {
   const there = `${pointer}/schema`
   if (JSON.stringify(schema).length > workflowLimits.schema)

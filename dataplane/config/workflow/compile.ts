@@ -15,14 +15,16 @@ import { Reading, type Use } from './values.ts'
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
 
 /**
- * Reads the definition of a composite tool. `findings` has everything that is wrong with it, each with a pointer into
- * the definition; the workflow is good for nothing where there are any. Takes time linear in the definition, but for
- * what its steps depend on.
+ * Compiles the definition of a composite tool. `findings` has all its problems, each with a pointer into the
+ * definition; with findings the workflow must not be used. Takes time linear in the definition, except for the
+ * dependencies of its steps.
  */
 export const compileWorkflow = (definition: Definition): CompiledWorkflow =>
   known.get(definition) ?? atOnce(compiling(definition))
 
-/** Compiles definitions while others are served, for `compileWorkflow` to know them. */
+/**
+ * Compiles definitions in steps so that requests are served meanwhile, and caches the results for `compileWorkflow`.
+ */
 export const compileStepwise = (definitions: readonly Definition[]): Promise<void> =>
   stepwise(compilingAll(definitions))
 
@@ -33,7 +35,7 @@ function* compilingAll(definitions: readonly Definition[]): Steps<void> {
   }
 }
 
-/** Compiled definitions of configurations that a gateway has read. */
+/** The compiled definitions of configurations that a gateway has read. */
 const known = new WeakMap<Definition, CompiledWorkflow>()
 
 interface CompiledWorkflow {
@@ -118,7 +120,7 @@ function toolsOf(steps: readonly Step[]): readonly string[] {
   return [...new Set(names)]
 }
 
-/** Steps that wait for each other and so can never start, in the order of the definition. */
+/** Returns the steps that wait for each other and so can never start, in the order of the definition. */
 function stepsInCycles(
   steps: readonly { readonly id: string; readonly dependsOn?: readonly string[] }[],
 ): readonly string[] {
@@ -130,7 +132,7 @@ function stepsInCycles(
   return [...waiting.keys()]
 }
 
-/** For each step the steps that are done before it, directly or not. There are no cycles that are reached twice. */
+/** Returns for each step the steps that are done before it, directly or not. The steps must have no cycles. */
 function stepsBefore(
   steps: readonly { readonly id: string; readonly dependsOn?: readonly string[] }[],
 ): ReadonlyMap<string, ReadonlySet<string>> {

@@ -3,7 +3,7 @@ import type { JsonSchema } from './json-schema.ts'
 import type { Template } from './template.ts'
 import type { Values } from './values.ts'
 
-/** Composite tools as they are run. Times in milliseconds. */
+/** Compiled composite tools. Times are in milliseconds. */
 
 export interface OnError {
   readonly action: 'abort' | 'continue' | 'retry'
@@ -25,7 +25,7 @@ interface Common {
 
 export interface ToolStep extends Common {
   readonly type: 'tool'
-  /** As clients see it, or `<workload>.<its own name>`. */
+  /** The name that clients see, or `<workload>.<its own name>`. */
   readonly tool: string
   readonly arguments: Values
 }
@@ -51,7 +51,7 @@ export interface ForEachStep extends Common {
 
 export type Step = (SimpleStep | ForEachStep) & {
   readonly dependsOn: readonly string[]
-  /** Steps that its templates refer to. */
+  /** The steps to which its templates refer. */
   readonly reads: ReadonlySet<string>
 }
 
@@ -65,7 +65,7 @@ export interface OutputProperty {
 export interface Output {
   readonly properties: Readonly<Record<string, OutputProperty>>
   readonly required: readonly string[]
-  /** Steps that its templates refer to. */
+  /** The steps to which its templates refer. */
   readonly reads: ReadonlySet<string>
 }
 
@@ -77,11 +77,11 @@ export interface Workflow {
   readonly timeoutMs: number
   readonly steps: readonly Step[]
   readonly output: Output | undefined
-  /** JSON schema of the structured result; undefined where the result is that of the last step. */
+  /** JSON schema of the structured result; undefined if the result is that of the last step. */
   readonly outputSchema: JsonSchema | undefined
-  /** Names of the tools that it calls. */
+  /** The names of the tools that the workflow calls. */
   readonly tools: readonly string[]
-  /** The same for two definitions that are the same. */
+  /** Equal for equal definitions. */
   readonly digest: string
   /** Characters of the definition as JSON. */
   readonly size: number

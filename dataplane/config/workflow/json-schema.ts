@@ -2,12 +2,12 @@ import { at, isObject } from '../../../crds/settings/json.ts'
 import type { Finding } from '../load.ts'
 
 /**
- * JSON schemas in composite tools: of their arguments, and of answers of users. The part of JSON Schema (2020-12) whose
- * check takes time linear in the value; anything else is a finding.
+ * JSON schemas in composite tools: of their arguments, and of users' answers. Only the part of JSON Schema (2020-12)
+ * whose check takes time linear in the value is supported; anything else is a finding.
  */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Says something to people or clients, and nothing about what is valid. */
+/** Keywords that annotate a schema and do not validate. */
 const SAYING: ReadonlySet<string> = new Set([
   '$schema',
   '$id',
@@ -28,7 +28,7 @@ const isSize = (value: unknown): boolean => Number.isInteger(value) && (value as
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 const isText = (value: unknown): value is string => typeof value === 'string'
 
-/** Keywords that judge a value by themselves: whether the keyword's own value is right, and what it asks for. */
+/** Keywords that validate by themselves: whether the keyword's own value is right, and its requirement. */
 const rules: Readonly<Record<string, { isRight(rule: unknown): boolean; holds: Check; says(rule: unknown): string }>> =
   {
     type: {
@@ -65,7 +65,7 @@ function bound(isRight: (rule: unknown) => boolean, holds: (value: unknown, rule
   return { isRight, holds: holds as Check, says: (rule: unknown) => `${says} ${String(rule)}` }
 }
 
-/** Characters as JSON Schema counts them, which are code points. */
+/** Counts characters as JSON Schema does, which are code points. */
 function lengthOf(text: string): number {
   let pairs = 0
   for (let index = 0; index < text.length; index++) if ((text.charCodeAt(index) & 0xfc00) === 0xd800) pairs++
@@ -84,7 +84,7 @@ const isSame = (one: unknown, other: unknown): boolean =>
   one === other ||
   (typeof one === 'object' && typeof other === 'object' && JSON.stringify(one) === JSON.stringify(other))
 
-/** What is wrong with a schema itself, which stands at `pointer`. `depth`: how deep it may be nested. */
+/** Checks a schema itself at `pointer`. `depth`: the deepest allowed nesting. */
 export function schemaFindings(schema: unknown, pointer: string, depth: number): readonly Finding[] {
   if (typeof schema === 'boolean') return []
   if (!isObject(schema)) return [{ pointer, message: 'must be a JSON schema' }]
@@ -101,7 +101,7 @@ export function schemaFindings(schema: unknown, pointer: string, depth: number):
   })
 }
 
-/** Schemas below a keyword, by the step to each; undefined where it is none of those that have any. */
+/** Returns the schemas below a keyword, by the step to each; undefined if the keyword has none. */
 function subschemas(keyword: string, rule: unknown): readonly (readonly [string, unknown])[] | undefined {
   if (keyword === 'properties') return isObject(rule) ? Object.entries(rule) : [['', undefined]]
   if (keyword === 'anyOf' || keyword === 'oneOf' || keyword === 'allOf')
@@ -109,7 +109,7 @@ function subschemas(keyword: string, rule: unknown): readonly (readonly [string,
   return keyword === 'items' || keyword === 'additionalProperties' || keyword === 'not' ? [['', rule]] : undefined
 }
 
-/** The first place where a value departs from a schema without findings; undefined where it is as that says. */
+/** Returns the first place where a value violates a schema without findings; undefined if the value is valid. */
 export function violationOf(schema: unknown, value: unknown, pointer = ''): Finding | undefined {
   if (schema === false) return { pointer, message: 'has no place here' }
   if (!isObject(schema)) return undefined
@@ -159,7 +159,7 @@ function inArray({ items }: JsonSchema, value: unknown, pointer: string): Findin
   return undefined
 }
 
-/** Adds the defaults that a schema gives to members that an object lacks. */
+/** Adds a schema's defaults for the members that an object lacks. */
 export function withDefaults(schema: JsonSchema, value: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { properties } = schema
   const missing = Object.entries(isObject(properties) ? properties : {}).filter(

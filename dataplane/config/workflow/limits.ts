@@ -1,6 +1,6 @@
-/** Bounds of composite tools that no definition can widen; times in milliseconds, sizes in bytes. */
+/** Bounds of composite tools that no definition can widen. Times are in milliseconds, sizes in bytes. */
 export const workflowLimits = {
-  /** Longest times, and what they are where a definition says nothing. */
+  /** The longest times, and the defaults. */
   workflowMs: 30 * 60_000,
   stepMs: 5 * 60_000,
   elicitationMs: 5 * 60_000,
@@ -8,19 +8,19 @@ export const workflowLimits = {
   retryDelayMs: 1_000,
   retries: 3,
   steps: 100,
-  /** Steps of one run at the same time, and items of a forEach where it says nothing. */
+  /** The most parallel steps of one run, and the default of parallel items of a forEach. */
   parallel: 10,
   items: 100,
-  /** How deep arguments, and templates in them, may be nested. */
+  /** The deepest nesting of arguments, and of templates in them. */
   depth: 100,
-  /** Of what a template gives, and of the outputs that a run keeps. */
+  /** The size of a template's result, and of the outputs that a run keeps. */
   output: 10 * 1024 * 1024,
-  /** Of what a user answers. */
+  /** The size of a user's answer. */
   response: 1024 * 1024,
   schema: 100 * 1024,
   schemaDepth: 10,
-  /** How deep the schema of the parameters may be nested. */
+  /** The deepest nesting of the parameters' schema. */
   parametersDepth: 20,
-  /** Of what is kept at the client while it answers. */
+  /** The size of the state that the client keeps while it answers. */
   state: 256 * 1024,
 } as const

@@ -9,13 +9,13 @@ import {
 } from './template.ts'
 import { type Token, Tokens } from './tokens.ts'
 
-/** Parentheses in each other, and choices in each other. */
+/** The deepest nesting of parentheses, and of choices. */
 const DEEPEST = 100
 const ROOTS: ReadonlySet<string> = new Set(['params', 'steps', 'forEach'])
-/** Words of Go templates that begin something which isn't served. */
+/** Words of Go templates that begin an unsupported construct. */
 const UNSERVED: ReadonlySet<string> = new Set(['range', 'with', 'define', 'template', 'block', 'break', 'continue'])
 
-/** The functions of templates, with the fewest and the most arguments. What they do is in gateway/workflows. */
+/** The functions of templates, with the fewest and the most arguments. gateway/workflows implements them. */
 export const templateFunctions: ReadonlyMap<string, readonly [least: number, most: number]> = new Map([
   ['and', [1, 16]],
   ['or', [1, 16]],
@@ -57,7 +57,7 @@ class OpenChoice implements Choice {
     this.at = at
   }
 
-  /** Where parts go that come now. */
+  /** The list to which new parts are added. */
   get last(): Part[] {
     return this.hasElse ? this.otherwise : (this.branches.at(-1)?.parts ?? this.otherwise)
   }
@@ -70,7 +70,7 @@ class OpenChoice implements Choice {
 class Parser {
   readonly paths: Path[] = []
   readonly #text: string
-  /** The choices around the place that has been reached. */
+  /** The open choices around the current place. */
   readonly #open: OpenChoice[] = []
   readonly #top: Part[] = []
   #depth = 0
@@ -79,7 +79,7 @@ class Parser {
     this.#text = text
   }
 
-  /** Where parts go that come now. */
+  /** The list to which new parts are added. */
   get #parts(): Part[] {
     return this.#open.at(-1)?.last ?? this.#top
   }
@@ -112,7 +112,7 @@ class Parser {
     if (said !== '') this.#parts.push(said)
   }
 
-  /** One action, whose inside begins at `from`. */
+  /** Parses one action, whose inside begins at `from`. */
   #action(from: number, opening: number): Tokens['end'] {
     if (this.#text.startsWith('/*', from)) return this.#comment(from)
     const tokens = new Tokens(this.#text, from)
@@ -169,7 +169,7 @@ class Parser {
     return value
   }
 
-  /** A function with its arguments, of which the last may come from before a `|`; or one operand. */
+  /** Parses a function with its arguments, the last of which may come from before a `|`; or one operand. */
   #command(tokens: Tokens, piped: Expression | undefined): Expression {
     const first = tokens.next
     if (first.kind === 'word' && !isLiteral(first)) return this.#call(tokens, piped)
@@ -190,7 +190,7 @@ class Parser {
     return this.#pathOf(name, args) ?? { kind: 'call', name, args }
   }
 
-  /** `index .steps "fetch-data" "output"` as the path that it is: Go's names have no hyphens. */
+  /** Converts `index .steps "fetch-data" "output"` to the path that it means: Go's names have no hyphens. */
   #pathOf(name: string, [of, ...keys]: readonly Expression[]): Path | undefined {
     if (name !== 'index' || of?.kind !== 'path') return undefined
     const names = keys.flatMap((key) => (key.kind === 'literal' && typeof key.value === 'string' ? [key.value] : []))

@@ -1,9 +1,9 @@
 /**
- * Templates of composite tools: a part of the language of Go templates that has no loops and no variables, so that what
- * one gives is there after as many steps as it has parts.
+ * Templates of composite tools: a part of the language of Go templates without loops and variables. Evaluation takes as
+ * many steps as the template has parts.
  */
 
-/** What the fields of a template begin with. */
+/** The first name of a template's fields. */
 export type Root = 'params' | 'steps' | 'forEach'
 
 /** A path of members below a root. `at` is its index in the template. */
@@ -20,7 +20,7 @@ export interface Call {
   readonly args: readonly Expression[]
 }
 
-/** Members of what an expression in parentheses gives. */
+/** Members of the result of an expression in parentheses. */
 export interface Member {
   readonly kind: 'member'
   readonly of: Expression
@@ -34,25 +34,25 @@ export interface Literal {
 
 export type Expression = Path | Call | Member | Literal
 
-/** The parts of which the first is taken whose condition holds. */
+/** The branches of a choice; the first whose condition holds is taken. */
 export interface Choice {
   readonly kind: 'choice'
   readonly branches: readonly { readonly condition: Expression; readonly parts: readonly Part[] }[]
   readonly otherwise: readonly Part[]
 }
 
-/** Text as it is, a value shown as text, or a choice. */
+/** Literal text, a value shown as text, or a choice. */
 export type Part = string | Expression | Choice
 
 export interface Template {
   readonly parts: readonly Part[]
-  /** The expression that is the whole template: its value keeps its JSON type. */
+  /** The expression that is the whole template; its value keeps its JSON type. */
   readonly whole: Expression | undefined
   /** Every path in it. */
   readonly paths: readonly Path[]
 }
 
-/** A text that is no template of ours. `at` is the index of the character at which that shows. */
+/** A text that is no supported template. `at` is the index of the character at which that shows. */
 export class TemplateError extends Error {
   readonly at: number
 

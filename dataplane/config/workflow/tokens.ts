@@ -2,14 +2,14 @@ import { TemplateError } from './template.ts'
 
 /** A word, mark or literal inside an action. */
 export interface Token {
-  /** `fields` is `.a.b`; of a literal `value` is what it says. */
+  /** `fields` is `.a.b`; `value` is the content of a literal. */
   readonly kind: 'word' | 'fields' | 'literal' | '(' | ')' | '|' | 'end'
   readonly text: string
   readonly value?: string | number
   readonly at: number
 }
 
-/** What follows is looked for at one place alone (sticky), so that no text is read twice. */
+/** The sticky patterns below match at one place alone, so that no text is read twice. */
 const SPACE = /[ \t\r\n]*/y
 const WORD = /[A-Za-z_][A-Za-z0-9_]*/y
 const FIELDS = /(?:\.[A-Za-z_][A-Za-z0-9_-]*)+/y
@@ -21,7 +21,7 @@ const RAW = /`[^`]*`/y
 export class Tokens {
   readonly #text: string
   #at: number
-  /** The token that comes next. */
+  /** The next token. */
   next: Token
 
   constructor(text: string, from: number) {
@@ -36,7 +36,6 @@ export class Tokens {
     return { at: this.next.at + this.next.text.length, trims }
   }
 
-  /** Takes the next token. */
   take(): Token {
     const token = this.next
     if (token.kind !== 'end') this.next = this.#read()
@@ -83,7 +82,7 @@ export class Tokens {
   }
 }
 
-/** Why no token begins here. */
+/** Returns why no token begins here. */
 function reasonAt(text: string, at: number): string {
   const mark = text[at]
   if (mark === '$') return 'variables are not supported'

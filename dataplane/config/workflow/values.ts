@@ -11,15 +11,15 @@ export type Values =
   | { readonly kind: 'list'; readonly items: readonly Values[] }
   | { readonly kind: 'object'; readonly members: readonly (readonly [name: string, value: Values])[] }
 
-/** Where a template stands, and what it refers to. */
+/** The place of a template, and its references. */
 export interface Use {
   readonly pointer: string
   readonly paths: readonly Path[]
-  /** The other name of the item, in a step that is repeated. */
+  /** The other name of the item, in a repeated step. */
   readonly itemName?: string
 }
 
-/** What is read of a definition, with everything that is wrong with its texts. */
+/** Collects the templates of a definition and all problems of its texts. */
 export class Reading {
   readonly findings: Finding[] = []
 
@@ -27,7 +27,7 @@ export class Reading {
     this.findings.push({ pointer, message })
   }
 
-  /** A template, which is empty where the text is none. */
+  /** Parses a template. An invalid text gives an empty template. */
   template(text: string, pointer: string, uses: Use[]): Template {
     try {
       const template = parseTemplate(text)
@@ -40,7 +40,7 @@ export class Reading {
     }
   }
 
-  /** JSON whose texts may be templates, at any depth that is allowed. */
+  /** Converts JSON whose texts may be templates, up to the allowed depth. */
   values(value: unknown, pointer: string, uses: Use[], depth: number = workflowLimits.depth): Values {
     if (typeof value === 'string' && value.includes('{{'))
       return { kind: 'template', template: this.template(value, pointer, uses) }

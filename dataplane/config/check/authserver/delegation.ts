@@ -7,7 +7,7 @@ import { duplicates } from '../duplicates.ts'
 import { issuerFindings } from '../issuer.ts'
 import { isLoopback } from '../url.ts'
 
-/** What is wrong with the clients and issuers by which tokens are exchanged. */
+/** Checks the clients and issuers of token exchange. */
 export function delegationFindings(config: AuthServerConfig, at: string): readonly Finding[] {
   const { delegateClients = [], trustedIssuers = [] } = config
   return [
@@ -26,7 +26,7 @@ function clientFindings(config: AuthServerConfig, at: string): readonly Finding[
   return [
     ...(isSafe ? [] : [{ pointer: at, message: 'needs an https issuer: secrets would travel in the clear' }]),
     ...delegateClients.flatMap(({ clientId }, index) =>
-      // The id of a client that is known by its metadata document.
+      // The id of a client that publishes a metadata document.
       clientId.includes('://')
         ? [{ pointer: `${at}/${index}/clientId`, message: 'must not be a URL, by which other clients are known' }]
         : [],
@@ -79,7 +79,7 @@ function bearerFindings({ jwtBearerGrant: grant }: TrustedIssuerConfig, at: stri
   ]
 }
 
-/** So long is remembered that an assertion was used: a store that does so for days fills. */
+/** Used assertions are remembered this long. A store that kept them for days would fill up. */
 const OLDEST_ASSERTION_MS = 60 * 60_000
 
 function ageFindings(ageMs: number, pointer: string): readonly Finding[] {

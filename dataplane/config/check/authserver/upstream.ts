@@ -15,13 +15,13 @@ import { isLoopback, urlFindings } from '../url.ts'
 
 /** A token of RFC 9110 section 5.6.2. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** What is set on a request by the gateway itself, or belongs to its connection. */
+/** Headers that the gateway itself sets on a request, or that belong to its connection. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...['authorization', 'connection', 'content-length', 'cookie', 'host', 'keep-alive', 'proxy-authorization'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
 ])
 
-/** What is wrong with a provider, which stands at the pointer `at`. */
+/** Checks a provider at the pointer `at`. */
 export function upstreamFindings(
   provider: UpstreamProviderConfig,
   at: string,
@@ -66,7 +66,7 @@ function oauth2Findings(config: OAuth2UpstreamConfig, at: string): readonly Find
   ]
 }
 
-/** The gateway's client there is given, or registered. */
+/** Checks that the gateway's client at the provider is either configured or registered dynamically. */
 function clientFindings(config: OAuth2UpstreamConfig, at: string): readonly Finding[] {
   const { clientId, clientSecretFile, dcrConfig } = config
   const { discoveryUrl, registrationEndpoint } = dcrConfig ?? {}
@@ -90,7 +90,7 @@ function clientFindings(config: OAuth2UpstreamConfig, at: string): readonly Find
 
 type Called = Pick<OAuth2UpstreamConfig, 'allowPrivateIPs' | 'insecureAllowHTTP'>
 
-/** An address that we call with a code, a secret or a token. */
+/** Checks an address to which the gateway sends a code, a secret or a token. */
 function endpointFindings(text: string, pointer: string, { allowPrivateIPs, insecureAllowHTTP }: Called) {
   const field = pointer.slice(pointer.lastIndexOf('/') + 1)
   return tokenClientFindings(
@@ -100,7 +100,7 @@ function endpointFindings(text: string, pointer: string, { allowPrivateIPs, inse
   )
 }
 
-/** Where browsers go; nothing of ours calls it. What its query holds is sent along. */
+/** Checks the page to which browsers are sent. The gateway itself does not call it. Its query is kept. */
 function loginPageFindings(text: string, pointer: string, { insecureAllowHTTP }: Called): readonly Finding[] {
   const url = URL.parse(text)
   if (url === null) return urlFindings(text, pointer)
@@ -136,7 +136,7 @@ function userInfoFindings(
   ]
 }
 
-/** A callback brings codes, and its host has the cookie that binds a login to its browser: one host for all. */
+/** Checks a callback. All callbacks need the same host: it has the cookie that binds a login to its browser. */
 function callbackFindings(callback: URL, pointer: string, server: AuthServerConfig): readonly Finding[] {
   const others = server.upstreamProviders.map((provider) => URL.parse(redirectUriOf(server, provider))?.host)
   const isSecure = callback.protocol === 'https:' || isLoopback(callback) || server.insecureAllowHTTP === true
@@ -151,7 +151,10 @@ function callbackFindings(callback: URL, pointer: string, server: AuthServerConf
   ]
 }
 
-/** A provider of OAuth 2 does not say whose code a callback brings: two of them at one callback can be mixed up. */
+/**
+ * Checks for OAuth 2 providers that share a callback. Such a callback does not say which provider issued the code, so
+ * two providers at one callback can be mixed up.
+ */
 function sharedFindings(
   redirectUri: string,
   pointer: string,
