@@ -4,8 +4,8 @@ import { PublicError } from './errors.ts'
 type ErrorLog = Pick<Logger, 'error' | 'debug'>
 
 /**
- * The PublicError for anything thrown. A PublicError is returned as it is; everything else becomes `internal` and is
- * logged under the request id.
+ * Returns the PublicError for any thrown value. A PublicError is returned as it is; everything else becomes `internal`
+ * and is logged under the request id.
  */
 export function publicError(error: unknown, log?: ErrorLog): PublicError {
   if (error instanceof PublicError) {
@@ -23,7 +23,10 @@ export interface HttpAnswer {
   readonly body: string
 }
 
-/** An error as an HTTP answer: `{"error": code, "message", "details"?}` with the status and headers of the table. */
+/**
+ * Returns an error as an HTTP answer: `{"error": code, "message", "details"?}` with the status and headers of the
+ * table.
+ */
 export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   const { code, message, details, status, headers } = publicError(error, log)
   return {
@@ -34,7 +37,7 @@ export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   }
 }
 
-/** An error as a web Response. */
+/** Returns an error as a web Response. */
 export function errorResponse(error: unknown, log?: ErrorLog): Response {
   const { body, ...init } = httpError(error, log)
   return new Response(body, init)

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { Context } from 'hono'
 import { PublicError } from './errors.ts'
 
-/** Overhead of each chunk of a body in memory: clients may send it byte by byte. */
+/** The overhead of each chunk of a body in memory: clients may send it byte by byte. */
 const PIECE_BYTES = 256
 
-/** Called with the bytes of memory that a body takes so far; where it throws, the body is read no further. */
+/** Called with the bytes of memory that a body takes so far. If it throws, the body is read no further. */
 type HoldBytes = (bytes: number) => void
 
 const countNothing: HoldBytes = () => {
@@ -13,8 +13,8 @@ const countNothing: HoldBytes = () => {
 }
 
 /**
- * Reads a request's body, at most `limit` bytes. What arrives is counted: Content-Length may only refuse early.
- * Throws a PublicError: `too_large`, or `invalid_request` where the client broke off; and what `hold` throws.
+ * Reads a request's body, at most `limit` bytes. Received bytes are counted: Content-Length may only refuse early.
+ * Throws a PublicError: `too_large`, or `invalid_request` if the client broke off; and any error that `hold` throws.
  */
 export async function readBody(c: Context, limit: number, hold: HoldBytes = countNothing): Promise<Buffer> {
   if (Number(c.req.header('content-length')) > limit) throw tooLarge(limit)

@@ -6,22 +6,21 @@ export interface BudgetLimits {
   readonly total: number
   /** Bytes that one holder may hold. */
   readonly share: number
-  /** Bytes beyond `total` for holders that hold little, so that a few large ones leave room for the others. */
+  /** Extra bytes beyond `total` for small holders, so that a few large ones leave room for the others. */
   readonly reserve: number
 }
 
-/** A holder of no more than this may draw on the reserve. */
+/** A holder of at most this many bytes may draw on the reserve. */
 const LITTLE = 1024 * 1024
-/** Holders above which those that hold nothing are removed. */
+/** The number of holders above which idle ones are removed. */
 const MOST_IDLE = 4096
 
 /**
- * Counts the bytes that others make this process hold: bodies that are being read, requests under way, sessions, streams
- * and answers that nobody reads. Each holder takes from its own share and releases what it no longer holds.
+ * Counts the bytes that peers make this process hold: bodies that are being read, running requests, sessions, streams
+ * and unread answers. Each holder takes from its own share and releases bytes that it no longer holds.
  */
 export class Budget {
   readonly limits: BudgetLimits
-  /** Bytes that are held now. */
   held = 0
   readonly #shares = new Map<string, Share>()
   #pruneAt = MOST_IDLE
@@ -31,8 +30,8 @@ export class Budget {
   }
 
   /**
-   * The share of a holder: a caller, by issuer and subject or by address, or a backend. `wider`: the networks that the
-   * address is in, the narrowest first: what all in one of them hold together is as much as one holder may.
+   * Returns the share of a holder: a caller, by issuer and subject or by address, or a backend. `wider`: the networks
+   * of the address, the narrowest first. All holders in one network together may hold as much as one holder.
    */
   shareOf(holder: string, wider: readonly string[] = []): Share {
     let share = this.#shares.get(holder)
@@ -45,7 +44,7 @@ export class Budget {
     return share
   }
 
-  /** The share of whoever is known by an address alone. */
+  /** Returns the share of a caller that is known by its address alone. */
   shareOfAddress(address: string): Share {
     const known = this.#shares.get(address)
     if (known !== undefined) return known
@@ -53,7 +52,7 @@ export class Budget {
     return this.shareOf(own, wider)
   }
 
-  /** Number of holders. */
+  /** The number of holders. */
   get size(): number {
     return this.#shares.size
   }
@@ -69,9 +68,9 @@ export class Budget {
 /** The bytes and calls of one holder. */
 export class Share {
   held = 0
-  /** Calls of this holder in flight, of a network those of all in it. */
+  /** Calls in flight: of this holder, or of all holders in this network. */
   calls = 0
-  /** That of the network which this one is in. */
+  /** The share of the network that contains this one. */
   readonly wider: Share | undefined
   readonly #budget: Budget
 
@@ -80,7 +79,7 @@ export class Share {
     this.wider = wider
   }
 
-  /** Counts `bytes` more. Throws `share_exceeded` where this holder has too much, `unavailable` where all together have. */
+  /** Counts `bytes` more. Throws `share_exceeded` if this holder has too much, `unavailable` if all together have. */
   take(bytes: number): void {
     if (this.tryTake(bytes)) return
     if (bytes > this.#budget.limits.share) throw new PublicError('too_large')
@@ -88,7 +87,7 @@ export class Share {
     throw new PublicError('unavailable', { message: 'Too much is held here at the moment; try again.', ...RETRY })
   }
 
-  /** The same; false where it is too much, and then nothing is counted. */
+  /** Does the same as `take`, but returns false if that is too much; then nothing is counted. */
   tryTake(bytes: number): boolean {
     const budget = this.#budget
     const { total, share, reserve } = budget.limits
@@ -103,17 +102,17 @@ export class Share {
     this.#add(-bytes)
   }
 
-  /** Counts calls that have begun, or ended. */
+  /** Counts calls that have begun or, with a negative number, ended. */
   addCalls(count: number): void {
     for (let share: Share | undefined = this; share !== undefined; share = share.wider) share.calls += count
   }
 
-  /** Calls in flight in the widest network that this is in. */
+  /** The calls in flight in the widest network that contains this holder. */
   get mostCalls(): number {
     return this.wider === undefined ? this.calls : this.wider.mostCalls
   }
 
-  /** What is held in the widest network that this is in. */
+  /** The bytes held in the widest network that contains this holder. */
   get #mostHeld(): number {
     return this.wider === undefined ? this.held : this.wider.#mostHeld
   }
@@ -126,7 +125,7 @@ export class Share {
 
 const RETRY = { headers: { 'retry-after': '1' } }
 
-/** Bytes that one thing holds of a share. It may grow and shrink, and is released once. */
+/** The bytes that one object holds of a share. They may grow and shrink, and are released once. */
 export class Lease {
   bytes = 0
   readonly #share: Share
@@ -135,20 +134,20 @@ export class Lease {
     this.#share = share
   }
 
-  /** Holds so many bytes from now on. False where that is too much: then it holds what it held. */
+  /** Changes the number of held bytes. Returns false if that is too much; then the number stays. */
   resize(bytes: number): boolean {
     if (!this.#share.tryTake(bytes - this.bytes)) return false
     this.bytes = bytes
     return true
   }
 
-  /** The same. Throws as `Share.take` does. */
+  /** Does the same as `resize`, but throws as `Share.take` does. */
   demand(bytes: number): void {
     this.#share.take(bytes - this.bytes)
     this.bytes = bytes
   }
 
-  /** Goes on to hold bytes that are counted already. */
+  /** Takes over bytes that are counted already. */
   adopt(bytes: number): void {
     this.bytes += bytes
   }

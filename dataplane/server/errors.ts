@@ -1,6 +1,6 @@
 /**
- * The one table of errors. A code is stable and never reused. `text` is what the caller may know; the detail goes to
- * the log under the same request id.
+ * A row of the one table of errors. A code is stable and never reused. `text` is for the caller; the detail goes to the
+ * log under the same request id.
  */
 interface ErrorRow {
   readonly http: number
@@ -17,13 +17,13 @@ export const errorTable = {
   unknown_tool: { http: 200, rpc: -32602, text: 'There is no tool of this name.' },
   unknown_prompt: { http: 200, rpc: -32602, text: 'There is no prompt of this name.' },
   unknown_resource: { http: 200, rpc: -32602, text: 'There is no resource of this URI.' },
-  /** The same before 2026-07-28. */
+  /** The same error before 2026-07-28. */
   resource_not_found: { http: 200, rpc: -32002, text: 'There is no resource of this URI.' },
   header_mismatch: { http: 400, rpc: -32020, text: 'A header does not agree with the body.' },
   missing_capability: { http: 400, rpc: -32021, text: 'The client lacks a capability that this call needs.' },
   unsupported_version: { http: 400, rpc: -32022, text: 'This protocol version is not served.' },
   session_required: { http: 400, rpc: -32600, text: 'The Mcp-Session-Id header is missing.' },
-  /** Clients in wide use initialize anew on this code alone. */
+  /** Widely used clients initialize a new session on this code alone. */
   session_unknown: { http: 404, rpc: -32001, text: 'There is no such session; initialize a new one.' },
   invalid_request: { http: 400, rpc: -32602, text: 'The request is not valid.' },
   claims_required: { http: 400, rpc: -32602, text: 'Claims are required.' },
@@ -54,7 +54,7 @@ export const errorTable = {
   backend_timeout: { http: 200, rpc: -32603, text: 'The backend did not answer in time.' },
   client_unreachable: { http: 200, rpc: -32603, text: 'The client takes no requests at the moment.' },
   client_timeout: { http: 200, rpc: -32603, text: 'The client did not answer in time.' },
-  /** MCP 2025-11-25, elicitation of a URL that a request needs; `data.elicitations` has it. */
+  /** MCP 2025-11-25, elicitation of a URL that a request needs; the URL is in `data.elicitations`. */
   login_needed: { http: 200, rpc: -32042, text: 'You have to log in at a provider first.' },
   answer_lost: {
     http: 200,
@@ -72,7 +72,7 @@ export interface ErrorDetail {
 }
 
 interface PublicErrorOptions {
-  /** Replaces the table's text; must hold nothing that the caller may not know. */
+  /** Replaces the table's text; must hold nothing that is secret from the caller. */
   readonly message?: string
   /** Findings in the caller's own input. */
   readonly details?: readonly ErrorDetail[]
@@ -84,7 +84,7 @@ interface PublicErrorOptions {
   readonly cause?: unknown
 }
 
-/** The one error type that is turned into a response. Anything else thrown becomes `internal`. */
+/** The only error type that becomes a response. Any other thrown value becomes `internal`. */
 export class PublicError extends Error {
   override readonly name = 'PublicError'
   readonly code: ErrorCode

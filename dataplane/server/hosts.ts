@@ -6,13 +6,17 @@ import { PublicError } from './errors.ts'
 export type HostNames = ReadonlySet<string> | '*'
 
 export interface HostGuardOptions {
-  /** Names answered to, besides those that are safe in any case; asked on each request, so that it may be reloaded. */
+  /**
+   * The names that are accepted, besides those that are always safe. Read on each request, so that it may be reloaded.
+   */
   allowed(): HostNames
-  /** `checked` (default): pages of other hosts are refused. `any`: for what is public and read across origins. */
+  /**
+   * `checked` (default): pages of other hosts are refused. `any`: for public resources that are read across origins.
+   */
   readonly origins?: 'checked' | 'any'
 }
 
-/** Names answered to: the hosts of `urls`, and `names` as they were configured (`*` among them stands for all). */
+/** Returns the accepted names: the hosts of `urls`, and the configured `names` (`*` among them stands for all). */
 export function hostNames(urls: readonly (string | undefined)[], names: readonly string[] = []): HostNames {
   if (names.includes('*')) return '*'
   return new Set([
@@ -22,9 +26,9 @@ export function hostNames(urls: readonly (string | undefined)[], names: readonly
 }
 
 /**
- * Refuses requests that a web page of somebody else has sent by way of a host name that it controls (DNS rebinding),
- * and those whose Origin is another site (MCP, Streamable HTTP: security). Always answered to: IP addresses, since a
- * page's own name can't be one that leads here, and `localhost`, which resolves to the caller's own machine.
+ * Refuses requests that another party's web page sends through a host name that it controls (DNS rebinding), and those
+ * whose Origin is another site (MCP, Streamable HTTP: security). Always accepted: IP addresses, since a page's own name
+ * can't be one that leads here, and `localhost`, which resolves to the caller's own machine.
  */
 export function guardHosts({ allowed, origins = 'checked' }: HostGuardOptions): MiddlewareHandler {
   return async function hostGuard(c, next) {
@@ -33,7 +37,7 @@ export function guardHosts({ allowed, origins = 'checked' }: HostGuardOptions): 
   }
 }
 
-/** The guard's rule for one request; throws `forbidden_host`. An absent `origin` is not checked. */
+/** Applies the guard's rule to one request; throws `forbidden_host`. An absent `origin` is not checked. */
 export function checkHost(names: HostNames, hostHeader: string | undefined, origin: string | undefined): void {
   if (names === '*') return
   const host = hostOf(hostHeader ?? '')
@@ -49,13 +53,13 @@ function originAllowed(origin: string, host: string, names: ReadonlySet<string>)
 const known = (host: string, names: ReadonlySet<string>): boolean =>
   host === 'localhost' || host.endsWith('.localhost') || LOOPBACK.has(host) || names.has(host)
 
-/** Pages served from this machine. */
+/** The hosts of pages served from this machine. */
 const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]'])
 
-/** What nearly every client sends, in canonical form as it stands: parsing it as a URL would cost more than the rest. */
+/** The canonical form, which nearly every client sends: parsing it as a URL would cost more than the rest. */
 const CANONICAL = /^([a-z][a-z0-9-]*(?:\.[a-z][a-z0-9-]*)*|\d{1,3}(?:\.\d{1,3}){3})(?::(\d{1,5}))?$/
 
-/** The name in a Host header or in `HOST[:PORT]`, in its canonical form; undefined where there is none. */
+/** Returns the canonical name in a Host header or in `HOST[:PORT]`; undefined if there is none. */
 export function hostOf(header: string): string | undefined {
   const [, name, port = '0'] = CANONICAL.exec(header) ?? []
   if (name !== undefined && Number(port) <= LARGEST_PORT && isCanonical(name)) return name
@@ -66,7 +70,10 @@ export function hostOf(header: string): string | undefined {
 
 const LARGEST_PORT = 65_535
 
-/** Whether a name of the usual characters is canonical: an address has no leading zeros, `xn--` may encode anything. */
+/**
+ * Tells whether a name of the usual characters is canonical: an address has no leading zeros, `xn--` may encode
+ * anything.
+ */
 const isCanonical = (name: string): boolean => (name.charCodeAt(0) < 58 ? isIP(name) === 4 : !name.includes('xn--'))
 
 const bare = (host: string): string => host.replace(/^\[|\]$/g, '')

@@ -5,29 +5,32 @@ const CLOSE_OBJECT = 0x7d
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 
-/** Whether a byte is white space between the tokens of a JSON text. */
+/** Tells whether a byte is white space between the tokens of a JSON text. */
 export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
-/** Bytes of a string that are searched one by one before native code searches the rest: for fewer the call costs more. */
+/**
+ * The bytes of a string that are searched one by one before native code searches the rest: for fewer, the native call
+ * costs more.
+ */
 const FEW_BYTES = 32
 
 /**
- * Passes over the strings, arrays and objects of a JSON text whose bytes come in chunks. It finds their ends and checks
- * nothing else. The byte that opens one is for the caller to see, which then sets `inString` or `depth`.
+ * Skips the strings, arrays and objects of a JSON text that arrives in chunks. It finds their ends and checks nothing
+ * else. The caller reads the opening byte, and then sets `inString` or `depth`.
  */
 export class JsonSkipper {
   inString = false
-  /** Arrays and objects that are open. */
+  /** The number of open arrays and objects. */
   depth = 0
-  /** The next chunk begins behind a backslash. */
+  /** True if the next chunk begins behind a backslash. */
   #isEscaped = false
 
-  /** Whether a string, array or object has not ended yet. */
+  /** True until the string, array or object has ended. */
   get isOpen(): boolean {
     return this.inString || this.depth > 0
   }
 
-  /** Goes on until nothing is open any more; gives the index behind the end, or the end of the chunk. */
+  /** Skips until nothing is open. Returns the index behind the end, or the end of the chunk. */
   skip(chunk: Buffer, start: number): number {
     const { length } = chunk
     let at = this.inString ? this.skipString(chunk, start) : start
@@ -45,12 +48,15 @@ export class JsonSkipper {
     return at
   }
 
-  /** Goes on in a string; gives the index behind its closing quote, or the end of the chunk, where it goes on. */
+  /**
+   * Skips the rest of a string. Returns the index behind its closing quote, or the end of the chunk if the string goes
+   * on.
+   */
   skipString(chunk: Buffer, start: number): number {
     const { length } = chunk
     let at = this.#isEscaped ? start + 1 : start
     this.#isEscaped = false
-    // Each native search that an escaped quote has ended early makes the next one wait longer.
+    // Each native search that an escaped quote has ended early doubles the wait for the next one.
     for (let steps = FEW_BYTES; ; steps *= 2) {
       const near = Math.min(at + steps, length)
       at = nearQuote(chunk, at, near)
@@ -76,7 +82,10 @@ export class JsonSkipper {
   }
 }
 
-/** Index of the quote that closes a string, searched byte by byte before `near`; else `near`, or one more behind a backslash. */
+/**
+ * Returns the index of the quote that closes a string, searched byte by byte before `near`; else `near`, or one more
+ * behind a backslash.
+ */
 function nearQuote(chunk: Buffer, from: number, near: number): number {
   let at = from
   while (at < near) {
@@ -87,7 +96,7 @@ function nearQuote(chunk: Buffer, from: number, near: number): number {
   return at
 }
 
-/** Whether an odd number of backslashes stands right before `end`, back to `from` at the most. */
+/** Tells whether an odd number of backslashes stands right before `end`, searched back to `from` at most. */
 function hasOddBackslashes(chunk: Buffer, from: number, end: number): boolean {
   let at = end
   while (at > from && chunk[at - 1] === BACKSLASH) at--

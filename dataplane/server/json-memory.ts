@@ -1,12 +1,10 @@
-/** What a value takes in memory beside the text of its strings and names: V8 needs 16 to 56 bytes. */
+/** The memory of a value beside the text of its strings and names: V8 needs 16 to 56 bytes. */
 const VALUE_BYTES = 48
 
-/**
- * The bytes, by estimate, that a parsed JSON value takes in memory: many times its text where it has many small parts.
- */
+/** Estimates the bytes that a parsed JSON value takes in memory: many times its text if it has many small parts. */
 export function jsonMemory(value: unknown): number {
   let bytes = 0
-  // Level by level: a function that called itself for each could not walk all that can be parsed.
+  // The walk goes level by level: a recursive function could not walk every value that can be parsed.
   for (let level: readonly unknown[] = [value]; level.length > 0; ) {
     const below: unknown[] = []
     for (const part of level) {
@@ -18,7 +16,7 @@ export function jsonMemory(value: unknown): number {
   return bytes
 }
 
-/** Characters of a string, or of the names of an object. */
+/** Returns the characters of a string, or of the names of an object. */
 function textLength(part: unknown): number {
   if (typeof part === 'string') return part.length
   if (typeof part !== 'object' || part === null || Array.isArray(part)) return 0

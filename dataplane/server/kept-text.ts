@@ -1,12 +1,12 @@
-/** Largest body that is sent as a string, so that Node sends head and body in one write. */
+/** The largest body that is sent as a string, so that Node sends head and body in one write. */
 export const ONE_WRITE = 16 * 1024
-/** What is smaller is converted faster than it is found here. */
+/** Smaller bodies are converted faster than they are found in the cache. */
 const SMALL = 512
 
-/** Texts of bytes that are sent again and again, for as long as these live. */
+/** The texts of bytes that are sent repeatedly, for as long as these live. */
 const texts = new WeakMap<Buffer, string>()
 
-/** Bytes as Latin-1, converted once where that is worth it. */
+/** Returns bytes as Latin-1. The text is cached if that saves time. */
 export function latin1(bytes: Buffer): string {
   if (bytes.length < SMALL) return bytes.toString('latin1')
   let text = texts.get(bytes)
@@ -14,5 +14,5 @@ export function latin1(bytes: Buffer): string {
   return text
 }
 
-/** What bytes that are sent again and again take, with the text that is kept of them. */
+/** Returns the memory of bytes that are sent repeatedly, with their cached text. */
 export const keptBytes = ({ length }: Buffer): number => (length >= SMALL && length <= ONE_WRITE ? 2 * length : length)

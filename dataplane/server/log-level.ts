@@ -1,8 +1,8 @@
 import { type Level, type Logger, pino } from 'pino'
 
 /**
- * The level of a log, which changes while it is written: as a configuration has it, and `debug` for as long as somebody
- * wants to see more. Children of a log go by it as well, however long ago they were made.
+ * The level of a log, which may change while the log is in use: the level of the configuration, or `debug` while that
+ * is switched on. All children of a log follow it, including older ones.
  */
 export class LogLevel {
   readonly #fixed: Level | undefined
@@ -14,21 +14,21 @@ export class LogLevel {
     this.#fixed = fixed
   }
 
-  /** Takes the level of the configuration in force; undefined: `info`. */
+  /** Sets the level of the configuration in force; undefined: `info`. */
   configure(level: Level = 'info'): void {
     this.#configured = level
   }
 
-  /** Whether lines of this level (pino's number) are written. */
+  /** Tells whether lines of this level (pino's number) are written. */
   writes(level: number): boolean {
     const now = this.#isDebugging ? 'debug' : (this.#fixed ?? this.#configured)
     return level >= (pino.levels.values[now] as number)
   }
 
-  /** Switches `debug` on, or off again. The log says so. */
+  /** Switches `debug` on, or off again, and logs that. */
   switchDebug(log: Logger): void {
     const goesOn = !this.#isDebugging
-    // Either line is written while it is on.
+    // Both lines are written while `debug` is on.
     this.#isDebugging = true
     log.info(goesOn ? 'debugging is switched on' : 'debugging is switched off')
     this.#isDebugging = goesOn

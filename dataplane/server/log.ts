@@ -4,13 +4,13 @@ import { REDACTED, withoutCredentials } from './credential-text.ts'
 import { LogLevel } from './log-level.ts'
 
 interface LogOptions {
-  /** Which part of Portico writes. */
+  /** The part of Portico that writes. */
   readonly name: string
-  /** One that changes, or stays. */
+  /** A level that changes, or a fixed one. */
   readonly level: LogLevel | Level
   /** Fields of every line. */
   readonly base?: Readonly<Record<string, string>>
-  /** Where lines go; absent: standard error. */
+  /** The destination of lines; absent: standard error. */
   readonly destination?: DestinationStream
 }
 
@@ -36,25 +36,25 @@ const SECRET_FIELDS = new Set([
   'assertion',
   'code_verifier',
 ])
-/** Finds such a field in a line of JSON: inside of texts quotation marks stand behind a backslash. */
+/** Finds such a field in a line of JSON: inside texts, quotation marks follow a backslash. */
 const SECRET_FIELD = new RegExp(`"(?:${[...SECRET_FIELDS].join('|')})":`)
 
 /**
- * A line with the secret fields of all objects in it redacted. Few lines have any, and only these are parsed: pino’s own
- * redaction goes through every line once for each path, which was a tenth of the operator's processor time.
+ * Redacts the secret fields of all objects in a line. Few lines have any, and only these are parsed: pino’s own
+ * redaction scans every line once for each path, which was a tenth of the operator's processor time.
  */
 const withoutSecretFields = (line: string): string =>
   SECRET_FIELD.test(line)
     ? `${JSON.stringify(JSON.parse(line, (key, value) => (SECRET_FIELDS.has(key) ? REDACTED : value)))}\n`
     : line
 
-/** The id of the trace in a `traceparent` of our own making, as a field of log lines. */
+/** Returns the trace id in a `traceparent` of our own making, as a field of log lines. */
 export const traceIdOf = (traceparent: string | undefined): { readonly traceId?: string } =>
   traceparent === undefined ? {} : { traceId: traceparent.slice(3, 35) }
 
 /**
- * Writes JSON lines with ISO time and the level's name. Secrets are redacted by field name and by pattern, and URLs are
- * written without user name, password and query, which may hold keys.
+ * Creates a log that writes JSON lines with ISO time and the level's name. Secrets are redacted by field name and by
+ * pattern. URLs lose user name, password and query, which may hold keys.
  */
 export function createLog({ name, level, base, destination }: LogOptions): Logger {
   return pino(

@@ -2,13 +2,16 @@ import { isIPv6, type Socket } from 'node:net'
 
 const network = Symbol('network')
 
-/** Whose a connection is, found out once; empty where the peer is gone already. */
+/** Returns the network of a connection's peer, cached on the socket; empty if the peer has left already. */
 export function peerNetwork(socket: Pick<Socket, 'remoteAddress'> & { [network]?: string }): string {
   socket[network] ??= networkOf(socket.remoteAddress ?? '')
   return socket[network]
 }
 
-/** Whose an address is: whoever has one of IPv6 has all of its /64, which is given as its first four groups. */
+/**
+ * Returns the network of an address. A holder of an IPv6 address has all of its /64, which is given as its first four
+ * groups.
+ */
 export function networkOf(address: string): string {
   if (!isIPv6(address)) return address
   const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]
@@ -21,8 +24,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * The networks that an address, or what `networkOf` gives, is in, the narrowest first. Whoever has a connection with IPv6 is
- * given a /64, a /56 or a /48 (RFC 6177): of such an address it is all three.
+ * Returns the networks of an address, or of a result of `networkOf`, the narrowest first. An IPv6 customer gets a /64,
+ * a /56 or a /48 (RFC 6177), so such an address has all three.
  */
 export function networksOf(address: string): readonly string[] {
   const network = networkOf(address)
@@ -33,5 +36,5 @@ export function networksOf(address: string): readonly string[] {
   return [network, `${a}:${b}:${c}:${high.toString(16)}/56`, `${a}:${b}:${c}/48`]
 }
 
-/** The same as whoever holds what we keep, the widest first. */
+/** Returns the same networks as a holder of cache entries, the widest first. */
 export const networkHolder = (address: string | undefined): readonly string[] => networksOf(address ?? '').toReversed()

@@ -3,21 +3,21 @@ import type { Logger } from 'pino'
 import { traceIdOf } from './log.ts'
 import { uniqueId } from './unique-id.ts'
 
-/** What handlers find in `c.var`. */
+/** The values in `c.var` of handlers. */
 export interface RequestVariables {
   readonly requestId: string
-  /** The trace that the request is a part of; undefined where nothing is traced. */
+  /** The trace context of the request; undefined if nothing is traced. */
   readonly traceparent: string | undefined
   /** Log whose lines carry the ids of the request and of its trace; made when it is first used. */
   log(): Logger
 }
 
-/** The header that an id comes and goes in, in lower case. */
+/** The header of the request id, in lower case. */
 export const REQUEST_ID = 'x-request-id'
 
 const FOREIGN_ID = /^[\w.:-]{1,64}$/
 
-/** The id that a proxy in front has given, where it is short and plain; else a new one. */
+/** Returns the id from a proxy in front if it is short and plain; else a new one. */
 export function requestIdOf(given: unknown): string {
   return typeof given === 'string' && FOREIGN_ID.test(given) ? given : uniqueId()
 }
@@ -29,8 +29,8 @@ export function requestIds(log: Logger): MiddlewareHandler<{ Variables: RequestV
     let child: Logger | undefined
     c.set('requestId', id)
     c.set('log', () => (child ??= log.child({ requestId: id, ...traceIdOf(c.var.traceparent) })))
-    // Set beforehand it costs nothing; set on an answer that is there, the answer is built a second time (measured:
-    // 20 µs). Only an answer that was not made by the context lacks it then.
+    // The header is set beforehand, which costs nothing. Set on a finished answer, it would make the answer be built a
+    // second time (measured: 20 µs). Only an answer that the context did not make lacks it then.
     c.header(REQUEST_ID, id)
     await next()
     if (!c.res.headers.has(REQUEST_ID)) c.header(REQUEST_ID, id)

@@ -1,33 +1,33 @@
 /**
- * Names who makes us keep something, the widest group first: the networks that an address is in, or a user. Those below one
- * group share what that group has.
+ * The holder of an entry, the widest group first: the networks of an address, or a user. The members of a group share
+ * its room.
  */
 export type Holder = readonly string[]
 
 interface FairCacheOptions {
-  /** Of all entries together, in the unit of their sizes. */
+  /** The limit of all entries together, in the unit of their sizes. */
   readonly most: number
-  /** What a holder takes besides the entries, and each group above it; absent: nothing. */
+  /** The size of a holder besides its entries, and of each group above it; absent: 0. */
   readonly holderSize?: number
-  /** Holders of no more than so much are equals: of these the one goes first that has used nothing for longest. */
+  /** Holders of at most this size are equals: of these the least recently used one leaves first. */
   readonly even?: number
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now?: () => number
 }
 
 interface EntryOptions {
   readonly size: number
   readonly ttlMs: number
-  /** Absent: whoever holds the entry that it replaces, else nobody known. */
+  /** Absent: the holder of the entry that it replaces, else an unknown holder. */
   readonly holder?: Holder | undefined
 }
 
-/** What goes first where somebody needs room. */
+/** The entry that leaves first to make room. */
 export interface Leaver {
   readonly key: string
   /** When it was added, in milliseconds since 1970. */
   readonly addedAt: number
-  /** Whether its holder has more than the one who needs the room would have then. */
+  /** True if its holder has more than the holder that needs the room would have then. */
   readonly isHeldByMore: boolean
 }
 
@@ -40,25 +40,25 @@ interface Entry<V> extends Queued {
   readonly part: Part<V>
 }
 
-/** Something in a queue. */
+/** An item in a queue. */
 interface Queued {
   before?: this | undefined
   after?: this | undefined
 }
 
-/** What has ended is dropped to make room, no more often than this. */
+/** Expired entries are dropped to make room at most this often. */
 const PURGE_AGAIN_MS = 1_000
 const EVEN = 1_024
 const MOST_EVEN = 1 / 64
-/** Steps between what somebody holds and twice as much. */
+/** The number of size levels between a size and its double. */
 const STEPS = 4
-/** Nobody who is known. */
+/** The holder of entries without a known holder. */
 export const NOBODY: Holder = ['']
 
 /**
- * Keeps entries of many holders in a bounded room. Whoever holds most makes room for the others: somebody who adds without
- * end pushes out what is their own, and nothing of those who hold little. Of one holder the entry goes first that was not
- * used for longest.
+ * Keeps entries of many holders in bounded room. The largest holder makes room for the others: a holder that adds
+ * without end pushes out its own entries and none of small holders. Of one holder the least recently used entry leaves
+ * first.
  */
 export class FairCache<V> {
   readonly most: number
@@ -73,12 +73,12 @@ export class FairCache<V> {
     this.#all = new Part('', undefined, { holderSize, even: Math.max(1, Math.min(even, most * MOST_EVEN)) })
   }
 
-  /** How many entries there are. */
+  /** The number of entries. */
   get size(): number {
     return this.#entries.size
   }
 
-  /** What all entries and holders take together. */
+  /** The size of all entries and holders together. */
   get held(): number {
     return this.#all.held
   }
@@ -94,7 +94,7 @@ export class FairCache<V> {
     return entry.value
   }
 
-  /** Milliseconds that are left of an entry; 0 where there is none. */
+  /** Returns the remaining milliseconds of an entry; 0 if there is none. */
   leftOf(key: string): number {
     return Math.max(0, (this.#entries.get(key)?.until ?? 0) - this.#now())
   }
@@ -103,14 +103,14 @@ export class FairCache<V> {
     return this.#entries.get(key)?.part.path
   }
 
-  /** What somebody holds. */
+  /** Returns the size that a holder has. */
   heldBy(holder: Holder): number {
     return this.#all.find(holder)?.held ?? 0
   }
 
   /**
-   * Keeps an entry, in place of the one of this name. Others go where there is no room; what is larger than all of it is not
-   * kept.
+   * Keeps an entry, and replaces the one of the same key. Other entries are removed if there is no room. An entry
+   * larger than the whole cache is not kept.
    */
   set(key: string, value: V, { size, ttlMs, holder }: EntryOptions): void {
     const now = this.#now()
@@ -130,7 +130,7 @@ export class FairCache<V> {
     part.add(entry)
   }
 
-  /** What an entry of a holder takes, with what the holder itself does who has none yet. */
+  /** Returns the size of an entry, plus that of the holder if it is new. */
   needed(holder: Holder, size: number): number {
     return size + this.#all.unopened(holder)
   }
@@ -143,14 +143,14 @@ export class FairCache<V> {
     return true
   }
 
-  /** Whether there is room for so much, once what has ended is gone. */
+  /** Tells whether there is room for this size once expired entries are dropped. */
   hasRoom(size: number): boolean {
     if (this.held + size <= this.most) return true
     this.purgeLately()
     return this.held + size <= this.most
   }
 
-  /** What goes first where a holder needs so much room; undefined where there is nothing. */
+  /** Returns the entry that leaves first if a holder needs this room; undefined if there is none. */
   leaver(holder: Holder, size: number): Leaver | undefined {
     return this.#all.leaver(holder, size)
   }
@@ -160,14 +160,14 @@ export class FairCache<V> {
     for (const [key, { value, until }] of this.#entries) if (until > now) yield [key, value]
   }
 
-  /** Drops what has ended. */
+  /** Drops expired entries. */
   purgeStale(): void {
     const now = this.#now()
     this.#purgedAt = now
     for (const [key, { until }] of this.#entries) if (until <= now) this.delete(key)
   }
 
-  /** The same, unless that was done a moment ago: who finds no room asks again and again. */
+  /** Does the same as `purgeStale`, unless that was done a moment ago: a caller without room asks repeatedly. */
   purgeLately(): void {
     if (this.#now() - this.#purgedAt >= PURGE_AGAIN_MS) this.purgeStale()
   }
@@ -177,7 +177,7 @@ export class FairCache<V> {
   }
 }
 
-/** A queue that anything leaves in a step, which a Set of much that has left does not: it steps over all of that. */
+/** A queue from which any item is removed in constant time. A Set does not: it steps over all removed items. */
 class Queue<T extends Queued> {
   first: T | undefined
   last: T | undefined
@@ -201,7 +201,7 @@ class Queue<T extends Queued> {
 /** The holders of a group. */
 interface Group<V> {
   readonly parts: Map<string, Part<V>>
-  /** The parts by how much they hold; in each, those come first that were not used for longest. */
+  /** The parts by size level; in each, the least recently used come first. */
   readonly levels: Map<number, Queue<Part<V>>>
 }
 
@@ -210,16 +210,16 @@ interface PartOptions {
   readonly even: number
 }
 
-/** What a holder has, or a group of holders. */
+/** The state of a holder, or of a group of holders. */
 class Part<V> implements Queued {
   before?: this
   after?: this
   readonly name: string
   readonly parent: Part<V> | undefined
   readonly options: PartOptions
-  /** Both are made where they are needed: there are many holders. */
+  /** Both are made at their first use: there are many holders. */
   group: Group<V> | undefined
-  /** Those first that were not used for longest. */
+  /** The entries, the least recently used first. */
   entries: Queue<Entry<V>> | undefined
   held = 0
 
@@ -229,7 +229,7 @@ class Part<V> implements Queued {
     this.options = options
   }
 
-  /** What it takes besides its entries. Those of nobody known are in one part. */
+  /** The size besides the entries. All entries without a known holder are in one part. */
   get own(): number {
     return this.name === '' ? 0 : this.options.holderSize
   }
@@ -238,7 +238,7 @@ class Part<V> implements Queued {
     return this.parent === undefined ? [] : [...this.parent.path, this.name]
   }
 
-  /** The part of a holder, which is made where there is none. */
+  /** Returns the part of a holder, and makes it if there is none. */
   open(holder: Holder): Part<V> {
     return holder.reduce<Part<V>>((at, name) => {
       const { parts } = (at.group ??= { parts: new Map(), levels: new Map() })
@@ -252,7 +252,7 @@ class Part<V> implements Queued {
     }, this)
   }
 
-  /** What those parts would take besides their entries that are to be made for a holder. */
+  /** Returns the size, besides entries, of the parts that are missing for a holder. */
   unopened(holder: Holder): number {
     const at = holder.findIndex((_, index) => this.find(holder.slice(0, index + 1)) === undefined)
     return at < 0 ? 0 : holder.slice(at).filter((name) => name !== '').length * this.options.holderSize
@@ -280,7 +280,7 @@ class Part<V> implements Queued {
     this.grow(0)
   }
 
-  /** The entry that goes first where a holder below this part needs so much room. */
+  /** Returns the entry that leaves first if a holder below this part needs this room. */
   leaver(holder: Holder, size: number): Leaver | undefined {
     const { parts, levels } = this.group ?? {}
     const top = Math.max(...(levels?.keys() ?? []))
@@ -301,7 +301,7 @@ class Part<V> implements Queued {
     return held <= even ? 0 : 1 + Math.floor(STEPS * Math.log2(held / even))
   }
 
-  /** Holds so much more, and has been used just now; or holds so much less, which is no use. */
+  /** Grows by a size and counts as used; or shrinks by it, which is no use. */
   grow(size: number): void {
     const group = this.parent?.group
     const isMoved = size >= 0 || this.levelOf(this.held) !== this.levelOf(this.held + size)
@@ -311,7 +311,7 @@ class Part<V> implements Queued {
     this.parent?.grow(size)
   }
 
-  /** Drops a part that has nothing any more. */
+  /** Removes a part that is empty. */
   closeEmpty(): void {
     const { parent } = this
     const isEmpty = this.entries?.first === undefined && (this.group?.parts.size ?? 0) === 0

@@ -2,25 +2,25 @@ import { type ConnectionOptions, getCACertificates } from 'node:tls'
 import pg from 'pg'
 import { secretFile } from '../config/secret-file.ts'
 
-/** What libpq calls `sslmode` (PostgreSQL documentation, section 34.19). */
+/** The values of libpq's `sslmode` (PostgreSQL documentation, section 34.19). */
 const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 export type SslMode = (typeof SSL_MODES)[number]
 
-/** Where neither the configuration nor the URL says. */
+/** The default if neither the configuration nor the URL sets a mode. */
 const DEFAULT_MODE: SslMode = 'require'
 
 export interface TlsSettings {
   readonly sslMode?: SslMode | undefined
-  /** Absolute PEM file of the CAs that are trusted for the server, and of no others; absent: those of the system. */
+  /** Absolute path of a PEM file with the only CAs that are trusted for the server; absent: those of the system. */
   readonly caFile?: string | undefined
 }
 
-/** A connection in plain text, or with TLS so. */
+/** The transport of a connection: plain text, or TLS with these options. */
 export type Transport = false | ConnectionOptions
 
 /**
- * Takes the parameters of a connection URL that are about TLS out of it: the driver understands them in its own way.
- * What the settings say comes before them. Throws an Error where the URL has an unknown `sslmode`.
+ * Removes the TLS parameters from a connection URL, since the driver interprets them in its own way. The settings take
+ * precedence over them. Throws an Error if the URL has an unknown `sslmode`.
  */
 export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: string; readonly tls: TlsSettings } {
   const at = url.indexOf('?')
@@ -44,9 +44,9 @@ export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: st
 const TLS_PARAMETERS = ['ssl', 'sslmode', 'sslrootcert', 'sslnegotiation', 'uselibpqcompat']
 const isMode = (text: string): text is SslMode => (SSL_MODES as readonly string[]).includes(text)
 
-/** Ways to connect, in the order in which they are tried. */
+/** Returns the ways to connect, in the order in which they are tried. */
 export function transportsOf({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): readonly [Transport, ...Transport[]] {
-  // As in libpq: whoever names a CA wants it checked.
+  // As in libpq, a configured CA is always checked.
   const mode = sslMode === 'require' && caFile !== undefined ? 'verify-ca' : sslMode
   const unchecked = { rejectUnauthorized: false }
   switch (mode) {
@@ -69,7 +69,7 @@ export function transportsOf({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): r
   }
 }
 
-/** What Node and the driver say of a server with which no TLS comes about, its certificate included. */
+/** The messages of Node and the driver when TLS with a server fails, including its certificate. */
 const TLS_FAILED =
   /^(EPROTO|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA)|does not support SSL|establishing an SSL connection|before secure TLS connection/
 
@@ -80,12 +80,12 @@ export function isTlsError(error: unknown): boolean {
   )
 }
 
-/** Whether libpq would try the other way: no TLS comes about, or the server lets nobody in by this one. */
+/** Tells whether libpq would try the other way: TLS fails, or the server refuses everybody over this one. */
 function shouldTryNext(error: unknown): boolean {
   return isTlsError(error) || (error instanceof pg.DatabaseError && /^28/.test(error.code ?? ''))
 }
 
-/** Connects by the first way that works; throws what the last one threw. */
+/** Connects by the first way that works; throws the error of the last one. */
 export async function connectInTurn<T>(
   transports: readonly Transport[],
   connect: (transport: Transport) => Promise<T>,

@@ -6,25 +6,25 @@ const MARKER = '/* kept */ '
 
 /**
  * Marks a statement to be run as a named prepared statement: PostgreSQL parses it once, and may plan it once for all
- * values. Only for a small number of texts: each connection keeps them until it ends.
+ * values. Use it only for a small number of texts: each connection keeps them until it ends.
  */
 export function asPreparedStatement(statement: string): string {
   return MARKER + statement
 }
 
 /**
- * Makes a connection use generic plans for all statements: planning a join of six tables takes PostgreSQL as long as
- * reading a page, and with the page's length as a value it would plan each time. Only for statements whose best plan does
- * not depend on their values.
+ * Makes a connection use generic plans for all statements. Planning a join of six tables takes PostgreSQL as long as
+ * reading a page, and with the page's length as a value it would plan each time. Use it only for statements whose best
+ * plan does not depend on their values.
  */
 export async function planForAllValues(client: pg.ClientBase): Promise<void> {
   await client.query('set plan_cache_mode = force_generic_plan')
 }
 
 /**
- * A pool for Kysely, whose connections come from `connect`. Statements that `asPreparedStatement` has marked are prepared
- * under a name. A connection whose query has timed out is not used again: its server may be unreachable, or still run the
- * query.
+ * Makes a pool for Kysely whose connections come from `connect`. Statements marked by `asPreparedStatement` are
+ * prepared under a name. A connection whose query has timed out is not used again: its server may be unreachable, or
+ * still run the query.
  */
 export function poolWithPreparedStatements(pool: pg.Pool, connect: () => Promise<pg.PoolClient>): PostgresPool {
   const names = new Map<string, string>()
@@ -43,11 +43,11 @@ export function poolWithPreparedStatements(pool: pg.Pool, connect: () => Promise
         .catch((error: Error) => {
           if (error.message === 'Query read timeout')
             (client as pg.PoolClient & pg.Client).end().catch(() => {
-              // The query's own error is thrown below, however closing the connection ends.
+              // The query's own error is thrown below; an error of closing the connection is ignored.
             })
           throw error
         })
-    // Kysely uses the other form of `query` only where the dialect has a cursor.
+    // Kysely uses the other form of `query` only if the dialect has a cursor.
     return { query: query as unknown as PostgresPoolClient['query'], release: (destroy) => client.release(destroy) }
   }
 
@@ -57,7 +57,7 @@ export function poolWithPreparedStatements(pool: pg.Pool, connect: () => Promise
     async connect() {
       const client = await connect()
       let adapted = clients.get(client)
-      // The same object for the same connection: Kysely identifies connections by object identity.
+      // Kysely identifies connections by object identity, so each connection keeps its object.
       if (adapted === undefined) clients.set(client, (adapted = adapt(client)))
       return adapted
     },

@@ -5,8 +5,8 @@ interface Purgeable {
 }
 
 /**
- * Has a cache drop what has ended, and not only when it is asked for it or needs the room: what it keeps are secrets of
- * users. It ends with the cache.
+ * Drops expired entries of a cache at intervals, not only at a read or for room: the entries are secrets of users. It
+ * ends with the cache.
  */
 export function purgeRegularly(cache: Purgeable, everyMs = EVERY_MS): void {
   const held = new WeakRef(cache)

@@ -1,16 +1,16 @@
 import type { Logger } from 'pino'
 import { isCluster, type RedisClient, withRedis } from './redis.ts'
 
-/** Longest wait for a replica. The connection carries nothing else meanwhile, so it is short. */
+/** The longest wait for a replica. It is short because it blocks the connection. */
 const LONGEST_WAIT_MS = 100
-/** After no replica has answered, for how long none is waited for. */
+/** The time without waits after no replica has answered. */
 const GIVEN_UP_MS = 5_000
 
 /**
- * Makes the function that waits until a replica of Redis has what this client has written so far to the server of a key
- * (`WAIT`). A failover loses what no replica has; what was promised to somebody outside must not be lost so. Where no
- * replica answers in time it goes on, with a line in the log: one server is better than none. A single Redis, which
- * nothing takes the place of, is not asked.
+ * Makes the function that waits until a replica of Redis has all writes of this client to the server of a key (`WAIT`).
+ * A failover loses writes that no replica has, and a promise to an outside party must not be lost so. If no replica
+ * answers in time, it continues and logs that: one server is better than none. A single Redis, which has no
+ * replacement, is not asked.
  */
 export function replicaWait(client: RedisClient, log: Logger): (key: string) => Promise<void> {
   const takesOver = isCluster(client) || client.options.sentinels != null
@@ -31,7 +31,7 @@ export function replicaWait(client: RedisClient, log: Logger): (key: string) => 
 
   return async (key) => {
     if (performance.now() < askAgainAt) return
-    // The key sends WAIT to the server that has it: of a Cluster, a command without a key goes anywhere.
+    // The key routes WAIT to its server: in a Cluster, a command without a key goes to any server.
     const results = await withRedis(client, (redis) => redis.pipeline().exists(key).wait(1, LONGEST_WAIT_MS).exec())
     const [error, replicas] = results?.[1] ?? []
     noted(error == null ? Number(replicas) : 0)
@@ -39,8 +39,8 @@ export function replicaWait(client: RedisClient, log: Logger): (key: string) => 
 }
 
 /**
- * Warns, whenever a connection is made, where Redis drops keys once its memory is full: it would drop registered clients
- * and logins, and nobody would know why. Where the Redis user may not ask (`INFO`), that is said once.
+ * Warns at each new connection if Redis evicts keys once its memory is full: it would evict registered clients and
+ * logins without a visible reason. If the Redis user may not run `INFO`, that is logged once.
  */
 export function warnOfEviction(client: RedisClient, log: Logger): void {
   let isRefused = false
@@ -57,7 +57,7 @@ export function warnOfEviction(client: RedisClient, log: Logger): void {
           )
         },
         (error: Error) => {
-          // Away again: the next connection asks.
+          // Redis is unreachable again: the next connection asks.
           if (!error.message.startsWith('NOPERM') || isRefused) return
           isRefused = true
           log.info('the Redis user may not run INFO: make sure that maxmemory-policy is noeviction')
@@ -66,7 +66,7 @@ export function warnOfEviction(client: RedisClient, log: Logger): void {
   })
 }
 
-/** A field of what INFO answers: lines of `name:value`. */
+/** Returns a field of an answer to INFO: lines of `name:value`. */
 const fieldOf = (info: string, name: string): string | undefined =>
   info
     .split('\n')

@@ -18,20 +18,20 @@ type RedisAddress = string
 export interface RedisTls {
   /** PEM file of the CAs that are trusted; absent: the system's. */
   readonly caFile?: string
-  /** Any certificate will do. For tests of other people's set-ups. */
+  /** Accepts any certificate. For tests of other people's set-ups. */
   readonly insecureSkipVerify?: boolean
 }
 
-/** Where Redis is: one server, a Cluster by some of its nodes, or whatever server Sentinel calls the master. */
+/** The address of Redis: one server, a Cluster by some of its nodes, or the server that Sentinel calls the master. */
 export interface RedisConfig {
   readonly mode: 'standalone' | 'cluster' | 'sentinel'
-  /** Of the server, of some cluster nodes, or of the sentinels. */
+  /** Addresses of the server, of some cluster nodes, or of the sentinels. */
   readonly addresses: readonly RedisAddress[]
-  /** Under `sentinel`. */
+  /** Set for `sentinel` only. */
   readonly masterName?: string
   /** A Cluster has 0 alone. */
   readonly db?: number
-  /** Files that are read whenever a connection is opened: a password that was rotated is found without a restart. */
+  /** The files are read whenever a connection is opened, so a rotated password works without a restart. */
   readonly usernameFile?: string
   readonly passwordFile?: string
   readonly tls?: RedisTls
@@ -44,32 +44,32 @@ export interface RedisConfig {
 
 export type RedisClient = Redis | Cluster
 
-/** Codes of Redis that do not pass by themselves: somebody has to mend its settings, or the rights of our user there. */
+/** Codes of Redis that are permanent: an administrator has to fix its settings, or the rights of our user there. */
 const LASTING = /\b(?:NOPERM|OOM|MISCONF|NOAUTH|WRONGPASS)\b|ACL failure|executing the script can't/
 const EVENT = 'refusal'
-/** What is refused is said once in so long, by its code. */
+/** A refusal is logged once in this time, by its code. */
 const QUIET_MS = 60_000
 
-/** After Redis has not answered in time, how long no command is sent to it: callers must not queue up behind silence. */
+/** After a timeout no command is sent to Redis for this time: callers must not queue up behind it. */
 const SILENCE_MS = 1_000
 
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster
 
 const PACKAGE = 'ioredis'
 const require = createRequire(import.meta.url)
-/** Loaded with the first connection: it takes 11 MiB, and most gateways have no Redis. */
+/** Loads ioredis with the first connection: it takes 11 MiB, and most gateways have no Redis. */
 const ioredis = () => require(PACKAGE) as typeof import('ioredis')
 
 /**
- * Makes all Redis connections. Nothing is connected before the first command. While Redis is unreachable a command fails
- * after one retry instead of waiting; reconnecting goes on in the background with back-off, up to 2 s. What `withRedis`
- * asks of it is reported to `observe`.
+ * Makes all Redis connections. Nothing is connected before the first command. While Redis is unreachable a command
+ * fails after one retry instead of waiting; reconnecting continues in the background with back-off, up to 2 s. Commands
+ * of `withRedis` are reported to `observe`.
  */
 export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
   if (observe !== undefined) observers.set(client, observe)
   const logged = new Set<string>()
-  // Without a listener ioredis prints to the console. A line for each reason of an outage, not for each attempt.
+  // Without a listener ioredis prints to the console. Each reason of an outage is logged once, not each attempt.
   client.on('error', (error: Error) => {
     if (!logged.has(error.message)) log.warn({ err: withoutCommand(error) }, 'Redis can’t be reached')
     logged.add(error.message)
@@ -85,8 +85,8 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
 export { redisKeyPrefix } from '../config/redis-keys.ts'
 
 /**
- * Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. While Redis
- * is known to be unreachable it fails at once instead of queueing.
+ * Runs commands; any failure in them becomes a PublicError `unavailable`, with the reason for the log. While Redis is
+ * known to be unreachable it fails at once instead of queueing.
  */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
   const observed = observers.get(client)?.(ASKED)
@@ -104,16 +104,16 @@ export async function withRedis<T>(client: RedisClient, run: (client: RedisClien
   }
 }
 
-/** Whom to tell what a client is asked. */
+/** The observers of commands, by client. */
 const observers = new WeakMap<RedisClient, Observe>()
 const ASKED: Operation = { kind: 'store', name: 'redis' }
 
-/** Attempts to connect that are under way: all who wait for one share it, and its listeners. */
+/** Running attempts to connect. All callers that wait for an attempt share it and its listeners. */
 const attempts = new WeakMap<RedisClient, Promise<void>>()
 
 /**
- * Waits for the attempt that is under way, not for the next one: a Cluster or Sentinel client would try without end,
- * and queue meanwhile.
+ * Waits for the running attempt only, not for the next one: a Cluster or Sentinel client would retry without end, and
+ * queue meanwhile.
  */
 function connected(client: RedisClient): Promise<void> {
   const known = attempts.get(client)
@@ -142,7 +142,7 @@ function nextAttempt(client: RedisClient): Promise<void> {
     client.on('error', settle)
     if (client.status === 'wait')
       client.connect().catch(() => {
-        // `settle` gets the failure by the `error` event.
+        // The `error` event passes the failure to `settle`.
       })
   })
 }
@@ -151,7 +151,10 @@ const LONGEST_CONNECT_MS = 5_000
 
 const unavailable = (cause: unknown) => new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
 
-/** ioredis attaches the command with its arguments to an error, and those of HELLO and AUTH hold the password. */
+/**
+ * Removes the command from an error: ioredis attaches it with its arguments, and those of HELLO and AUTH hold the
+ * password.
+ */
 const withoutCommand = (error: unknown): Error => new Error(error instanceof Error ? error.message : String(error))
 
 function single(config: RedisConfig): Redis {
@@ -182,7 +185,7 @@ function cluster(config: RedisConfig): Cluster {
     clusterRetryStrategy: backoff,
     lazyConnect: true,
     enableOfflineQueue: true,
-    // Names stay names: a certificate is issued to a name, not to what it resolves to.
+    // Names are not resolved here: a certificate is issued to a name, not to its address.
     dnsLookup: (address, done) => done(null, address),
   })
   cluster.on('+node', (node: Redis) => readCredentialsAtConnect(node.options, config))
@@ -197,19 +200,22 @@ function optionsOf(config: RedisConfig): RedisOptions {
     commandTimeout: config.commandTimeoutMs ?? 3_000,
     maxRetriesPerRequest: 1,
     retryStrategy: backoff,
-    // After a failover the old master answers READONLY: connect again and send the command once more.
+    // After a failover the old master answers READONLY; the client reconnects and sends the command once more.
     reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
     ...(config.tls === undefined ? {} : { tls: tlsOf(config.tls) }),
   }
 }
 
-/** ioredis takes the credentials from its options whenever it connects; so the options read the files. */
+/** Makes the options read the credential files: ioredis takes the credentials from its options whenever it connects. */
 function readCredentialsAtConnect(options: RedisOptions, { usernameFile, passwordFile }: RedisConfig): void {
   if (usernameFile !== undefined) Object.defineProperty(options, 'username', { get: readable(usernameFile) })
   if (passwordFile !== undefined) Object.defineProperty(options, 'password', { get: readable(passwordFile) })
 }
 
-/** ioredis would stay in `connecting` for ever if its options threw; so Redis refuses us instead, and we try again. */
+/**
+ * Returns the content of a file, or an empty password if it can't be read. If its options threw, ioredis would stay in
+ * `connecting` for ever; so Redis refuses the password, and ioredis tries again.
+ */
 function readable(file: string): () => string {
   const read = secretFile(file)
   return () => {
@@ -243,12 +249,12 @@ function hostAndPort(address: RedisAddress): { readonly host: string; readonly p
   return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) }
 }
 
-/** Tells whoever follows the client that Redis has refused a command for good. Other errors are none of these. */
+/** Emits an event if Redis has refused a command permanently. Other errors are ignored. */
 function noteRefusal(client: Pick<EventEmitter, 'emit'>, error: Error): void {
   if (LASTING.test(error.message)) client.emit(EVENT, error)
 }
 
-/** Says in the log what Redis refuses for good: callers are only told that it does not work at the moment. */
+/** Logs permanent refusals of Redis: callers are only told that the service is unavailable at the moment. */
 function logRefusals(client: Pick<EventEmitter, 'on'>, log: Pick<Logger, 'error'>): void {
   const saidAt = new Map<string, number>()
   client.on(EVENT, (error: Error) => {
@@ -260,7 +266,7 @@ function logRefusals(client: Pick<EventEmitter, 'on'>, log: Pick<Logger, 'error'
   })
 }
 
-/** Redis for those who can't wait: while it is known to be away commands fail at once. */
+/** Runs Redis commands for callers that can't wait: while Redis is known to be unreachable commands fail at once. */
 export class PromptRedis {
   readonly client: RedisClient
   #away = false
@@ -294,7 +300,10 @@ export class PromptRedis {
   }
 }
 
-/** What a configuration says of Redis, for `connectRedis`. File paths are relative to the configuration's folder. */
+/**
+ * Converts the Redis settings of a configuration for `connectRedis`. File paths are relative to the configuration's
+ * folder.
+ */
 export function redisConfigOf(settings: RedisSettings, directory: string): RedisConfig {
   const { usernameFile, passwordFile, tls, sentinelTls } = settings
   const { dialTimeout, readTimeout, writeTimeout } = { ...redisTimeouts, ...settings }

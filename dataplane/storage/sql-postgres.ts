@@ -5,7 +5,7 @@ import { secretFile } from '../config/secret-file.ts'
 import { connectInTurn, isTlsError, type TlsSettings, type Transport, tlsInUrl, transportsOf } from './postgres-tls.ts'
 import { planForAllValues, poolWithPreparedStatements } from './prepared-statements.ts'
 
-/** Where a PostgreSQL database is: by URL, by a file that holds the URL, or by its parts. */
+/** The address of a PostgreSQL database: a URL, a file that holds the URL, or its parts. */
 export interface PostgresConfig extends TlsSettings {
   /** `postgres://user:password@host:port/database` */
   readonly url?: string | undefined
@@ -21,10 +21,10 @@ export interface PostgresConfig extends TlsSettings {
   readonly database?: string | undefined
 }
 
-/** A database that does not answer is away after this. */
+/** A database that does not answer within this time is unreachable. */
 const CONNECT_MS = 2_000
 const QUERY_MS = 60_000
-/** A connection that is not needed is given back. */
+/** A connection that is idle for this time is closed. */
 const IDLE_MS = 30_000
 
 export interface PoolOptions {
@@ -35,10 +35,10 @@ export interface PoolOptions {
   readonly connectionWaitMs?: number
   /** Longest wait for the answer to a statement, in milliseconds; default a minute, 0 is without end. */
   readonly queryMs?: number
-  /** Whether the best plan of each statement is the same for all values. */
+  /** True if the best plan of each statement is the same for all values. */
   readonly plansForAllValues?: boolean
   readonly log?: Logger
-  /** Called when no connection could be had, with why, and after how many milliseconds. */
+  /** Called when connecting failed, with the reason and the elapsed milliseconds. */
   readonly onUnconnected?: (error: unknown, ms: number) => void
 }
 
@@ -53,7 +53,7 @@ interface PgpassKey {
 /** Four fields that end with a colon, and all that follows. */
 const LINE = new RegExp(`^${'((?:\\\\.|[^\\\\:])*):'.repeat(4)}(.*)$`)
 
-/** Kysely on a pool of so many connections. */
+/** Creates a Kysely dialect on a pool of connections. */
 export function postgresDialect({
   postgres: config,
   connections,
@@ -74,14 +74,15 @@ export function postgresDialect({
         idleTimeoutMillis: IDLE_MS,
         query_timeout: queryMs,
         async onConnect(client) {
-          // The locks of one that stands still would hold all others up: these come through before they give up.
+          // The locks of a stalled connection would hold up all others. With this limit the others proceed before they
+          // time out.
           await client.query(`set idle_in_transaction_session_timeout = ${queryMs / 2}`)
           if (plansForAllValues) await planForAllValues(client)
         },
       })
-      // Without a listener an idle connection that is cut ends the process; the pool opens another one.
+      // Without a listener an idle connection that is cut ends the process. The pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
-      // So does a connection that is cut in use, on which the pool does not listen.
+      // The same applies to a connection that is cut in use, on which the pool does not listen.
       pool.on('connect', (client) => client.on('error', ignoreLoss))
       return poolWithPreparedStatements(pool, async () => {
         const since = performance.now()
@@ -96,7 +97,7 @@ export function postgresDialect({
   })
 }
 
-/** Where the pool makes a connection, it makes it by this way; `usual` is that of all others. */
+/** Makes a pool open a connection with this transport; `usual` is that of all others. */
 function connectBy(pool: pg.Pool, transport: Transport, usual: Transport): Promise<pg.PoolClient> {
   const options = pool.options as { ssl?: Transport }
   options.ssl = transport
@@ -111,7 +112,7 @@ interface ClientConfig extends pg.ClientConfig {
   readonly transports: readonly [Transport, ...Transport[]]
 }
 
-/** What one connection is made with; files are read now. */
+/** Returns the options of one connection; files are read now. */
 export function clientConfig(config: PostgresConfig): ClientConfig {
   const given = config.urlFile === undefined ? config.url : secretFile(config.urlFile)()
   const { url, tls } = given === undefined ? { url: given, tls: config } : tlsInUrl(given, config)
@@ -139,16 +140,16 @@ function fromPgpass(file: string, { host = '', port = 5432, database = '', user 
 }
 
 const INT8 = 20
-/** Counts come as 64-bit integers; none of ours outgrows a number. */
+/** Parses counts, which are 64-bit integers, as numbers; none of ours outgrows a number. */
 function getTypeParser(type: number, format?: 'text' | 'binary') {
   return type === INT8 ? Number : pg.types.getTypeParser(type, format as 'text')
 }
 
-/** What the network and Node say of a server that can't be reached. */
+/** The codes of the network and Node for a server that can't be reached. */
 const AWAY =
   /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE)|Connection terminated|timeout exceeded|Query read timeout|Client (has encountered a connection error|was closed)|connection has been discarded/
 
-/** Whether an error came out of PostgreSQL or of the way to it. */
+/** Tells whether an error came from PostgreSQL or from the connection to it. */
 export function isPostgresError(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return true
   if (!(error instanceof Error)) return false
@@ -156,12 +157,12 @@ export function isPostgresError(error: unknown): boolean {
   return AWAY.test((error as NodeJS.ErrnoException).code ?? '') || AWAY.test(error.message)
 }
 
-/** Whether the server can't be reached or is going down, whatever is asked of it. */
+/** Tells whether the server can't be reached or is shutting down, so that every statement would fail. */
 export function isPostgresAway(error: unknown): boolean {
   return error instanceof pg.DatabaseError ? /^(08|57P)/.test(error.code ?? '') : isPostgresError(error)
 }
 
-/** Whether two transactions got in each other's way: run again, each of them passes. */
+/** Tells whether two transactions conflicted: if run again, each of them passes. */
 export function isPostgresConflict(error: unknown): boolean {
   // serialization_failure, deadlock_detected, unique_violation and foreign_key_violation (of rows that were not there, or
   // were, when it was checked)
@@ -169,8 +170,8 @@ export function isPostgresConflict(error: unknown): boolean {
 }
 
 /**
- * Listens on a channel (`LISTEN`) until it is closed; `onNotification` is also called, without a text, each time a
- * connection was made, since notifications before it are lost. Connects again by itself; `onLost` is called when it can't.
+ * Listens on a channel (`LISTEN`) until it is closed. `onNotification` is also called, without a text, after each
+ * connect, since earlier notifications are lost. It reconnects by itself; `onLost` is called when it can't.
  */
 export function listenPostgres(
   config: PostgresConfig,
@@ -229,10 +230,10 @@ export function listenPostgres(
 }
 
 function ignoreLoss(): void {
-  // Whoever uses the connection sees its query fail; without a listener the event would end the process.
+  // The user of the connection sees its query fail; without a listener the event would end the process.
 }
 
-/** A client that has connected; one that can't is ended. */
+/** Connects a client and returns it; ends a client that can't connect. */
 async function connected(client: pg.Client): Promise<pg.Client> {
   client.on('error', ignoreLoss)
   try {
@@ -249,9 +250,9 @@ async function connected(client: pg.Client): Promise<pg.Client> {
 const RECONNECT_MS = 500
 
 /**
- * The password that a pgpass file has for a connection: the first line `host:port:database:user:password` that matches,
- * where `*` stands for anything and a backslash before a colon or a backslash (PostgreSQL, section 34.16). Undefined where
- * there is none.
+ * Returns the password that a pgpass file has for a connection: the first line `host:port:database:user:password` that
+ * matches, where `*` stands for anything and a backslash before a colon or a backslash (PostgreSQL, section 34.16).
+ * Returns undefined if there is none.
  */
 export function pgpassPassword(text: string, { host, port, database, user }: PgpassKey): string | undefined {
   const wanted = [host, String(port), database, user]

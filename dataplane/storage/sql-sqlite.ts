@@ -15,31 +15,31 @@ export interface SqliteOptions {
   readonly file: string
   /** Refuses every write; the file must exist. */
   readonly readOnly?: boolean
-  /** Runs each statement, which blocks the thread; absent: it is just run. */
+  /** Runs each statement, which blocks the thread; absent: statements run directly. */
   readonly runBlocking?: RunBlocking | undefined
 }
 
 export type RunBlocking = <T>(call: () => T) => T
 
-/** A lock that another process holds is waited for so long; then SQLITE_BUSY. */
+/** The wait for a lock that another process holds; then SQLITE_BUSY. */
 const BUSY_MS = 5_000
-/** After a big transaction the write-ahead log is cut back to this. */
+/** The write-ahead log is truncated to this size after a big transaction. */
 const LOG_BYTES = 64 * 1024 * 1024
 /**
- * Pages (of 4 KiB) that the log has before it is brought into the file, which waits for the disk three times. SQLite’s own
- * 1000 made that a tenth of the processor time of a first sync.
+ * The pages (of 4 KiB) of the log at which it is written back to the file, which waits for the disk three times.
+ * SQLite’s own 1000 made that a tenth of the processor time of a first sync.
  */
 const CHECKPOINT_PAGES = 8_000
-/** Pages kept in memory by one connection. */
+/** The memory for cached pages of one connection, in KiB. */
 const CACHE_KIB = 16 * 1024
-/** Statements kept compiled by one connection; the registry's reads and writes are fewer. */
+/** The compiled statements that one connection keeps; the registry's reads and writes are fewer. */
 const STATEMENTS = 256
 
 /**
- * Kysely on `node:sqlite`.
+ * The Kysely dialect for `node:sqlite`.
  *
- * WAL, so that readers see the state before a running transaction and never wait; `synchronous=FULL`, so that a commit
- * that was acknowledged is on the disk.
+ * WAL lets readers see the state before a running transaction without waiting. `synchronous=FULL` ensures that an
+ * acknowledged commit is on the disk.
  */
 export class NodeSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig
@@ -60,8 +60,8 @@ export class NodeSqliteDialect extends SqliteDialect {
 }
 
 /**
- * Takes the lock for writing at the beginning of a transaction. For a transaction that has read before it writes SQLite
- * does not wait: it fails at once where another process has the lock.
+ * Takes the write lock at the beginning of a transaction. If a transaction reads before it writes, SQLite does not
+ * wait: it fails at once if another process has the lock.
  */
 class WritingDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -70,8 +70,8 @@ class WritingDriver extends SqliteDriver {
 }
 
 /**
- * SQLite rolls schema changes back like any other; Kysely's adapter does not count on that. With it a migration that
- * is killed half way leaves nothing behind.
+ * Runs schema changes in transactions. SQLite rolls them back like any other change, but Kysely's adapter does not
+ * count on that. A migration that is killed half way leaves nothing behind.
  */
 class TransactionalAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
@@ -97,7 +97,10 @@ function configure(database: DatabaseSync, readOnly: boolean): void {
   database.exec(`pragma journal_size_limit = ${LOG_BYTES}; pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
-/** The face that Kysely's SqliteDialect expects (better-sqlite3's), with compiled statements kept by their text. */
+/**
+ * Adapts a database to the interface of better-sqlite3, which Kysely's SqliteDialect expects. Compiled statements are
+ * cached by their text.
+ */
 function adapt(database: DatabaseSync, runBlocking: RunBlocking | undefined): SqliteDatabase {
   const compiled = new Map<string, SqliteStatement>()
   return {
@@ -139,23 +142,23 @@ function adaptStatement(statement: StatementSync): SqliteStatement {
 }
 
 /**
- * Makes the function that makes a row of its values. Those that `node:sqlite` makes are dictionaries: to make and to read
- * them took a sixth of the time of a page, and to set one column after the other a thirtieth. The columns are those of our
- * own statements.
+ * Makes the function that builds a row from its values. The rows of `node:sqlite` are dictionaries: making and reading
+ * them took a sixth of the time of a page; setting one column after the other takes a thirtieth. The columns are those
+ * of our own statements.
  */
 function rowMaker(columns: readonly string[]): (values: unknown) => Record<string, unknown> {
   const fields = columns.map((column, index) => `${JSON.stringify(column)}: values[${index}]`)
   return new Function('values', `return { ${fields.join(', ')} }`) as ReturnType<typeof rowMaker>
 }
 
-/** Whether an error came out of SQLite itself: a lock, a full disk, a damaged file. */
+/** Tells whether an error came from SQLite itself: a lock, a full disk, a damaged file. */
 export function isSqliteError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR'
 }
 
 const SQLITE_BUSY = 5
 
-/** Whether another process had the lock for too long. */
+/** Tells whether another process held the lock for too long. */
 export function isSqliteLocked(error: unknown): boolean {
   return isSqliteError(error) && ((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY
 }

@@ -12,9 +12,9 @@ import { type ObserveStatement, runStatement } from './statements.ts'
 
 export type { RunBlocking } from './sql-sqlite.ts'
 
-/** Where a database is. Few places but this file know which one it is. */
+/** The options of a database. Few files besides this one know which kind it is. */
 type DatabaseOptions = {
-  /** Told of each statement when it has been run. */
+  /** Called after each statement. */
   readonly observe?: ObserveStatement | undefined
 } & (
   | ({ readonly dialect: 'sqlite' } & SqliteOptions)
@@ -22,7 +22,7 @@ type DatabaseOptions = {
 )
 
 /**
- * The one factory of SQL connections. Nothing is opened before the first query; `destroy()` closes.
+ * Opens a database; the one factory of SQL connections. Nothing is opened before the first query; `destroy()` closes.
  * `T` describes the tables, as Kysely takes them.
  */
 export function openDatabase<T>(options: DatabaseOptions): Kysely<T> {
@@ -43,31 +43,31 @@ function errorCode(error: unknown): string | undefined {
   return isPostgresConflict(error) ? 'conflict' : undefined
 }
 
-/** Which of the two databases this is, for the few places where their SQL differs. */
+/** Tells whether the database is PostgreSQL, for the few places where the SQL of the two databases differs. */
 export function isPostgres(database: Pick<Kysely<unknown>, 'getExecutor'>): boolean {
   return database.getExecutor().adapter instanceof PostgresAdapter
 }
 
-/** Whether the database itself failed, rather than the code that asks it. */
+/** Tells whether the database itself failed, rather than the code that calls it. */
 export function isDatabaseError(error: unknown): boolean {
   return isSqliteError(error) || isPostgresError(error)
 }
 
-/** Whether it takes nothing for now, whatever is asked of it. */
+/** Tells whether the database is unavailable for now, so that every statement would fail. */
 export function isDatabaseAway(error: unknown): boolean {
   return isPostgresAway(error) || isSqliteLocked(error)
 }
 
 const ATTEMPTS = 10
 
-/** Runs a transaction; again where another one got in its way. */
+/** Runs a transaction, and retries it after a conflict with another one. */
 export async function retryConflicts<T>(transact: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await transact()
     } catch (error) {
       if (attempt === ATTEMPTS || !isPostgresConflict(error)) throw error
-      // Those who met come back apart from each other.
+      // A random wait keeps conflicting transactions apart.
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 10 * attempt))
     }
   }

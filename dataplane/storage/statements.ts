@@ -1,31 +1,31 @@
 import type { CompiledQuery, LogEvent } from 'kysely'
 import { type Observe, type Operation, OTHER_ERROR } from '../telemetry/observe.ts'
 
-/** A statement that has been run: plain data, which can go from one thread to another. */
+/** A finished statement: plain data, which can be sent between threads. */
 export interface RunStatement {
   /** `db.system.name` of the semantic conventions for databases. */
   readonly system: 'sqlite' | 'postgresql'
-  /** `db.operation.name`: one of few. */
+  /** `db.operation.name`, one of a small set. */
   readonly operation: string
-  /** Milliseconds until its answer was there. */
+  /** Milliseconds until its answer arrived. */
   readonly ms: number
-  /** A code of ours, where it failed. */
+  /** One of our codes if it failed. */
   readonly error?: string
 }
 
 export type ObserveStatement = (statement: RunStatement) => void
 
-/** What Kysely builds, by the kind of its root. */
+/** The operations of the statements that Kysely builds, by the kind of their root node. */
 const OF_NODES: ReadonlyMap<string, string> = new Map(
   ['Select', 'Insert', 'Update', 'Delete', 'Merge'].map((name) => [`${name}QueryNode`, name.toUpperCase()]),
 )
-/** First words of statements that are written out. */
+/** The known first words of raw statements. */
 const WORDS = new Set(
   'SELECT INSERT UPDATE DELETE WITH ANALYZE BEGIN START COMMIT ROLLBACK SAVEPOINT RELEASE PRAGMA'.split(' '),
 )
 const FIRST_WORD = /^(?:\/\*[^*]*\*\/)?\s*([a-z]+)/i
 
-/** What kind of statement it is; `other` where its first word is none of those in use. */
+/** Returns the operation of a statement; `other` if its first word is unknown. */
 export function operationOf({ query, sql }: Pick<CompiledQuery, 'query' | 'sql'>): string {
   const built = OF_NODES.get(query.kind)
   if (built !== undefined) return built
@@ -33,7 +33,7 @@ export function operationOf({ query, sql }: Pick<CompiledQuery, 'query' | 'sql'>
   return WORDS.has(word) ? word : 'other'
 }
 
-/** What is told of a statement by what Kysely tells; `errorCode` gives our code of an error that has one. */
+/** Converts Kysely's report of a statement; `errorCode` returns our code for an error that has one. */
 export function runStatement(
   system: RunStatement['system'],
   event: Pick<LogEvent, 'level' | 'query' | 'queryDurationMillis'> & { readonly error?: unknown },
@@ -43,9 +43,9 @@ export function runStatement(
   return event.level === 'query' ? told : { ...told, error: errorCode(event.error) ?? OTHER_ERROR }
 }
 
-/** Reports statements where requests are reported. */
+/** Reports statements to the observer of requests. */
 export function observeStatements(observe: Observe): ObserveStatement {
-  // An operation that comes again finds its series without a look at its names.
+  // A repeated operation finds its series without a lookup by name.
   const operations = new Map<string, Operation>()
 
   function operationFor({ system, operation }: RunStatement): Operation {

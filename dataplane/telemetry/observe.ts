@@ -1,10 +1,9 @@
 /**
- * The interface for telemetry: every request, backend call, decision, exchange, sync and question to a store is reported
- * to it.
- * Until telemetry is configured it does nothing, and allocates nothing.
+ * The interface for telemetry: every request, backend call, decision, exchange, sync and store access is reported to
+ * it. Until telemetry is configured it does nothing, and allocates nothing.
  */
 
-/** What is being done. Names and attributes come from configuration and catalogs, never from callers. */
+/** A kind of work that is observed. Names and attributes come from configuration and catalogs, never from callers. */
 export interface Operation {
   readonly kind:
     | 'request'
@@ -21,61 +20,61 @@ export interface Operation {
   /** Low-cardinality name: a route, a JSON-RPC method, a source. */
   readonly name: string
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
-  /** The tool that is called, as its backend calls it: one that is in the catalog. */
+  /** The name of the called tool at its backend; the tool is in the catalog. */
   readonly tool?: string
 }
 
-/** What an error is called that has no code of ours (semantic conventions, `error.type`). */
+/** The name of an error without a code of ours (semantic conventions, `error.type`). */
 export const OTHER_ERROR = '_OTHER'
 
 export interface Outcome {
   readonly result: 'ok' | 'error' | 'denied'
-  /** Code from the error table where the result isn't ok. */
+  /** Code from the error table if the result isn't ok. */
   readonly code?: string
-  /** Code of the JSON-RPC error that is the answer. Backends choose theirs: it is no label of metrics. */
+  /** Code of the JSON-RPC error in the answer. Backends choose theirs: it is no label of metrics. */
   readonly rpcCode?: number | undefined
-  /** Status of HTTP, where that is what tells how it ended. */
+  /** HTTP status, if that determines the outcome. */
   readonly status?: number | undefined
 }
 
 /** `error.type` of a tool's error result (semantic conventions for MCP). */
 export const TOOL_ERROR = 'tool_error'
 
-/** What W3C Trace Context hands from one to the next. */
+/** The headers that W3C Trace Context propagates. */
 export interface TraceContext {
   readonly traceparent: string
   readonly tracestate?: string | undefined
 }
 
-/** What a span says. Values may come from callers: they are cut, and they are no labels of metrics. */
+/** The attributes of a span. Values may come from callers: they are cut, and they are no labels of metrics. */
 export type Details = Readonly<Record<string, string | number | boolean | undefined>>
 
-/** Where an operation comes from. Its functions are called only where an answer is needed. */
+/** The origin of an operation. Its functions are called only if an answer is needed. */
 export interface Origin {
-  /** What it is a part of, in this process. */
+  /** The enclosing operation in this process. */
   readonly parent?: Observation | undefined
   /** `performance.now()` of its beginning; absent: now. */
   readonly startedAt?: number
-  /** The trace context that came from outside, unchecked. */
+  /** The trace context from outside, unchecked. */
   incoming?(): { readonly traceparent: unknown; readonly tracestate?: unknown } | undefined
   details?(): Details
-  /** What the operation is done to, once it is known to exist: the name of a tool or prompt. Asked at the end. */
+  /** Returns the target of the operation once it is known to exist: the name of a tool or prompt. Called at the end. */
   target?(): string | undefined
 }
 
-/** An operation under way. */
+/** A running operation. */
 export interface Observation {
-  /** For whoever is asked in the course of it; undefined where nothing is traced. */
+  /** The trace context for calls made during the operation; undefined if nothing is traced. */
   readonly trace: TraceContext | undefined
-  /** Whether anything is told of it: what is told need not be found out for others. */
+  /** True if details are recorded. If not, callers need not compute them. */
   readonly isTold: boolean
-  /** Whether it has a span: what spans alone tell need not be found out for others. */
+  /** True if there is a span. If not, callers need not compute details that only spans have. */
   readonly isSampled: boolean
-  /** A step of it that lasted from one `performance.now()` to another. */
+  /** Records a step that lasted from one `performance.now()` to another. */
   step(name: string, from: number, to: number, details?: Details): void
-  /** What is known of it later than at its beginning. */
+  /** Adds details that became known after the beginning. */
   tell(details: Details): void
-  /** It goes on with what was begun under this trace context, by whoever came before; undefined: with nothing. */
+  /** Links the operation to an earlier one with this trace context, which it continues; undefined: to none. */
   link(traceparent: string | undefined): void
   /** Called once. */
   end(outcome: Outcome): void
@@ -101,5 +100,5 @@ const nothing: Observation = {
   },
 }
 
-/** Observes nothing. */
+/** Creates observations that do nothing. */
 export const observeNothing: Observe = () => nothing

@@ -3,12 +3,12 @@ import type { Logger } from 'pino'
 import type { TelemetrySettings } from '../config/telemetry.ts'
 import type { Measure } from './metrics/metrics.ts'
 
-/** What the block `telemetry` of a configuration is for. */
+/** The block `telemetry` of a configuration, and its context. */
 export interface TelemetryConfig {
   readonly telemetry: TelemetrySettings | undefined
-  /** Folder that file paths are relative to. */
+  /** The folder to which file paths are relative. */
   readonly directory: string
-  /** `service.name` where the block names none. */
+  /** `service.name` if the block sets none. */
   readonly workload: string
   readonly namespace?: string | undefined
 }
@@ -24,13 +24,13 @@ export type Role = 'gateway' | 'registry'
 
 export interface TelemetryOptions extends ExportTimes {
   readonly role: Role
-  /** Measures what is known when it is asked for; called whenever metrics are read. */
+  /** Measures values on request; called whenever metrics are read. */
   readonly measure?: Measure | undefined
   readonly version: string
   readonly log: Logger
 }
 
-/** Who reports, as attributes of a resource of OpenTelemetry. `service.name` is the workload's alone to say. */
+/** Returns the reporting workload as OpenTelemetry resource attributes. Only the workload sets `service.name`. */
 export function resourceAttributesOf(
   { telemetry, workload, namespace }: TelemetryConfig,
   { version }: Pick<TelemetryOptions, 'version'>,
@@ -38,7 +38,7 @@ export function resourceAttributesOf(
   return {
     ...(namespace === undefined ? {} : { 'service.namespace': namespace }),
     'service.version': version,
-    // Replicas are told apart by the names of their pods.
+    // The name of the pod tells replicas apart.
     'service.instance.id': hostname(),
     ...telemetry?.openTelemetry?.resourceAttributes,
     'service.name': telemetry?.serviceName ?? workload,

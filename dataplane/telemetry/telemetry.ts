@@ -19,18 +19,18 @@ import { resourceAttributesOf, type TelemetryConfig, type TelemetryOptions } fro
 import type { Pipeline, PipelineCounts } from './sdk/pipeline.ts'
 import type { Spans, Traced } from './sdk/spans.ts'
 
-/** How long a process that stops waits for what is still to be sent. */
+/** The wait of a stopping process for its last exports. */
 const LAST_EXPORT_MS = 2_000
 
-/** What has no place in a trace of its own. */
+/** The kinds of operations that begin no trace of their own. */
 const WITHIN: ReadonlySet<Operation['kind']> = new Set(['decision', 'store', 'provider'])
 
 /**
- * Measures what is observed, and sends it to where the configuration says, which may change. Metrics and the SDK are
- * loaded when they are first needed: the SDK for what is sent, not for what Prometheus fetches.
+ * Measures what is observed, and sends it to the configured endpoint, which may change. Metrics and the SDK are loaded
+ * at their first use: the SDK for exports, not for Prometheus.
  */
 export class Telemetry {
-  /** The same for ever, whatever is configured. */
+  /** The same function for ever, under any configuration. */
   readonly observe: Observe = (operation, origin) => this.#observe(operation, origin)
   readonly #options: TelemetryOptions
   #observe: Observe = observeNothing
@@ -43,7 +43,7 @@ export class Telemetry {
     this.#options = options
   }
 
-  /** Puts a configuration in force, after those before it. Never rejects: nothing fails for want of telemetry. */
+  /** Applies a configuration after those before it. Never rejects: nothing fails because of telemetry. */
   apply(config: TelemetryConfig): Promise<void> {
     this.#applied = this.#applied
       .then(() => this.#replace(config))
@@ -69,7 +69,7 @@ export class Telemetry {
     before?.close().catch((error: unknown) => this.#options.log.debug({ err: error }, 'ending an export'))
   }
 
-  /** What counts; the counts go on under another configuration. */
+  /** Returns the metrics; the counts continue under another configuration. */
   async #measured(): Promise<OwnMetrics> {
     if (this.#metrics !== undefined) return this.#metrics
     const { OwnMetrics } = await import('./metrics/own.ts')
@@ -78,20 +78,22 @@ export class Telemetry {
     return new OwnMetrics(role, measure === undefined ? [ofSpans] : [measure, ofSpans])
   }
 
-  /** What Prometheus fetches; undefined while that is not switched on. `accept`: the header of whoever asks. */
+  /**
+   * Returns the metrics for Prometheus; undefined while they are switched off. `accept`: the request's Accept header.
+   */
   prometheus(accept: string | undefined): PrometheusText | undefined {
     const config = this.#inForce
     if (config?.telemetry?.prometheus?.enabled !== true) return undefined
     return this.#metrics?.text(resourceAttributesOf(config, this.#options), accept)
   }
 
-  /** Its part of `/status`: what became of spans, where any are sent. */
+  /** Returns its part of `/status`: the outcomes of spans, if any are sent. */
   status(): { readonly telemetry?: { readonly spans: PipelineCounts } } {
     const spans = this.#pipeline?.counts
     return spans === undefined ? {} : { telemetry: { spans } }
   }
 
-  /** Sends what is left, as far as that goes at once. */
+  /** Sends the remaining data, as far as that is possible at once. */
   async close(): Promise<void> {
     await this.#applied
     this.#observe = observeNothing
@@ -101,7 +103,7 @@ export class Telemetry {
       patience.resolve()
     }, LAST_EXPORT_MS)
     const closing = this.#pipeline?.close().catch(() => {
-      // Whoever is to take it is away; the log has it.
+      // The endpoint is unreachable; the log has it.
     })
     await Promise.race([closing, patience.promise])
     clearTimeout(timer)
@@ -109,7 +111,7 @@ export class Telemetry {
   }
 }
 
-/** Whether anything is sent under these settings. */
+/** Tells whether anything is sent under these settings. */
 const sends = (settings: OpenTelemetrySettings): boolean =>
   settings.enabled === true &&
   settings.endpoint !== undefined &&
@@ -137,7 +139,6 @@ const spanReadings = (counts: PipelineCounts | undefined): readonly Reading[] =>
     value,
   }))
 
-/** One operation under way. */
 class Observed implements Observation {
   readonly #operation: Operation
   readonly #origin: Origin | undefined

@@ -1,12 +1,12 @@
-/** Where to listen; without a host on every address of the machine. */
+/** The address to listen on; without a host, every address of the machine. */
 export interface Address {
   readonly host: string | undefined
   readonly port: number
 }
 
 /**
- * Reads `HOST:PORT`: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` (any free port), `:8080` (every address).
- * Throws a TypeError that names the text where it is none of these.
+ * Reads `HOST:PORT`: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0` (any free port), `:8080` (every address). Throws a
+ * TypeError that names the text if it is none of these.
  */
 export function parseAddress(text: string): Address {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]/\s]*)):([0-9]{1,5})$/.exec(text)

@@ -8,26 +8,28 @@ import { PRE_STOP } from './drain.ts'
 import { type Listener, listen } from './listen.ts'
 
 export interface AdminOptions {
-  /** What runs, for people and for the operator; no secrets. */
+  /** Returns the state of the process, for people and for the operator; no secrets. */
   status(): object
-  /** Whether requests may come. */
+  /** Returns true if the process accepts requests. */
   ready(): true | { readonly reason: string }
   readonly version: { readonly version: string; readonly node: string; readonly apiGroup?: string }
-  /** What Prometheus fetches; undefined while that is switched off. `accept`: the header of whoever asks. */
+  /**
+   * Returns the metrics for Prometheus; undefined while they are switched off. `accept`: the request's Accept header.
+   */
   metrics?(accept: string | undefined): { readonly text: string; readonly contentType: string } | undefined
   readonly log?: Logger
-  /** Has its clients leave, and settles when they have: for a hook that the kubelet calls before it ends the pod. */
+  /** Asks the clients to leave, and settles when they have. The kubelet calls this hook before it ends the pod. */
   preStop?(): Promise<void>
 }
 
-/** What is served to GET and HEAD, by path. */
+/** The answers to GET and HEAD, by path. */
 const routes: Readonly<Record<string, (options: AdminOptions, accept: string | undefined) => HttpAnswer>> = {
   '/healthz': () => json(200, { status: 'ok' }),
   '/readyz'(options) {
     const ready = options.ready()
     return ready === true ? json(200, { status: 'ready' }) : json(503, { status: 'not ready', reason: ready.reason })
   },
-  // Whoever reaches this listener may read it: keys in the URLs of what is called are not for them.
+  // Any client that reaches this listener may read it, so keys in the URLs of backends are removed.
   '/status': (options) => jsonText(200, withoutUrlSecrets(JSON.stringify(options.status()))),
   '/version': ({ version }) => json(200, version),
   '/metrics'(options, accept) {
@@ -46,9 +48,9 @@ const jsonText = (status: number, body: string): HttpAnswer => ({
 const json = (status: number, value: object): HttpAnswer => jsonText(status, JSON.stringify(value))
 
 /**
- * Listens on `HOST:PORT` for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the cluster.
- * Answers on Node's own objects: a probe that comes every few seconds has a process load nothing. `web` answers what is
- * none of this; absent: nothing. Throws what `listen` throws.
+ * Listens on `HOST:PORT` for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the
+ * cluster. It answers on Node's own objects: a probe that comes every few seconds makes the process load nothing. `web`
+ * answers all other paths; absent: 404. Throws what `listen` throws.
  */
 export function listenAdmin(address: string, options: AdminOptions, web: Hono['fetch'] = notFound): Promise<Listener> {
   return listen(web, address, {
@@ -73,7 +75,7 @@ export function listenAdmin(address: string, options: AdminOptions, web: Hono['f
   })
 }
 
-/** A request's target may be a whole URL (RFC 9112, section 3.2.2). */
+/** Returns the path of a request. Its target may be a whole URL (RFC 9112, section 3.2.2). */
 function pathOf({ url = '' }: IncomingMessage): string {
   return url.startsWith('/') ? (url.split('?', 1)[0] as string) : (URL.parse(url)?.pathname ?? '')
 }
@@ -86,7 +88,7 @@ function answerOf(answer: () => HttpAnswer, log: Logger | undefined): HttpAnswer
   }
 }
 
-/** To a HEAD Node sends the head alone. */
+/** Sends an answer. For a HEAD request Node sends the head alone. */
 function send(outgoing: ServerResponse, { status, headers, body }: HttpAnswer): void {
   outgoing.writeHead(status, {
     ...headers,

@@ -4,16 +4,16 @@ import { networksOf, peerNetwork } from '../network-of.ts'
 
 const never = (): boolean => false
 
-/** Few connections: this part of all. */
+/** A network has few connections if it has at most this part of all. */
 const FEW = 1 / 64
-/** Room for as many networks that have few is kept. */
+/** Room is reserved for this many networks that have few connections. */
 const RESERVED = 8
 
-/** How many of something networks have, counted for an address and, of IPv6, its /64, /56 and /48. */
+/** Counts connections or requests by network: by address and, for IPv6, by its /64, /56 and /48. */
 class ByNetwork {
   readonly #open = new Map<string, number>()
 
-  /** What the one of its networks has that has most. */
+  /** Returns the highest count among the networks of an address. */
   of(address: string): number {
     return Math.max(...networksOf(address).map((network) => this.#open.get(network) ?? 0))
   }
@@ -28,10 +28,11 @@ class ByNetwork {
 }
 
 /**
- * Bounds the connections that are open at once: `most` in all, and half of that from one address (of IPv6 from one /48), so
- * that one client leaves room for the others, unless `isProxied` says that they come from proxies with many clients. The
- * last eighth is for those that have few. Further connections are closed at once. A connection may hold the head of a
- * request that never ends, which no other bound counts: Node emits a request once its head is complete.
+ * Bounds the connections that are open at once: `most` in all, and half of that from one address (of IPv6 from one
+ * /48), so that one client leaves room for the others, unless `isProxied` says that they come from proxies with many
+ * clients. The last eighth is for networks that have few connections. Further connections are closed at once. A
+ * connection may hold the head of a request that never ends, which no other bound counts: Node emits a request once its
+ * head is complete.
  */
 export function boundConnections(server: Server, most: number, isProxied: () => boolean = never): void {
   const few = Math.floor(most * FEW)
@@ -40,7 +41,7 @@ export function boundConnections(server: Server, most: number, isProxied: () => 
   let total = 0
   server.maxConnections = most
   server.on('connection', (socket: Socket) => {
-    // Undefined where it is gone already.
+    // The address is undefined if the connection is closed already.
     if (socket.remoteAddress === undefined) return
     const address = peerNetwork(socket)
     const before = open.of(address)
@@ -57,17 +58,17 @@ export function boundConnections(server: Server, most: number, isProxied: () => 
   })
 }
 
-/** Requests in flight by client address, for clients behind a proxy. */
+/** Counts requests in flight by client address, for clients behind a proxy. */
 export class ClientRequests {
   readonly #most: number
   readonly #open = new ByNetwork()
 
-  /** `most` of one client, of IPv6 of one /48. */
+  /** `most`: the limit of one client, of IPv6 of one /48. */
   constructor(most: number) {
     this.#most = most
   }
 
-  /** Counts a request until its response is over; false, and nothing is counted, where its client has too many. */
+  /** Counts a request until its response is over. Returns false and counts nothing if its client has too many. */
   begin(address: string, response: ServerResponse): boolean {
     if (this.#open.of(address) >= this.#most) return false
     this.#open.add(address, 1)

@@ -2,29 +2,32 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Where a preStop hook asks, on the admin listener. */
+/** The path on the admin listener that a preStop hook calls. */
 export const PRE_STOP = '/pre-stop'
 
-/** How a listener ends, in milliseconds since it was known that it will. */
+/** The times of a listener's shutdown, in milliseconds since it was announced. */
 export interface DrainTimes {
-  /** For so long new connections are taken as before: load balancers and kube-proxies learn of the end meanwhile. */
+  /** New connections are accepted until then: load balancers and kube-proxies learn of the shutdown meanwhile. */
   readonly noticeMs: number
-  /** For so long idle connections stay open, so that their clients are told with an answer. */
+  /** Idle connections stay open until then, so that their clients learn of the shutdown with an answer. */
   readonly idleMs: number
-  /** What is in flight after that is cut. */
+  /** Requests that are still in flight then are cut. */
   readonly graceMs: number
 }
 
-/** Nobody sends anything here that has to learn of the end: what is in flight alone is waited for. */
+/**
+ * Returns times without notice, for a listener whose clients need not learn of the shutdown: only requests in flight
+ * are waited for.
+ */
 export const atOnce = (graceMs: number): DrainTimes => ({ noticeMs: 0, idleMs: 0, graceMs })
 
 const IDLE_MS = 10_000
-/** Kept of the grace period for what ends after the listeners. */
+/** The part of the grace period that is kept for work after the listeners have closed. */
 const LAST_MS = 3_000
 
 /**
- * The times of a process that new requests reach for `noticeSeconds` after it was asked to end, and that is killed after
- * `graceSeconds`. A grace period that is short is shared out.
+ * Returns the times of a process that new requests reach for `noticeSeconds` after it was asked to end, and that is
+ * killed after `graceSeconds`. A short grace period is shared out.
  */
 export function drainTimes(noticeSeconds: number, graceSeconds: number): DrainTimes {
   const graceMs = graceSeconds * 1000 - Math.min(LAST_MS, graceSeconds * 250)
@@ -35,23 +38,23 @@ export function drainTimes(noticeSeconds: number, graceSeconds: number): DrainTi
 const POLL_MS = 20
 
 /**
- * The end of one listener. A client that finds its kept connection closed can't know whether the request that it just sent
- * was read, so it is told first: each answer closes its connection (RFC 9112, section 9.6).
+ * The shutdown of one listener. A client that finds its kept connection closed can't know whether the request that it
+ * just sent was read. So it is told first: each answer closes its connection (RFC 9112, section 9.6).
  */
 export class Drain {
   readonly #server: Server
   readonly #unused: ReadonlySet<Socket>
-  /** When it began, on the clock of `performance`. */
+  /** The time of its beginning, on the clock of `performance`. */
   #since: number | undefined
   #isClosing = false
 
-  /** `unused`: connections on which nothing has been asked yet. */
+  /** `unused`: connections without a request so far. */
   constructor(server: Server, unused: ReadonlySet<Socket>) {
     this.#server = server
     this.#unused = unused
   }
 
-  /** Whether answers close their connections. */
+  /** Tells whether answers close their connections. */
   get hasBegun(): boolean {
     return this.#since !== undefined
   }
@@ -82,7 +85,7 @@ export class Drain {
     if (times.idleMs > 0) await this.#emptyOr(times.idleMs)
     const gone = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     for (const socket of this.#unused) if (socket.bytesRead === 0) socket.destroy()
-    // `close` ends idle connections once; those that become idle while we wait would stay until their keep-alive ends.
+    // `close` ends idle connections once. Those that become idle later would stay until their keep-alive ends.
     const sweep = this.#sweep()
     const cut = setTimeout(() => this.#server.closeAllConnections(), Math.max(0, times.graceMs - this.#elapsed))
     await gone
@@ -98,13 +101,13 @@ export class Drain {
     return setInterval(() => this.#server.closeIdleConnections(), POLL_MS)
   }
 
-  /** Resolves when so many milliseconds have passed since the beginning. */
+  /** Resolves when `ms` milliseconds have passed since the beginning. */
   async #reached(ms: number): Promise<void> {
     const left = ms - this.#elapsed
     if (left > 0) await delay(left)
   }
 
-  /** Resolves when no connection is left, or so many milliseconds have passed since the beginning. */
+  /** Resolves when no connection is left, or when `ms` milliseconds have passed since the beginning. */
   async #emptyOr(ms: number): Promise<void> {
     while (this.#elapsed < ms && (await this.#connections()) > 0)
       await delay(Math.max(0, Math.min(POLL_MS, ms - this.#elapsed)))

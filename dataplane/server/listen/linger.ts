@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** For how long, and how many bytes of, what a client still sends is read away before its connection is closed. */
+/** The time, and the bytes, for which the rest of a request is read and discarded before its connection is closed. */
 const LONGEST_MS = 5_000
 const MOST_BYTES = 64 * 1024 * 1024
 
 interface Closing extends Socket {
-  /** How Node's HTTP server ends a connection behind its last answer. */
+  /** Ends a connection after its last answer; Node's HTTP server calls it. */
   destroySoon(): void
 }
 
@@ -17,9 +17,9 @@ interface Lingering extends Closing {
 }
 
 /**
- * Lets a client that still sends its body read the answer that it has been given. A socket that is closed while bytes
- * are on their way to it answers them with a reset, which takes the answer with it: so only our side is ended first, and
- * what comes is read away for a while (RFC 9112, section 9.6).
+ * Lets a client that still sends its body read its answer. A socket that is closed while bytes are on their way to it
+ * replies with a reset, and the answer is lost. So only our side is ended first, and received bytes are discarded for a
+ * while (RFC 9112, section 9.6).
  */
 export function lingerBehind(incoming: IncomingMessage): void {
   const socket = incoming.socket as Lingering
@@ -46,7 +46,7 @@ function endAfterBody(this: Lingering): void {
   incoming.resume()
 }
 
-/** As Node does it. */
+/** Ends the socket as Node does. */
 function endSoon(this: Socket): void {
   if (this.writable) this.end()
   if (this.writableFinished) this.destroy()

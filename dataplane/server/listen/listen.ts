@@ -10,36 +10,36 @@ import { lingerBehind } from './linger.ts'
 import { responses } from './nosniff-response.ts'
 
 export interface ListenOptions {
-  /** Longest wait for the whole of a request's headers, against clients that send them byte by byte. Default 15 s. */
+  /** Longest wait for all headers of a request, against clients that send them byte by byte. Default 15 s. */
   readonly headersTimeoutMs?: number
-  /** Longest wait for the whole of a request. A response may take longer. Default 120 s. */
+  /** Longest wait for a whole request. A response may take longer. Default 120 s. */
   readonly requestTimeoutMs?: number
   /** Largest header block in bytes; above it the answer is 431. Default 64 KiB. */
   readonly maxHeaderBytes?: number
   /** Connections that may be open at once; one address may have half of them. Default 4,096. */
   readonly maxConnections?: number
-  /** Whether connections are those of proxies in front, which bring many clients: then one address may have all. */
+  /** Tells whether connections come from proxies with many clients. Then one address may have all connections. */
   readonly isProxied?: () => boolean
   /**
-   * Called first, with Node's own objects; true where it handles the request. For requests so frequent that making web
-   * Request and Response objects would cost more than the answer.
+   * Called first, with Node's own objects; returns true if it handles the request. It is for requests so frequent that
+   * making web Request and Response objects would cost more than the answer.
    */
   readonly direct?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean
   /** Serves HTTPS with this certificate. */
   readonly tls?: TlsCertificate
 }
 
-/** In PEM. */
+/** A certificate and its key, in PEM. */
 export interface TlsCertificate {
   readonly cert: string
   readonly key: string
 }
 
-/** What handlers find in `c.env`. */
+/** The values in `c.env` of handlers. */
 export interface ListenerEnv {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
-  /** Aborted when streams without an end of their own have to end. */
+  /** Aborted when endless streams have to end. */
   readonly closing: AbortSignal
 }
 
@@ -51,16 +51,17 @@ export interface Listener {
   /** Aborted when `close` was called and its notice is over. */
   readonly closing: AbortSignal
   /**
-   * Says on every answer from now on that its connection closes. While `times.noticeMs` lasts, everything is served as
-   * before; then streams end through `closing`. When no connection is left, at the latest after `times.idleMs`, it takes no
-   * more of them, waits until `times.graceMs` for requests in flight, and closes their connections. A number has no notice
-   * and is the grace; default 10 s. Resolves when the last connection is gone. May be called again.
+   * Closes the listener. From now on every answer closes its connection. While `times.noticeMs` lasts, everything is
+   * served as before; then streams end through `closing`. When no connection is left, or after `times.idleMs` at the
+   * latest, it accepts no more connections, waits until `times.graceMs` for requests in flight, and closes their
+   * connections. A number has no notice and is the grace; default 10 s. Resolves when the last connection is closed.
+   * May be called again.
    */
   close(times?: number | DrainTimes): Promise<void>
   /**
-   * Waits until the clients have gone, who are told to as `close` tells them, or `times.graceMs` have passed. Connections are
-   * taken all the while. `endStreams` is called in the middle of the notice and at its end. It does not end what serves:
-   * unless `close` was called before `takenBackMs` have passed, all is as it was.
+   * Waits until the clients have left or `times.graceMs` have passed. Clients are told to leave as `close` tells them.
+   * New connections are accepted all the while. `endStreams` is called in the middle of the notice and at its end. The
+   * listener keeps serving: unless `close` was called before `takenBackMs` have passed, its state is restored.
    */
   empty(times: DrainTimes, takenBackMs: number, endStreams: () => void): Promise<void>
   /** Serves new connections with another certificate. Throws a TypeError on a listener without TLS. */
@@ -79,8 +80,8 @@ const DEFAULTS = {
 const KEEP_ALIVE_MS = 75_000
 
 /**
- * Serves `fetch` on `HOST:PORT` (`:8081` = every address, `[::1]:80`, port 0 = any free one).
- * Throws an Error that names the address where it can't be had.
+ * Serves `fetch` on `HOST:PORT` (`:8081` = every address, `[::1]:80`, port 0 = any free one). Throws an Error that
+ * names the address if it is not available.
  */
 export async function listen(fetch: Hono['fetch'], address: string, options: ListenOptions = {}): Promise<Listener> {
   const { host, port } = parseAddress(address)
@@ -89,14 +90,14 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
 
   const { direct, tls } = options
   let app: RequestListener | undefined
-  // What makes web Requests is loaded with the first: where `direct` takes all, nobody needs it.
+  // The code that makes web Requests is loaded with the first: if `direct` handles all requests, it is never needed.
   const answer: RequestListener = async (incoming, outgoing) => {
     app ??= (await import('./web-listener.ts')).webListener(fetch, closing.signal)
     await app(incoming, outgoing)
   }
   const unused = new Set<Socket>()
   const hasBegun = () => drain.hasBegun
-  // Nobody loads TLS who doesn't serve it.
+  // TLS is loaded only to serve it.
   const create = tls ? ((await import('node:https')).createServer as typeof createServer) : createServer
   const server = create(
     {
@@ -107,7 +108,8 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
-      // As web headers do: of two `Authorization` the first would pass alone, where a proxy may have checked the second.
+      // Duplicates are joined as in web headers: of two `Authorization` the first would pass alone, although a proxy
+      // may have checked the second.
       joinDuplicateHeaders: true,
       ServerResponse: responses(hasBegun),
     },
@@ -148,7 +150,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
 }
 
 const ignore = (): void => {
-  // A write after the end, or to a client that has gone, fails this response only; unhandled it would end the process.
+  // A write after the end, or to a client that has left, fails this response only; unhandled it would end the process.
 }
 
 function bind(server: Server, host: string | undefined, port: number): Promise<void> {
@@ -181,8 +183,8 @@ function urlHost({ address, family }: AddressInfo): string {
 }
 
 /**
- * Adds new connections, on which nothing has been asked yet. Clients open some in advance, and Node doesn't count them
- * as idle: a stop would wait for them in vain.
+ * Adds new connections without a request so far. Clients open some in advance, and Node doesn't count them as idle: a
+ * stop would wait for them in vain.
  */
 function keepUnused(server: Server, unused: Set<Socket>): void {
   server.on('connection', (socket: Socket) => {

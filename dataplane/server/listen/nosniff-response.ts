@@ -2,16 +2,15 @@ import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } fro
 
 const NAME = 'x-content-type-options'
 const VALUE = 'nosniff'
-/** As a flat list. A list of headers that ends with it goes out as it is. */
+/** The header as a flat list. A list of headers that ends with it is sent unchanged. */
 export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
 
 /**
- * Makes the class of a listener's responses. They forbid browsers, whatever the content, to guess another type from its bytes
- * (Fetch standard, `X-Content-Type-Options`): what callers and backends have written must not become a page. Once
- * `isEnding`, each says that its connection closes. Node calls `writeHead` for every response, so nobody who answers has to
- * think of it.
+ * Makes the class of a listener's responses. They forbid browsers to guess another type from the bytes of any content
+ * (Fetch standard, `X-Content-Type-Options`): text from callers and backends must not become a page. Once `isEnding`,
+ * each response closes its connection. Node calls `writeHead` for every response, so no handler has to do this.
  */
 export function responses(isEnding: () => boolean) {
   return class NosniffResponse extends ServerResponse {
@@ -24,7 +23,7 @@ export function responses(isEnding: () => boolean) {
   }
 }
 
-/** The same headers, a flat list or an object, and one more, unless a list ends with it. */
+/** Returns the same headers, a flat list or an object, and one more, unless a list ends with it. */
 function withNosniff(headers: Headers): OutgoingHttpHeaders | OutgoingHttpHeader[] {
   if (!Array.isArray(headers)) return { ...headers, [NAME]: VALUE }
   return headers[headers.length - 2] === NAME ? headers : headers.concat(NOSNIFF)

@@ -1,6 +1,6 @@
 import { getRequestListener } from '@hono/node-server'
 import type { Hono } from 'hono'
 
-/** Has `fetch` answer requests of Node's HTTP server, as web Requests; `closing` is in its `env`. */
+/** Makes `fetch` answer requests of Node's HTTP server, as web Requests; `closing` is in its `env`. */
 export const webListener = (fetch: Hono['fetch'], closing: AbortSignal) =>
   getRequestListener((request, env) => fetch(request, Object.assign(env, { closing })))

@@ -4,9 +4,9 @@ import type { Series } from './family.ts'
 import type { Metric } from './metric.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Bounds in seconds that the semantic conventions for MCP advise. */
+/** The bounds in seconds that the semantic conventions for MCP advise. */
 const BOUNDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
-/** Those that the semantic conventions for databases advise. */
+/** The bounds that the semantic conventions for databases advise. */
 const STORE_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10]
 const BACKEND = 'portico.backend'
 const PROVIDER = 'portico.provider'
@@ -14,29 +14,29 @@ const WORKFLOW = 'portico.workflow'
 const TOOL = 'gen_ai.tool.name'
 const PROMPT = 'gen_ai.prompt.name'
 const ERROR = 'error.type'
-/** Most series of one backend in a metric: more than that is its own affair, and no other's series. */
+/** The most series of one backend in a metric: its excess does not take room from the series of others. */
 const MOST_OF_A_BACKEND = 500
-/** Most series of one method: a catalog may have more tools, and other methods keep their room. */
+/** The most series of one method: a catalog may have more tools, and other methods keep their room. */
 const MOST_OF_A_METHOD = 1_500
-/** Methods whose target is a label, and which of the two that is. */
+/** The methods whose target is a label, and the name of that label. */
 const TARGET_LABELS: ReadonlyMap<string, typeof TOOL | typeof PROMPT> = new Map([
   ['tools/call', TOOL],
   ['prompts/get', PROMPT],
 ])
-/** Longer names of targets are cut. */
+/** Longer target names are cut. */
 const LONGEST_LABEL = 256
-/** Names of targets that are kept with their series. */
+/** The most target names that are cached with their series. */
 const MOST_TARGETS = 4_000
 
 interface Measure {
   readonly metric: string
   readonly description: string
-  /** What the operation's name is called in it. */
+  /** The label for the operation's name. */
   readonly label: string
-  /** The attribute of the operation that is a label as well; absent: its backend. */
+  /** The attribute of the operation that is a second label; absent: its backend. */
   readonly of?: string
   readonly bounds?: readonly number[]
-  /** Its targets are labels. */
+  /** True if its targets are labels. */
   readonly hasTargets?: boolean
 }
 
@@ -54,7 +54,10 @@ const requests: Readonly<Record<Role, Measure>> = {
   },
 }
 
-/** Operations that are measured; a call that is made for another request is a part of that, and of a call of a backend. */
+/**
+ * The operations that are measured. A call made for another request is part of that request, and of a call of a
+ * backend.
+ */
 type Measured = Exclude<Operation['kind'], 'inner-call'>
 
 const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
@@ -107,16 +110,16 @@ const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
 
 type ByError = Map<string | undefined, Counted>
 
-/** Where an operation that ended one way is counted. */
+/** The series for operations with one outcome. */
 interface Counted {
   readonly duration: Series
-  /** Of a call of a tool. */
+  /** The series of the tool, for a call of one. */
   readonly tool: Series | undefined
 }
 
 /**
- * How long operations take, by what they are and how they end, and how often each tool is called. An operation object
- * that comes again finds its series without a look at its names.
+ * Measures the durations of operations, by operation and outcome, and counts the calls of each tool. A repeated
+ * operation object finds its series without a lookup by name.
  */
 export class Durations {
   readonly #role: Role
@@ -124,7 +127,7 @@ export class Durations {
   readonly #histograms = new Map<Operation['kind'], Metric>()
   readonly #toolCalls: Metric
   readonly #counted = new WeakMap<Operation, ByError>()
-  /** Of requests by operation and the name of what is used. */
+  /** The series of requests by operation and the name of their target. */
   readonly #targeted = new Map<Operation, Map<string, ByError>>()
 
   constructor(role: Role, metrics: Metrics) {
@@ -139,7 +142,7 @@ export class Durations {
     })
   }
 
-  /** Counts one operation that took so many milliseconds; `target`: what it was done to, which is in a catalog. */
+  /** Counts one operation that took `ms` milliseconds. `target`: the name of its target, which is in a catalog. */
   record(operation: Operation, { result, code }: Outcome, ms: number, target?: string): void {
     if (operation.kind === 'inner-call') return
     const error = result === 'ok' ? undefined : (code ?? OTHER_ERROR)
@@ -168,7 +171,7 @@ export class Durations {
     if (byTarget === undefined) this.#targeted.set(operation, (byTarget = new Map()))
     let byError = byTarget.get(target)
     if (byError === undefined) {
-      // Catalogs change: names that are gone go with the others, which are found again.
+      // Catalogs change: outdated names are dropped with the others, which are looked up again.
       if (byTarget.size >= MOST_TARGETS) byTarget.clear()
       byTarget.set(target, (byError = new Map()))
     }

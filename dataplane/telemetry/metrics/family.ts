@@ -1,13 +1,13 @@
-/** What a metric is, by the names of OpenTelemetry. */
+/** The description of a metric, in the terms of OpenTelemetry. */
 export interface MetricDescription {
   readonly name: string
-  /** By UCUM: `s`, `By`, `1`, or what is counted in braces. */
+  /** Unit by UCUM: `s`, `By`, `1`, or the counted thing in braces. */
   readonly unit: string
   readonly description: string
   readonly type: 'counter' | 'gauge' | 'histogram'
 }
 
-/** Values of labels by their OpenTelemetry names; a label without a value is left out. */
+/** The values of labels by their OpenTelemetry names; a label without a value is left out. */
 export type Labels = Readonly<Record<string, string>>
 
 export const gauge = (name: string, unit: string, description: string): MetricDescription => ({
@@ -24,21 +24,21 @@ export const counter = (name: string, unit: string, description: string): Metric
   type: 'counter',
 })
 
-/** What every data plane tells of its configuration. */
+/** The metric of every data plane for a refused configuration. */
 export const configRefused = gauge(
   'portico.config.refused',
   '',
   'Whether a newer configuration has been refused: 1 or 0.',
 )
 
-/** A value that is known when it is asked for: of a gauge, or of a counter that is kept elsewhere. */
+/** A value that is read on request: of a gauge, or of a counter that is kept elsewhere. */
 export interface Reading {
   readonly metric: MetricDescription
   readonly labels: Labels
   readonly value: number
 }
 
-/** All series of one metric as they are read. */
+/** A metric with all its series, as read. */
 export type Family =
   | {
       readonly metric: MetricDescription & { readonly type: 'histogram' }
@@ -53,24 +53,24 @@ export type Family =
 export interface Point {
   readonly labels: Labels
   readonly value: number
-  /** Unix time in milliseconds from which on it counts. */
+  /** The Unix time in milliseconds from which it counts. */
   readonly startedAt: number
 }
 
-/** What is counted under one set of labels: the sum of what was added and, in a histogram, how it is distributed. */
+/** The counts for one set of labels: the sum of the added values and, in a histogram, their distribution. */
 export class Series {
   readonly labels: Labels
-  /** Unix time in milliseconds from which on it counts. */
+  /** The Unix time in milliseconds from which it counts. */
   readonly startedAt: number
   sum = 0
   count = 0
-  /** How many values were within each bound and above the one before, then those above all; empty in a counter. */
+  /** The number of values within each bound and above the one before, then those above all; empty in a counter. */
   readonly buckets: number[]
-  /** It has been forgotten: what is added now is seen by nobody. */
+  /** True if it has been dropped: values added now are lost. */
   ended = false
-  /** Since it was last read. */
+  /** True if it was used since it was last read. */
   used = true
-  /** Unix time in milliseconds at which it was last read as used. */
+  /** The Unix time in milliseconds at which it was last read as used. */
   usedAt: number
   readonly #bounds: readonly number[]
 

@@ -5,22 +5,25 @@ interface MetricOptions extends Omit<MetricDescription, 'type'> {
   readonly labels: readonly string[]
   /** Upper bounds of the buckets of a histogram, ascending; absent in a counter. */
   readonly bounds?: readonly number[]
-  /** Most series with the same value of the first label, which is who could make many; absent: as many as there may be. */
+  /**
+   * The most series with the same value of the first label, which names the source that could make many; absent: no
+   * limit.
+   */
   readonly mostOfFirst?: number
 }
 
-/** Most series of a metric, as the SDK of OpenTelemetry has it. */
+/** The most series of a metric, as in the SDK of OpenTelemetry. */
 export const MOST_SERIES = 2_000
-/** A series that nothing was added to for so long ends. */
+/** A series without a new value for this time ends. */
 const UNUSED_MS = 24 * 3_600_000
-/** The same where more than half of the room is taken. */
+/** The same time, if more than half of the room is taken. */
 const UNUSED_WHEN_MANY_MS = 10 * 60_000
-/** Has what finds no room (OpenTelemetry SDK specification, cardinality limits). */
+/** The labels of the series that takes values without room (OpenTelemetry SDK specification, cardinality limits). */
 const OVERFLOW: Labels = { 'otel.metric.overflow': 'true' }
 
 /**
- * A counter or a histogram. In place of the instruments of the SDK, which hash the attributes of each value and keep a
- * series for ever once it is there: here whoever adds often keeps the series, and series that are not used end.
+ * A counter or a histogram. It replaces the instruments of the SDK, which hash the attributes of each value and keep
+ * every series for ever. Here a frequent user keeps the series, and unused series end.
  */
 export class Metric {
   readonly description: MetricDescription
@@ -28,7 +31,7 @@ export class Metric {
   readonly #labels: readonly string[]
   readonly #mostOfFirst: number
   readonly #series = new Map<string, Series>()
-  /** Number of series by the value of the first label. */
+  /** The number of series by the value of the first label. */
   readonly #ofFirst = new Map<string, number>()
   #overflow: Series | undefined
 
@@ -39,7 +42,7 @@ export class Metric {
     this.#mostOfFirst = mostOfFirst
   }
 
-  /** The series of these values, in the order of the labels; the one for all others where there is no room. */
+  /** Returns the series of these values, in the order of the labels; the overflow series if there is no room. */
   series(values: readonly (string | undefined)[]): Series {
     const key = JSON.stringify(values)
     let series = this.#series.get(key)
@@ -63,7 +66,7 @@ export class Metric {
     return labels
   }
 
-  /** Ends series that have not been used for long, and those with a label whose value isn't among the `known` ones. */
+  /** Ends series that have been unused for long, and those with a label whose value isn't among the `known` ones. */
   sweep(now: number, known: ReadonlyMap<string, ReadonlySet<string>>): void {
     for (const [key, series] of this.#series) {
       if (series.used) series.usedAt = now
@@ -91,7 +94,7 @@ export class Metric {
     else this.#ofFirst.set(first, left)
   }
 
-  /** Undefined while nothing has been added. */
+  /** Returns undefined until a value has been added. */
   read(): Family | undefined {
     const series = [...this.#series.values(), ...(this.#overflow === undefined ? [] : [this.#overflow])]
     if (series.length === 0) return undefined

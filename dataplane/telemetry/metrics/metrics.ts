@@ -1,10 +1,10 @@
 import type { Family, MetricDescription, Point, Reading } from './family.ts'
 import { Metric, MOST_SERIES } from './metric.ts'
 
-/** What is known when it is asked for. */
+/** The readings of one source, taken on request. */
 export interface Measured {
   readonly readings: readonly Reading[]
-  /** All values that these labels may have: series with another one end. */
+  /** All possible values of these labels: series with another value end. */
   readonly known?: ReadonlyMap<string, ReadonlySet<string>> | undefined
 }
 
@@ -12,7 +12,7 @@ export type Measure = () => Measured
 
 const NOTHING_KNOWN: ReadonlyMap<string, ReadonlySet<string>> = new Map()
 
-/** All metrics of a process: those that are added to, and those that are measured when they are read. */
+/** All metrics of a process: those with added values, and those that are measured when they are read. */
 export class Metrics {
   readonly #metrics: Metric[] = []
   readonly #measures: readonly Measure[]
@@ -32,7 +32,7 @@ export class Metrics {
     return metric
   }
 
-  /** Reads all metrics, and ends the series that nobody uses. */
+  /** Reads all metrics, and ends unused series. */
   read(): readonly Family[] {
     const now = this.#now()
     const measured = this.#measures.map((measure) => measure())

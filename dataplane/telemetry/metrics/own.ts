@@ -5,7 +5,7 @@ import { type Measure, Metrics } from './metrics.ts'
 import { ProcessMeter } from './process.ts'
 import { type PrometheusText, prometheusText } from './prometheus.ts'
 
-/** The metrics of a gateway or a registry. They go on whatever is configured, as long as anybody reads them. */
+/** The metrics of a gateway or a registry. They continue across configurations, as long as something reads them. */
 export class OwnMetrics {
   readonly durations: Durations
   readonly all: Metrics
@@ -16,7 +16,7 @@ export class OwnMetrics {
     this.durations = new Durations(role, this.all)
   }
 
-  /** `accept`: the header of whoever asks. */
+  /** Returns the metrics as text. `accept`: the request's Accept header. */
   text(resource: Labels, accept: string | undefined): PrometheusText {
     return prometheusText(this.all.read(), resource, accept)
   }

@@ -2,7 +2,7 @@ import { type IntervalHistogram, monitorEventLoopDelay, performance } from 'node
 import { getHeapStatistics } from 'node:v8'
 import { counter, gauge, type Reading } from './family.ts'
 
-// Names of the semantic conventions for processes, Node.js and V8.
+// The names are those of the semantic conventions for processes, Node.js and V8.
 const cpuTime = counter('process.cpu.time', 's', 'Processor time that has been used.')
 const memoryUsage = gauge('process.memory.usage', 'By', 'Resident memory.')
 const uptime = gauge('process.uptime', 's', 'How long the process has run.')
@@ -50,7 +50,7 @@ export class ProcessMeter {
     const seconds = { p50: delay.percentile(50), p99: delay.percentile(99), max: delay.max }
     const isEmpty = delay.count === 0
     delay.reset()
-    // The timer itself is as late as its resolution.
+    // The timer itself is late by its resolution.
     return delays.map(({ of, metric }) => ({
       metric,
       labels: {},

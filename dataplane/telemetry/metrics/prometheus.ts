@@ -1,8 +1,8 @@
 import type { Family, Labels } from './family.ts'
 
 /**
- * Metrics in the text format of Prometheus 0.0.4, or OpenMetrics 1.0, under the names that OpenTelemetry has for them
- * there (OpenTelemetry specification, compatibility with Prometheus and OpenMetrics). In place of the serializer of
+ * Writes metrics in the text format of Prometheus 0.0.4, or OpenMetrics 1.0, under the names that OpenTelemetry defines
+ * for them (OpenTelemetry specification, compatibility with Prometheus and OpenMetrics). It replaces the serializer of
  * `@opentelemetry/exporter-prometheus`, which leaves out units and has no OpenMetrics.
  */
 
@@ -14,14 +14,14 @@ export interface PrometheusText {
 const PLAIN = 'text/plain; version=0.0.4; charset=utf-8'
 const OPEN = 'application/openmetrics-text; version=1.0.0; charset=utf-8'
 
-/** Units that have another name there. What stands in braces is no unit. */
+/** The units that have another name in Prometheus. A text in braces is no unit. */
 const UNITS: ReadonlyMap<string, string> = new Map([
   ['s', 'seconds'],
   ['ms', 'milliseconds'],
   ['By', 'bytes'],
 ])
 
-/** `resource`: who reports; `accept`: the header of whoever asks. */
+/** Returns families as text. `resource`: the reporting workload; `accept`: the request's Accept header. */
 export function prometheusText(families: readonly Family[], resource: Labels, accept = ''): PrometheusText {
   const isOpen = accept.includes('application/openmetrics-text')
   const target = isOpen ? typed('target', 'info', 'Who reports.') : typed('target_info', 'gauge', 'Who reports.')
@@ -62,7 +62,7 @@ function histogramLines(name: string, { bounds, series }: Extract<Family, { seri
   })
 }
 
-/** The name without the suffix of its type, and the unit that it ends with. */
+/** Returns the name without the suffix of its type, and the unit that it ends with. */
 function nameOf({ metric }: Family): { readonly base: string; readonly unit: string | undefined } {
   const { name, unit, type } = metric
   const plain = sanitized(name)
@@ -71,10 +71,12 @@ function nameOf({ metric }: Family): { readonly base: string; readonly unit: str
   return { base: plain.endsWith(`_${suffix}`) ? plain : `${plain}_${suffix}`, unit: suffix }
 }
 
-/** A name of letters, digits and single underscores, which none that Prometheus keeps for itself is. */
+/**
+ * Makes a name of letters, digits and single underscores; none of the names that Prometheus reserves looks like that.
+ */
 const sanitized = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d|$)/, '_')
 
-/** Labels as they are written. Values of names that are the same there are joined, as the specification has it. */
+/** Formats labels. Values of labels whose names become equal are joined, as the specification requires. */
 function pairsOf(labels: Labels): readonly string[] {
   const values = new Map<string, string>()
   for (const name of Object.keys(labels).sort()) {

@@ -3,19 +3,19 @@ import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from '@opentelem
 import { BatchSpanProcessor } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 
-/** Spans that wait at most: those that end while as many wait are dropped. */
+/** The most waiting spans: while that many wait, further spans are dropped. */
 const MOST_WAITING = 2_048
 
 export interface SpanCounts {
-  /** Taken by the endpoint. */
+  /** Spans that the endpoint accepted. */
   sent: number
-  /** That the endpoint did not take. */
+  /** Spans that the endpoint did not accept. */
   failed: number
-  /** That ended while too many waited. */
+  /** Spans that ended while too many waited. */
   dropped: number
 }
 
-/** Sends spans in batches, and counts what becomes of them. */
+/** Sends spans in batches, and counts the outcomes. */
 export class CountedSpans implements SpanProcessor {
   readonly counts: SpanCounts = { sent: 0, failed: 0, dropped: 0 }
   readonly #batches: BatchSpanProcessor
@@ -61,7 +61,7 @@ export class CountedSpans implements SpanProcessor {
   }
 }
 
-/** Logs when an endpoint begins to fail and when it takes again what is sent; nothing of what it says. */
+/** Logs when an endpoint begins to fail and when it recovers, but none of its answers. */
 export class Outcomes {
   readonly #log: Logger
   readonly #what: string
@@ -72,7 +72,7 @@ export class Outcomes {
     this.#what = what
   }
 
-  /** Whether this export went well. */
+  /** Tells whether this export succeeded. */
   took({ code, error }: ExportResult): boolean {
     const fails = code !== 0
     if (fails && !this.#fails) {

@@ -6,24 +6,25 @@ import { otlpEndpoint } from '../../config/otlp-endpoint.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import type { OpenTelemetrySettings } from '../../config/telemetry.ts'
 
-/** Longest time for one export with its retries. */
+/** The longest time for one export with its retries. */
 const EXPORT_MS = 10_000
 const CONNECTIONS = 4
 
-/** How both exporters send: options of `OTLPExporterNodeConfigBase`, but for the URL. */
+/** The common settings of both exporters: options of `OTLPExporterNodeConfigBase`, except the URL. */
 export interface ExportOptions {
   readonly headers: () => Promise<Record<string, string>>
   readonly httpAgentOptions: (protocol: string) => PlainAgent
   readonly timeoutMillis: number
 }
 
-/** Options for the exporters. Secret headers and the CA bundle are read anew when their files change. */
+/** Returns the options for the exporters. Secret headers and the CA bundle are reread when their files change. */
 export function exportOptions(settings: OpenTelemetrySettings, directory: string): ExportOptions {
   const { headers = {}, sensitiveHeaders = [], caBundleFile } = settings
   const secrets = sensitiveHeaders.map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
   const bundle = caBundleFile === undefined ? undefined : new Bundle(resolve(directory, caBundleFile))
   return {
-    // Called before each try. What throws here fails it: nothing is sent without its credential, or to whom is not trusted.
+    // Called before each attempt. An error here fails the attempt: nothing is sent without its credential, or to an
+    // untrusted server.
     async headers() {
       bundle?.read()
       return { ...headers, ...Object.fromEntries(secrets.map(({ name, read }) => [name, read()])) }
@@ -37,15 +38,15 @@ export function exportOptions(settings: OpenTelemetrySettings, directory: string
   }
 }
 
-/** The URL of one signal: below the endpoint, as OTLP over HTTP has it. */
+/** Returns the URL of one signal: below the endpoint, as OTLP over HTTP defines it. */
 export function signalUrl(settings: OpenTelemetrySettings, signal: 'traces' | 'metrics'): string {
   const { origin = '', pathname = '' } = otlpEndpoint(settings) ?? {}
   return `${origin}${pathname.replace(/\/+$/, '')}/v1/${signal}`
 }
 
-/** CAs that are trusted: the system's, and those of a file as it was read last. */
+/** The trusted CAs: the system's, and those of a file as it was last read. */
 class Bundle {
-  /** Counts the contents that the file has had. */
+  /** The number of contents that the file has had. */
   version = 0
   trusted: SecureContext | undefined
   readonly #read: () => string
@@ -55,7 +56,7 @@ class Bundle {
     this.#read = secretFile(file)
   }
 
-  /** Reads the file where it has changed. Throws where it can't be read, and where it holds no certificates. */
+  /** Reads the file if it has changed. Throws if it can't be read or holds no certificates. */
   read(): void {
     const text = this.#read()
     if (text === this.#text) return
@@ -65,7 +66,7 @@ class Bundle {
   }
 }
 
-/** Opens connections to whom a bundle trusts. Nothing here throws: sockets that close ask for their name. */
+/** Opens connections to servers that a bundle trusts. Nothing here throws: sockets that close ask for their name. */
 class BundleAgent extends Agent {
   readonly #bundle: Bundle
 
@@ -74,7 +75,7 @@ class BundleAgent extends Agent {
     this.#bundle = bundle
   }
 
-  /** Connections are kept by this name: one that was opened under another bundle serves no more. */
+  /** Returns the name under which connections are kept: one that was opened under another bundle is not reused. */
   override getName(options?: AgentOptions): string {
     return `${super.getName(options)}:${this.#bundle.version}`
   }

@@ -24,15 +24,15 @@ export type PipelineCounts = Readonly<SpanCounts>
 
 const METRICS_EVERY_MS = 60_000
 
-/** What sends by OTLP under one configuration: spans that it makes, and the metrics of the process. */
+/** Sends by OTLP under one configuration: spans that it makes, and the metrics of the process. */
 export class Pipeline {
-  /** Makes spans; undefined where none are sent. */
+  /** Makes spans; undefined if none are sent. */
   readonly spans: Spans | undefined
   readonly #counted: CountedSpans | undefined
   readonly #meters: MeterProvider | undefined
   #isGivenUp = false
 
-  /** `metrics`: those that are sent; undefined where none are. */
+  /** `metrics`: those that are sent; undefined if none are. */
   constructor(
     settings: OpenTelemetrySettings,
     config: TelemetryConfig,
@@ -64,21 +64,21 @@ export class Pipeline {
     return this.#counted && { ...this.#counted.counts }
   }
 
-  /** Sends what is left, and ends. */
+  /** Sends the remaining data, and ends. */
   async close(): Promise<void> {
-    // The last metrics tell of the last spans.
+    // Spans are sent first, so that the last metrics count them.
     await this.spans?.shutdown().catch(() => {
-      // The spans that are not taken are counted.
+      // Spans that are not accepted are counted.
     })
     await this.#meters?.shutdown()
   }
 
-  /** Begins no more exports of metrics: whoever is to take them is away. Those under way end within their time. */
+  /** Starts no more exports of metrics: the endpoint is unreachable. Running exports end within their time. */
   giveUp(): void {
     this.#isGivenUp = true
   }
 
-  /** The exporter, with what becomes of its exports in the log. */
+  /** Makes the exporter log the outcomes of its exports. */
   #logged(exporter: OTLPMetricExporter, { log }: TelemetryOptions): PushMetricExporter {
     const outcomes = new Outcomes(log, 'metrics')
     return {
@@ -112,7 +112,7 @@ function metersOf(
   return new MeterProvider({ resource, readers: [reader] })
 }
 
-/** Hands all metrics to a reader of the SDK, which sends them (OpenTelemetry SDK specification, MetricProducer). */
+/** Passes all metrics to a reader of the SDK, which sends them (OpenTelemetry SDK specification, MetricProducer). */
 function metricProducer(metrics: Metrics, version: string): MetricProducer {
   return {
     async collect() {

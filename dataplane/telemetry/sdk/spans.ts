@@ -22,12 +22,12 @@ interface SpansOptions {
   readonly resource: NonNullable<ProviderOptions['resource']>
   readonly processor: NonNullable<ProviderOptions['spanProcessors']>[number]
   readonly rate: number
-  /** Older attribute names as well. */
+  /** True to write older attribute names as well. */
   readonly older: boolean
   readonly version: string
 }
 
-/** What has been done within a span, from one `performance.now()` to another. */
+/** A step within a span, from one `performance.now()` to another. */
 interface Step {
   readonly name: string
   readonly from: number
@@ -38,10 +38,10 @@ interface Step {
 const SAMPLED = 1
 /** A header of Trace Context is 55 characters long; later versions may append to it. */
 const LONGEST_PARENT = 256
-/** W3C Trace Context, section 3.3.1.5: what is longer need not be handed on. */
+/** W3C Trace Context, section 3.3.1.5: a longer state need not be propagated. */
 const LONGEST_STATE = 512
 const VISIBLE = /^[\x20-\x7e]*$/
-/** Beyond this a text of a caller is cut. */
+/** Longer texts of callers are cut. */
 const LONGEST_VALUE = 256
 
 const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
@@ -58,10 +58,10 @@ const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
   store: SpanKind.CLIENT,
 }
 
-/** A span, or the context that a call has which is not sampled. */
+/** A span, or the context of an operation that is not sampled. */
 export type Traced = { readonly span: Span; readonly context: TraceContext } | TraceContext
 
-/** Names that spans had before the semantic conventions for MCP, by the current ones. */
+/** The span attribute names from before the semantic conventions for MCP, by the current ones. */
 const OLDER: ReadonlyMap<string, string> = new Map([
   ['gen_ai.prompt.name', 'mcp.prompt.name'],
   ['gen_ai.tool.name', 'mcp.tool.name'],
@@ -77,33 +77,36 @@ const OLDER: ReadonlyMap<string, string> = new Map([
   ['user_agent.original', 'http.user_agent'],
 ])
 
-/** What a method, a status or a transport is called is shorter than all that `withoutCredentials` takes for one. */
+/**
+ * The names of methods, statuses and transports are shorter than anything that `withoutCredentials` takes for a
+ * credential.
+ */
 const SHORTEST_CREDENTIAL = 12
-/** Longer texts of callers are cut before they are looked at; the SDK cuts what is left. */
+/** Longer texts of callers are cut before they are scanned; the SDK cuts the rest. */
 const LOOKED_AT = 4_096
 
-/** Of a trace id and a span id. */
+/** The bytes of a trace id and a span id. */
 const BYTES = 24
-/** Random bytes are fetched, and written out, for so many at a time. */
+/** The number of ids whose random bytes are made and written out at once. */
 const AT_ONCE = 256
 
-/** Ids of a trace that is begun, and of its first span. */
+/** The offset of a trace id in a `traceparent`, and that of its first span. */
 const TRACE_AT = '00-'.length
 const SPAN_AT = TRACE_AT + 32 + '-'.length
-/** Characters of a `traceparent` (W3C Trace Context, section 3.2). */
+/** The characters of a `traceparent` (W3C Trace Context, section 3.2). */
 const CHARACTERS = SPAN_AT + 16 + '-00'.length
 
-/** What a trace may be begun with. */
+/** The values with which a trace may begin. */
 interface NewTrace {
-  /** The context of one that is not sampled. */
+  /** The context of a trace that is not sampled. */
   readonly traceparent: string
-  /** By which it is decided whether the trace is sampled: as the SDK's `TraceIdRatioBasedSampler` reads the id. */
+  /** Decides whether the trace is sampled: as the SDK's `TraceIdRatioBasedSampler` reads the id. */
   readonly share: number
 }
 
 /**
- * Makes spans. Whether there is one is decided before it is made, from the trace id alone: an operation that is not
- * sampled has its context as text and nothing else.
+ * Makes spans. The trace id alone decides, before a span is made, whether there is one. An operation that is not
+ * sampled has only its context as text.
  */
 export class Spans {
   readonly #provider: TracerProvider
@@ -111,7 +114,7 @@ export class Spans {
   readonly #sampledBelow: number
   readonly #ids = new TraceIds()
   readonly #older: boolean
-  /** The id of the trace that is begun next. */
+  /** The id of the next trace. */
   #nextTrace = ''
 
   constructor({ resource, processor, rate, older, version }: SpansOptions) {
@@ -120,7 +123,7 @@ export class Spans {
     this.#provider = new TracerProvider({
       resource,
       spanProcessors: [processor],
-      // What comes here was sampled; under a parent that was, so is its child.
+      // Spans that get here are sampled; so is the child of a sampled parent.
       sampler: new ParentBasedSampler({ root: { shouldSample: () => ({ decision: 2 }), toString: () => 'decided' } }),
       idGenerator: {
         generateTraceId: () => this.#nextTrace,
@@ -131,7 +134,7 @@ export class Spans {
     this.#tracer = this.#provider.getTracer('portico', version)
   }
 
-  /** Begins what an operation is traced by; `parent` is that of the operation which it is a part of. */
+  /** Begins the span or context of an operation; `parent` is that of the enclosing operation. */
   begin(operation: Operation, origin: Origin | undefined, parent: Traced | undefined, startedAt: number): Traced {
     if (parent !== undefined)
       return 'span' in parent ? this.#start(operation, origin, parent.span.spanContext(), startedAt) : parent
@@ -154,7 +157,7 @@ export class Spans {
     return { span, context: contextOf(span.spanContext()) }
   }
 
-  /** A step of a span, which has ended. */
+  /** Adds a finished step to a span. */
   step(parent: Span, { name, from, to, details = {} }: Step): void {
     const context = trace.setSpanContext(ROOT_CONTEXT, parent.spanContext())
     const attributes = attributesOf(details, this.#older)
@@ -165,16 +168,16 @@ export class Spans {
     span.setAttributes(attributesOf(details, this.#older))
   }
 
-  /** Links a span to that of a trace context of our own making. */
+  /** Links a span to a trace context of our own making. */
   link(span: Span, traceparent: string): void {
     const context = parseTraceParent(traceparent)
     if (context !== null) span.addLink({ context })
   }
 
-  /** `name`: what the span is called in the end, where that is another name than in the beginning. */
+  /** Ends a span. `name`: its final name, if that differs from the first one. */
   end(span: Span, { result, code, rpcCode, status }: Outcome, at: number, name: string | undefined): void {
     if (name !== undefined) span.updateName(name.slice(0, LONGEST_VALUE))
-    // The semantic conventions have it as text, since gRPC has names.
+    // The semantic conventions define it as text, since gRPC has names.
     if (rpcCode !== undefined) span.setAttribute('rpc.response.status_code', String(rpcCode))
     if (status !== undefined) this.tell(span, { 'http.response.status_code': status })
     if (result !== 'ok') {
@@ -193,7 +196,7 @@ export class Spans {
   }
 }
 
-/** The context from outside, as far as it is a valid one. */
+/** Returns the context from outside if it is valid. */
 function incomingOf(origin: Origin | undefined): SpanContext | undefined {
   const { traceparent, tracestate } = origin?.incoming?.() ?? {}
   if (typeof traceparent !== 'string' || traceparent.length > LONGEST_PARENT) return undefined
@@ -215,8 +218,8 @@ function contextOf({ traceId, spanId, traceFlags, traceState }: SpanContext): Tr
 }
 
 /**
- * Details as attributes; with `older` under the names of before, too. What is undefined is left out, and so is what looks
- * like a credential in a text, which may be a caller's.
+ * Converts details to attributes; with `older` under the former names, too. Undefined values are left out, and so are
+ * parts of texts that look like credentials, which may be a caller's.
  */
 function attributesOf(details: Details, older: boolean): Attributes {
   const attributes: Attributes = {}
@@ -237,8 +240,8 @@ function withoutSecrets(text: string): string {
 }
 
 /**
- * Makes ids of traces and spans (W3C Trace Context). Each call takes one: they are written out for many at once, so that
- * it takes a part of a text that is there (20 ns in place of 250). The SDK makes them a digit at a time.
+ * Makes ids of traces and spans (W3C Trace Context). Each call needs one: many are written out at once, so that one is
+ * a part of an existing text (20 ns instead of 250). The SDK makes them digit by digit.
  */
 export class TraceIds {
   readonly #pool = Buffer.alloc(BYTES * AT_ONCE)
@@ -267,7 +270,7 @@ export class TraceIds {
     this.#next = 0
   }
 
-  /** Of one more span: 16 hexadecimal digits. */
+  /** Returns an id of a new span: 16 hexadecimal digits. */
   span(): string {
     if (this.#nextSpan === AT_ONCE) {
       randomFillSync(this.#spans)
@@ -278,8 +281,8 @@ export class TraceIds {
   }
 }
 
-/** The id of the trace that a `traceparent` of ours names: 32 hexadecimal digits. */
+/** Returns the trace id in a `traceparent` of ours: 32 hexadecimal digits. */
 export const traceIn = (traceparent: string): string => traceparent.slice(TRACE_AT, TRACE_AT + 32)
 
-/** Traces whose share is below this are sampled. */
+/** Returns the bound of `share` below which traces are sampled. */
 export const sampledBelow = (rate: number): number => (rate >= 1 ? 2 ** 32 : Math.floor(rate * 0xffffffff))
