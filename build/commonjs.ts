@@ -1,24 +1,24 @@
 /**
- * The chunks of the bundle as CommonJS, which Node finds and links faster: as ES modules the 64 files that a proxy loads
- * took 20 ms of processor time more, and importing `node:http` as one loads Node's own undici, 27 ms, for names that nobody
- * asks for.
+ * Converts the chunks of the bundle to CommonJS, which Node finds and links faster. As ES modules the 64 files that a
+ * proxy loads took 20 ms more processor time, and importing `node:http` as one loads Node's own undici, 27 ms, for
+ * names that nothing uses.
  */
 
 import { basename } from 'node:path'
 import type { Metafile, OutputFile, TransformOptions } from 'esbuild'
 import { transform } from 'esbuild'
 
-/** What CommonJS has in the place of `import.meta`: for the first step, which knows what is meant by it. */
+/** The CommonJS equivalents of `import.meta`, for the first step, which resolves it. */
 export const importMetaDefines = { 'import.meta.dirname': '__dirname', 'import.meta.url': 'importMetaUrl' }
 
 const IMPORT_META_URL = 'const importMetaUrl = require("node:url").pathToFileURL(__filename).href;'
 
-/** Those of both steps. */
+/** The options of both steps. */
 export const CHUNK_OPTIONS = {
   platform: 'node',
   target: 'node24',
   minifySyntax: true,
-  // Node keeps the source text in memory, comments and all; one that is not Latin-1 doubles it.
+  // Node keeps the source text in memory, including comments. A text that is not Latin-1 doubles it.
   minifyWhitespace: true,
   sourcesContent: false,
 } as const satisfies TransformOptions
@@ -29,7 +29,7 @@ export interface Chunk {
   readonly map: string
 }
 
-/** Makes CommonJS of esbuild's output in ESM with source maps of their own. A chunk that waits at its top level fails. */
+/** Converts esbuild's ESM output to CommonJS with source maps of its own. A chunk with a top-level await fails. */
 export function commonJs(outputs: readonly OutputFile[]): Promise<Chunk[]> {
   const maps = new Map(outputs.map(({ path, text }) => [path, text]))
   return Promise.all(
@@ -52,7 +52,7 @@ export function commonJs(outputs: readonly OutputFile[]): Promise<Chunk[]> {
 const inlineMap = (map: string) =>
   `//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}`
 
-/** The names of chunks that are loaded with `sources`: theirs, and all that these import. */
+/** Returns the names of the chunks that are loaded with `sources`: theirs, and all that these import. */
 export function loadedWith(sources: readonly string[], { outputs }: Metafile): string[] {
   const all = Object.entries(outputs)
   const open = sources.map((source) => {

@@ -1,12 +1,15 @@
-/** What is in what we ship, as CycloneDX 1.6 has it (https://cyclonedx.org/docs/1.6/json): the same bytes for the same input. */
+/**
+ * Writes the bill of materials of the shipped files as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the same
+ * bytes for the same input.
+ */
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import type { DebianPackage } from './image/debian-packages.ts'
 
-/** What a lock file (npm's, version 3) says of a package, by its folder. */
+/** A package in a lock file (npm's, version 3), by its folder. */
 export interface Locked {
   readonly version?: string
-  /** `sha512-` and base64, of the package's archive. */
+  /** `sha512-` and the base64 digest of the package's archive. */
   readonly integrity?: string
   readonly license?: string
 }
@@ -29,7 +32,9 @@ export interface Bom {
   readonly components: readonly Component[]
 }
 
-/** The folder of the package that a file is of, `node_modules/a/node_modules/@b/c`; undefined for files of ours. */
+/**
+ * Returns the folder of the package that owns a file, `node_modules/a/node_modules/@b/c`; undefined for files of ours.
+ */
 const packageFolder = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
 
 const nameOf = (folder: string) => folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
@@ -87,7 +92,7 @@ export function bomOf(
   }
 }
 
-/** The same with programs that lie beside the bundle, by their names and versions. */
+/** Adds programs beside the bundle, by their names and versions. */
 export const withPrograms = (bom: Bom, programs: Readonly<Record<string, string>>): Bom => ({
   ...bom,
   components: [
@@ -99,17 +104,17 @@ export const withPrograms = (bom: Bom, programs: Readonly<Record<string, string>
   ],
 })
 
-/** A file of the system beside the programs: a shared library, or what programs read. */
+/** A file of the system beside the programs: a shared library, or a file that programs read. */
 export interface SystemFile {
   /** Below the root of the image, without a slash before it. */
   readonly path: string
   readonly type: 'library' | 'data'
   readonly content: Uint8Array
-  /** Where it comes from, where that is known. */
+  /** The package that owns the file, if known. */
   readonly package: DebianPackage | undefined
 }
 
-/** The same with files of the system, each once, by path, with its digest and the package that it is of. */
+/** Adds files of the system, each once, by path, with its digest and the package that owns it. */
 export function withFiles(bom: Bom, files: readonly SystemFile[]): Bom {
   const byPath = new Map(files.map((file) => [file.path, file]))
   const paths = [...byPath.keys()].sort()

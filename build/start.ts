@@ -1,7 +1,7 @@
 /**
- * What a gateway and an operator start from: one file each, and the code that V8 makes of it. start.cjs has them used. Without
- * them a proxy takes 90 ms and 1.5 MiB more, with Node's compile cache in their place 40 ms and 2 MiB more; that cache is
- * of one user, too, and a pod's may be any.
+ * Builds the start-up files of a gateway and an operator: one file each, and the code that V8 compiles from it.
+ * start.cjs loads them. Without them a proxy takes 90 ms and 1.5 MiB more, with Node's compile cache instead 40 ms and
+ * 2 MiB more; that cache also belongs to one user, and a pod's user may be any.
  */
 import { fork } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,23 +11,26 @@ import { NO_GC, NOT_SMALL } from '../cli/memory.ts'
 import type { Chunk } from './commonjs.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 
-/** What starts from one file, and the sources whose chunks are in it: what is loaded until it serves, or works. */
+/**
+ * The commands that start from one file, and the sources whose chunks are in it: everything that is loaded until the
+ * command serves or works.
+ */
 export const STARTS = {
-  // Its configuration is YAML.
+  // The measured configuration is YAML.
   gateway: ['cli/main.ts', 'cli/serve.ts', 'dataplane/gateway/index.ts', 'dataplane/config/read/yaml.ts'],
   operator: ['cli/main.ts', 'cli/operator/index.ts'],
 } as const
 export type Started = keyof typeof STARTS
 
-/** The file of what starts from one. */
+/** Returns the name of the start-up file of a command. */
 export const startFile = (started: Started): string => `${started}.start`
 
-/** Where start.cjs looks for the code of it, in the bundle's folder. */
+/** Returns the name, in the bundle's folder, of the compiled code that start.cjs loads. */
 export const codeFile = (started: Started): string => `${startFile(started)}.code`
 
 /**
- * A JavaScript expression of an object: a function a chunk, by its name, that takes what Node gives CommonJS modules. It is
- * Latin-1, for Node to hold it as it is read; throws an Error where a chunk isn't.
+ * Returns a JavaScript expression of an object: a function for each chunk, by its name, that takes the arguments of a
+ * CommonJS module. It is Latin-1, so that Node holds it as it is read; throws an Error if a chunk isn't.
  */
 export function startText(chunks: readonly Chunk[]): string {
   const functions = chunks.map(({ name, code }) => {
@@ -42,17 +45,17 @@ const NOBODY = '127.0.0.1:0'
 const ADMIN = ['--admin-listen', NOBODY]
 
 interface Start {
-  /** A file that it is given, and what it is called with. */
+  /** The text of its input file, and its arguments. */
   readonly text: string
   readonly args: (file: string) => readonly string[]
-  /** What it says once all that it starts with has run. */
+  /** The output that follows once all its start-up code has run. */
   readonly started: string
-  /** Takes back the flags that it has set by then. */
+  /** The flags that undo those that it has set by then. */
   readonly flagsBack: readonly string[]
 }
 
 const starts: Readonly<Record<Started, Start>> = {
-  // A proxy whose server is not there: it serves, and has looked for its backend.
+  // A proxy whose server is unreachable: it serves, and has tried to reach its backend.
   gateway: {
     text: `name: p
 namespace: default
@@ -64,7 +67,7 @@ backends: [{name: b, url: "http://127.0.0.1:9/mcp"}]
     started: '"msg":"no list of tools"',
     flagsBack: [],
   },
-  // One whose API server is not there.
+  // An operator whose API server is unreachable.
   operator: {
     text: `apiVersion: v1
 kind: Config
@@ -80,8 +83,8 @@ users: [{name: u, user: {token: t}}]
 }
 
 /**
- * Starts a gateway and an operator from the bundle in `dist`, and gives the code of each by the name of its file, for the
- * Node that runs this, with NODE_FLAGS. It is not the same bytes each time. Rejects with what is said where one does not
+ * Starts a gateway and an operator from the bundle in `dist`, and returns the code of each by the name of its file, for
+ * the Node that runs this script, with NODE_FLAGS. The bytes differ each time. Rejects with the output if one does not
  * start.
  */
 export async function startCodes(dist: string): Promise<ReadonlyMap<string, Buffer>> {

@@ -1,11 +1,10 @@
 /**
- * The rooms of the house and which of them may import which; see the arrows in docs/architecture.md. Fails with a line
- * for every import that points the wrong way, for every allowance that nobody uses, and for files that import each other
- * in a circle.
+ * Checks which rooms (folders of sources) import which; see the arrows in docs/architecture.md. Fails with a line for
+ * every import in the wrong direction, for every unused allowance, and for files that import each other in a circle.
  */
 import { type Imports, inside, readImports } from './imports.ts'
 
-/** A room: files below `path`, and the rooms its imports may point to, besides itself. The longest path wins. */
+/** A room: the files below `path`, and the other rooms that it may import. The longest path wins. */
 export interface Room {
   readonly path: string
   readonly mayImport: readonly string[]
@@ -101,7 +100,10 @@ export const rooms: readonly Room[] = [
   })),
 ]
 
-/** Rooms inside a room, from the bottom up: each may import those before it; what lies in the room itself is above all. */
+/**
+ * The rooms inside a room, from the bottom up: each may import those before it; files directly in the outer room are
+ * above all.
+ */
 export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/reconcile': ['outcome', 'references', 'authserver', 'configs', 'rendering', 'backends', 'workloads'],
   'operator/render': ['object', 'network', 'pod'],
@@ -134,7 +136,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/registry/api': ['schemas', 'request', 'catalog', 'admin'],
 }
 
-/** One file on the way through the graph (Tarjan's strongly connected components). */
+/** The state of one file during the graph search (Tarjan's strongly connected components). */
 interface Visit {
   readonly file: string
   readonly index: number
@@ -146,13 +148,13 @@ export function roomOf(file: string): Room | undefined {
   return rooms.filter((room) => inside(file, room.path)).sort((a, b) => b.path.length - a.path.length)[0]
 }
 
-/** The allowance by which one file imports another; `own` inside a room, undefined where there is none. */
+/** Returns the allowance by which one file imports another; `own` inside a room, undefined if there is none. */
 function allowanceOf(room: Room, target: string): string | undefined {
   if (target === 'package.json' || roomOf(target)?.path === room.path) return 'own'
   return room.mayImport.find((path) => inside(target, path))
 }
 
-/** Imports of one file that point the wrong way, a line each. */
+/** Returns the imports of one file that point in the wrong direction, a line each. */
 export function wrongArrows(file: string, targets: readonly string[]): readonly string[] {
   const room = roomOf(file)
   if (!room) return [`${file}: lies in no room`]
@@ -161,7 +163,7 @@ export function wrongArrows(file: string, targets: readonly string[]): readonly 
     .map((target) => `${file}: may not import ${target}`)
 }
 
-/** Whether an import leads from one room of a room to a higher one. */
+/** Tells whether an import leads from one inner room to a higher one. */
 function pointsUp(file: string, target: string): boolean {
   return Object.entries(floors).some(
     ([room, names]) =>
@@ -174,7 +176,7 @@ function floorOf(file: string, room: string, names: readonly string[]): number {
   return rest.length === 0 ? names.length : names.indexOf(name)
 }
 
-/** Rooms that may be imported and aren't, and rooms inside a room that have no floor or no file, a line each. */
+/** Returns allowed imports that no file uses, and inner rooms that have no floor or no file, a line each. */
 export function unusedAllowances(imports: Imports): readonly string[] {
   const used = new Set<string>()
   for (const [file, targets] of imports) {
@@ -186,7 +188,7 @@ export function unusedAllowances(imports: Imports): readonly string[] {
   )
 }
 
-/** Folders of a room that no floor is said of, and floors without a folder, a line each. */
+/** Returns folders of a room that have no floor, and floors without a folder, a line each. */
 export function wrongFloors(files: Iterable<string>): readonly string[] {
   const folders = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))))
   return Object.entries(floors).flatMap(([room, names]) => {
@@ -200,7 +202,7 @@ export function wrongFloors(files: Iterable<string>): readonly string[] {
   })
 }
 
-/** Files that import each other in a circle, a line a circle. */
+/** Returns files that import each other in a circle, a line for each circle. */
 export const wrongCircles = (imports: Imports): readonly string[] =>
   circles(imports).map((circle) => `a circle of ${circle.length}: ${circle.join(' ')}`)
 
@@ -216,7 +218,10 @@ if (import.meta.main) {
   process.exit(wrong.length === 0 ? 0 : 1)
 }
 
-/** Files that import each other in a circle, each circle sorted; types count. Linear in files and imports. */
+/**
+ * Returns the circles of files that import each other, each circle sorted; type imports count. Linear in files and
+ * imports.
+ */
 export function circles(imports: Imports): readonly (readonly string[])[] {
   const found: string[][] = []
   const indexes = new Map<string, number>()

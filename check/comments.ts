@@ -1,6 +1,7 @@
 /**
- * Counts comments of the sources that begin with a bare clause (What, Whether, How, Where, Who, When, Which, Of) instead of a
- * sentence with a subject. It reports and fails nothing: `node check/comments.ts [FOLDER…]` lists them, `--count` only counts.
+ * Counts comments of the sources that begin with a bare clause (What, Whether, How, Where, Who, When, Which, Of)
+ * instead of a sentence with a subject. It reports and fails nothing: `node check/comments.ts [FOLDER…]` lists them,
+ * `--count` only counts.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,20 +9,20 @@ import { join } from 'node:path'
 const root = join(import.meta.dirname, '..')
 const CLAUSE = /^(What|Whether|How|Where|Who|Whose|When|Which|Of|If|By|From|To|With|Without)\b/
 
-/** The first words of each comment of a TypeScript source, with the number of its line. */
+/** Returns the first words of each comment of a TypeScript source, with its line number. */
 export function commentStarts(source: string): readonly { readonly line: number; readonly text: string }[] {
   const lines = source.split('\n')
   return lines.flatMap((text, index) => {
     const own = /^\s*(?:\/\*\*?|\/\/)\s*(.*)$/.exec(text)
     if (own === null) return []
-    // The second and later lines of a run of `//` go on with the sentence of the first.
+    // The later lines of a run of `//` continue the sentence of the first.
     if (/^\s*\/\//.test(text) && /^\s*\/\//.test(lines[index - 1] ?? '')) return []
     const start = own[1] === '' ? (lines[index + 1] ?? '').replace(/^\s*\*\s?/, '') : (own[1] ?? '')
     return start === '' ? [] : [{ line: index + 1, text: start.replace(/\s*\*\/$/, '') }]
   })
 }
 
-/** Whether a comment begins with a clause that has no main clause before its first full stop or colon. */
+/** Tells whether a comment begins with a clause that has no main clause before its first full stop or colon. */
 export const isBareClause = (text: string): boolean => CLAUSE.test(text) && !/^[^.:;]*, [a-z]/.test(text)
 
 if (import.meta.main) {

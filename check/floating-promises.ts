@@ -1,7 +1,7 @@
 /**
- * Promises whose rejection nobody would handle: one of them ends the process (Node, `unhandledRejection`). Asks the
- * compiler for types, so that what comes from Node's own modules and from packages is seen as well. A promise is handled
- * where it is awaited, returned, kept, or ends in `.catch(…)` or `.then(…, …)`; `void` handles nothing.
+ * Finds promises whose rejection nothing handles: one of them ends the process (Node, `unhandledRejection`). It asks
+ * the compiler for types, so that promises from Node's own modules and from packages are found as well. A promise is
+ * handled if it is awaited, returned, stored, or ends in `.catch(…)` or `.then(…, …)`; `void` handles nothing.
  */
 import {
   type ArrowFunction,
@@ -30,17 +30,19 @@ import { checkProjects, type ParsedFile } from './project.ts'
 
 type FunctionValue = ArrowFunction | FunctionExpression
 
-/** What of one file may hold a promise that nobody waits for. */
+/** The nodes of one file that may hold an unhandled promise. */
 interface Suspects {
-  /** Values that are thrown away. */
+  /** Expressions whose values are discarded. */
   readonly dropped: Expression[]
-  /** Functions that are written where they are handed over. */
+  /** Function expressions that are passed as arguments. */
   readonly functions: FunctionValue[]
-  /** Functions that are handed over by their names. */
+  /** Functions that are passed by name. */
   readonly references: Expression[]
 }
 
-/** A line for each promise of a project (its `tsconfig.json`) that floats. Paths are relative to the file's folder. */
+/**
+ * Returns a line for each floating promise of a project (its `tsconfig.json`). Paths are relative to the file's folder.
+ */
 export const floatingPromises = (configFile: string): string[] =>
   checkProjects(
     configFile,
@@ -79,7 +81,7 @@ function suspectsIn(file: SourceFile): Suspects {
 
 const isReference = (node: Node): boolean => isIdentifier(node) || isPropertyAccessExpression(node)
 
-/** The values that an expression gives when nobody takes them, but for those that handle their own rejection. */
+/** Returns the values of a discarded expression, except those that handle their own rejection. */
 function unhandled(node: Expression): Expression[] {
   if (isParenthesizedExpression(node) || isVoidExpression(node)) return unhandled(node.expression)
   if (isConditionalExpression(node)) return [...unhandled(node.whenTrue), ...unhandled(node.whenFalse)]
@@ -101,7 +103,7 @@ function handlesRejection(node: Expression): boolean {
   return (text === 'catch' && node.arguments.length > 0) || (text === 'then' && node.arguments.length > 1)
 }
 
-/** Functions that give promises and stand where the type of the place says that nothing is given. */
+/** Returns functions that return promises in a place whose type expects no result. */
 function handedOver({ functions, references }: Suspects, promises: PromiseTypes, checker: Checker): Node[] {
   const isAsync = ({ modifiers }: FunctionValue) =>
     modifiers?.some(({ kind }) => kind === SyntaxKind.AsyncKeyword) === true
@@ -117,11 +119,11 @@ function handedOver({ functions, references }: Suspects, promises: PromiseTypes,
   })
 }
 
-/** What a function gives that has no block; what `void` throws away is found by itself. */
+/** Returns the body of a function without a block; values that `void` discards are found separately. */
 const bodyOf = ({ body }: FunctionValue): Expression[] =>
   isBlock(body) || isVoidExpression(body) ? [] : unhandled(body as Expression)
 
-/** What the compiler knows of types, as far as promises go; each type is asked about once. */
+/** The promise types of the compiler; each type is looked up once. */
 class PromiseTypes {
   readonly #checker: Checker
   readonly #known = new Map<number, boolean>()
@@ -132,13 +134,13 @@ class PromiseTypes {
     this.#checker = checker
   }
 
-  /** The nodes whose values are promises, lists of promises, or may be. */
+  /** Returns the nodes whose values are, or may be, promises or lists of promises. */
   among(nodes: readonly Expression[]): Expression[] {
     const types = typesOf(this.#checker, nodes)
     return nodes.filter((_, index) => this.#isPromise(types[index]))
   }
 
-  /** The nodes whose values are functions that may give a promise. */
+  /** Returns the nodes whose values are functions that may return a promise. */
   functionsAmong(nodes: readonly Expression[]): Expression[] {
     const types = typesOf(this.#checker, nodes)
     return nodes.filter((_, index) => {
@@ -149,7 +151,7 @@ class PromiseTypes {
     })
   }
 
-  /** Whether all functions of this type give nothing. */
+  /** Tells whether all functions of this type return nothing. */
   takesNothing(type: Type): boolean {
     return once(this.#void, type, () => {
       const returned = partsOf(type).flatMap((part) => this.#returns(part))
@@ -163,17 +165,17 @@ class PromiseTypes {
     return signatures.map((signature) => this.#checker.getReturnTypeOfSignature(signature))
   }
 
-  /** `seen`: the types in which this one was found. */
+  /** `seen`: the types that contain this one. */
   #isPromise(type: Type | undefined, seen = new Set<number>()): boolean {
     if (type === undefined) return false
     const answer = this.#known.get(type.id)
     if (answer !== undefined) return answer
-    // A type may hold itself: what it holds is being looked at.
+    // A type may contain itself; then its check is running already.
     if (seen.has(type.id)) return false
     const isOutermost = seen.size === 0
     seen.add(type.id)
     const found = partsOf(type).some((part) => this.#isPromiseItself(part, seen))
-    // That nothing was found within another type may only be for want of what that one is being looked at for.
+    // A negative result within another type may be incomplete, because that type's check is still running.
     if (found || isOutermost) this.#known.set(type.id, found)
     return found
   }
@@ -186,7 +188,7 @@ class PromiseTypes {
   }
 }
 
-/** Types of nodes, asked for together; if that fails for a tuple among them, the others are asked for without it. */
+/** Returns the types of nodes in one query. If that fails for a tuple among them, the others are queried without it. */
 function typesOf(checker: Checker, nodes: readonly Expression[]): readonly (Type | undefined)[] {
   if (nodes.length === 0) return []
   const types = unlessTuple(() => checker.getTypeAtLocation(nodes), undefined)
@@ -196,7 +198,7 @@ function typesOf(checker: Checker, nodes: readonly Expression[]): readonly (Type
   return [...typesOf(checker, nodes.slice(0, middle)), ...typesOf(checker, nodes.slice(middle))]
 }
 
-/** Asks the compiler; its interface fails for some tuples (7.0.2), which hold no promises here. */
+/** Queries the compiler; its interface fails for some tuples (7.0.2), which hold no promises here. */
 function unlessTuple<T, U>(ask: () => T, otherwise: U): T | U {
   try {
     return ask()

@@ -1,6 +1,6 @@
 /**
- * Rewrites every generated file that is committed; with `--check` it writes nothing and fails with a line for each file
- * that is not what it should be.
+ * Rewrites every generated file that is committed. With `--check` it writes nothing and fails with a line for each
+ * stale file.
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,7 @@ import { referencePages } from './reference.ts'
 
 const root = new URL('..', import.meta.url).pathname
 
-/** Generated files by their path below the root. */
+/** Returns the generated files by their path below the root. */
 export function generatedFiles(): ReadonlyMap<string, string> {
   const inFolder = (folder: string, files: ReadonlyMap<string, string>) =>
     [...files].map(([name, content]) => [join(folder, name), content] as const)
@@ -22,7 +22,7 @@ export function generatedFiles(): ReadonlyMap<string, string> {
   ])
 }
 
-/** Files that lie where generated ones lie and are none: of a kind that is gone, for example. */
+/** Returns files in the folders of generated files that are not generated: of a removed kind, for example. */
 const orphans = (generated: ReadonlyMap<string, string>) =>
   globSync(['crds/*.yaml', 'docs/reference/*.md', 'operator/deploy/**/*.{yaml,json,txt,md}'], { cwd: root }).filter(
     (path) => !generated.has(path),

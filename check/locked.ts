@@ -1,6 +1,6 @@
 /**
- * Every package of the lock file has its SHA-512, for each platform: npm checks what it downloads against that, and takes
- * whatever comes where there is none. Fails with a line for each package without.
+ * Checks that every package of the lock file has its SHA-512, for each platform. npm checks downloads against that, and
+ * accepts any download without one. Fails with a line for each package without.
  */
 import { readFileSync } from 'node:fs'
 
@@ -10,7 +10,10 @@ export interface LockFile {
 
 const SHA512 = /^sha512-[A-Za-z0-9+/]{86}==$/
 
-/** Paths of the packages that would be installed unchecked. The root, by the empty path, and links are no downloads. */
+/**
+ * Returns the paths of the packages that would be installed unchecked. The root, which has the empty path, and links
+ * are no downloads.
+ */
 export const unchecked = ({ packages }: LockFile): readonly string[] =>
   Object.entries(packages).flatMap(([path, { integrity = '', link = false }]) =>
     path === '' || link || SHA512.test(integrity) ? [] : [path],

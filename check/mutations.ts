@@ -1,6 +1,6 @@
 /**
- * Makes small mistakes in the sources and looks which tests tell them, in this checkout and in one from before a change: a
- * change that makes tests faster must not make them blind. Works on copies, never on a checkout itself.
+ * Makes small mistakes in the sources and reports which tests detect them, in this checkout and in one from before a
+ * change: a change that makes tests faster must not make them blind. It works on copies, never on a checkout itself.
  */
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ if (values.help || !/^\d+$/.test(seed)) {
 
 const present = new Map<string, boolean>()
 
-/** Nothing is set up for a mutation. */
+/** Tells whether a test runs without set-up: there is none for a mutation. */
 function runs(test: string): boolean {
   return needsOf([test]).every((need) => {
     const known = present.get(need.name) ?? need.present()
@@ -66,7 +66,7 @@ const files = globSync('{operator,dataplane,crds,cli}/**/*.ts', { cwd: join(impo
   .sort()
 const sources = new Map(files.map((file) => [file, now.text(file) ?? '']))
 
-/** A mutation that both checkouts have a place for and that parses. */
+/** Tells whether both checkouts have a place for a mutation, and the result parses. */
 function isOfUse(mutant: Mutant): boolean {
   const source = sources.get(mutant.file) as string
   if (!parses(mutated(source, mutant))) return false
@@ -75,7 +75,7 @@ function isOfUse(mutant: Mutant): boolean {
   return other !== undefined && mutantIn(other, source, mutant) !== undefined
 }
 
-/** One kind after the other, each mutant once. */
+/** Chooses mutants of each kind in turn, each mutant once. */
 function chosen(most: number): Mutant[] {
   const number = numbersOf(Number(seed))
   const all = files.flatMap((file) => mutantsOf(file, sources.get(file) as string))

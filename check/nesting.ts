@@ -32,7 +32,10 @@ const levels: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.WhileStatement,
 ])
 
-/** A line for each place of a project (its `tsconfig.json`) that nests too deeply. Paths are relative to the file's folder. */
+/**
+ * Returns a line for each place of a project (its `tsconfig.json`) that nests too deeply. Paths are relative to the
+ * file's folder.
+ */
 export const deepNesting = (configFile: string): string[] =>
   checkProjects(
     configFile,
@@ -48,7 +51,7 @@ const findingsIn = ({ path, file, lineOf }: ParsedFile): string[] =>
 
 const isExcused = (above: string | undefined): boolean => /^\s*\/\/ nesting: \S/.test(above ?? '')
 
-/** The first statement of each place that is below the deepest level. */
+/** Returns the first statement of each place below the deepest level. */
 function tooDeep(file: SourceFile): readonly Node[] {
   const found: Node[] = []
   const visit = (node: Node, depth: number): void => {

@@ -2,16 +2,19 @@ import { join } from 'node:path'
 import type { Node, SourceFile } from 'typescript/unstable/ast'
 import { API, type Project } from 'typescript/unstable/sync'
 
-/** One file of a project, parsed. */
+/** A parsed file of a project. */
 export interface ParsedFile {
   /** Relative to the folder of the project's `tsconfig.json`. */
   readonly path: string
   readonly file: SourceFile
-  /** The line at which a node begins, from 1. */
+  /** Returns the line at which a node begins, from 1. */
   lineOf(node: Node): number
 }
 
-/** What `check` finds in each project of a `tsconfig.json`, given those of its own files whose paths `isChecked` takes. */
+/**
+ * Returns the findings of `check` in each project of a `tsconfig.json`. `check` gets the project's own files whose
+ * paths `isChecked` accepts.
+ */
 export function checkProjects(
   configFile: string,
   isChecked: (path: string) => boolean,
@@ -27,7 +30,7 @@ export function checkProjects(
   }
 }
 
-/** One at a time: the compiler has no two of them in memory. */
+/** Parses one file at a time: the compiler does not hold two in memory. */
 function* filesOf({ program }: Project, root: string, isChecked: (path: string) => boolean): Generator<ParsedFile> {
   for (const name of program.getSourceFileNames()) {
     const path = name.slice(root.length)

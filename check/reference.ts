@@ -1,13 +1,13 @@
 /**
- * The reference pages of docs/reference: every field of every kind and of the configuration files, made of the schemas
- * that check them, so that a page can't say anything else than the check.
+ * Generates the reference pages of docs/reference: every field of every kind and of the configuration files. They are
+ * made from the schemas that check them, so that a page can't contradict the check.
  */
 import { kinds } from '../crds/index.ts'
 import { type SchemaNode, schemaChildren, valuesOf } from '../crds/walk.ts'
 import { gatewayConfigSchema } from '../dataplane/config/gateway.ts'
 import { registryConfigSchema } from '../dataplane/config/registry.ts'
 
-/** A schema of a configuration file; unlike those of kinds it may have a union. */
+/** A schema of a configuration file. Unlike schemas of kinds it may have a union. */
 type FileNode = SchemaNode & {
   readonly minLength?: number
   readonly minItems?: number
@@ -19,7 +19,7 @@ type FileNode = SchemaNode & {
 const code = (text: string) => `\`${text}\``
 const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 
-/** What a reference consists of, which is the same everywhere and gets no section. */
+/** The parts of a reference, which are the same everywhere and get no section. */
 const REFERENCES = {
   secret: '`{name, key}` of a Secret',
   configMap: '`{name, key}` of a ConfigMap',
@@ -39,7 +39,7 @@ function typeOf(node: FileNode): string {
   return node.type ?? 'anything'
 }
 
-/** The bounds of a value, in words. */
+/** Describes the bounds of a value. */
 function limitsOf(node: FileNode): readonly string[] {
   const { minLength, maxLength, minItems, maxItems, maxProperties, minimum, maximum, pattern, items } = node
   const between = (from: number | undefined, to: number | undefined, unit: string) =>
@@ -56,7 +56,7 @@ function limitsOf(node: FileNode): readonly string[] {
   ].filter((limit) => limit.trim() !== '' && !/^( characters| items)$/.test(limit))
 }
 
-/** Why a field is never honoured: it says so itself, or all that is in it does. */
+/** Returns why a field is never honoured: its own reason, or that of all its fields. */
 function refusalOf(node: FileNode): string | undefined {
   if (typeof node.readBy === 'object') return node.readBy.refused
   const [reason, ...others] = schemaChildren(node).map(refusalOf)
@@ -85,7 +85,7 @@ function row(name: string, node: FileNode, isRequired: boolean): string {
   return `| ${cells.map(cell).join(' | ')} |`
 }
 
-/** The object in which a field's own fields are, with what its path gets: `[]` for a list, `.*` for a map. */
+/** Returns the object that holds a field's own fields, and the suffix of its path: `[]` for a list, `.*` for a map. */
 function inner(node: FileNode): readonly [suffix: string, object: FileNode] | undefined {
   if (node.mountedAs !== undefined) return undefined
   if (node.properties !== undefined) return Object.keys(node.properties).length === 0 ? undefined : ['', node]
@@ -139,7 +139,7 @@ const filePage = (title: string, intro: string, schema: FileNode): string =>
 
 const tidy = (text: string) => `${text.trimEnd()}\n`
 
-/** The reference pages by their names in docs/reference. */
+/** Returns the reference pages by their names in docs/reference. */
 export function referencePages(): ReadonlyMap<string, string> {
   const all = Object.values(kinds)
   const pages = new Map<string, string>(all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(kindPage(kind))]))

@@ -1,18 +1,19 @@
 /**
- * `make check`: types, lint, import arrows, ways, locked packages, generated files; with ALL=1, and in CI, floating promises
- * and nesting, too, which read the types of the whole program anew. Runs every check, and fails when one does.
+ * `make check`: types, lint, import arrows, ways, locked packages, generated files. With ALL=1, and in CI, also
+ * floating promises and nesting, which read the types of the whole program anew. Runs every check, and fails if one
+ * does.
  */
 import { spawn } from 'node:child_process'
 
 interface Check {
   readonly name: string
   readonly command: readonly string[]
-  /** It takes longer than somebody waits who is about to go on. */
+  /** True for a check that takes too long for the inner loop. */
   readonly isSlow?: true
 }
 
 const isAll = process.env['ALL'] === '1' || process.env['CI'] === 'true'
-/** What the compiler knows of the files that have not changed since the check before. */
+/** The compiler's cached state of the files that have not changed since the last check. */
 const KNOWN = new URL('../node_modules/.cache/portico/check.tsbuildinfo', import.meta.url).pathname
 
 const bin = new URL('../node_modules/.bin/', import.meta.url).pathname

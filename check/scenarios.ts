@@ -1,22 +1,21 @@
-/** Tables of scenarios, each with the tests that stand for it. */
+/** Reads tables of scenarios, each with the tests that cover it. */
 
-/** One line of a table. */
 export interface Scenario {
-  /** In a few words; empty: another test of the scenario above. */
+  /** A short title; empty: another test of the scenario above. */
   readonly scenario: string
-  /** Below `test/`; `none` where there is no test. */
+  /** The path below `test/`; `none` if there is no test. */
   readonly file: string
-  /** As it stands in the file, placeholders of templates included; without a test, why there is none. */
+  /** The title as in the file, including placeholders of templates; without a test, the reason. */
   readonly title: string
-  /** Against what, or where, it runs. */
+  /** The program or place against which it runs. */
   readonly counterpart: string
 }
 
-/** The last column is called as suits the table. */
+/** The last column has a name of the table's own. */
 const COLUMNS = /^scenario \| test \| title \| [^|]+$/i
 const NONE = 'none'
 
-/** The lines of all tables of a text that have these columns. */
+/** Returns the lines of all tables of a text that have these columns. */
 export function scenariosOf(text: string): readonly Scenario[] {
   const found: Scenario[] = []
   let isInTable = false
@@ -32,7 +31,7 @@ export function scenariosOf(text: string): readonly Scenario[] {
   return found
 }
 
-/** The cells of a line of a table; undefined where it is none. `\|` is a bar within a cell. */
+/** Splits a line of a table into cells; undefined if it is none. `\|` is a bar within a cell. */
 function cellsOf(line: string): readonly string[] | undefined {
   if (!/^\|.*\|$/.test(line.trim())) return undefined
   return line
@@ -42,7 +41,7 @@ function cellsOf(line: string): readonly string[] | undefined {
     .map((cell) => cell.trim().replaceAll('\\|', '|'))
 }
 
-/** What is wrong with the lines of a table. `read` gives the text of a file below `test/`, undefined where there is none. */
+/** Checks the lines of a table. `read` returns the text of a file below `test/`, undefined if there is none. */
 export function wrongScenarios(
   scenarios: readonly Scenario[],
   read: (file: string) => string | undefined,
@@ -70,7 +69,10 @@ function problemOf(
   return isTitleIn(text, title) ? undefined : `test/${file} has no test of the title ${JSON.stringify(title)}`
 }
 
-/** Whether a test has this title: as its first argument, or from the head of a line of a table where titles are variables. */
+/**
+ * Tells whether a test has this title: as its first argument, or from the head of a line of a table if titles are
+ * variables.
+ */
 function isTitleIn(text: string, title: string): boolean {
   const before = /\btest\(\s*[a-z]\w*,/.test(text) ? /(?:\btest\(|\[)\s*$/ : /\btest\(\s*$/
   for (const quote of ["'", '"', '`']) {

@@ -1,20 +1,20 @@
 /**
- * The ways through the house that docs/architecture.md lists file by file: each is a heading `### The way of …`, the
- * number of files that run on it, helpers among them (`Measured: 64 files`), and a list whose items begin with a path.
- * Fails with a line for every file that is not there or that no earlier file of its way imports, and for a way without a
- * number. test/check/ways.test.ts holds the numbers against what V8 counts.
+ * Checks the code paths ("ways") that docs/architecture.md lists file by file. Each is a heading `### The way of …`,
+ * the number of files that run on it, including helpers (`Measured: 64 files`), and a list whose items begin with a
+ * path. Fails with a line for every file that does not exist or that no earlier file of its way imports, and for a way
+ * without a number. test/check/ways.test.ts compares the numbers with V8's counts.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { type Imports, readImports } from './imports.ts'
 
-/** A way: its heading, its files in order, and how many files run on it; undefined where that is not said. */
+/** A way: its heading, its files in order, and the number of files that run on it; undefined if that is not stated. */
 export interface Way {
   readonly name: string
   readonly files: readonly string[]
   readonly measured: number | undefined
 }
 
-/** Ways that a Markdown text lists. */
+/** Reads the ways that a Markdown text lists. */
 export function waysOf(text: string): readonly Way[] {
   return text
     .split(/^#+ /m)
@@ -29,7 +29,7 @@ export function waysOf(text: string): readonly Way[] {
     })
 }
 
-/** What is wrong with a way, a line each. */
+/** Returns the problems of a way, a line each. */
 export function wrongSteps({ name, files, measured }: Way, imports: Imports): readonly string[] {
   const wrong: string[] = []
   if (files.length === 0) wrong.push(`the way of ${name} has no files`)

@@ -1,8 +1,8 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 
-/** What a command sees of the process. Only here and below does Portico read the environment. */
+/** The parts of the process that a command uses. Only code here and below reads the environment. */
 export interface Io {
-  /** Writes to standard output, as it is. */
+  /** Writes to standard output unchanged. */
   out(text: string): void
   /** Writes one line to standard error. */
   err(line: string): void
@@ -11,7 +11,7 @@ export interface Io {
   readonly stop: AbortSignal
 }
 
-/** Settles when the signal is aborted, at once where it is already. */
+/** Settles when the signal is aborted, at once if it is already. */
 export const untilAborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) resolve()
@@ -22,7 +22,7 @@ export interface Option {
   readonly type: 'string' | 'boolean'
   readonly short?: string
   readonly multiple?: boolean
-  /** Word for the value in the help text; the values, where only these are taken. */
+  /** The word for the value in the help text; the values, if only these are accepted. */
   readonly value?: string | readonly string[]
   readonly default?: string
   readonly description: string
@@ -30,7 +30,7 @@ export interface Option {
 
 export interface Command {
   readonly name: string
-  /** What stands after the name, for the first line of the help text. */
+  /** The text after the name, for the first line of the help text. */
   readonly synopsis: string
   /** Paragraphs between synopsis and options. */
   readonly about: string
@@ -43,7 +43,7 @@ export interface Command {
 
 /** A program of several commands, each loaded when it is called. */
 export interface Program {
-  /** As it is called: `portico`, `kubectl portico`. */
+  /** The name by which it is called: `portico`, `kubectl portico`. */
   readonly name: string
   readonly about: string
   readonly commands: Readonly<Record<string, { readonly summary: string; load(): Promise<{ command: Command }> }>>
@@ -51,14 +51,14 @@ export interface Program {
 
 export interface Given {
   readonly positionals: readonly string[]
-  /** The option's value, or its default. */
+  /** Returns the option's value, or its default. */
   text(option: string): string | undefined
-  /** All values of an option that may be repeated. */
+  /** Returns all values of an option that may be repeated. */
   texts(option: string): readonly string[]
   flag(option: string): boolean
 }
 
-/** Wrong usage: exit 2, with the message and a hint at the help text. */
+/** An error of usage: exit 2, with the message and a hint at the help text. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -83,7 +83,7 @@ function checkChoices(command: Command, given: Given): void {
   }
 }
 
-/** Reads a command's arguments; `help` is true when its help text is asked for, whatever else is wrong. */
+/** Reads a command's arguments. Returns `help` if its help text is requested, even if the rest is wrong. */
 export function readArguments(command: Command, argv: readonly string[]): Given | 'help' {
   if (argv.includes('--help') || argv.includes('-h')) return 'help'
   let values: Record<string, unknown>
@@ -107,7 +107,7 @@ export function readArguments(command: Command, argv: readonly string[]): Given 
   return given
 }
 
-/** parseArgs explains `--` at length; the first sentence says what is wrong. */
+/** Shortens the message of parseArgs: it explains `--` at length, and the first sentence states the problem. */
 function plainMessage(error: Error, known: readonly string[]): string {
   const unknown = /^Unknown option '(-{1,2}[^']*)'/.exec(error.message)?.[1]
   if (unknown) return `unknown option ${unknown}; known are ${known.map((name) => `--${name}`).join(', ')}`
@@ -119,7 +119,7 @@ const optionTerm = (name: string, { short, value, type }: Option) => {
   return `${short ? `-${short}, ` : '    '}--${name}${type === 'string' ? ` ${word}` : ''}`
 }
 
-/** The help text of a command of a program. */
+/** Returns the help text of a command of a program. */
 export function helpOf(command: Command, program: string): string {
   const rows = Object.entries(withHelp(command)).map(([name, option]) => {
     const fallback = option.default === undefined ? '' : ` Default: ${option.default}.`

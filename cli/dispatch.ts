@@ -2,7 +2,7 @@ import { closest } from '../crds/settings/closest.ts'
 import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
 import { staySmall } from './memory.ts'
 
-/** One file or folder a command, loaded when it is called: a gateway's process holds nothing of the operator. */
+/** Each command is one file or folder, loaded when it is called: a gateway's process loads nothing of the operator. */
 const portico: Program = {
   name: 'portico',
   about: 'Runs MCP servers on Kubernetes, and the same manifests on one machine.',
@@ -78,7 +78,7 @@ async function runCommand(program: Program, argv: readonly string[], io: Io): Pr
   }
 }
 
-/** What the system says of a file, for people. */
+/** The messages for the system's errors of files. */
 const fileProblems: Readonly<Record<string, string>> = {
   ENOENT: 'no such file or folder',
   EEXIST: 'is no folder',

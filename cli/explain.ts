@@ -9,13 +9,13 @@ import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
 
-/** A workload with policies, as its data plane would be configured. */
+/** A workload with policies, with the configuration of its data plane. */
 interface Guarded {
   readonly name: string
   readonly config: GatewayConfig & { readonly authz: AuthzConfig }
 }
 
-/** What a backend alone could tell of a tool. */
+/** The properties of a tool that only a backend knows. */
 interface Assumed {
   readonly backend: string | undefined
   readonly hints: Readonly<Record<string, boolean>>
@@ -42,7 +42,7 @@ function readJson(option: string, text: string): unknown {
   }
 }
 
-/** What is asked, by the options. Throws a UsageError for what can’t be asked. */
+/** Builds the question from the options. Throws a UsageError for an invalid one. */
 export function questionOf(given: Given): Question {
   const file = given.text('caller')
   const caller = file === undefined ? undefined : readJson('caller', readFileSync(file, 'utf8'))
@@ -73,7 +73,7 @@ function explained({ config }: Guarded, question: Question, { backend, hints }: 
   return policies.explain(principal, subject, question.arguments)
 }
 
-/** Prints what policies say of one workload. */
+/** Prints the decision of the policies of one workload. */
 export function printExplanation(name: string, { allowed, reason, policies, errors }: Explanation, io: Io): void {
   io.out(`${name}: ${allowed ? 'allowed' : 'denied'}: ${reason}\n`)
   for (const { policy, id, effect, text } of policies)
@@ -82,7 +82,7 @@ export function printExplanation(name: string, { allowed, reason, policies, erro
     io.out(`  error: ${policy}${id === undefined ? '' : ` (${id})`}: ${message}\n`)
 }
 
-/** The options that say what is asked. */
+/** The options that form the question. */
 export const questionOptions = {
   caller: { type: 'string', value: 'FILE', description: 'JSON file of the caller’s claims. Absent: anonymous.' },
   tool: { type: 'string', value: 'NAME', description: 'The tool, as clients know it.' },

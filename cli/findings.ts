@@ -1,10 +1,10 @@
 import type { Inspection, ManifestFinding } from '../operator/cluster/files/index.ts'
 import type { Io } from './command.ts'
 
-/** Of files and folders that have no lines: they aren't there, or can't be read as text. */
+/** Reasons of findings about files and folders without lines: they are missing, or can't be read as text. */
 const WITHOUT_LINES: ReadonlySet<string> = new Set(['FileMissing', 'FileUnreadable', 'FolderEmpty'])
 
-/** `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a line or a pointer where there is none. */
+/** Formats `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a missing line or pointer. */
 const findingText = ({ file, line, severity, pointer, message, reason }: ManifestFinding): string =>
   `${file}${WITHOUT_LINES.has(reason) ? '' : `:${line}`}: ${severity}: ${pointer ? `${pointer}: ` : ''}${message} (${reason})`
 
@@ -17,7 +17,7 @@ export function printFindings(findings: readonly ManifestFinding[], io: Io): voi
 
 const counted = (count: number, one: string) => `${count} ${one}${count === 1 ? '' : 's'}`
 
-/** One line that sums an inspection up. */
+/** Sums up an inspection in one line. */
 export function summary({ set, findings }: Inspection): string {
   const count = (severity: string) => findings.filter((finding) => finding.severity === severity).length
   const checked = counted(set.manifests.length, 'object')

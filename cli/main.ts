@@ -3,7 +3,7 @@ import { keepTicksFast } from './memory.ts'
 
 const stop = new AbortController()
 
-/** The first signal asks to stop, the second one doesn't ask. */
+/** Handles signals: the first one requests a stop, the second one ends the process at once. */
 function onSignal(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', code: number): void {
   if (stop.signal.aborted) process.exit(code)
   stop.abort(signal)
@@ -11,10 +11,12 @@ function onSignal(signal: 'SIGINT' | 'SIGTERM' | 'SIGHUP', code: number): void {
 process.on('SIGINT', () => onSignal('SIGINT', 130))
 process.on('SIGTERM', () => onSignal('SIGTERM', 143))
 process.on('SIGHUP', () => onSignal('SIGHUP', 129))
-// Started by `portico run`: when the channel closes, that process is gone, and this one must not outlive it.
+// `portico run` starts this process with a channel. When that closes, its parent has ended, and this process must not
+// outlive it.
 process.on('disconnect', () => stop.abort())
 
-// The reader of a pipe went away (`portico render … | head`): not our failure, and nobody to tell.
+// The reader of a pipe has closed it (`portico render … | head`). That is no failure, and there is no reader for a
+// message.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit(0)
   throw error
@@ -34,7 +36,7 @@ function end(exitCode: number): void {
   if (process.connected) process.disconnect()
 }
 
-/** Not here, where the promise would keep it: it ends the process. */
+/** Ends the process. Here a rejected promise must not be kept. */
 function fail(error: unknown): void {
   process.nextTick(() => {
     throw error

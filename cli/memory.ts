@@ -3,12 +3,13 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * The heap grows by 30 % before it is collected, and the young generation not at all: V8's own measure, twice as much and
- * 16 MiB, would hold mostly what is long gone. An operator reads much and keeps little. With `optimize-for-size` it is
- * collected after 2 MiB at the earliest instead of 8. While the old generation is looked through, the young one is still
- * collected: V8 would let it grow until that is done, up to its bound, and a start that reads a whole cluster held 4 to
- * 10 MiB more. V8's two optimizing compilers are left out: what they take, megabytes at a time, malloc does not give back,
- * and an operator spends as much time in them as their code saves it. Each flag with what it is by itself.
+ * The flags that bound an operator's memory. An operator reads much and keeps little. The heap grows by 30 % before it
+ * is collected, and the young generation not at all: V8's defaults, twice as much and 16 MiB, would mostly hold
+ * garbage. With `optimize-for-size` the heap is collected after 2 MiB at the earliest instead of 8. While the old
+ * generation is marked, the young one is still collected: V8 would let it grow to its bound until that is done, and a
+ * start that reads a whole cluster held 4 to 10 MiB more. V8's two optimizing compilers are off: malloc does not give
+ * back the megabytes that they take at a time, and an operator spends as much time in them as their code saves it. The
+ * comment on each flag gives its own effect.
  */
 const SMALL = {
   '--heap-growing-percent=30': '--heap-growing-percent=0',
@@ -19,10 +20,10 @@ const SMALL = {
   '--no-turbofan': '--turbofan',
 }
 
-/** V8's flags as they are where nobody has set these. */
+/** The flags that restore V8's defaults. */
 export const NOT_SMALL: readonly string[] = Object.values(SMALL)
 
-/** Has this process hold little memory, from now on. */
+/** Makes this process use little memory from now on. */
 export function staySmall(): void {
   for (const flag of Object.keys(SMALL)) setFlagsFromString(flag)
 }
@@ -43,32 +44,33 @@ export function keepTicksFast(): void {
   })
 }
 
-/** Reconciles whose garbage is worth a collection, and milliseconds without one after which the work is done. */
+/**
+ * The number of reconciles whose garbage is worth a collection, and the milliseconds without one after which the work
+ * is done.
+ */
 const MUCH_WORK = 200
 const QUIET_MS = 5_000
 
-/** By then what a start needs has been done, and its memory can be given back. */
+/** The work of a start is done by then, and its memory can be given back. */
 const SETTLED_MS = 2_000
 
 /**
- * Collects what the start of an operator has left behind, once it has settled. Returns the timer, which keeps no process
- * alive. A gateway or registry must not do this: the collection throws away hidden classes of which no object lives just
- * then, and code that optimizing compilers have made of them stays slower for good (a tenth of a call). An operator runs
- * without these compilers.
+ * Collects the garbage of an operator's start, once it has settled. Returns the timer, which keeps no process alive. A
+ * gateway or registry must not do this: the collection drops hidden classes without a live object, and optimized code
+ * that depends on them stays slower for good (a tenth of a call). An operator runs without optimizing compilers.
  */
 export const giveBackStartUp = (): NodeJS.Timeout => setTimeout(collect, SETTLED_MS).unref()
 
 interface Work {
-  /** Reconciles so far. */
+  /** The number of reconciles so far. */
   readonly done: number
-  /** Whether none is under way or due now. */
+  /** True if none is running or due now. */
   readonly isIdle: boolean
 }
 
 /**
- * Collects what much work has left behind, once there has been none for five seconds: after 550 workloads have come it is
- * a tenth of all that is held, and V8 would keep it until there is more work. Gives the timer, which keeps no process
- * alive.
+ * Collects the garbage of much work, once there has been none for five seconds. After 550 new workloads it is a tenth
+ * of all memory, and V8 would keep it until there is more work. Returns the timer, which keeps no process alive.
  */
 export function giveBackAfterWork(worker: { readonly work: Work }, giveBack = collect): NodeJS.Timeout {
   let atLast = 0
@@ -83,10 +85,10 @@ export function giveBackAfterWork(worker: { readonly work: Work }, giveBack = co
   }, QUIET_MS).unref()
 }
 
-/** Takes back what `collect` sets. */
+/** The flag that undoes the one that `collect` sets. */
 export const NO_GC = '--no-expose-gc'
 
-/** Collects all garbage at once, in some 50 ms in which nothing else happens; the heap grows from what is left. */
+/** Collects all garbage at once, which blocks the process for some 50 ms; the heap grows from what is left. */
 export function collect(): void {
   setFlagsFromString('--expose-gc')
   const gc = runInNewContext('gc') as NodeJS.GCFunction

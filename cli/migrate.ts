@@ -12,9 +12,9 @@ import { apiGroup } from './options/manifests.ts'
 
 /** A text to migrate. */
 interface Source {
-  /** As findings name it. */
+  /** The name in findings. */
   readonly name: string
-  /** Path below the folder that is written. */
+  /** The path below the output folder. */
   readonly path: string
   readonly text: string
 }

@@ -3,8 +3,8 @@ import packageJson from '../package.json' with { type: 'json' }
 
 export const version: string = packageJson.version
 
-/** Image of the data plane that belongs to this version. */
+/** The data plane's image of this version. */
 export const defaultImage = `portico:${packageJson.version}`
 
-/** The manifests that run where none are named: in a checkout and in an installed package one folder above. */
+/** The default manifests: one folder above in a checkout and in an installed package. */
 export const quickstartFolder = join(import.meta.dirname, '..', 'samples', 'quickstart')

@@ -16,7 +16,7 @@ import {
 } from './options/pod-options.ts'
 import { defaultImage } from './package-info.ts'
 
-/** First line of the files we write, so that those that nothing renders to any more can be removed. */
+/** The first line of the written files. It marks files that may be removed when nothing renders to them any more. */
 const MARK = '# Rendered by portico render'
 
 interface Rendered {
@@ -24,7 +24,7 @@ interface Rendered {
   readonly documents: readonly object[]
 }
 
-/** Children in the order of their application, then the status, as an object of its own. */
+/** Returns the children in the order of their application, then the status, as an object of its own. */
 function documentsOf({ manifest, plan }: Planned, withStatus: boolean): Rendered {
   const { id, object } = manifest
   const children = plan.children === 'hold' ? [] : plan.children
@@ -33,10 +33,10 @@ function documentsOf({ manifest, plan }: Planned, withStatus: boolean): Rendered
 
 const stream = (documents: readonly object[]) => documents.map(canonicalYaml).join('---\n')
 
-/** A namespace holds no dot: no two objects come to one name. */
+/** Returns a file name. A namespace holds no dot, so that two objects never get the same name. */
 const fileName = ({ kind, namespace, name }: ObjectId) => `${kind.toLowerCase()}-${namespace}.${name}.yaml`
 
-/** Writes one file an owner and removes those that an earlier run wrote for owners that render to nothing now. */
+/** Writes one file for each owner, and removes those of earlier runs for owners that render to nothing now. */
 function writeFolder(directory: string, rendered: readonly Rendered[]): readonly string[] {
   mkdirSync(directory, { recursive: true })
   const names = new Set(rendered.map(({ id }) => fileName(id)))

@@ -8,7 +8,7 @@ import { version } from './package-info.ts'
 interface Served {
   readonly url: string
   readonly adminUrl: string
-  /** Has the log tell more, or again what it told before. */
+  /** Makes the log write more, or undoes that. */
   switchDebug(): void
   close(times?: DrainTimes): Promise<void>
 }
@@ -17,11 +17,11 @@ interface Listeners {
   readonly configFile: string
   readonly listen: string
   readonly adminListen: string
-  /** Answers a preStop hook. */
+  /** Answers a preStop hook with these times. */
   readonly preStop?: DrainTimes
 }
 
-/** What can be served; each one loads only its own half of the data plane. */
+/** The data planes that can be served; each one loads only its own half of the code. */
 const planes: Readonly<
   Record<string, { readonly listen: string; start(options: Listeners, io: Io): Promise<Served> }>
 > = {
@@ -51,7 +51,10 @@ const planes: Readonly<
 
 const stateDirectory = ({ env }: Io) => env['PORTICO_STATE_DIR'] || '.portico'
 
-/** How often telemetry is sent, by the variables that OpenTelemetry has for that; what is no number of milliseconds is passed over. */
+/**
+ * Returns the intervals of telemetry exports, by the variables that OpenTelemetry defines; values that are no number of
+ * milliseconds are ignored.
+ */
 function exportTimes({ env }: Io) {
   const milliseconds = (name: string) => {
     const text = env[name] ?? ''
@@ -63,20 +66,20 @@ function exportTimes({ env }: Io) {
   }
 }
 
-/** Memory of the container in bytes; undefined where it is not limited. */
+/** Returns the container's memory limit in bytes; undefined if there is none. */
 function containerMemory(): number | undefined {
   const bytes = process.constrainedMemory()
   return bytes > 0 && bytes < totalmem() ? bytes : undefined
 }
 
-/** An option of whole seconds. */
+/** Reads an option of whole seconds. */
 function seconds(given: Given, option: string): number {
   const text = given.text(option) ?? ''
   if (!/^\d{1,6}$/.test(text)) throw new UsageError(`--${option} ${text}: takes a number of seconds`)
   return Number(text)
 }
 
-/** Of the grace period of a pod the hook before the end of the server takes so much; that server ends in the rest. */
+/** The share of a pod's grace period for the hook before the server ends; the server ends in the rest. */
 const PRE_STOP_SHARE = 0.75
 
 function readUsage(given: Given) {

@@ -5,7 +5,7 @@ import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { podTemplateOf, podTemplateOption } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
 
-/** Findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. */
+/** Formats findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. */
 function toSarif(findings: readonly ManifestFinding[], version: string): object {
   const rules = [...new Set(findings.map(({ reason }) => reason))].sort()
   return {

@@ -1,6 +1,7 @@
 /**
- * Container images without a container engine: an OCI image layout that is a `docker save` archive as well, in one tar.
- * Taken by `ctr images import`, `docker load`, `podman load`, `kind load image-archive`, `skopeo copy oci-archive:`.
+ * Makes container images without a container engine: an OCI image layout that is also a `docker save` archive, in one
+ * tar. `ctr images import`, `docker load`, `podman load`, `kind load image-archive` and `skopeo copy oci-archive:`
+ * accept it.
  */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
@@ -9,7 +10,7 @@ import { type TarEntry, tar } from './tar.ts'
 export interface ImageOptions {
   /** With its tag, such as `portico:0.1.0`. */
   readonly name: string
-  /** From the lowest one up; equal layers of two images are stored once by whoever loads them. */
+  /** The layers from the lowest one up. Engines store equal layers of two images once. */
   readonly layers: readonly (readonly TarEntry[])[]
   readonly entrypoint: readonly string[]
   readonly env: Readonly<Record<string, string>>
@@ -17,7 +18,7 @@ export interface ImageOptions {
   readonly user: string
   readonly workingDir: string
   readonly labels?: Readonly<Record<string, string>>
-  /** Smaller, and some seconds slower. */
+  /** True for a smaller archive that takes some seconds longer. */
   readonly compress: boolean
 }
 
@@ -25,17 +26,17 @@ const digestOf = (bytes: Uint8Array) => `sha256:${createHash('sha256').update(by
 const blobPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
 const json = (value: unknown) => Buffer.from(JSON.stringify(value))
 
-/** Architectures have other names in Go than in Node. */
+/** The architectures whose names differ between Node and Go. */
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
 
-/** `portico:0.1.0` as engines complete it, which is what containerd goes by. */
+/** Completes `portico:0.1.0` as engines do; containerd needs the full name. */
 function fullName(name: string): string {
   const [first = ''] = name.split('/')
   if (name.includes('/') && /[.:]|^localhost$/.test(first)) return name
   return name.includes('/') ? `docker.io/${name}` : `docker.io/library/${name}`
 }
 
-/** The archive's bytes. The same files give the same bytes, and so the same image id. */
+/** Returns the archive's bytes. The same files give the same bytes, and so the same image id. */
 export function imageArchive(options: ImageOptions): Buffer {
   const blobs = new Map<string, Uint8Array>()
   const addBlob = (mediaType: string, bytes: Uint8Array) => {

@@ -1,4 +1,4 @@
-/** Which Debian package of this machine a file is of, as `dpkg` knows it. */
+/** Finds the Debian packages that own files of this machine, as `dpkg` knows them. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 
@@ -10,7 +10,10 @@ export interface DebianPackage {
   readonly distribution: string
 }
 
-/** Names by which dpkg may know a file: merged-usr systems reach those below /usr through links in the root as well. */
+/**
+ * Returns the names by which dpkg may know a file: merged-usr systems reach those below /usr through links in the root,
+ * too.
+ */
 const namesOf = (path: string): string[] => [
   ...new Set([path, `/usr${path}`, path.replace(/^\/usr/, ''), ...(existsSync(path) ? [realpathSync(path)] : [])]),
 ]
@@ -20,7 +23,7 @@ const distribution = (): string =>
 
 const FORMAT = ['binary:Package', 'Package', 'Version', 'Architecture'].map((field) => `$\{${field}}`).join(' ')
 
-/** The package of each path that has one; none on a machine without dpkg. */
+/** Returns the package of each path that has one; none on a machine without dpkg. */
 export function debianPackages(paths: readonly string[]): ReadonlyMap<string, DebianPackage> {
   const found = new Map<string, DebianPackage>()
   if (paths.length === 0) return found

@@ -1,7 +1,7 @@
 /**
- * `make image`: builds the image by the Dockerfile where a container engine answers, else writes the same content as an
+ * `make image`: builds the image by the Dockerfile if a container engine answers, else writes the same content as an
  * archive, dist/image/portico.tar. `--archive` writes the archive in any case; other arguments go to the engine.
- * `--folders DIR` writes what the layers hold, a folder each: the Dockerfile's part.
+ * `--folders DIR` writes the content of the layers, a folder each, for the Dockerfile.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { tar } from './tar.ts'
 const root = join(import.meta.dirname, '../..')
 const ENGINES = ['docker', 'podman', 'buildah']
 
-/** An engine whose command is there and whose service answers. */
+/** Returns an engine that is installed and whose service answers. */
 const answeringEngine = () => ENGINES.find((engine) => spawnSync(engine, ['info'], { stdio: 'ignore' }).status === 0)
 
 function buildByEngine(engine: string, name: string): never {
@@ -36,7 +36,7 @@ async function writeFolders(directory: string): Promise<never> {
   process.exit(0)
 }
 
-// Whatever else there is goes to the engine.
+// All other arguments go to the engine.
 const { values } = parseArgs({ options: { archive: { type: 'boolean' }, folders: { type: 'string' } }, strict: false })
 if (typeof values.folders === 'string') await writeFolders(values.folders)
 

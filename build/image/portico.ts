@@ -1,4 +1,4 @@
-/** What Portico's image holds, from an engine by the Dockerfile and as an archive. */
+/** The content of Portico's image, for an engine by the Dockerfile and as an archive. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -13,14 +13,14 @@ import type { TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** Name and tag where nobody gives others. */
+/** The default name and tag. */
 export const IMAGE = `portico:${packageJson.version}`
 const USER = 65_532
 export const NODE_PATH = 'usr/local/bin/node'
 const PORTICO_PATH = 'usr/local/bin/portico'
-/** How it is run. */
+/** The settings with which the image runs. */
 export const SETTINGS = {
-  // A script names its program with one argument at the most.
+  // A shebang line passes at most one argument.
   entrypoint: [`/${NODE_PATH}`, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS, `/${PORTICO_PATH}`],
   env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', NODE_ENV: 'production' },
   user: `${USER}:${USER}`,
@@ -35,7 +35,7 @@ const text = (path: string, content: string, mode = 0o644): TarEntry => ({
   content: Buffer.from(content),
 })
 
-/** What any program expects to find: accounts, name look-up, authorities, a place for passing files. */
+/** Returns the files that every program expects: accounts, name look-up, authorities, a temporary folder. */
 function system(): TarEntry[] {
   if (!existsSync(AUTHORITIES))
     throw new Error(`no ${AUTHORITIES} on this machine: install the package ca-certificates`)
@@ -48,13 +48,13 @@ function system(): TarEntry[] {
   ]
 }
 
-/** What each layer is for, from the lowest one up. */
+/** The names of the layers, from the lowest one up. */
 export const LAYERS = ['node', 'git', 'portico'] as const
 
-/** The Node that runs this, on an otherwise empty system: the lowest layer. */
+/** Returns the lowest layer: the Node that runs this script, on an otherwise empty system. */
 export const nodeLayer = (): TarEntry[] => [...system(), ...programAt(NODE_PATH, process.execPath)]
 
-/** Git as far as a registry's sources need it: the command and its transport over HTTP(S). */
+/** Returns Git as far as a registry's sources need it: the command and its transport over HTTP(S). */
 function gitLayer(): TarEntry[] {
   const { status, stdout } = spawnSync('git', ['--exec-path'], { encoding: 'utf8' })
   if (status !== 0) throw new Error('no git on this machine: registries in the image need it for their git sources')
@@ -66,7 +66,7 @@ function gitLayer(): TarEntry[] {
   ]
 }
 
-/** Shared libraries and authorities among the entries of layers: what lies there beside the programs and is of others. */
+/** Returns the shared libraries and authorities among the entries of layers: third-party files beside the programs. */
 function systemFiles(entries: readonly TarEntry[]): SystemFile[] {
   const files = entries.filter(({ path }) => /\.so(\.\d+)*$/.test(path) || `/${path}` === AUTHORITIES)
   const packages = debianPackages(files.map(({ path }) => `/${path}`))
@@ -78,7 +78,10 @@ function systemFiles(entries: readonly TarEntry[]): SystemFile[] {
   })
 }
 
-/** What `make bundle` says of the bundle, the programs beside it, and the files that these need. */
+/**
+ * Returns the bill of materials that `make bundle` wrote for the bundle, with the programs beside it and the files that
+ * these need.
+ */
 function imageBom(below: readonly TarEntry[]): Bom {
   const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
   const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
@@ -87,8 +90,8 @@ function imageBom(below: readonly TarEntry[]): Bom {
 }
 
 /**
- * The bundle without its source maps, which nothing in the image reads, and with the code that it starts by. `below`: what
- * the layers below hold, which is listed with it.
+ * Returns the bundle without its source maps, which nothing in the image reads, and with its start-up code. `below`:
+ * the entries of the layers below, which are listed in the bill of materials.
  */
 async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   const files = globSync('dist/{*.{js,cjs,wasm,start},package.json}', { cwd: root })
@@ -105,11 +108,14 @@ async function bundleLayer(below: readonly TarEntry[]): Promise<TarEntry[]> {
   ]
 }
 
-/** Portico's image from dist/. Rejects where dist/ or a program of this machine is missing, or a gateway or operator does not start. */
+/**
+ * Makes Portico's image from dist/. Rejects if dist/ or a program of this machine is missing, or if a gateway or
+ * operator does not start.
+ */
 export async function porticoImage(options: {
   readonly name?: string
   readonly compress: boolean
-  /** The lowest layer, where several images share one. */
+  /** The lowest layer, if several images share one. */
   readonly node?: readonly TarEntry[]
 }): Promise<ImageOptions> {
   const below = [options.node ?? nodeLayer(), gitLayer()]

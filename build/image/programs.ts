@@ -1,4 +1,4 @@
-/** Programs of this machine, with the shared libraries that they need, as entries of an image's layer. */
+/** Packs programs of this machine, with the shared libraries that they need, as entries of an image's layer. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,11 +12,14 @@ const entry = (path: string, content: Uint8Array, mode: number): TarEntry => ({
   content,
 })
 
-/** Merged-usr systems name their libraries by a link; inside the image each lies under the name by which it is asked for. */
+/**
+ * Returns a file's entry. Merged-usr systems name their libraries by a link; in the image each has the name by which it
+ * is requested.
+ */
 export const fileOf = (path: string, source = path, mode = 0o644): TarEntry =>
   entry(path, readFileSync(realpathSync(source)), mode)
 
-/** Paths of the shared libraries of a program, its dynamic linker among them, by what `ldd` says. */
+/** Returns the paths of the shared libraries of a program, including its dynamic linker, as `ldd` lists them. */
 function librariesOf(program: string): string[] {
   const output = execFileSync('ldd', [program], { encoding: 'utf8' })
   const absent = /^\s*(\S+) => not found/m.exec(output)
@@ -24,7 +27,7 @@ function librariesOf(program: string): string[] {
   return [...output.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)].map((match) => match[1] as string)
 }
 
-/** A program without its symbol table where `strip` is installed: a fifth of Node's binary is symbols. */
+/** Returns a program without its symbol table if `strip` is installed: a fifth of Node's binary is symbols. */
 function stripped(program: string): Buffer {
   const folder = mkdtempSync(join(tmpdir(), 'portico-image-'))
   try {
@@ -37,7 +40,7 @@ function stripped(program: string): Buffer {
   }
 }
 
-/** `program` of this machine at `path` of the image, and its libraries where they are here. */
+/** Returns `program` of this machine at `path` of the image, with its libraries that exist here. */
 export function programAt(path: string, program: string): TarEntry[] {
   return [
     entry(path, stripped(program), 0o755),

@@ -1,21 +1,21 @@
-/** Tar archives whose bytes follow from their content alone: sorted, numeric owners, one fixed time. */
+/** Writes tar archives whose bytes depend on their content alone: sorted, numeric owners, one fixed time. */
 
 export interface TarEntry {
-  /** Path without a leading slash; a folder's needs no slash at its end. */
+  /** Path without a leading slash; that of a folder needs no slash at its end. */
   readonly path: string
   readonly type: 'file' | 'folder' | 'link'
   readonly mode: number
   readonly content?: Uint8Array
-  /** Where a symbolic link points. */
+  /** The target of a symbolic link. */
   readonly target?: string
-  /** Numeric user and group; 0 where it isn't said. */
+  /** Numeric user and group; default 0. */
   readonly owner?: number
 }
 
 const BLOCK = 512
 const typeFlags = { file: '0', folder: '5', link: '2' }
 
-/** A path in the two fields of a ustar header (POSIX.1-1988): at most 155 and 100 bytes, cut at a slash. */
+/** Splits a path into the two fields of a ustar header (POSIX.1-1988): at most 155 and 100 bytes, cut at a slash. */
 function splitPath(path: string): readonly [prefix: string, name: string] {
   if (path.length <= 100) return ['', path]
   const cut = path.indexOf('/', path.length - 101)
@@ -44,7 +44,7 @@ function header({ path, type, mode, content, target = '', owner = 0 }: TarEntry)
   return block
 }
 
-/** Folders above the entries that aren't entries themselves: some readers create them with modes of their own. */
+/** Returns the parent folders that have no entry: some readers create them with modes of their own. */
 function missingFolders(entries: ReadonlyMap<string, TarEntry>): TarEntry[] {
   const missing = new Set<string>()
   for (const path of entries.keys()) {
@@ -58,7 +58,7 @@ function missingFolders(entries: ReadonlyMap<string, TarEntry>): TarEntry[] {
   return [...missing].map((path) => ({ path, type: 'folder', mode: 0o755 }))
 }
 
-/** Packs entries, of which the last one of a path counts. Throws a RangeError where a path is too long. */
+/** Packs entries; the last one of a path counts. Throws a RangeError if a path is too long. */
 export function tar(given: Iterable<TarEntry>): Buffer {
   const entries = new Map<string, TarEntry>()
   for (const entry of given) entries.set(entry.path, entry)

@@ -1,6 +1,7 @@
 /**
- * What the bundle changes of packages, so that a start and an idle process cost less. Each patch is here because an idle
- * proxy or operator costs more than 20 ms or 3 MiB without it, or a request a tenth more; docs/performance.md has the table.
+ * The bundle's patches of packages, so that a start and an idle process cost less. Each patch is here because an idle
+ * proxy or operator costs more than 20 ms or 3 MiB without it, or a request a tenth more; docs/performance.md has the
+ * table.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,21 +11,23 @@ import { namedClasses } from './names.ts'
 import { slimUndici } from './undici.ts'
 import { compiledValidators } from './validators.ts'
 
-/** Versions that the patches were made for: they name files and exports of these packages, or rely on what they emit. */
+/**
+ * The versions that the patches were made for: they name files and exports of these packages, or rely on their output.
+ */
 export const PATCHED: Readonly<Record<string, string>> = {
-  // validators.ts takes the errors out of the code that it generates.
+  // validators.ts removes the errors from the code that ajv generates.
   ajv: '8.20.0',
-  // kubernetes-client.ts stands for its objects and APIs, and for gaxios.
+  // kubernetes-client.ts replaces its objects and APIs, and gaxios.
   '@kubernetes/client-node': '2.0.1',
-  // kubernetes-client.ts has the one API of the client that its base class makes, and none of its requests.
+  // kubernetes-client.ts has the one API of the client that this package's base class makes, and none of its requests.
   '@dot-i/k8s-operator': '1.3.9',
-  // undici.ts has what our files import of it.
+  // undici.ts exports the names that our files import.
   undici: '8.12.4',
 }
 
 export const patches: readonly Plugin[] = [compiledValidators, slimClient, slimUndici, namedClasses]
 
-/** Throws an Error where a package below `modules` has another version than the one that is patched here. */
+/** Throws an Error if a package below `modules` has another version than the patched one. */
 export function checkVersions(modules = join(import.meta.dirname, '../../node_modules')): void {
   for (const [name, patched] of Object.entries(PATCHED)) {
     const { version } = JSON.parse(readFileSync(join(modules, name, 'package.json'), 'utf8'))

@@ -1,8 +1,8 @@
 /**
- * @kubernetes/client-node and gaxios as the bundle has them. The operator takes from the client how a cluster is found
- * and how one logs in to it; its classes for every object and API, 16 MB of source that would be loaded with it, stay
- * out: they cost an operator 14 MiB and 100 ms. gaxios sends the requests of @dot-i/k8s-operator, of which the operator
- * lets it make none.
+ * Replaces @kubernetes/client-node and gaxios in the bundle. The operator uses the client to find a cluster and to log
+ * in to it. The client's classes for every object and API, 16 MB of source that would be loaded with it, are left out:
+ * they cost an operator 14 MiB and 100 ms. gaxios sends the requests of @dot-i/k8s-operator, and the operator lets it
+ * send none.
  */
 import { join } from 'node:path'
 import type { Plugin } from 'esbuild'
@@ -10,9 +10,9 @@ import type { Plugin } from 'esbuild'
 const CLIENT = join(import.meta.dirname, '../../node_modules/@kubernetes/client-node')
 const NAMESPACE = 'kubernetes-client'
 
-/** Modules that stand for a package, or for the client's generated part. */
+/** The modules that replace a package, or the client's generated part. */
 const modules: Readonly<Record<string, string>> = {
-  // The base class of @dot-i/k8s-operator makes itself a client of this API, which nobody uses.
+  // The base class of @dot-i/k8s-operator makes a client of this API and never uses it.
   '@kubernetes/client-node': `
     import './dist/polyfill.js'
     export * from './dist/config.js'

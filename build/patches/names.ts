@@ -1,9 +1,10 @@
 /**
- * Packages whose classes keep their names in the bundle: they read `constructor.name`. oidc-provider stores its models by
- * it, the others name their errors by it. esbuild renames a class where two modules have one of the same name.
+ * The packages whose classes keep their names in the bundle, because they read `constructor.name`. oidc-provider stores
+ * its models by it; the others name their errors by it. esbuild renames a class if two modules have one of the same
+ * name.
  *
- * esbuild's own `keepNames` for the whole bundle also names every closure at the time it is made: a list, whose answer is
- * there, took a tenth to a quarter more CPU by it.
+ * esbuild's own `keepNames` for the whole bundle also names every closure when it is made: a list with a cached answer
+ * took a tenth to a quarter more CPU.
  */
 import { readFileSync } from 'node:fs'
 import { type Plugin, transform } from 'esbuild'

@@ -1,8 +1,7 @@
 /**
- * undici as the bundle has it: what our files import of it, a quarter of its source. fetch, caches, cookies, events, mocks
- * and interceptors stay out, of which nothing here makes use: they cost an idle proxy 3.0 MiB and 28 ms. `import('undici')`
- * gives WebSocket, which needs fetch: a chunk that is loaded when one is opened. A name that is missing here fails the
- * build.
+ * Replaces undici in the bundle by the parts that our files import, a quarter of its source. fetch, caches, cookies,
+ * events, mocks and interceptors are unused and left out: they cost an idle proxy 3.0 MiB and 28 ms. `import('undici')`
+ * gives WebSocket, which needs fetch: a chunk that is loaded when one is opened. A missing name fails the build.
  */
 import { join } from 'node:path'
 import type { Plugin } from 'esbuild'
@@ -10,12 +9,12 @@ import type { Plugin } from 'esbuild'
 const UNDICI = join(import.meta.dirname, '../../node_modules/undici')
 const NAMESPACE = 'undici'
 
-/** Node's own build of undici is made with this name defined: without its experimental second parser. */
+/** Defined as in Node's own build of undici: without its experimental second parser. */
 export const undiciDefines = { esbuildDetection: '1' }
 
-/** Modules that stand for the package, by who imports it. */
+/** The modules that replace the package, by importer. */
 const modules: Readonly<Record<string, string>> = {
-  // `request` is made as undici's index.js makes it.
+  // `request` is made as in undici's index.js.
   ours: `
     import api from './lib/api/api-request.js'
     import util from './lib/core/util.js'
@@ -35,7 +34,7 @@ const modules: Readonly<Record<string, string>> = {
     import { ping, WebSocket } from './lib/web/websocket/websocket.js'
     export { ping, WebSocket }
   `,
-  // It makes agents for the operator, and lets the operator send.
+  // The package makes agents for the operator, and leaves sending to the operator.
   kubernetes: `
     import Agent from './lib/dispatcher/agent.js'
     import ProxyAgent from './lib/dispatcher/proxy-agent.js'

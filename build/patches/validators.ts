@@ -1,6 +1,6 @@
 /**
- * The check of a gateway's configuration as the bundle has it: the code that ajv makes of the schema, made here and not at
- * each start, where it cost 230 ms and 26 MiB.
+ * Compiles the check of a gateway's configuration at build time: the code that ajv makes of the schema. At each start
+ * that cost 230 ms and 26 MiB.
  */
 import { join } from 'node:path'
 import { _, Ajv } from 'ajv'
@@ -11,12 +11,12 @@ import { RULES } from '../../dataplane/config/schema-violations.ts'
 
 const FILE = join(import.meta.dirname, '../../dataplane/config/read/accepts-gateway.ts')
 
-/** The code makes an error of each violation, two thirds of its text, and nobody asks for them. */
+/** The errors that the code makes for violations: two thirds of its text, and unused. */
 const ERROR = /\{instancePath[,:].*\}(?=\]?;$)/gm
 
 /**
- * JavaScript that exports `acceptsGateway`. Each part of the configuration has a function of its own: V8 compiles those of
- * the parts that there are.
+ * Returns JavaScript that exports `acceptsGateway`. Each part of the configuration has a function of its own: V8
+ * compiles only those of the parts that are present.
  */
 function compiled(): string {
   const formats = _`{ uri: (text) => URL.canParse(text) }`
@@ -36,7 +36,7 @@ function compiled(): string {
   return code.replaceAll(ERROR, '{}')
 }
 
-/** The code holds its schema: texts for people stay out. */
+/** Removes descriptions from a schema, since the code contains it. */
 const withoutDescriptions = (schema: object): object =>
   JSON.parse(
     JSON.stringify(schema, (key, value) => (key === 'description' && typeof value === 'string' ? undefined : value)),

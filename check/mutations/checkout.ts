@@ -6,13 +6,13 @@ import { dirname, join, resolve } from 'node:path'
 import { importReader } from '../../test/setup/imports.ts'
 import { type Mutant, mutantIn, mutated } from './mutants.ts'
 
-/** A test file that hangs has caught the mutant. */
+/** A test file that runs longer than this has detected the mutant. */
 const HANG_MS = 120_000
 
 export interface Judgement {
-  /** The test file that failed; undefined where none did. */
+  /** The test file that failed; undefined if none did. */
   readonly by: string | undefined
-  /** Test files that ran, and how many others reach the mutant's file. */
+  /** Test files that ran, and the number of others that reach the mutant's file. */
   readonly ran: readonly string[]
   readonly left: number
   /** Test files that fail without the mutant, too. */
@@ -21,14 +21,14 @@ export interface Judgement {
 
 /** The test files that can tell a mutant: those that reach its file by imports, or by a process that they start. */
 
-/** Modules by imports, workers by URL. */
+/** Modules are reached by imports, workers by URL. */
 const REACHED = /['"](\.[^'"\s]+\.ts)['"]/g
 
-/** A copy of a checkout, without what Git ignores, in which sources are mutated; `using` removes it. */
+/** A copy of a checkout, without files that Git ignores, in which sources are mutated; `using` removes it. */
 export class Checkout {
   readonly #folder = mkdtempSync(join(tmpdir(), 'portico-mutations-'))
   readonly #judgesOf: (file: string) => readonly string[]
-  /** By test files: whether they pass without a mutant. */
+  /** The results of test files without a mutant. */
   readonly #passes = new Map<string, boolean>()
   readonly #runs: (test: string) => boolean
   #stop: (() => void) | undefined
@@ -47,7 +47,7 @@ export class Checkout {
     this.#judgesOf = readJudges(this.#folder)
   }
 
-  /** The text of a file; undefined where it is not there. */
+  /** Returns the text of a file; undefined if it does not exist. */
   text(file: string): string | undefined {
     const path = join(this.#folder, file)
     return existsSync(path) ? readFileSync(path, 'utf8') : undefined
@@ -105,13 +105,13 @@ export class Checkout {
   }
 }
 
-/** A process of ours is started by its file's name, or by the command. */
+/** Returns the texts that start a process of ours: its file's name, or the command. */
 function started(text: string, file: string): readonly string[] {
   const beside = [...text.matchAll(/['"]([\w-]+\.ts)['"]/g)].map(([, name]) => join(dirname(file), name as string))
   return /\bbin\/portico\b|\bcli\/main\.ts\b/.test(text) ? [...beside, 'cli/main.ts'] : beside
 }
 
-/** Gives for a file the test files of a checkout that reach it, the closest first. */
+/** Makes a function that returns, for a file, the test files of a checkout that reach it, the closest first. */
 export function readJudges(root: string): (file: string) => readonly string[] {
   const reach = importReader(root, REACHED, started)
   const reached = globSync('test/**/*.test.ts', { cwd: root })
@@ -125,7 +125,7 @@ export function readJudges(root: string): (file: string) => readonly string[] {
       .map(({ test }) => test)
 }
 
-/** Leading parts of the paths that are the same: test/operator/render/pod.test.ts is the mirror of operator/render/pod.ts. */
+/** Counts the equal leading parts of the paths: test/operator/render/pod.test.ts mirrors operator/render/pod.ts. */
 function sharedFolders(test: string, file: string): number {
   const parts = test
     .replace(/^test\//, '')

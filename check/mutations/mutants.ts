@@ -1,4 +1,4 @@
-/** Mutants: a source with one small mistake in it. */
+/** Makes mutants: copies of a source with one small mistake. */
 import { stripTypeScriptTypes } from 'node:module'
 
 export const KINDS = ['a comparison turned round', 'a check removed', 'an await dropped', 'a bound doubled'] as const
@@ -6,9 +6,9 @@ export const KINDS = ['a comparison turned round', 'a check removed', 'an await 
 export interface Mutant {
   readonly kind: (typeof KINDS)[number]
   readonly file: string
-  /** From 1. */
+  /** Counted from 1. */
   readonly line: number
-  /** From the file's beginning. */
+  /** The offset from the file's beginning. */
   readonly start: number
   readonly before: string
   readonly after: string
@@ -23,10 +23,10 @@ const TURNED: Readonly<Record<string, string>> = {
   '<=': '>',
 }
 
-/** Constants in capitals, and fields whose names say that they are bounds. */
+/** Constants in capitals, and fields whose names denote bounds. */
 const BOUND = /\b(?:const [A-Z][A-Z0-9_]* = |(?:max|most|limit|timeout)\w*: )(?<number>\d[\d_]*)(?![\w.])/g
 
-/** All mutants of a source; none where its types can't be told from its code. */
+/** Returns all mutants of a source; none if its types can't be stripped. */
 export function mutantsOf(file: string, source: string): Mutant[] {
   const code = codeOf(source)
   if (code === undefined) return []
@@ -65,11 +65,11 @@ function matches(
   return [...code.matchAll(pattern)].flatMap(({ index, 0: text }) => mutant(index, text) ?? [])
 }
 
-/** The source with the mutant's mistake. */
+/** Applies the mutant's mistake to the source. */
 export const mutated = (source: string, { start, before, after }: Mutant): string =>
   source.slice(0, start) + after + source.slice(start + before.length)
 
-/** Whether Node would run it. */
+/** Tells whether Node can parse a source. */
 export function parses(source: string): boolean {
   try {
     stripTypeScriptTypes(source)
@@ -79,7 +79,7 @@ export function parses(source: string): boolean {
   }
 }
 
-/** The same mutant in another state of its file; undefined where its line is not there, or not once in both. */
+/** Finds the same mutant in another state of its file; undefined if its line is missing, or not unique in both. */
 export function mutantIn(other: string, source: string, mutant: Mutant): Mutant | undefined {
   if (other === source) return mutant
   const from = source.lastIndexOf('\n', mutant.start - 1) + 1
@@ -95,7 +95,9 @@ function onlyIndexOf(text: string, part: string): number | undefined {
   return at >= 0 && text.indexOf(part, at + 1) < 0 ? at : undefined
 }
 
-/** The source without types, comments, texts and patterns, each character in its place; undefined where that fails. */
+/**
+ * Blanks types, comments, texts and patterns of the source, and keeps each character's place; undefined if that fails.
+ */
 function codeOf(source: string): string | undefined {
   let stripped: string
   try {
@@ -111,7 +113,7 @@ function codeOf(source: string): string | undefined {
   )
 }
 
-/** Behind the bracket that closes the one at a place. */
+/** Returns the index behind the bracket that closes the one at `at`. */
 function closingBracket(code: string, at: number): number | undefined {
   let depth = 0
   for (let index = at; index < code.length; index++) {

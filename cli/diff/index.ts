@@ -23,7 +23,7 @@ import { applied, type Contents, liveChildren, liveObjects, revisionsIn, worldOf
 import { unified } from './unified.ts'
 
 const FAILED = 2
-/** Children tell no time. */
+/** A fixed time: children do not depend on it. */
 const NO_TIME = '1970-01-01T00:00:00Z'
 
 const idOf = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.namespace}/${metadata.name}`
@@ -35,7 +35,7 @@ function plansOf({ view }: World, context: ReconcileContext): Map<string, Planne
 const isOf = (child: KubernetesObject, { metadata }: KubernetesObject) =>
   metadata.uid !== undefined && child.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid)
 
-/** What the API server and the operator keep for themselves. */
+/** The metadata that the API server and the operator keep for themselves. */
 const OF_SERVER = new Set(['managedFields', 'resourceVersion', 'uid', 'generation', 'creationTimestamp', 'selfLink'])
 
 function text(object: KubernetesObject | undefined, group: string): string {
@@ -49,7 +49,7 @@ function text(object: KubernetesObject | undefined, group: string): string {
   )
 }
 
-/** What a server-side apply by the operator would make of a child; nothing is written. */
+/** Returns the child that a server-side apply by the operator would produce; nothing is written. */
 async function dryRun(api: ApiServer, child: KubernetesObject): Promise<KubernetesObject> {
   const { namespace, name } = child.metadata
   try {
@@ -59,13 +59,13 @@ async function dryRun(api: ApiServer, child: KubernetesObject): Promise<Kubernet
       body: child,
     })
   } catch (error) {
-    // The namespace isn't there yet; or a field can't be changed, and the operator makes the child anew.
+    // The namespace does not exist yet, or a field is immutable and the operator recreates the child.
     if (isNotFound(error) || (error instanceof ApiError && error.status === 422)) return child
     throw error
   }
 }
 
-/** The differences of a live child and what it would become, as a text; empty where there are none. */
+/** Returns the differences of a live child and its planned state, as a text; empty if there are none. */
 async function childDiff(
   api: ApiServer,
   group: string,
@@ -79,7 +79,7 @@ async function childDiff(
   return changes === '' ? '' : `--- ${old}\n+++ ${next}\n${changes}`
 }
 
-/** Prints what becomes of the children of one workload; gives how many differ. */
+/** Prints the changes of the children of one workload; returns how many differ. */
 async function printDiff(
   { api, group, io }: { readonly api: ApiServer; readonly group: string; readonly io: Io },
   { object, plan }: PlannedObject,
@@ -103,7 +103,7 @@ async function printDiff(
   return count
 }
 
-/** Everything that has children and would have others, or is in the files; and how it is planned. */
+/** Returns all workloads in the files or with children that would change, and their plans. */
 async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Manifest[], context: ReconcileContext) {
   const { group } = context
   const all = [...valid.map(({ id }) => id), ...set.secrets, ...set.configMaps]

@@ -12,7 +12,7 @@ const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', 
 
 type Content = KubernetesObject & { readonly data?: Record<string, string> }
 
-/** Objects of our kinds in some namespaces. */
+/** Reads objects of our kinds in some namespaces. */
 export async function liveObjects(api: ApiServer, group: string, namespaces: readonly string[]) {
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
@@ -21,7 +21,7 @@ export async function liveObjects(api: ApiServer, group: string, namespaces: rea
   return found
 }
 
-/** What we have made in some namespaces. */
+/** Reads the children that Portico has created in some namespaces. */
 export async function liveChildren(api: ApiServer, namespaces: readonly string[]) {
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
@@ -32,7 +32,9 @@ export async function liveChildren(api: ApiServer, namespaces: readonly string[]
   return found
 }
 
-/** By MCPServer, the revision of values of Secrets that its pods have: only the operator can tell it from the values. */
+/**
+ * Returns, by MCPServer, the revision of Secret values on its pods: only the operator can compute it from the values.
+ */
 export function revisionsIn(children: readonly KubernetesObject[], group: string) {
   const revisions = new Map<string, string>(
     children.flatMap(({ kind, metadata, spec }) => {
@@ -47,7 +49,7 @@ export function revisionsIn(children: readonly KubernetesObject[], group: string
   }
 }
 
-/** What an apply makes of a live object: what its author writes is the file's, the rest stays. */
+/** Applies a manifest to a live object: the author's fields come from the file, the rest stays. */
 export function applied({ object }: Manifest, live: KubernetesObject | undefined, group: string): KubernetesObject {
   const { labels, annotations } = object.metadata
   return {
@@ -65,7 +67,7 @@ export function applied({ object }: Manifest, live: KubernetesObject | undefined
   }
 }
 
-/** Secrets and ConfigMaps that were read, by kind and `namespace/name`; undefined: it isn't there. */
+/** The Secrets and ConfigMaps that were read, by kind and `namespace/name`; undefined: it does not exist. */
 export type Contents = Map<string, Content | undefined>
 
 const read = (api: ApiServer, resource: Resource, namespace: string, name: string) =>
@@ -74,20 +76,20 @@ const read = (api: ApiServer, resource: Resource, namespace: string, name: strin
     throw error
   })
 
-/** Files that an apply brings along. */
+/** The Secrets and ConfigMaps in the files of an apply. */
 interface Brought {
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
 }
 
-/** Puts a Secret or ConfigMap that the cluster has into the world, as the operator has it. */
+/** Adds a Secret or ConfigMap of the cluster to the world, in the operator's form. */
 function put(world: World, { kind, metadata, data = {} }: Content): void {
   const place = `${metadata.namespace}/${metadata.name}`
   if (kind === 'ConfigMap') world.configMaps.set(place, { data })
   else world.secrets.set(place, { keys: new Map(Object.keys(data).map((key) => [key, ''])) })
 }
 
-/** Puts what an apply brings along into the world. */
+/** Adds the Secrets and ConfigMaps of the files to the world. */
 function bring(world: World, { secrets, configMaps }: Brought): void {
   for (const { namespace, name, values } of configMaps) {
     const data = Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
@@ -100,7 +102,10 @@ function bring(world: World, { secrets, configMaps }: Brought): void {
   }
 }
 
-/** The world of these objects, with what they name of Secrets and ConfigMaps in the cluster, and what files bring along. */
+/**
+ * Builds the world of these objects, with the Secrets and ConfigMaps that they name in the cluster and those in the
+ * files.
+ */
 export async function worldOf(
   api: ApiServer,
   objects: readonly KubernetesObject[],

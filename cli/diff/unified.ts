@@ -1,12 +1,12 @@
-/** Lines around a change that are shown. */
+/** The lines of context around a change. */
 const CONTEXT = 3
-/** Cells of the table of common lines; beyond, what differs is shown as a whole. */
+/** The largest table of common lines, in cells; beyond it, the changed part is shown as a whole. */
 const MOST_CELLS = 4_000_000
 
-/** A line of both, of the first alone (`-`) or of the second alone (`+`). */
+/** A line of both texts, of the first alone (`-`) or of the second alone (`+`). */
 type Line = readonly [sign: ' ' | '-' | '+', text: string]
 
-/** How many lines the rests of two lists have in common, by the places where these begin. */
+/** Counts the common lines of the rests of two lists, by the indexes where these begin. */
 function commonTable(before: readonly string[], after: readonly string[]): (row: number, column: number) => number {
   const width = after.length + 1
   const common = new Uint32Array((before.length + 1) * width)
@@ -18,7 +18,7 @@ function commonTable(before: readonly string[], after: readonly string[]): (row:
   return at
 }
 
-/** What was taken away and what was added, between the longest list of lines that both have. */
+/** Returns removed and added lines, between the longest list of lines that both have. */
 function changed(before: readonly string[], after: readonly string[]): Line[] {
   if ((before.length + 1) * (after.length + 1) > MOST_CELLS)
     return [...before.map((text): Line => ['-', text]), ...after.map((text): Line => ['+', text])]
@@ -40,7 +40,7 @@ function changed(before: readonly string[], after: readonly string[]): Line[] {
   return lines
 }
 
-/** All lines of both texts in order; what is alike at the beginning and the end needs no table. */
+/** Returns all lines of both texts in order; equal lines at the beginning and the end need no table. */
 function linesOf(before: readonly string[], after: readonly string[]): Line[] {
   const shorter = Math.min(before.length, after.length)
   let head = 0
@@ -55,7 +55,7 @@ function linesOf(before: readonly string[], after: readonly string[]): Line[] {
   ]
 }
 
-/** Ranges of lines that are shown: changes with their context, joined where these meet. */
+/** Returns the ranges of lines that are shown: changes with their context, joined if they meet. */
 function hunksOf(lines: readonly Line[]): (readonly [from: number, to: number])[] {
   const hunks: [number, number][] = []
   lines.forEach(([sign], index) => {
@@ -70,14 +70,17 @@ function hunksOf(lines: readonly Line[]): (readonly [from: number, to: number])[
 
 const textLines = (text: string) => (text === '' ? [] : text.replace(/\n$/, '').split('\n'))
 
-/** `start,count` of the lines of one side in a hunk, as `diff -u` has it. */
+/** Formats `start,count` of the lines of one side in a hunk, as `diff -u` does. */
 function range(lines: readonly Line[], from: number, to: number, other: '-' | '+'): string {
   const before = lines.slice(0, from).filter(([sign]) => sign !== other).length
   const count = lines.slice(from, to).filter(([sign]) => sign !== other).length
   return `${count === 0 ? before : before + 1},${count}`
 }
 
-/** The differences of two texts in the format of `diff -u`, without its two lines of names; empty where there are none. */
+/**
+ * Returns the differences of two texts in the format of `diff -u`, without its two lines of names; empty if there are
+ * none.
+ */
 export function unified(before: string, after: string): string {
   const lines = linesOf(textLines(before), textLines(after))
   return hunksOf(lines)

@@ -1,7 +1,7 @@
 import { error, type Finding, note, ok } from './finding.ts'
 import type { Subject } from './subjects.ts'
 
-/** What a provider needs, so that its tokens carry an audience; by the host of its issuer. */
+/** The settings with which a provider's tokens carry an audience, by the host of its issuer. */
 const HINTS: readonly (readonly [host: RegExp, hint: string])[] = [
   [
     /^accounts\.google\.com$/,
@@ -28,7 +28,7 @@ function hintFor(issuer: string): string | undefined {
   return HINTS.find(([host]) => host.test(url.hostname))?.[1]
 }
 
-/** The audience that tokens must carry, and how this provider is brought to write it. */
+/** Reports the audience that tokens must carry, and the settings with which this provider writes it. */
 export function audienceFindings({ use, audiences, issuer, where }: Subject): readonly Finding[] {
   if (use !== 'tokens') return []
   const hint = hintFor(issuer)
@@ -39,5 +39,5 @@ export function audienceFindings({ use, audiences, issuer, where }: Subject): re
   return [error('audience', 'no workload in these files names an audience', fix), ...hints]
 }
 
-/** Where a subject stands that the command line names. */
+/** The place of a subject from the command line. */
 export const ISSUER_OPTION = '--issuer'

@@ -9,7 +9,7 @@ import { readMetadata } from './metadata.ts'
 import { checkEndpoints } from './oauth2.ts'
 import type { Subject } from './subjects.ts'
 
-/** What to enter at the provider. */
+/** The values to enter at the provider. */
 interface Registration {
   readonly redirectUri?: string | undefined
   readonly scopes: readonly string[]
@@ -29,7 +29,7 @@ interface Options {
   readonly allowPrivateIP?: boolean | undefined
 }
 
-/** Checks one provider as a gateway would use it: by the same guarded requests, and without any secret. */
+/** Checks one provider as a gateway would use it: by the same guarded requests, without any secret. */
 export async function checkProvider(subject: Subject, options: Options): Promise<Diagnosis> {
   const { where, use, issuer, scopes, audiences, redirectUri } = subject
   const register = { redirectUri, scopes, audiences }

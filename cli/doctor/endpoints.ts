@@ -8,7 +8,7 @@ const textsIn = (metadata: Metadata, name: string): readonly unknown[] | undefin
   return Array.isArray(value) ? value : undefined
 }
 
-/** An endpoint that is needed: there, and over https. */
+/** Checks that a needed endpoint exists and uses https. */
 function endpointFinding(metadata: Metadata, name: string, { insecureAllowHTTP }: Subject, needed: boolean): Finding[] {
   const value = metadata[name]
   const url = typeof value === 'string' ? URL.parse(value) : null
@@ -21,7 +21,7 @@ function endpointFinding(metadata: Metadata, name: string, { insecureAllowHTTP }
   return [error('login', `${name} is at ${url.protocol}//${url.host}, which is not https`, 'serve it over https')]
 }
 
-/** Whether people can log in there: the code flow with PKCE (OAuth 2.1), by which all MCP clients do. */
+/** Checks that users can log in: by the code flow with PKCE (OAuth 2.1), which all MCP clients use. */
 export function loginFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
   const needed = subject.use === 'login'
   const findings = ['authorization_endpoint', 'token_endpoint'].flatMap((name) =>
@@ -57,7 +57,7 @@ function registrationFinding(metadata: Metadata): Finding {
   return warning('clients', 'clients can’t register themselves there', fix)
 }
 
-/** Whether the scopes that are asked for are among those that the provider lists. */
+/** Checks that the provider lists the requested scopes. */
 export function scopeFindings(metadata: Metadata, { scopes, use }: Subject): readonly Finding[] {
   if (scopes.length === 0) return []
   const listed = textsIn(metadata, 'scopes_supported')
@@ -69,7 +69,7 @@ export function scopeFindings(metadata: Metadata, { scopes, use }: Subject): rea
   return [warning('scopes', `not among those that it lists: ${missing.join(' ')}`, fix)]
 }
 
-/** Introspection of opaque tokens: that there is an endpoint, and that credentials may go there. */
+/** Checks the introspection of opaque tokens: an endpoint exists, and credentials may go there. */
 export function introspectionFindings(metadata: Metadata, subject: Subject): readonly Finding[] {
   if (subject.use !== 'tokens') return []
   const value = metadata['introspection_endpoint']

@@ -1,10 +1,10 @@
-/** One thing that was looked at. An `error` keeps callers out or users from logging in; a `warning` may. */
+/** The result of one check. An `error` blocks callers or logins; a `warning` may. */
 export interface Finding {
   readonly severity: 'ok' | 'note' | 'warning' | 'error'
-  /** What was looked at, in one or two words. */
+  /** The subject of the check, in one or two words. */
   readonly check: string
   readonly message: string
-  /** What to do about it. */
+  /** The action to take. */
   readonly fix?: string
 }
 
@@ -23,7 +23,7 @@ export const error = (check: string, message: string, fix: string): Finding => (
   fix,
 })
 
-/** What a provider writes is shown as one short line of plain text. */
+/** Formats a provider's text as one short line of plain text. */
 export const shown = (value: unknown): string => {
   const text = (JSON.stringify(value) ?? 'nothing').replace(/[^\x20-\x7e]/g, '�')
   return text.length > 200 ? `${text.slice(0, 200)}…` : text

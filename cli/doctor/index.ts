@@ -5,7 +5,10 @@ import { checkProvider } from './check-provider.ts'
 import { reportText } from './report.ts'
 import { type Subject, subjectsIn } from './subjects.ts'
 
-/** A provider that the command line names. With a redirect URI users log in there; else its tokens let callers in. */
+/**
+ * Returns the provider that the command line names. With a redirect URI users log in there; else its tokens
+ * authenticate callers.
+ */
 function subjectOf(issuer: string, given: Given): Subject {
   const redirectUri = given.text('redirect-uri')
   return {

@@ -10,7 +10,7 @@ import type { Subject } from './subjects.ts'
 const SMALLEST_RSA_BITS = 2048
 const MOST_NAMED = 10
 
-/** The keys by which tokens are verified: that they can be read, what they are, and whether they are safe. */
+/** Checks the keys that verify tokens: whether they are readable, their kinds, and whether they are safe. */
 export async function checkKeys(
   subject: Subject,
   metadata: Metadata | undefined,
@@ -35,7 +35,7 @@ export async function checkKeys(
 
 const isForSignatures = ({ use, kty }: Metadata) => (use === undefined || use === 'sig') && kty !== 'oct'
 
-/** Whether tokens can be verified with them. */
+/** Checks that tokens can be verified with the keys. */
 function usableFindings(url: string, set: unknown, keys: readonly Metadata[]): readonly Finding[] {
   try {
     if (keySetOf(set) === undefined) return [error('keys', `${url} has no keys`, 'let the provider make a signing key')]
@@ -74,7 +74,7 @@ function isWeak(key: Metadata): boolean {
   }
 }
 
-/** The algorithms that the provider signs with, as far as it says so. */
+/** Checks the signing algorithms that the provider's metadata lists. */
 export function algorithmFindings(metadata: Metadata): readonly Finding[] {
   const listed = metadata['id_token_signing_alg_values_supported']
   if (!Array.isArray(listed)) return []

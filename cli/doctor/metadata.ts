@@ -12,10 +12,10 @@ interface Found {
   readonly findings: readonly Finding[]
 }
 
-/** Callers are refused where the clocks differ by more. */
+/** The largest clock difference, in seconds, at which callers are still accepted. */
 const SKEW_S = 30
 
-/** Reads the provider's metadata where its issuer says they are, and checks that they are its own. */
+/** Reads the provider's metadata from the URLs of its issuer, and checks that they are its own. */
 export async function readMetadata(subject: Subject, fetch: GuardedFetch): Promise<Found> {
   const answers: string[] = []
   for (const url of discoveryUrls(subject.issuer)) {
@@ -53,7 +53,7 @@ function issuerFinding({ issuer }: Metadata, subject: Subject): Finding {
   return error('issuer', `the metadata name ${shown(issuer)}, and ${subject.issuer} is configured`, fix)
 }
 
-/** The clock of the provider by its `Date` header, which has whole seconds. */
+/** Checks the provider's clock by its `Date` header, which has whole seconds. */
 function clockFindings(date: string | string[] | undefined): readonly Finding[] {
   const there = typeof date === 'string' ? Date.parse(date) : Number.NaN
   if (Number.isNaN(there)) return []
@@ -65,7 +65,7 @@ function clockFindings(date: string | string[] | undefined): readonly Finding[] 
   return [error('clock', `the provider’s clock is ${amount}`, fix)]
 }
 
-/** Errors of connections, by their codes. */
+/** The messages for connection errors, by their codes. */
 const REASONS: readonly (readonly [codes: RegExp, message: string, fix: string])[] = [
   [/^(ENOTFOUND|EAI_)/, 'its name is not found', 'check the name, and that this machine’s DNS knows it'],
   [/^ECONNREFUSED$/, 'nobody listens there', 'check the port, and that the provider runs'],
@@ -77,7 +77,7 @@ const REASONS: readonly (readonly [codes: RegExp, message: string, fix: string])
   ],
 ]
 
-/** What keeps a connection from an address; for `check` metadata and keys alike. */
+/** Reports why an address is unreachable; `check` tells metadata and keys apart. */
 export function unreachable(url: string, failure: Error, subject: Subject, check = 'metadata'): Finding {
   const refused = [failure, failure.cause].find((one) => one instanceof AddressRefused)
   if (refused !== undefined) {

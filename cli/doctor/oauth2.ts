@@ -11,7 +11,7 @@ interface Options {
 
 type Answer = Awaited<ReturnType<ReturnType<typeof createGuardedFetch>>>
 
-/** How an endpoint is asked, and what its answer should be. */
+/** A request to an endpoint, and the expected answer. */
 interface Question {
   readonly check: string
   readonly url: string | undefined
@@ -22,7 +22,7 @@ interface Question {
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const WRONG_PLACE = 'take the address from the provider’s documentation; redirects are never followed'
 
-/** Whether the endpoints of a provider are there and answer as such. Nothing that is sent is a secret. */
+/** Checks that the endpoints of a provider exist and answer as such. No request holds a secret. */
 export async function checkEndpoints(endpoints: Endpoints, subject: Subject, options: Options): Promise<Finding[]> {
   const { authorization, token, userInfo, identifiesByToken } = endpoints
   const questions: readonly Question[] = [
@@ -68,13 +68,13 @@ async function ask({ check, url: text, body, judge }: Question, subject: Subject
 const isMissing = ({ status }: Answer) => status === 404 || status === 405 || status === 410
 const answers = ({ status }: Answer, url: string) => `${url} answers ${status}`
 
-/** Users see it, not the gateway: any page will do, a redirect to another one too. */
+/** Judges the login page. Users see it, not the gateway: any page is fine, and so is a redirect. */
 const judgeLoginPage = (answer: Answer, url: string): Finding =>
   isMissing(answer) || answer.status >= 500
     ? warning('login page', answers(answer, url), 'open it in a browser: users are sent there')
     : ok('login page', `${url} answers`)
 
-/** A request without a code is refused, by an error of OAuth or in whatever words. */
+/** Judges the token endpoint: it must refuse a request without a code, by an OAuth error or any other text. */
 function judgeToken(answer: Answer, url: string): Finding {
   const { status, text } = answer
   if (isMissing(answer) || (status >= 300 && status < 400)) return error('token', answers(answer, url), WRONG_PLACE)
@@ -83,7 +83,7 @@ function judgeToken(answer: Answer, url: string): Finding {
   return ok('token', `${url} ${isOAuth ? 'speaks OAuth 2' : 'answers'}`)
 }
 
-/** Without a token it must refuse; who is asked about without one is anybody. */
+/** Judges the user info endpoint: it must refuse a request without a token, which identifies no user. */
 function judgeUserInfo(answer: Answer, url: string): Finding {
   const { status } = answer
   if (isMissing(answer) || (status >= 300 && status < 400)) return error('user info', answers(answer, url), WRONG_PLACE)

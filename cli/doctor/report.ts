@@ -3,7 +3,7 @@ import type { Finding } from './finding.ts'
 
 const USES = { tokens: 'its tokens let callers in', login: 'users log in there' } as const
 
-/** Findings for people: one line each, and what to do below it. */
+/** Formats findings for people: one line each, and the fix below it. */
 export function findingLines(findings: readonly Finding[]): readonly string[] {
   const width = Math.max(...findings.map(({ check }) => check.length), 0)
   return findings.flatMap(({ severity, check, message, fix }) => [
@@ -12,7 +12,9 @@ export function findingLines(findings: readonly Finding[]): readonly string[] {
   ])
 }
 
-/** A diagnosis for people: one line a finding, what to do below it, and what to enter at the provider. */
+/**
+ * Formats a diagnosis for people: one line for each finding, the fix below it, and the values to enter at the provider.
+ */
 export function reportText({ where, use, issuer, findings, register }: Diagnosis): string {
   const { redirectUri, scopes, audiences } = register
   const entries = [

@@ -1,28 +1,28 @@
 import { type Returning, redirectUriOf } from '../../dataplane/config/authserver/provider.ts'
 import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
 
-/** Where a provider without metadata is asked for what. */
+/** The endpoints of a provider without metadata. */
 export interface Endpoints {
   readonly authorization: string | undefined
   readonly token: string | undefined
   readonly userInfo: { readonly url: string; readonly method: 'GET' | 'POST' } | undefined
-  /** The answer of the token endpoint says who the user is. */
+  /** True if the answer of the token endpoint identifies the user. */
   readonly identifiesByToken: boolean
 }
 
-/** A provider as one place of the manifests uses it. */
+/** A provider as one part of the manifests uses it. */
 export interface Subject {
-  /** Where it stands: the object, and the provider's name where it has one. */
+  /** Its place: the object, and the provider's name if it has one. */
   readonly where: string
-  /** `tokens`: its tokens let callers in. `login`: the embedded authorization server logs users in there. */
+  /** `tokens`: its tokens authenticate callers. `login`: the embedded authorization server logs users in there. */
   readonly use: 'tokens' | 'login'
-  /** For a provider that has none, where users log in. */
+  /** The issuer; for a provider without one, the URL at which users log in. */
   readonly issuer: string
-  /** Of a provider that speaks OAuth 2 alone, and has no metadata. */
+  /** Set for a provider that speaks OAuth 2 alone and has no metadata. */
   readonly endpoints?: Endpoints | undefined
   readonly jwksUrl?: string | undefined
   readonly introspectionUrl?: string | undefined
-  /** Opaque tokens are introspected. */
+  /** True if opaque tokens are introspected. */
   readonly introspects?: boolean | undefined
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined
@@ -33,7 +33,7 @@ export interface Subject {
   readonly redirectUri?: string | undefined
 }
 
-/** A part of a manifest: not checked against its schema, so that each field may be anything. */
+/** A part of a manifest. Its schema has not checked it, so that each field may be anything. */
 type Fields = Readonly<Record<string, unknown>>
 
 const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
@@ -55,7 +55,7 @@ const distinct = (texts: readonly (string | undefined)[]) =>
 const specOf = ({ object }: Manifest): Fields => fieldsOf(object, 'spec')
 const whereOf = ({ id: { kind, namespace, name } }: Manifest) => `${kind} ${namespace}/${name}`
 
-/** The references of workloads to one MCPOIDCConfig, with the audience that may stand beside them. */
+/** Returns the references of workloads to one MCPOIDCConfig, with their audience, if any. */
 function referencesTo(config: Manifest, manifests: readonly Manifest[]): readonly Fields[] {
   return manifests.flatMap((manifest) => {
     const spec = specOf(manifest)
@@ -89,12 +89,12 @@ function tokenSubject(manifest: Manifest, manifests: readonly Manifest[]): reado
   ]
 }
 
-/** The providers of an embedded authorization server. */
+/** Returns the providers of an embedded authorization server. */
 function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
   const providers = server['upstreamProviders']
   const issuer = textOf(server, 'issuer')
   if (!Array.isArray(providers) || issuer === undefined) return []
-  // As far as they are written down: nothing of a manifest has been checked here.
+  // The manifest is unchecked here, so any field may be missing.
   const written = { issuer, upstreamProviders: providers.filter(isFields) as unknown as readonly Returning[] }
   return providers.filter(isFields).flatMap((provider) => {
     const isOAuth2 = isFields(provider['oauth2Config'])
@@ -131,7 +131,7 @@ function endpointsOf(config: Fields): Endpoints {
   }
 }
 
-/** All uses of providers in these manifests, in the order of the files. */
+/** Returns all uses of providers in these manifests, in the order of the files. */
 export function subjectsIn(paths: readonly string[], group: string | undefined): readonly Subject[] {
   const { manifests } = readManifests(paths, group)
   return manifests.flatMap((manifest) => {

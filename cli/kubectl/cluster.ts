@@ -4,7 +4,7 @@ import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 import { apiGroup } from '../options/manifests.ts'
 
-/** The options that say which cluster and namespace is meant, as kubectl has them. */
+/** The options that select a cluster and namespace, as in kubectl. */
 export const clusterOptions = {
   kubeconfig: { type: 'string', value: 'FILE', description: 'The cluster. Default: KUBECONFIG, ~/.kube/config.' },
   context: { type: 'string', value: 'NAME', description: 'Context of the kubeconfig. Default: the current one.' },
@@ -16,16 +16,16 @@ export const clusterOptions = {
   },
 } as const satisfies Readonly<Record<string, Option>>
 
-/** A cluster and the namespace that is looked at. */
+/** A cluster and the selected namespace. */
 export interface Cluster {
   readonly api: ApiServer
   readonly group: string
   readonly namespace: string
-  /** What kubectl is given to find the same cluster and namespace. */
+  /** The options with which kubectl finds the same cluster and namespace. */
   readonly kubectlOptions: readonly string[]
 }
 
-/** Calls `use` with the cluster that the options name, and ends its connections after it. */
+/** Calls `use` with the cluster that the options name, and then closes its connections. */
 export async function inCluster<T>(given: Given, io: Io, use: (cluster: Cluster) => Promise<T>): Promise<T> {
   const kubeconfig = given.text('kubeconfig')
   const context = given.text('context')

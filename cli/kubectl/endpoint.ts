@@ -9,7 +9,7 @@ import type { Cluster } from './cluster.ts'
 import { withForwarded } from './forward.ts'
 import { podOf } from './pods.ts'
 
-/** The options that say who calls. */
+/** The options that identify the caller. */
 export const callerOptions = {
   'token-file': {
     type: 'string',
@@ -18,7 +18,7 @@ export const callerOptions = {
   },
 } as const satisfies Readonly<Record<string, Option>>
 
-/** The access token that a command was given. */
+/** Returns the access token that the command got. */
 export function givenToken(given: Given, { env }: Io): string | undefined {
   const file = given.text('token-file')
   const text = file === undefined ? env['PORTICO_TOKEN'] : readFileSync(file, 'utf8')
@@ -34,23 +34,26 @@ interface Answer {
 /** Calls a workload at its public listener. */
 export interface Endpoint {
   get(path: string): Promise<Answer>
-  /** One request of the modern era of MCP, whose answer is one JSON text. */
+  /** Sends one request of the modern era of MCP, whose answer is one JSON text. */
   mcp(method: string, params?: object): Promise<Answer>
 }
 
 const MOST_BYTES = 16 * 1024 * 1024
 const TIMEOUT_MS = 60_000
 
-/** Name of the public port in the pods. */
+/** Returns the name of the public port in the pods. */
 const portName = ({ kind }: KubernetesObject) => (kind === 'MCPRegistry' ? 'http' : 'mcp')
 
-/** Path of the MCP endpoint, by the workload's own settings. */
+/** Returns the path of the MCP endpoint, by the workload's own settings. */
 function mcpPath({ spec }: KubernetesObject): string {
   const { endpointPrefix } = (spec ?? {}) as { readonly endpointPrefix?: string }
   return `${endpointPrefix?.replace(/\/$/, '') ?? ''}/mcp`
 }
 
-/** Calls `use` with a pod of the workload at hand, by kubectl port-forward: an Authorization header passes no other way. */
+/**
+ * Calls `use` with a pod of the workload on a local port, by kubectl port-forward: no other way passes an Authorization
+ * header.
+ */
 export async function withEndpoint<T>(
   { workload, token }: { readonly workload: KubernetesObject; readonly token: string | undefined },
   cluster: Cluster,
@@ -63,7 +66,7 @@ export async function withEndpoint<T>(
 
 function endpointAt(base: string, workload: KubernetesObject, token: string | undefined): Endpoint {
   const caller = {
-    // It answers to the names of its Service.
+    // The pod accepts the names of its Service.
     host: serviceName(workload.kind, workload.metadata.name),
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
   }
@@ -93,7 +96,7 @@ function endpointAt(base: string, workload: KubernetesObject, token: string | un
   }
 }
 
-/** The text of a body. Throws an Error for one that is too long to be an honest answer. */
+/** Reads the text of a body. Throws an Error if it is too long for a legitimate answer. */
 export async function boundedText(body: AsyncIterable<Buffer>): Promise<string> {
   const chunks: Buffer[] = []
   let size = 0
@@ -105,6 +108,6 @@ export async function boundedText(body: AsyncIterable<Buffer>): Promise<string> 
   return Buffer.concat(chunks).toString()
 }
 
-/** What an answer that is no success says, for people. */
+/** Formats an unsuccessful answer for people. */
 export const refusalText = ({ status, challenge, text }: Answer): string =>
   `HTTP ${status}${challenge === undefined ? '' : ` (${challenge.slice(0, 500)})`}: ${text.slice(0, 500)}`

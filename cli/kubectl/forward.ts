@@ -22,8 +22,9 @@ async function forwardedPort(output: NodeJS.ReadableStream): Promise<number | un
 }
 
 /**
- * Calls `use` with the base URL at which a pod's port is, by kubectl port-forward: it comes from within the pod, so that no
- * NetworkPolicy is in its way, and passes an Authorization header on, which the API server's own proxy takes for itself.
+ * Calls `use` with the base URL of a pod's port, by kubectl port-forward. Requests come from within the pod, so no
+ * NetworkPolicy blocks them, and keep their Authorization header, which the API server's own proxy would take for
+ * itself.
  */
 export async function withForwarded<T>(
   { pod, port: name }: { readonly pod: KubernetesObject; readonly port: 'admin' | 'http' | 'mcp' },

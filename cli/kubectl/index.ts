@@ -1,6 +1,6 @@
 import type { Program } from '../command.ts'
 
-/** The kubectl plugin: what a cluster’s workloads are and serve. */
+/** The kubectl plugin: shows the state of a cluster’s workloads and what they serve. */
 export const program: Program = {
   name: 'kubectl portico',
   about: `Shows what Portico’s workloads in a cluster are and serve, as the user of the kubeconfig. Pods are asked by kubectl

@@ -8,13 +8,13 @@ import type { Cluster } from './cluster.ts'
 
 const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets', kind: 'ReplicaSet' }
 
-/** Label selector of a workload's pods. */
+/** Returns the label selector of a workload's pods. */
 export const selectorText = ({ kind, metadata: { name, namespace = '' } }: KubernetesObject): string =>
   Object.entries(selectorOf({ kind, metadata: { name, namespace } }))
     .map(([label, value]) => `${label}=${value}`)
     .join(',')
 
-/** Of some objects those that one of the owners controls. */
+/** Returns the objects that one of the owners controls. */
 const controlledBy = <T extends KubernetesObject>(objects: readonly T[], owners: readonly KubernetesObject[]): T[] => {
   const uids = new Set(owners.flatMap(({ metadata }) => metadata.uid ?? []))
   return objects.filter(({ metadata }) =>
@@ -23,8 +23,8 @@ const controlledBy = <T extends KubernetesObject>(objects: readonly T[], owners:
 }
 
 /**
- * A pod of the workload whose data plane can be asked; undefined where none runs. It is one that the workload owns through
- * its Deployment or StatefulSet: everybody who may create a pod may give it our labels, and would be sent the caller's token.
+ * Returns a running pod of the workload; undefined if there is none. The workload owns it through its Deployment or
+ * StatefulSet: anyone who may create a pod may give it our labels, and would get the caller's token.
  */
 export async function runningPod({ api }: Cluster, workload: KubernetesObject): Promise<Pod | undefined> {
   const { kind, metadata } = workload
@@ -43,7 +43,7 @@ export async function runningPod({ api }: Cluster, workload: KubernetesObject): 
   return running.find(isReady) ?? running[0]
 }
 
-/** The same, for commands that need one. */
+/** Returns a running pod, for commands that need one. */
 export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
   const pod = await runningPod(cluster, workload)
   if (pod === undefined) throw new Error(`no pod of ${workload.kind} ${workload.metadata.name} runs`)

@@ -1,12 +1,12 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import type { Io } from '../command.ts'
 
-/** Starts kubectl, whose plugin this is; it ends with us. */
+/** Starts kubectl, whose plugin this is; it ends with this process. */
 export function startKubectl(args: readonly string[], io: Io, stdio: StdioOptions): ChildProcess {
   return spawn('kubectl', args, { stdio, env: io.env as NodeJS.ProcessEnv, signal: io.stop })
 }
 
-/** The exit code of a started kubectl. Throws where it can't be started. */
+/** Returns the exit code of a started kubectl. Throws if it can't be started. */
 export async function exitOf(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once('error', (error) => {

@@ -11,9 +11,9 @@ import { runningPod } from './pods.ts'
 import { type Branch, treeText } from './tree.ts'
 import { givenWorkload } from './workload.ts'
 
-/** Conditions that are good when they are True; the others tell of trouble then. */
+/** Conditions that are good if True; the others then indicate trouble. */
 const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed)$/
-/** What `Ready` says too. */
+/** Conditions whose content `Ready` repeats. */
 const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
 
 const roleOf = (kind: string) => kinds[kind as KindName]?.role
@@ -30,7 +30,7 @@ interface Status {
 
 const statusOf = (object: KubernetesObject) => (object['status'] ?? {}) as Status
 
-/** Kind and name, and whether it is ready. */
+/** Formats kind and name, and whether it is ready. */
 function titleOf(object: KubernetesObject, prefix = ''): string {
   const ready = statusOf(object).conditions?.find(({ type }) => type === 'Ready')
   const state =
@@ -42,7 +42,7 @@ function titleOf(object: KubernetesObject, prefix = ''): string {
   return `${object.kind} ${prefix}${object.metadata.name}: ${state}`
 }
 
-/** Conditions that say what somebody may want to mend. */
+/** Returns the conditions that indicate a problem. */
 const troubles = (object: KubernetesObject): readonly Branch[] =>
   (statusOf(object).conditions ?? []).flatMap(({ type, status, reason, message }) =>
     REPEATED.has(type) || (status === 'True') === GOOD.test(type) || status === 'Unknown'
@@ -50,7 +50,7 @@ const troubles = (object: KubernetesObject): readonly Branch[] =>
       : [leaf(`${type}: ${reason}: ${message}`)],
   )
 
-/** Pods and addresses of a workload. */
+/** Returns the pods and addresses of a workload. */
 function placesOf(object: KubernetesObject): readonly Branch[] {
   const { replicas, readyReplicas, url, externalUrl, imagePinned } = statusOf(object)
   return [
@@ -61,7 +61,9 @@ function placesOf(object: KubernetesObject): readonly Branch[] {
   ]
 }
 
-/** What a workload's pod tells of one of its backends or sources: anything that a pod may say. */
+/**
+ * Formats the report of a workload's pod on one of its backends or sources. It is untrusted: a pod may report anything.
+ */
 function reportText(report: Readonly<Record<string, unknown>>): string {
   const { health, state, revision, tools, servers, lastError, error } = report
   const failure = [lastError, error].find(isObject)
@@ -76,7 +78,9 @@ function reportText(report: Readonly<Record<string, unknown>>): string {
 
 type Reports = ReadonlyMap<string, string>
 
-/** What a pod of the workload says of each backend or source, by name; why it says nothing, where it doesn't. */
+/**
+ * Returns the reports of a pod of the workload on each backend or source, by name; if it reports nothing, the reason.
+ */
 async function reportsOf(cluster: Cluster, workload: KubernetesObject, io: Io): Promise<Reports | string> {
   try {
     const pod = await runningPod(cluster, workload)
@@ -89,7 +93,7 @@ async function reportsOf(cluster: Cluster, workload: KubernetesObject, io: Io): 
   }
 }
 
-/** Members of a group, each with what the gateway's pod says of it. */
+/** Returns the members of a group, each with the report of the gateway's pod. */
 function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports: Reports): readonly Branch[] {
   const { namespace = '', name } = metadata
   return objects
@@ -103,7 +107,7 @@ function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports
     })
 }
 
-/** What a workload refers to: its group with the members, and its configurations. */
+/** Returns the references of a workload: its group with the members, and its configurations. */
 function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports: Reports): readonly Branch[] {
   const { namespace = '', name } = workload.metadata
   const isGateway = workload.kind === 'VirtualMCPServer'
@@ -116,10 +120,10 @@ function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports:
   })
 }
 
-/** The tree of a workload; `found` is what a pod of it says, or why it says nothing. */
+/** Builds the tree of a workload; `found` is the report of one of its pods, or the reason why there is none. */
 function treeOf(objects: ObjectIndex, workload: KubernetesObject, found: Reports | string): Branch {
   const [reports, silence]: [Reports, Branch[]] = typeof found === 'string' ? [new Map(), [leaf(found)]] : [found, []]
-  // A gateway's backends are the members of its group.
+  // The backends of a gateway are the members of its group.
   const own = workload.kind === 'VirtualMCPServer' ? [] : [...reports].map(([name, text]) => leaf(`${name}: ${text}`))
   return {
     text: titleOf(workload, `${workload.metadata.namespace}/`),
@@ -161,7 +165,7 @@ isn’t ready.`,
       const one = given.positionals.length > 0 ? await givenWorkload(given, cluster) : undefined
       const objects = await objectsOf(cluster, given.flag('all-namespaces') ? undefined : cluster.namespace)
       const workloads = one ? [one] : objects.all().filter(({ kind }) => roleOf(kind) === 'workload')
-      // One kubectl for each pod: of many workloads the operator's word will do.
+      // Each pod needs a kubectl process of its own. For several workloads the operator's status is used instead.
       const reports = one ? await reportsOf(cluster, one, io) : new Map()
       const trees = workloads.map((workload) => treeOf(objects, workload, reports))
       if (given.text('output') === 'json') io.out(`${JSON.stringify(trees)}\n`)

@@ -5,12 +5,12 @@ import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } f
 import { columns, printable } from './tree.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 
-/** Pages are a gateway's own; beyond these somebody makes fun of us. */
+/** The most pages: a gateway makes its own pages, and a larger number indicates abuse. */
 const MOST_PAGES = 1000
-/** Characters of a description that are shown. */
+/** The characters of a description that are shown. */
 const DESCRIPTION = 80
 
-/** The tools that a caller sees. Throws an Error that says why they can't be had. */
+/** Reads the tools that a caller sees. Throws an Error with the reason if that fails. */
 export async function toolsOf(endpoint: Endpoint): Promise<readonly Record<string, unknown>[]> {
   const tools: Record<string, unknown>[] = []
   let cursor: unknown

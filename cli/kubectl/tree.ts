@@ -1,10 +1,10 @@
-/** A line of a tree, and what hangs on it. */
+/** A line of a tree, with its branches. */
 export interface Branch {
   readonly text: string
   readonly branches: readonly Branch[]
 }
 
-/** A text that others have written, on one line and without what would steer a terminal. */
+/** Puts an untrusted text on one line, without characters that would control a terminal. */
 export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim()
 
 function* linesOf({ text, branches }: Branch, lead: string, below: string): Generator<string> {
@@ -15,14 +15,14 @@ function* linesOf({ text, branches }: Branch, lead: string, below: string): Gene
   }
 }
 
-/** Trees as text, one after the other. */
+/** Formats trees as text, one after the other. */
 export const treeText = (trees: readonly Branch[]): string =>
   trees
     .flatMap((tree) => [...linesOf(tree, '', '')])
     .map((line) => `${line}\n`)
     .join('')
 
-/** Rows as columns, the first of them the head. */
+/** Formats rows as columns; the first row is the head. */
 export function columns(rows: readonly (readonly string[])[]): string {
   const plain = rows.map((row) => row.map(printable))
   const widths = (plain[0] ?? []).map((_, column) => Math.max(...plain.map((row) => row[column]?.length ?? 0)))

@@ -6,7 +6,7 @@ import { toolsOf } from './tools.ts'
 import { printable } from './tree.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 
-/** The claims in a JWT, unverified; undefined for an opaque token. */
+/** Returns the claims in a JWT, unverified; undefined for an opaque token. */
 function claimsIn(token: string): Record<string, unknown> | undefined {
   try {
     return decodeJwt(token)
@@ -15,7 +15,7 @@ function claimsIn(token: string): Record<string, unknown> | undefined {
   }
 }
 
-/** What a gateway or proxy takes a caller for: it verifies the token, which says who it is. */
+/** Shows the caller's identity at a gateway or proxy: it verifies the token, which holds the identity. */
 async function atGateway(endpoint: Endpoint, token: string | undefined, io: Io): Promise<number> {
   const tools = await toolsOf(endpoint)
   const claims = token === undefined ? undefined : claimsIn(token)
@@ -25,7 +25,7 @@ async function atGateway(endpoint: Endpoint, token: string | undefined, io: Io):
   return 0
 }
 
-/** What a registry takes a caller for: it tells the roles too. */
+/** Shows the caller's identity at a registry, which reports the roles, too. */
 async function atRegistry(endpoint: Endpoint, io: Io): Promise<number> {
   const answer = await endpoint.get('/v1/me')
   if (answer.status !== 200) throw new Error(printable(refusalText(answer)))

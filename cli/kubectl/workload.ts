@@ -4,12 +4,12 @@ import type { KubernetesObject } from '../../operator/model/index.ts'
 import { type Given, UsageError } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 
-/** What a command over one workload says after its name. */
+/** The synopsis of a command for one workload. */
 export const WORKLOAD = '[KIND/]NAME'
 
 const withPods = Object.values(kinds).filter(({ role }) => role === 'workload')
 
-/** The kinds with pods that a word may mean, as kubectl reads it: kind, plural or short name, in any case. */
+/** Returns the kinds with pods that a word may mean, as in kubectl: kind, plural or short name, in any case. */
 function kindsNamed(word: string): typeof withPods {
   const wanted = word.toLowerCase()
   const found = withPods.filter(({ kind, plural, shortNames }) =>
@@ -19,7 +19,7 @@ function kindsNamed(word: string): typeof withPods {
   throw new UsageError(`${word}: is no kind with pods; there are ${withPods.map(({ kind }) => kind).join(', ')}`)
 }
 
-/** The workload that the one argument of a command names. Throws an Error where there is none, or are several. */
+/** Returns the workload that the one argument of a command names. Throws an Error if there is none, or several. */
 export async function givenWorkload({ positionals }: Given, cluster: Cluster): Promise<KubernetesObject> {
   const [text, ...more] = positionals
   if (text === undefined || more.length > 0) throw new UsageError('takes one workload, as KIND/NAME or NAME')

@@ -15,17 +15,17 @@ import {
 } from '../../operator/runtime/admission/certificate-keeper.ts'
 import type { Reviewer } from '../../operator/runtime/admission/reviewer.ts'
 
-/** What the API server takes of one object. A review of an update has two; one that is larger goes without warnings. */
+/** The API server's limit for one object. A review of an update has two; a larger one gets no warnings. */
 const BODY_BYTES = 3 * 1024 * 1024
-/** Reviews at a time: each holds a body, and may wait for the API server. */
+/** The most concurrent reviews: each holds a body, and may wait for the API server. */
 const MOST_REVIEWS = 16
 
-/** What the webhook serves: `POST` of an AdmissionReview at the path that holds the token, and nothing else. */
+/** Makes the webhook's app: `POST` of an AdmissionReview at the path that holds the token, and nothing else. */
 export function admissionApp(reviewer: Pick<Reviewer, 'review'>, path: () => string, log: Logger): Hono {
   const app = new Hono()
   let reviews = 0
   app.all('*', async (c) => {
-    // Whoever reaches this port could ask what Secrets and objects there are: the API server alone knows the path.
+    // A client of this port could query which Secrets and objects exist; therefore only the API server knows the path.
     if (!isSame(c.req.path, path())) throw new PublicError('not_found')
     if (c.req.method !== 'POST') throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
     if (reviews >= MOST_REVIEWS) throw new PublicError('rate_limited', { headers: { 'retry-after': '1' } })
@@ -56,15 +56,15 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-/** Within the grace period of the operator's pod (operator/deploy), in seconds, with the rest for the loop. */
+/** Times within the grace period of the operator's pod (operator/deploy), in seconds; the rest is for the loop. */
 const DRAIN = drainTimes(5, 18)
 
 interface AdmissionOptions {
   readonly api: ApiServer
   readonly reviewer: Pick<Reviewer, 'review'>
-  /** Of our kinds. */
+  /** The API group of our kinds. */
   readonly group: string
-  /** Where the operator runs. */
+  /** The namespace of the operator. */
   readonly namespace: string
   /** Name of the ValidatingWebhookConfiguration. */
   readonly configuration: string
@@ -78,11 +78,11 @@ interface AdmissionOptions {
 
 export interface ServedAdmission {
   status(): AdmissionStatus
-  /** Ends it once the reviews in flight have ended; after SIGTERM the API server hears of that first. */
+  /** Closes it once the reviews in flight have ended; after SIGTERM the API server learns of that first. */
   close(reason?: unknown): Promise<void>
 }
 
-/** Serves the admission webhook from the moment at which there is a certificate until it is closed. */
+/** Serves the admission webhook from the time when there is a certificate until it is closed. */
 export function serveAdmission(options: AdmissionOptions): ServedAdmission {
   const { api, reviewer, group, namespace, configuration, address, log, drain = DRAIN, times, now } = options
   let listener: Listener | undefined

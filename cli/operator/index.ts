@@ -45,7 +45,7 @@ function workers(given: Given): number {
   return count
 }
 
-/** What is looked after: the namespaces, none for all, and the installation of which objects, where it has a name. */
+/** The managed objects: the namespaces (none: all) and the installation, if it has a name. */
 interface Scope {
   readonly namespaces: readonly string[]
   readonly installation: string | undefined
@@ -58,7 +58,8 @@ function scopeOf(given: Given): Scope {
       `--installation ${installation}: takes a name of at most 40 lower-case letters, digits and hyphens`,
     )
   const namespaces = given.texts('namespace')
-  // The label is its author's: nobody may reach for rights over nodes that only this installation gives.
+  // Authors set the label themselves: without this check they could claim rights over nodes that only this installation
+  // grants.
   if (installation !== undefined && namespaces.length === 0 && podTemplateOf(given).podTemplate === 'any')
     throw new UsageError(
       `--pod-template any: with --installation ${installation} it needs --namespace, once for each namespace that it is meant for: any author of an object can give it the label`,
@@ -66,7 +67,7 @@ function scopeOf(given: Given): Scope {
   return { namespaces, installation }
 }
 
-/** Lease and Secret of the operator's own, in its namespace. */
+/** Returns the Lease and Secret of the operator itself, in its namespace. */
 function ownObjects(
   { env }: Io,
   given: Given,
@@ -79,13 +80,16 @@ function ownObjects(
   }
 }
 
-/** The pod that this process is in; undefined on somebody's machine. Waits while the API server is away, until `io.stop`. */
+/**
+ * Returns the pod of this process; undefined outside a cluster. Waits while the API server is unreachable, until
+ * `io.stop`.
+ */
 async function ownPodOf({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
   const { POD_NAME: name, POD_NAMESPACE: namespace } = env
   return name && namespace ? readOwnPod(api, { namespace, name }, log, stop) : undefined
 }
 
-/** The data plane's image: what is asked for, else the image that this very pod runs, else, on somebody's machine, ours. */
+/** Returns the data plane's image: the option, else the image of this pod, else, outside a cluster, the default. */
 function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): string {
   const { POD_NAME: name, POD_NAMESPACE: namespace } = env
   const image = given.text('image')
@@ -97,20 +101,20 @@ function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): str
   throw new UsageError(`POD_NAME: there is no pod ${namespace}/${name}; --image says which image the data plane has`)
 }
 
-/** Lets go of what is held; one line each. With a running operator it would be held again at once. */
+/** Removes the finalizers, and reports one line each. A running operator would add them again at once. */
 async function release(given: Given, group: string, kubeConfig: PooledKubeConfig, io: Io): Promise<number> {
   const api = new ApiServer(kubeConfig, 'portico-operator')
   const resources = Object.values(kinds).map(({ kind, plural }) => ({ group, version: VERSION, plural, kind }))
   try {
     const { namespaces, installation } = scopeOf(given)
-    // What is of the whole cluster's goes with the last of the configs.
+    // Cluster-wide objects are removed with the last of the configs.
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
     const isMeant = isOfInstallation(group, installation)
     const told = ({ kind, namespace, name }: Released) =>
       io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is let go\n`)
     const released = await releaseAll(api, resources, namespaces, { finalizer: finalizerName(group), isMeant })
     released.forEach(told)
-    // In a pod its own account and Role may be elsewhere than what it looks after.
+    // In a pod, its own account and Role may be outside the managed namespaces.
     const { POD_NAMESPACE: ownNamespace } = io.env
     const scopes = namespaces.length > 0 && ownNamespace ? [...new Set([...namespaces, ownNamespace])] : namespaces
     const finalizer = rightsFinalizerName(group)
@@ -132,7 +136,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
   }
 }
 
-/** How this process learns that it is the last: in a pod, from what the pod is of and has its rights from. */
+/** Detects that this process is the last one: in a pod, by the objects that own it and grant its rights. */
 function removalIn(
   ownPod: Pod | undefined,
   of: Scope & { readonly group: string },
@@ -246,7 +250,7 @@ one works, the others wait.`,
       ...removalIn(ownPod, { group, ...scope }, { kubeConfig, api }, () => removed.abort()),
       ...ownObjects(io, given, scope),
     })
-    // What is asked beside the loop is counted with the rest.
+    // Requests outside the loop are counted with the rest.
     api.onAnswer = operator.metrics.asked
     running = operator
     collect()
@@ -267,7 +271,7 @@ one works, the others wait.`,
     open.adopt(giveBackStartUp(), clearTimeout)
     open.adopt(giveBackAfterWork(operator), clearInterval)
     await untilAborted(AbortSignal.any([io.stop, removed.signal]))
-    // Before the watches end: what is reviewed is reviewed by all there is.
+    // The webhook ends before the watches: every review sees all objects.
     await admission?.close(io.stop.reason)
     await operator.stop()
     return 0

@@ -8,11 +8,11 @@ import type { Io } from '../command.ts'
 import type { ServedAdmission } from './admission.ts'
 
 const version = { version: packageJson.version, node: process.versions.node }
-/** How its metrics name it. */
+/** The instance labels of its metrics. */
 const instance = { 'service.version': packageJson.version, 'service.instance.id': hostname() }
 
 interface Served {
-  /** Gives undefined where no webhook is served. */
+  /** Returns undefined if no webhook is served. */
   readonly admission: () => ServedAdmission | undefined
   readonly io: Pick<Io, 'stop'>
   readonly log: Logger
@@ -26,8 +26,8 @@ interface Addresses {
 }
 
 /**
- * Listens, until `open` is disposed of. Probes are answered from the start; `operator` gives undefined while this process
- * waits for the API server.
+ * Listens until `open` is disposed of. Probes are answered from the start; `operator` returns undefined while this
+ * process waits for the API server.
  */
 export async function serve(
   operator: () => PorticoOperator | undefined,

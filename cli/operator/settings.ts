@@ -16,7 +16,7 @@ interface OperatorDeployment {
 
 type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate' | 'podUsers'>
 
-/** The settings of the cluster's operator, by its Deployment; ours where there is none that can be read. */
+/** Returns the settings of the cluster's operator, by its Deployment; the defaults if no Deployment can be read. */
 export async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<Settings> {
   const namespace = given.text('operator-namespace') ?? OPERATOR_NAMESPACE
   let args: readonly string[] = []

@@ -1,7 +1,7 @@
 import { isGroup } from '../../operator/cluster/files/group.ts'
 import { type Given, type Io, type Option, UsageError } from '../command.ts'
 
-/** The option that every command over manifests has. */
+/** The option of every command for manifests. */
 export const groupOption: Option = {
   type: 'string',
   value: 'GROUP',
@@ -9,8 +9,8 @@ export const groupOption: Option = {
 }
 
 /**
- * The API group that the caller chose: the option (`--api-group` unless named otherwise), else PORTICO_API_GROUP, else
- * none. Throws a UsageError on what can't be a group.
+ * Returns the API group that the caller chose: the option (`--api-group` unless named otherwise), else
+ * PORTICO_API_GROUP, else none. Throws a UsageError if the text can't be a group.
  */
 export function apiGroup(given: Given, io: Io, option = 'api-group'): string | undefined {
   const chosen = given.text(option)
@@ -22,7 +22,7 @@ export function apiGroup(given: Given, io: Io, option = 'api-group'): string | u
   return group
 }
 
-/** The files and folders given. Throws a UsageError when there are none. */
+/** Returns the given files and folders. Throws a UsageError if there are none. */
 export function manifestPaths(given: Given): readonly string[] {
   if (given.positionals.length === 0) throw new UsageError('files or folders of manifests are missing')
   return given.positionals

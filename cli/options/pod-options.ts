@@ -2,7 +2,7 @@ import type { ReconcileContext } from '../../operator/reconcile/outcome/plan.ts'
 import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../../operator/render/network/admin-peers.ts'
 import { type Given, type Option, UsageError } from '../command.ts'
 
-/** What pod templates may ask for: the option of every command that makes or checks pods. */
+/** The permissions of pod templates: the option of every command that makes or checks pods. */
 export const podTemplateOption: Option = {
   type: 'string',
   value: ['baseline', 'any'],
@@ -11,7 +11,7 @@ export const podTemplateOption: Option = {
     'What a podTemplateSpec may ask for: what the Pod Security level baseline allows, or anything (host namespaces, privileged containers, hostPath): whoever may write a workload then has the node.',
 }
 
-/** Who pods run as. */
+/** The user ids of pods. */
 export const podUsersOption: Option = {
   type: 'string',
   value: ['fixed', 'platform'],
@@ -20,7 +20,7 @@ export const podUsersOption: Option = {
     'Users and groups of the pods: ours, or whatever the cluster allots (OpenShift, which refuses any other by default).',
 }
 
-/** Who may reach the admin listeners. */
+/** The peers that may reach the admin listeners. */
 export const adminFromOption: Option = {
   type: 'string',
   multiple: true,
@@ -29,7 +29,7 @@ export const adminFromOption: Option = {
     'Who may reach the admin listeners (/metrics, /status) besides the operator and the kubelet: a namespace, NAMESPACE/LABEL=VALUE[,LABEL=VALUE] or a CIDR; repeatable.',
 }
 
-/** The namespace in which the operator itself runs. */
+/** The namespace of the operator itself. */
 export const operatorNamespaceOption: Option = {
   type: 'string',
   value: 'NAME',
@@ -42,7 +42,7 @@ export const podTemplateOf = (given: Given): Pick<ReconcileContext, 'podTemplate
   podUsers: given.text('pod-users') === 'platform' ? 'platform' : 'fixed',
 })
 
-/** The operator in its namespace, and the peers that are named. Throws a UsageError for what is none. */
+/** Returns the operator in its namespace, and the named peers. Throws a UsageError for an invalid peer. */
 export function adminPeersOf(given: Given, operatorNamespace: string): Pick<ReconcileContext, 'adminPeers'> {
   const named = given.texts('admin-from').map((text) => {
     const peer = parseAdminPeer(text)

@@ -1,7 +1,7 @@
 import { parseAddress } from '../../dataplane/server/listen/address.ts'
 import { type Given, type Io, UsageError } from '../command.ts'
 
-/** The address that an option names, where it is given. Throws a UsageError where it is none. */
+/** Returns the address in an option, if given. Throws a UsageError if it is invalid. */
 export function address(given: Given, option: string): string | undefined {
   const text = given.text(option)
   if (text === undefined) return undefined
@@ -16,7 +16,7 @@ export function address(given: Given, option: string): string | undefined {
 const levels = ['debug', 'info', 'warn', 'error'] as const
 type LogLevel = (typeof levels)[number]
 
-/** PORTICO_LOG_LEVEL, where it is set. Throws a UsageError on a level that there isn't. */
+/** Returns PORTICO_LOG_LEVEL, if set. Throws a UsageError for an unknown level. */
 export function givenLogLevel(io: Io): LogLevel | undefined {
   const given = io.env['PORTICO_LOG_LEVEL']
   if (!given) return undefined
@@ -25,5 +25,5 @@ export function givenLogLevel(io: Io): LogLevel | undefined {
   return level
 }
 
-/** PORTICO_LOG_LEVEL, else `info`. */
+/** Returns PORTICO_LOG_LEVEL, else `info`. */
 export const logLevel = (io: Io): LogLevel => givenLogLevel(io) ?? 'info'

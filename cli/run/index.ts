@@ -8,16 +8,16 @@ import { givenLogLevel } from '../options/serving.ts'
 import { quickstartFolder } from '../package-info.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
 
-/** The sample that ships with Portico, seen from where the command was called. */
+/** Returns the path of the sample that ships with Portico, relative to the working folder. */
 const quickstart = () => relative(process.cwd(), quickstartFolder) || '.'
 
-/** A path as people would type it here. */
+/** Returns the shortest form of a path. */
 const shortest = (path: string) => {
   const fromHere = relative(process.cwd(), path)
   return fromHere.startsWith('..') ? path : fromHere
 }
 
-/** One line a report, in the shape that others rely on. */
+/** Formats a report as one line, in the shape that other programs rely on. */
 const jsonLine = ({ ready, endpoints, problems }: Report) =>
   `${JSON.stringify({
     ready,
@@ -25,10 +25,10 @@ const jsonLine = ({ ready, endpoints, problems }: Report) =>
     problems,
   })}\n`
 
-/** Reasons of problems that a process has; what it wrote may tell more. */
+/** Reasons of problems of a process; its log may tell more. */
 const OF_PROCESSES: ReadonlySet<string> = new Set(['Crashed', 'NotAnswering', 'NotReady'])
 
-/** Tells of each report: the whole table once, then only what has changed. */
+/** Prints reports: the whole table once, then only the changes. */
 function textReporter(paths: readonly string[], logFile: () => string, io: Io) {
   let before: Report | undefined
   return (report: Report, changes: readonly string[]) => {
@@ -86,7 +86,7 @@ Default: ${quickstart()}.`,
     const missing = paths.filter((path) => !existsSync(path))
     for (const path of missing) io.err(`${path}: no such file or folder`)
     if (missing.length > 0) return 1
-    // It is the data planes that go by it: a wrong one is refused before any of them starts.
+    // Only the data planes use the level. An invalid one is refused before any of them starts.
     givenLogLevel(io)
     const host = given.text('host') ?? '127.0.0.1'
     const obstacle = await listenError(host, 0)

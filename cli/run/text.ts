@@ -10,7 +10,7 @@ const table = (rows: readonly (readonly string[])[]) => {
 
 const row = ({ kind, url, admin, ...id }: Endpoint) => [kind, nameOf(id), url, `${admin}/status`]
 
-/** The exact lines that connect a client to an endpoint. */
+/** Returns the exact lines that connect a client to an endpoint. */
 function connectLines({ kind, name, url, registries }: Endpoint): string[] {
   if (kind === 'MCPRegistry') return registries.map((registry) => `curl ${url}/registry/${registry}/v0.1/servers`)
   return [
@@ -19,13 +19,13 @@ function connectLines({ kind, name, url, registries }: Endpoint): string[] {
   ]
 }
 
-/** Clients connect to gateways and registries; to single servers where there is no gateway. */
+/** Returns the endpoints for clients: gateways and registries; single servers if there is no gateway. */
 function shownForClients(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const hasGateway = endpoints.some(({ kind }) => kind === 'VirtualMCPServer')
   return endpoints.filter(({ kind }) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry' || !hasGateway)
 }
 
-/** The table of what is served and how to connect to it. */
+/** Returns the table of endpoints and how to connect to them. */
 export function overviewText({ endpoints, starting }: Report, paths: readonly string[]): string {
   const watched = `Editing ${paths.join(', ')} changes what is served; Ctrl-C stops all.`
   const later =
@@ -50,7 +50,7 @@ export function overviewText({ endpoints, starting }: Report, paths: readonly st
   ].join('\n')
 }
 
-/** Of a file that holds no object the message itself says which one it is. */
+/** Returns the subject of a problem. For a file without an object the message itself names the file. */
 const subjectOf = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${nameOf(problem)}: `)
 
 const problemText = (problem: Problem): string =>
@@ -58,7 +58,7 @@ const problemText = (problem: Problem): string =>
 
 const texts = (report: Report | undefined) => new Set(report?.problems.map(problemText))
 
-/** What a report says that the one before didn't: one line for what changed, one for each address that is new. */
+/** Returns the changes since the last report: one line for each change, one for each new address. */
 export function changeText(report: Report, before: Report, changes: readonly string[]): string[] {
   const known = new Set(before.endpoints.map(({ url }) => url))
   const added = report.endpoints.filter(({ url }) => !known.has(url))
@@ -70,6 +70,6 @@ export function changeText(report: Report, before: Report, changes: readonly str
   ]
 }
 
-/** The problems that the report before didn't have. */
+/** Returns the problems that are new in this report. */
 export const newProblems = (report: Report, before: Report | undefined): string[] =>
   [...texts(report)].filter((text) => !texts(before).has(text))

@@ -69,7 +69,7 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
   if (observe !== undefined) observers.set(client, observe)
   const logged = new Set<string>()
-  // Without a listener ioredis prints to the console. Each reason of an outage is logged once, not each attempt.
+  // ioredis prints to the console if there is no listener. Each reason of an outage is logged once, not each attempt.
   client.on('error', (error: Error) => {
     if (!logged.has(error.message)) log.warn({ err: withoutCommand(error) }, 'Redis can’t be reached')
     logged.add(error.message)

@@ -80,7 +80,7 @@ export function postgresDialect({
           if (plansForAllValues) await planForAllValues(client)
         },
       })
-      // Without a listener an idle connection that is cut ends the process. The pool opens another one.
+      // An idle connection that is cut would end the process if there were no listener. The pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
       // The same applies to a connection that is cut in use, on which the pool does not listen.
       pool.on('connect', (client) => client.on('error', ignoreLoss))

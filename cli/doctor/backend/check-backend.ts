@@ -20,24 +20,24 @@ import { error, type Finding, note, ok, shown, warning } from '../finding.ts'
 import { exchangeFindings, listLoop } from './exchange-findings.ts'
 import { ObservedTransport } from './observed-transport.ts'
 
-/** What was found of one MCP server. */
+/** The diagnosis of one MCP server. */
 export interface BackendDiagnosis {
   readonly url: string
-  /** Undefined where it could not be found out. */
+  /** Undefined if it could not be determined. */
   readonly era: 'session' | 'stateless' | undefined
   readonly revision: string | undefined
-  /** How many of each it lists; undefined where it could not be asked. */
+  /** The number of items in each list; undefined if the list could not be read. */
   readonly lists: Readonly<Partial<Record<ListKind, number>>>
   readonly findings: readonly Finding[]
 }
 
-/** How long what a server says after a list is waited for. */
+/** The wait for notifications that a server sends after a list. */
 const QUIET_MS = 700
 const TIMEOUT = '10s'
 
 /**
- * Asks an MCP server as a gateway asks a backend, by the same readers, and tells what it does differently from the
- * specification and what Portico makes of it. No tool is called.
+ * Queries an MCP server as a gateway queries a backend, by the same readers. Reports its deviations from the
+ * specification and how Portico handles them. Calls no tool.
  */
 export async function checkBackend(config: BackendConfig, version: string): Promise<BackendDiagnosis> {
   const log = pino({ level: 'silent' })
@@ -56,7 +56,7 @@ export async function checkBackend(config: BackendConfig, version: string): Prom
   }
 }
 
-/** One look at a server: step by step, as far as it goes. */
+/** An examination of a server, step by step, as far as it gets. */
 class Look {
   readonly #backend: Backend
   readonly #transport: ObservedTransport
@@ -111,7 +111,7 @@ class Look {
     else this.#findings.push(ok('era', `sessions: server/discover is answered with HTTP ${status}`))
   }
 
-  /** A server of the modern era may have sessions as well. */
+  /** Checks the other era: a server of the modern era may have sessions as well. */
   async #otherEra(): Promise<void> {
     const session = this.#backend.newSession()
     await this.#backend.legacySupport.open(session)
@@ -180,7 +180,7 @@ class Look {
       )
   }
 
-  /** What it says to a session that it does not know. */
+  /** Checks the server's answer for a session that it does not know. */
   async #lostSession(): Promise<void> {
     const { ownSession, url } = this.#backend
     if (ownSession.opened?.sessionId === undefined || url.protocol === 'stdio:' || this.#backend.hasStreamSessions)
@@ -204,7 +204,7 @@ class Look {
       )
   }
 
-  /** Its stream, and whether it says after a list that a list has changed. */
+  /** Checks the server's stream, and whether the server announces a changed list after each list. */
   async #changes(): Promise<void> {
     const { ownSession, isModern } = this.#backend
     let told = 0

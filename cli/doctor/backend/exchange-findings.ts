@@ -5,7 +5,7 @@ import { type Exchange, messagesIn } from './observed-transport.ts'
 
 const MARK = '\ufeff'
 
-/** What answers have that the specification does not, each told once, with what Portico makes of it. */
+/** Reports deviations of answers from the specification, each once, and how Portico handles them. */
 export function exchangeFindings(exchanges: readonly Exchange[], url: URL): readonly Finding[] {
   const findings = exchanges.flatMap((exchange) =>
     exchange.status === 0 ? [] : [...headFindings(exchange, url), ...bodyFindings(exchange)],
@@ -30,7 +30,7 @@ function headFindings(exchange: Exchange, url: URL): readonly Finding[] {
   if (encoding !== undefined && encoding !== 'identity')
     findings.push(note('compression', `answers come as ${shown(encoding)}, though identity is asked for: decoded`))
   const type = headers['content-type']
-  // What is no answer at all is told by whoever needed one.
+  // The caller that needed an answer reports a missing one.
   if (asked === undefined || (type === undefined && body.length === 0)) return findings
   if (status !== 200) findings.push(note('status', `an answer comes with HTTP ${status}: it counts as 200`))
   if (typeof type === 'string' && (isOfType(type, 'application/json') || isOfType(type, 'text/event-stream')))
@@ -72,7 +72,7 @@ function messageFindings(asked: string, text: string): readonly Finding[] {
   try {
     message = JSON.parse(text.startsWith(MARK) ? text.slice(1) : text)
   } catch {
-    // Cut here, or no JSON, which the reader has told of.
+    // The text was cut here, or is no JSON, which the reader has reported.
     return []
   }
   if (Array.isArray(message))
@@ -85,7 +85,7 @@ function messageFindings(asked: string, text: string): readonly Finding[] {
   return []
 }
 
-/** A server that says after each list that a list has changed. */
+/** Reports a server that announces a changed list after each list. */
 export const listLoop = (): Finding =>
   warning(
     'list_changed',

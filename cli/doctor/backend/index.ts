@@ -5,7 +5,7 @@ import { version } from '../../package-info.ts'
 import { findingLines } from '../report.ts'
 import { type BackendDiagnosis, checkBackend } from './check-backend.ts'
 
-/** `portico doctor backend URL …`. */
+/** Runs `portico doctor backend URL …`. */
 export async function lookAtBackends(urls: readonly string[], given: Given, io: Io): Promise<number> {
   if (urls.length === 0) throw new UsageError('the URL of an MCP server is missing')
   const configs = urls.map((url) => backendOf(url, given))

@@ -3,14 +3,14 @@ import type { HeadersRead } from '../../../dataplane/gateway/backends/connection
 import type { Transport } from '../../../dataplane/gateway/backends/connection/transport.ts'
 import { SseSplitter } from '../../../dataplane/gateway/mcp/sse-splitter.ts'
 
-/** Of each answer. */
+/** The bytes that are kept of each answer. */
 const MOST_BYTES = 256 * 1024
 
-/** An HTTP request that was sent to a server, and its answer as it came. */
+/** An HTTP request to a server, and its raw answer. */
 export interface Exchange {
   readonly method: string
   readonly path: string
-  /** The JSON-RPC method that was asked; undefined where the request had no body, or expects no answer. */
+  /** The JSON-RPC method of the request; undefined if the request had no body, or expects no answer. */
   readonly asked: string | undefined
   /** 0 while there is no answer. */
   status: number
@@ -20,7 +20,7 @@ export interface Exchange {
   hasEnded: boolean
 }
 
-/** A way to a server that notes what comes on it; everything is read by the data plane's own readers. */
+/** A transport that records its exchanges; the data plane's own readers read everything. */
 export class ObservedTransport implements Transport {
   readonly exchanges: Exchange[] = []
   readonly #inner: Transport
@@ -45,7 +45,7 @@ export class ObservedTransport implements Transport {
     return this.#inner.destroy()
   }
 
-  /** The last exchange in which this was asked. */
+  /** Returns the last exchange with this method. */
   last(asked: string): Exchange | undefined {
     return this.exchanges.findLast((exchange) => exchange.asked === asked)
   }
@@ -115,7 +115,7 @@ class Observer implements Dispatcher.DispatchHandler {
   }
 }
 
-/** The messages of an answer, as texts; of a stream, those that were whole. */
+/** Returns the messages of an answer, as texts; of a stream, the complete ones. */
 export function messagesIn({ headers, body }: Exchange): readonly string[] {
   const type = headers['content-type']
   if (typeof type !== 'string' || !type.toLowerCase().startsWith('text/event-stream')) return [body.toString('utf8')]
