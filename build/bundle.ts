@@ -1,19 +1,19 @@
 /**
- * Writes dist/: what the npm package and the image ship, because Node strips no types under node_modules. One entry for
- * the command, one for each worker thread; subcommands stay chunks of their own, so that a gateway loads no more than
- * it needs.
+ * Writes dist/, which the npm package and the image ship, because Node strips no types under node_modules. There is one
+ * entry for the command and one for each worker thread. Subcommands stay chunks of their own, so that a gateway loads
+ * no more than it needs.
  *
  * Usage: bundle.ts [another folder than dist]
  *
- * The policy engine is a CommonJS module that reads a file beside itself: both are copied as they are. Conditions on claims
- * are compiled, and Redis is connected to, where nothing can be waited for, by modules that few gateways need: each is a
- * file of its own to `require`.
+ * The policy engine is a CommonJS module that reads a file beside itself: both are copied unchanged. Few gateways need
+ * the modules that compile conditions on claims and connect to Redis, and synchronous code loads them: each is a file
+ * of its own to `require`.
  *
- * What a gateway loads until it serves is in `gateway.start` once more, and what an operator loads in `operator.start`: for
- * the image (start.cjs).
+ * The chunks that a gateway loads until it serves are also in `gateway.start`, and those of an operator in
+ * `operator.start`, for the image (start.cjs).
  *
- * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
- * name of its bundle.
+ * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the name
+ * of its bundle.
  */
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -39,13 +39,13 @@ for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) 
   }
 }
 
-/** What is in it: CycloneDX. */
+/** The bill of materials, in CycloneDX. */
 const BOM_FILE = 'sbom.cdx.json'
 
 const ENGINE = '@cedar-policy/cedar-wasm/nodejs'
 const ENGINE_FILE = 'cedar_wasm.cjs'
 
-/** Packages that are loaded by `require` when they are needed, and their files. */
+/** The packages that are loaded by `require` at their first use, and their files. */
 const REQUIRED = { '@marcbachmann/cel-js': 'cel-js.cjs', ioredis: 'ioredis.cjs' }
 
 const pointToBundles: Plugin = {
@@ -90,7 +90,7 @@ for (const { name, code, map } of chunks) {
   writeFileSync(join(outdir, name), `${code}//# sourceMappingURL=${name}.map\n`)
   writeFileSync(join(outdir, `${name}.map`), map)
 }
-// The package around it has ES modules.
+// The package around it contains ES modules.
 writeFileSync(join(outdir, 'package.json'), '{"type":"commonjs"}\n')
 for (const [started, sources] of Object.entries(STARTS)) {
   const atStart = new Set(loadedWith(sources, result.metafile))
@@ -108,7 +108,7 @@ const required = await Promise.all(
       platform: 'node',
       target: 'node24',
       minifySyntax: true,
-      // Its errors name classes. The modules of ioredis are CommonJS: their names never meet.
+      // The errors of cel-js name classes. The modules of ioredis are CommonJS, so their names never clash.
       keepNames: name !== 'ioredis',
       metafile: true,
       logLevel: 'warning',

@@ -62,9 +62,9 @@ function component(
 }
 
 /**
- * The packages of which files are in a bundle. Throws an Error for one that the lock file doesn't know.
+ * Returns the packages that own files of a bundle. Throws an Error for one that is not in the lock file.
  *
- * @param files paths below the root, as a bundler tells them
+ * @param files paths below the root, as a bundler lists them
  */
 export function bomOf(
   own: Required<Pick<Locked, 'version' | 'license'>> & { readonly name: string },

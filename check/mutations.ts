@@ -38,7 +38,7 @@ if (values.help || !/^\d+$/.test(seed)) {
 
 const present = new Map<string, boolean>()
 
-/** Tells whether a test runs without set-up: there is none for a mutation. */
+/** Tells whether this machine has everything that a test needs: nothing is set up for a mutation. */
 function runs(test: string): boolean {
   return needsOf([test]).every((need) => {
     const known = present.get(need.name) ?? need.present()

@@ -98,7 +98,7 @@ function textOf(error: unknown): string {
 /**
  * Runs one command line.
  *
- * @param argv what stands after `portico`; after `kubectl` in it what stands after `kubectl portico`
+ * @param argv the arguments of `portico`; those after `kubectl` are the arguments of `kubectl portico`
  * @returns the exit code: 0 success, 1 a finding or failure, 2 wrong usage
  */
 export async function dispatch(argv: readonly string[], io: Io): Promise<number> {

@@ -36,7 +36,7 @@ function compiled(): string {
   return code.replaceAll(ERROR, '{}')
 }
 
-/** Removes descriptions from a schema, since the code contains it. */
+/** Removes descriptions from a schema, since the generated code contains the schema. */
 const withoutDescriptions = (schema: object): object =>
   JSON.parse(
     JSON.stringify(schema, (key, value) => (key === 'description' && typeof value === 'string' ? undefined : value)),

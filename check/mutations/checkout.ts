@@ -19,8 +19,6 @@ export interface Judgement {
   readonly broken: readonly string[]
 }
 
-/** The test files that can tell a mutant: those that reach its file by imports, or by a process that they start. */
-
 /** Modules are reached by imports, workers by URL. */
 const REACHED = /['"](\.[^'"\s]+\.ts)['"]/g
 
@@ -54,10 +52,10 @@ export class Checkout {
   }
 
   /**
-   * Runs the test files that reach a mutant until one fails, at most so many. Undefined where this checkout has no such
-   * place.
+   * Runs the test files that reach a mutant until one fails, at most `most` of them. Returns undefined if this checkout
+   * lacks the mutant's place.
    *
-   * @param source the file that the mutant is of
+   * @param source the source file of the mutant
    */
   async judge(source: string, mutant: Mutant, most: number): Promise<Judgement | undefined> {
     const original = this.text(mutant.file)
@@ -105,7 +103,7 @@ export class Checkout {
   }
 }
 
-/** Returns the texts that start a process of ours: its file's name, or the command. */
+/** Returns the files that a test starts as processes: by their names, or by the command. */
 function started(text: string, file: string): readonly string[] {
   const beside = [...text.matchAll(/['"]([\w-]+\.ts)['"]/g)].map(([, name]) => join(dirname(file), name as string))
   return /\bbin\/portico\b|\bcli\/main\.ts\b/.test(text) ? [...beside, 'cli/main.ts'] : beside

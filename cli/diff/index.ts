@@ -103,7 +103,7 @@ async function printDiff(
   return count
 }
 
-/** Returns all workloads in the files or with children that would change, and their plans. */
+/** Plans all workloads in the files, and those whose children would change. Returns the plans and the live children. */
 async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Manifest[], context: ReconcileContext) {
   const { group } = context
   const all = [...valid.map(({ id }) => id), ...set.secrets, ...set.configMaps]

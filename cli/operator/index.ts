@@ -101,7 +101,10 @@ function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): str
   throw new UsageError(`POD_NAME: there is no pod ${namespace}/${name}; --image says which image the data plane has`)
 }
 
-/** Removes the finalizers, and reports one line each. A running operator would add them again at once. */
+/**
+ * Removes the finalizers of the managed objects and of the operator's rights, and prints a line for each. A running
+ * operator would add them again at once.
+ */
 async function release(given: Given, group: string, kubeConfig: PooledKubeConfig, io: Io): Promise<number> {
   const api = new ApiServer(kubeConfig, 'portico-operator')
   const resources = Object.values(kinds).map(({ kind, plural }) => ({ group, version: VERSION, plural, kind }))

@@ -9,7 +9,7 @@ export class LogLevel {
   #configured: Level = 'info'
   #isDebugging = false
 
-  /** @param fixed goes before what a configuration says */
+  /** @param fixed takes precedence over the configuration */
   constructor(fixed?: Level) {
     this.#fixed = fixed
   }

@@ -80,7 +80,7 @@ export function isTlsError(error: unknown): boolean {
   )
 }
 
-/** Tells whether libpq would try the other way: TLS fails, or the server refuses everybody over this one. */
+/** Tells whether libpq would try the other way: TLS fails, or the server refuses the client over this one. */
 function shouldTryNext(error: unknown): boolean {
   return isTlsError(error) || (error instanceof pg.DatabaseError && /^28/.test(error.code ?? ''))
 }

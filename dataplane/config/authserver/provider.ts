@@ -14,7 +14,7 @@ export const primaryOf = <Provider extends { readonly name: string }>({
 export const isOnDemand = ({ loginPolicy }: { readonly loginPolicy?: 'required' | 'onDemand' }): boolean =>
   loginPolicy === 'onDemand'
 
-/** Tells whether a provider identifies the user. Without one each login is a new user. */
+/** Tells whether a provider identifies the user. If it does not, each login is a new user. */
 export const isIdentified = ({
   oidcConfig: oidc,
   oauth2Config: oauth2,

@@ -100,7 +100,7 @@ const CHARACTERS = SPAN_AT + 16 + '-00'.length
 interface NewTrace {
   /** The context of a trace that is not sampled. */
   readonly traceparent: string
-  /** Decides whether the trace is sampled: as the SDK's `TraceIdRatioBasedSampler` reads the id. */
+  /** The number that decides whether the trace is sampled: as the SDK's `TraceIdRatioBasedSampler` reads the id. */
   readonly share: number
 }
 
