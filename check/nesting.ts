@@ -1,7 +1,7 @@
 /**
- * Finds statements of the sources that nest deeper than four levels within one function: `if`, loops, `switch` and `try`
- * count one each, an `else if` none, and a nested function starts at zero. A place that has to be deeper has a comment
- * above it, `nesting: ` and the reason. Tests are not checked: loops over a table nest without being hard to read.
+ * Finds statements of the sources that nest deeper than four levels within one function: `if`, loops, `switch` and
+ * `try` count one each, an `else if` none, and a nested function starts at zero. A place that has to be deeper has a
+ * comment above it, `nesting: ` and the reason. Tests are not checked: loops over a table nest without being hard to read.
  */
 import { type IfStatement, type Node, type SourceFile, SyntaxKind } from 'typescript/unstable/ast'
 import { isIfStatement } from 'typescript/unstable/ast/is'

@@ -55,7 +55,7 @@ export class Checkout {
    * Runs the test files that reach a mutant until one fails, at most `most` of them. Returns undefined if this checkout
    * lacks the mutant's place.
    *
-   * @param source the source file of the mutant
+   * @param source the text of the mutant's file
    */
   async judge(source: string, mutant: Mutant, most: number): Promise<Judgement | undefined> {
     const original = this.text(mutant.file)
