@@ -9,8 +9,8 @@ const LEAST_SHARE = 40 * MIB
 const LEAST_OF_BACKENDS = 32 * MIB
 
 /**
- * What callers may make a gateway hold that has so much memory: three sixteenths of it all together, and one of them
- * half of that. The rest is for code, for what a garbage collection has not come to yet, and for what backends show.
+ * Returns how many bytes callers may make a gateway hold: three sixteenths of its memory all together, and one caller
+ * half of that. The rest is for code, for garbage that is not collected yet, and for the lists of backends.
  */
 export function budgetLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
   const total = Math.max((memoryBytes / 16) * 3, LEAST_TOTAL)
@@ -18,8 +18,8 @@ export function budgetLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
 }
 
 /**
- * What backends may make a gateway keep of their lists and of messages that have not arrived in whole: an eighth of its
- * memory all together, and one of them a quarter of that.
+ * Returns how many bytes backends may make a gateway keep, in lists and in messages that have not arrived in whole: an
+ * eighth of its memory all together, and one backend a quarter of that.
  */
 export function backendLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
   const total = Math.max(memoryBytes / 8, LEAST_OF_BACKENDS)
