@@ -216,7 +216,7 @@ test('entries of the form of 2025-05 are told as such, one by one and as the lis
   }
   const { versions, problems } = await parse(JSON.stringify({ servers: [old, good, { server: old }] }))
   assert.equal([versions.length, problems.map(({ pointer }) => pointer)], [1, ['/servers/0', '/servers/2/server']])
-  for (const { message } of problems) assert.match(message, 'write it anew as a server.json')
+  for (const { message } of problems) assert.match(message, 'write it as a current server.json')
   for (const before of ['', '\ufeff', '\n '])
     await parseCatalog(Buffer.from(`${before}${JSON.stringify([old])}`)).then(
       () => assert.unreachable(),
