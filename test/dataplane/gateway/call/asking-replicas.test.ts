@@ -70,7 +70,7 @@ test('a retry goes on with its call from whichever replica it comes to', async (
     assert.is(json.id, 1)
     assert.is(json.result.resultType, 'complete')
     assert.is(json.result.content[0].text, 'Hello, Ada!')
-    assert.match((await call(retrying.url, retry(state))).json.error.message, /no call that waits|is over/)
+    assert.match((await call(retrying.url, retry(state))).json.error.message, /no waiting call|has ended/)
   }
 })
 
