@@ -19,6 +19,8 @@ export interface SseServer {
   token: string | undefined
   /** The status that a message of a forgotten session gets; 404 at first. */
   forgottenStatus: number
+  /** Whether a new stream's session is forgotten at once: its messages get `forgottenStatus`. */
+  isForgetful: boolean
   /** Forgets all sessions without ending their streams, as a server behind a load balancer does. */
   forget(): void
   /** Ends all streams. */
@@ -34,13 +36,14 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
   let token: string | undefined
   let streams = 0
   let forgottenStatus = 404
+  let isForgetful = false
   const serve: RequestListener = orFail(async (req: IncomingMessage, res: ServerResponse) => {
     headers.push(req.headers)
     seen.push(`${req.method} ${new URL(req.url ?? '', 'http://x').pathname} ${req.headers.authorization ?? ''}`)
     if (token !== undefined && req.headers.authorization !== token) return res.writeHead(401).end()
     if (req.method === 'GET') {
       const transport = new SSEServerTransport('/messages', res)
-      transports.set(transport.sessionId, transport)
+      if (!isForgetful) transports.set(transport.sessionId, transport)
       streams++
       res.on('close', () => {
         streams--
@@ -73,6 +76,12 @@ export async function startSseServer(tls?: { readonly key: string; readonly cert
     },
     set forgottenStatus(next) {
       forgottenStatus = next
+    },
+    get isForgetful() {
+      return isForgetful
+    },
+    set isForgetful(next) {
+      isForgetful = next
     },
     forget: () => transports.clear(),
     cut: () => server.closeAllConnections(),

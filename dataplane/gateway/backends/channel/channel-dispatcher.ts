@@ -139,7 +139,11 @@ export class ChannelDispatcher {
       const params = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
       conversation.initialized = initialized(conversation, params)
     }
-    const answer = await conversation.initialized
+    // A channel of its own that gets no session would stay open, because no session ends it.
+    const answer = await conversation.initialized.catch((error) => {
+      if (!this.#options.shared) conversation.close()
+      throw error
+    })
     if (exchange.over) {
       if (!this.#options.shared) conversation.close()
       return

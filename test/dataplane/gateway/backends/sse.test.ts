@@ -92,11 +92,26 @@ for (const status of [400, 401, 410, 422, 500])
     const first = await call().catch(() => 'refused')
     assert.is(first, [400, 401, 410].includes(status) ? 'again' : 'refused')
     assert.is(await call(), 'again', 'the next call')
-    // Fewer than before are fine: the test before may have had a stream that was about to end.
-    await eventually('no stream is left behind', () => server.streams <= streams)
+    await eventually('no stream is left behind', () => server.streams === streams)
     await client.close()
     server.forgottenStatus = 404
   })
+
+test('a stream whose session can not be opened, because the server refuses `initialize`, is ended', async () => {
+  const { client } = await connectV1(gateway.url)
+  const { streams } = server
+  server.forgottenStatus = 500
+  server.isForgetful = true
+  try {
+    const called = await client.callTool({ name: 'old_echo', arguments: { message: 'a' } }).catch((error) => error)
+    assert.is(called.isError ?? called instanceof Error, true, JSON.stringify(called))
+    await eventually('the stream to end', () => server.streams === streams, 10_000)
+  } finally {
+    server.forgottenStatus = 404
+    server.isForgetful = false
+    await client.close()
+  }
+})
 
 test('the modern era works over streams that were cut', async () => {
   server.cut()
