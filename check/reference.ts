@@ -13,7 +13,6 @@ type FileNode = SchemaNode & {
   readonly minItems?: number
   readonly minimum?: number
   readonly maximum?: number
-  readonly uniqueItems?: boolean
 }
 
 const code = (text: string) => `\`${text}\``
@@ -27,8 +26,11 @@ const REFERENCES = {
   nothing: '`{name}`',
 } as const
 
+const isReference = (node: FileNode): node is FileNode & Required<Pick<FileNode, 'mountedAs'>> =>
+  node.mountedAs !== undefined && node.properties !== undefined
+
 function typeOf(node: FileNode): string {
-  if (node.mountedAs !== undefined) return REFERENCES[node.mountedAs]
+  if (isReference(node)) return REFERENCES[node.mountedAs]
   if (node.enum !== undefined) return node.enum.map((value) => code(value === '' ? '""' : value)).join(', ')
   if (node['x-kubernetes-int-or-string']) return 'integer or text'
   const values = valuesOf(node)
@@ -45,7 +47,10 @@ function limitsOf(node: FileNode): readonly string[] {
   const between = (from: number | undefined, to: number | undefined, unit: string) =>
     from === undefined && to === undefined
       ? []
-      : [[from && `at least ${from}`, to !== undefined && `at most ${to}`].filter(Boolean).join(', ') + unit]
+      : [
+          [from !== undefined && `at least ${from}`, to !== undefined && `at most ${to}`].filter(Boolean).join(', ') +
+            unit,
+        ]
   return [
     ...between(minimum, maximum, ''),
     ...between(minLength, maxLength, ' characters'),
@@ -53,7 +58,7 @@ function limitsOf(node: FileNode): readonly string[] {
     ...between(undefined, maxProperties, ' keys'),
     ...(pattern === undefined ? [] : [`matches ${code(pattern)}`]),
     ...(items !== undefined && items.properties === undefined ? limitsOf(items).map((limit) => `each ${limit}`) : []),
-  ].filter((limit) => limit.trim() !== '' && !/^( characters| items)$/.test(limit))
+  ]
 }
 
 /** Returns why a field is never honoured: its own reason, or that of all its fields. */
@@ -87,14 +92,14 @@ function row(name: string, node: FileNode, isRequired: boolean): string {
 
 /** Returns the object that holds a field's own fields, and the suffix of its path: `[]` for a list, `.*` for a map. */
 function inner(node: FileNode): readonly [suffix: string, object: FileNode] | undefined {
-  if (node.mountedAs !== undefined) return undefined
+  if (isReference(node)) return undefined
   if (node.properties !== undefined) return Object.keys(node.properties).length === 0 ? undefined : ['', node]
   const child = node.items ?? valuesOf(node)
   const found = child && inner(child)
   return found && [`${node.items === undefined ? '.*' : '[]'}${found[0]}`, found[1]]
 }
 
-function section(path: string, node: FileNode, level: number): readonly string[] {
+function section(path: string, node: FileNode): readonly string[] {
   const fields = Object.entries(node.properties ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
   const required = new Set(node.required)
   const rules = (node['x-kubernetes-validations'] ?? []).map(({ message }) => `- ${message}`)
@@ -102,12 +107,10 @@ function section(path: string, node: FileNode, level: number): readonly string[]
     const found = inner(child)
     return found === undefined || refusalOf(child) !== undefined
       ? []
-      : section(path === '' ? `${name}${found[0]}` : `${path}.${name}${found[0]}`, found[1], level)
+      : section(path === '' ? `${name}${found[0]}` : `${path}.${name}${found[0]}`, found[1])
   })
   return [
-    ...(path === ''
-      ? []
-      : [`${'#'.repeat(level)} ${code(path)}`, '', ...(node.description ? [node.description, ''] : [])]),
+    ...(path === '' ? [] : [`## ${code(path)}`, '', ...(node.description ? [node.description, ''] : [])]),
     '| Field | Type | Default | Limits | |',
     '|---|---|---|---|---|',
     ...fields.map(([name, child]) => row(name, child, required.has(name))),
@@ -130,12 +133,15 @@ function kindPage({ kind, plural, shortNames, description, spec }: (typeof kinds
     '',
     `\`kubectl get ${plural}\`${names}. \`kubectl explain ${plural}.spec\` shows the same fields in a cluster.`,
     '',
-    ...section('spec', spec as FileNode, 2),
+    ...section('spec', spec as FileNode),
   ].join('\n')
 }
 
-const filePage = (title: string, intro: string, schema: FileNode): string =>
-  [GENERATED, '', `# ${title}`, '', intro, '', '## Top level', '', ...section('', schema, 2)].join('\n')
+function filePage(role: string, schema: FileNode): string {
+  const intro = `What \`portico serve ${role} --config FILE\` reads, as YAML or JSON. In a cluster the operator writes it. Paths are relative to the folder of the file.`
+  const title = `# The configuration file of a ${role}`
+  return [GENERATED, '', title, '', intro, '', '## Top level', '', ...section('', schema)].join('\n')
+}
 
 const tidy = (text: string) => `${text.trimEnd()}\n`
 
@@ -143,26 +149,8 @@ const tidy = (text: string) => `${text.trimEnd()}\n`
 export function referencePages(): ReadonlyMap<string, string> {
   const all = Object.values(kinds)
   const pages = new Map<string, string>(all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(kindPage(kind))]))
-  pages.set(
-    'gateway-file.md',
-    tidy(
-      filePage(
-        'The configuration file of a gateway',
-        'What `portico serve gateway --config FILE` reads, as YAML or JSON. In a cluster the operator writes it. Paths are relative to the folder of the file.',
-        gatewayConfigSchema as FileNode,
-      ),
-    ),
-  )
-  pages.set(
-    'registry-file.md',
-    tidy(
-      filePage(
-        'The configuration file of a registry',
-        'What `portico serve registry --config FILE` reads, as YAML or JSON. In a cluster the operator writes it. Paths are relative to the folder of the file.',
-        registryConfigSchema as FileNode,
-      ),
-    ),
-  )
+  for (const [role, schema] of Object.entries({ gateway: gatewayConfigSchema, registry: registryConfigSchema }))
+    pages.set(`${role}-file.md`, tidy(filePage(role, schema as FileNode)))
   const links = [
     ...all.map(({ kind, description }) => `- [${kind}](${kind.toLowerCase()}.md): ${description}`),
     '- [The configuration file of a gateway](gateway-file.md)',

@@ -51,23 +51,29 @@ test('the number of files of a tools/call is the one that is measured', async ()
     call: (request) => answer(request, OK_RESULT),
   })
   const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
-  await isMeasured('a tools/call', async () => {
-    const { text } = await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} })
-    assert.match(text, OK_RESULT)
-  })
-  await gateway.close()
-  await backend.close()
+  try {
+    await isMeasured('a tools/call', async () => {
+      const { text } = await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} })
+      assert.match(text, OK_RESULT)
+    })
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
 })
 
 test('the number of files of a page of the catalog is the one that is measured', async () => {
   const registry = await startAuthzRegistry()
   let limit = 0
-  await isMeasured('a page of the catalog', async () => {
-    // Another page each time: its body is not in the cache.
-    const path = `/registry/acme-all/v0.1/servers?limit=${++limit}`
-    assert.is((await registry.as('platform-writer', 'GET', path)).status, 200)
-  })
-  await registry.close()
+  try {
+    await isMeasured('a page of the catalog', async () => {
+      // Another page each time: its body is not in the cache.
+      const path = `/registry/acme-all/v0.1/servers?limit=${++limit}`
+      assert.is((await registry.as('platform-writer', 'GET', path)).status, 200)
+    })
+  } finally {
+    await registry.close()
+  }
 })
 
 test('the number of files of a reconcile is the one that is measured', async () => {

@@ -7,7 +7,7 @@ export interface Route {
   readonly backend: string
   /** The backend's own name for the tool. */
   readonly tool: string
-  /** That name as JSON text; undefined if it is the shown one. */
+  /** The backend's name for the tool as JSON text; undefined if it equals the shown name. */
   readonly rename: string | undefined
   /** That name as a header value. */
   readonly nameHeader: string

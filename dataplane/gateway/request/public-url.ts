@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { ENDPOINT_PREFIX } from '../../../crds/settings/gateway/prefix-pattern.ts'
+import { ENDPOINT_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
 import { spelledAs } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { resourceMetadataUrl } from '../../identity/index.ts'

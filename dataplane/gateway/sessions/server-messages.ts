@@ -99,7 +99,7 @@ export class ServerMessages {
     const timer = setTimeout(resolve, PATIENCE_MS)
     this.#waiting.set(keyOf(id, backend), resolve)
     const isSent = await bus.send({ kind: 'linked', session: id, backend, from: bus.replica }, at)
-    // That replica is gone: this one subscribes until the client opens its stream at another one.
+    // The other replica has stopped. This replica subscribes until the client opens its stream elsewhere.
     if (!isSent) this.#subscribe(session, backendSession)
     else await promise
     clearTimeout(timer)

@@ -1,5 +1,5 @@
 import { parseTimer } from '../../../../crds/settings/duration.ts'
-import { failureDefaults } from '../../../../crds/settings/gateway/failure-defaults.ts'
+import { failureDefaults } from '../../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 
 /** The handling of a backend's failures. All times are in milliseconds. */
