@@ -17,3 +17,28 @@ export const gatewayHeaders = [
   'transfer-encoding',
   'upgrade',
 ] as const
+
+/**
+ * Headers that never go from a client to a backend. Credentials are for the gateway. The others belong to one connection
+ * or to the protocol, or describe the path of the request up to the gateway.
+ */
+export const unpassedHeaders: readonly string[] = [
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'accept',
+  'last-event-id',
+  // A client's credentials are for the gateway. A backend's own configuration decides which credentials it gets.
+  'authorization',
+  'cookie',
+  'forwarded',
+]

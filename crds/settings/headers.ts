@@ -1,4 +1,4 @@
-import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from './header-rules.ts'
+import { gatewayHeaders, HEADER_NAME, HEADER_VALUE, unpassedHeaders } from './header-rules.ts'
 import { limits } from './limits.ts'
 import { secretKeyRef } from './references.ts'
 import { list, map, object, type Reader, Type, text } from './schema.ts'
@@ -45,32 +45,11 @@ export const distinctHeaders = (field: string) => ({
 export const apart = (list: string, field: string, headers: string): string =>
   `!has(${headers}) || !has(${list}) || ${list}.all(item, !${headers}.exists(name, name.lowerAscii() == item.${field}.lowerAscii()))`
 
-const restricted = [
-  'host',
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'content-length',
-  'content-type',
-  'content-encoding',
-  'accept',
-  'last-event-id',
-  // A client's credentials are for the gateway. A backend's own configuration decides which credentials it gets.
-  'authorization',
-  'cookie',
-  'forwarded',
-]
-
-const restrictedList = restricted.map((name) => `'${name}'`).join(', ')
+const unpassedList = unpassedHeaders.map((name) => `'${name}'`).join(', ')
 
 /** A CEL rule: the header names in the list `self` are end-to-end headers that a gateway may forward. */
 const passableHeaders = {
-  rule: `self.all(name, !(name.lowerAscii() in [${restrictedList}]) && !name.lowerAscii().startsWith('x-forwarded-') && !name.lowerAscii().startsWith('mcp-'))`,
+  rule: `self.all(name, !(name.lowerAscii() in [${unpassedList}]) && !name.lowerAscii().startsWith('x-forwarded-') && !name.lowerAscii().startsWith('mcp-'))`,
   message: 'Host, credentials, X-Forwarded-* and headers of the connection or the protocol can not be passed through',
 } as const
 

@@ -1,7 +1,7 @@
 /** The Redis settings of manifests. Configuration files share parts of them. */
 import { inFile } from './file-form.ts'
+import { redisTimeouts } from './gateway/defaults.ts'
 import { limits } from './limits.ts'
-import { redisTimeouts } from './redis-timeouts.ts'
 import { secretKeyRef } from './references.ts'
 import { defaulted, duration, flag, integer, list, object, type Reader, Type, text } from './schema.ts'
 

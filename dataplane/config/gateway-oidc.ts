@@ -32,13 +32,7 @@ const serviceAccount = Type.Object(
   { ...strict, description: 'The ServiceAccount that is let in. Absent: every subject.' },
 )
 
-const {
-  introspectionUrl,
-  clientId,
-  clientSecretFile,
-  protectedResourceAllowPrivateIP: _,
-  ...issuer
-} = asFile(oidcIssuer).properties
+const { introspectionUrl, clientId, clientSecretFile, ...issuer } = asFile(oidcIssuer).properties
 const { scopes } = asFile(oidcConfigRef('gateway')).properties
 
 /** The issuer and the rules for the tokens of callers. */

@@ -198,8 +198,8 @@ const gatewayRows: typeof rows = {
   'an issuer of tokens': [
     kindAt('MCPOIDCConfig', 'inline'),
     fileAt('incomingAuth/oidc'),
-    // Without an issuer a file reads that of the API server; introspection is a block there; the last is the operator's.
-    ['issuer', 'clientId', 'clientSecretRef', 'introspectionUrl', 'protectedResourceAllowPrivateIP'],
+    // Without an issuer a file reads that of the API server; introspection is a block there.
+    ['issuer', 'clientId', 'clientSecretRef', 'introspectionUrl'],
   ],
   'introspection of tokens': [
     kindAt('MCPOIDCConfig', 'inline/introspectionUrl'),

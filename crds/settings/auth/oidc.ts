@@ -1,4 +1,4 @@
-import { inFile } from '../file-form.ts'
+import { inFile, mountedAs } from '../file-form.ts'
 import { httpsUnlessAllowed } from '../https.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
 import { defaulted, flag, object, Type, text, url } from '../schema.ts'
@@ -37,7 +37,10 @@ export const oidcIssuer = object(
     clientId: Type.Optional(text('gateway', 'Client id for introspection.', { min: 1 })),
     clientSecretRef: Type.Optional(secretKeyRef('gateway', 'Client secret; turns introspection of opaque tokens on.')),
     protectedResourceAllowPrivateIP: defaulted(
-      flag('operator', 'The `resourceUrl` that clients are told may hold a private address.', { default: false }),
+      mountedAs(
+        'nothing',
+        flag('operator', 'The `resourceUrl` that clients are told may hold a private address.', { default: false }),
+      ),
     ),
   },
   {

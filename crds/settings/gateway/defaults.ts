@@ -1,4 +1,4 @@
-/** Defaults that both schemas and code use. This file loads no schema, because every gateway loads it. */
+/** Defaults and patterns that both schemas and code use. This file loads no schema, because every gateway loads it. */
 
 /** The longest wait for an embedding service. */
 export const SERVICE_TIMEOUT = '30s'
@@ -10,3 +10,15 @@ export const AUDIT_DATA_BYTES = 1024
 export const AUDIT_DELEGATION_DEPTH = 10
 /** The claim that chooses an AWS role. */
 export const ROLE_CLAIM = 'groups'
+/** A path of plain segments. No segment begins with a dot, so that no URL parser rewrites the path. */
+export const ENDPOINT_PREFIX = '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$'
+/** The default timeouts of Redis. */
+export const redisTimeouts = { dialTimeout: '5s', readTimeout: '3s', writeTimeout: '3s' } as const
+/** The defaults for failing backends, in custom resources and in configuration files. */
+export const failureDefaults = {
+  healthCheckInterval: '30s',
+  healthCheckTimeout: '10s',
+  unhealthyThreshold: 3,
+  /** The defaults of an enabled circuit breaker. */
+  circuitBreaker: { enabled: false, failureThreshold: 5, timeout: '60s' },
+} as const

@@ -1,5 +1,5 @@
 import { choice, defaulted, duration, flag, integer, object, Type } from '../schema.ts'
-import { failureDefaults } from './failure-defaults.ts'
+import { failureDefaults } from './defaults.ts'
 
 const NO_REPORTS = {
   refused: 'pods report nothing: the operator asks them and writes the status when it changes; leave it out',

@@ -1,7 +1,6 @@
 import { parseDuration } from '../../../crds/settings/duration.ts'
-import { TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
-import { failureDefaults } from '../../../crds/settings/gateway/failure-defaults.ts'
-import { gatewayHeaders } from '../../../crds/settings/header-rules.ts'
+import { failureDefaults, TOOL_PREFIX } from '../../../crds/settings/gateway/defaults.ts'
+import { gatewayHeaders, HEADER_NAME } from '../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../crds/settings/json.ts'
 import { gatewayEvents } from '../audit/event-types.ts'
 import type { GatewayConfig } from '../gateway.ts'
@@ -137,8 +136,7 @@ function incomingAuthFindings({ incomingAuth, authServer }: GatewayConfig): read
   return [...issuerFindings(oidc, '/incomingAuth/oidc'), ...tokenFindings(oidc, '/incomingAuth/oidc')]
 }
 
-/** A token of RFC 9110 section 5.6.2. */
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const isName = new RegExp(HEADER_NAME)
 /** Visible characters, spaces and tabs (RFC 9110 section 5.5). A line break would begin another header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const RESERVED: ReadonlySet<string> = new Set(gatewayHeaders)
@@ -190,7 +188,7 @@ export function backendFindings(backend: Backend, at: string): readonly Finding[
       : []),
     ...named.flatMap(({ name, pointer, mayReplace }) => {
       const lower = name.toLowerCase()
-      if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]
+      if (!isName.test(name)) return [{ pointer, message: 'is not a header name' }]
       if (RESERVED.has(lower)) return [{ pointer, message: 'this header is set by the gateway itself' }]
       if (seen.has(lower) && mayReplace !== true) return [{ pointer, message: 'this header is set twice' }]
       seen.add(lower)

@@ -246,7 +246,7 @@ function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mount
 
 function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
   const file = mounted(oidcIssuer, inline, { at: '/spec/inline', resolver, mounts })
-  const { introspectionUrl: url, clientId, clientSecretFile, protectedResourceAllowPrivateIP: _, ...settings } = file
+  const { introspectionUrl: url, clientId, clientSecretFile, ...settings } = file
   const { caBundleFile, bearerTokenFile, audienceClaim, ...others } = settings
   const isClusters = bearerTokenFile === SERVICE_ACCOUNT_TOKEN
   return {

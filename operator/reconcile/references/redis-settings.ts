@@ -21,7 +21,9 @@ export function redisSettings(redis: RedisSpec, db: number, place: MountPlace): 
           masterName: sentinelConfig.masterName,
         }),
     ...(database === 0 ? {} : { db: database }),
-    ...(aclUserConfig === undefined ? {} : mounted(redisUser, aclUserConfig, place)),
+    ...(aclUserConfig === undefined
+      ? {}
+      : mounted(redisUser, aclUserConfig, { ...place, at: `${place.at}/aclUserConfig` })),
     ...mounted(redisConnection, redis, place),
   }
 }

@@ -1,4 +1,5 @@
 import { ownParameters } from '../../../../crds/settings/auth/auth-server-bounds.ts'
+import { HEADER_NAME } from '../../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../../crds/settings/json.ts'
 import type {
   AuthServerConfig,
@@ -13,8 +14,7 @@ import { tokenClientFindings } from '../credential.ts'
 import { issuerFindings } from '../issuer.ts'
 import { isLoopback, urlFindings } from '../url.ts'
 
-/** A token of RFC 9110 section 5.6.2. */
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const isName = new RegExp(HEADER_NAME)
 /** Headers that the gateway itself sets on a request, or that belong to its connection. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...['authorization', 'connection', 'content-length', 'cookie', 'host', 'keep-alive', 'proxy-authorization'],
@@ -128,7 +128,7 @@ function userInfoFindings(
     ...headers.flatMap(([name, value], index) => {
       const pointer = `${at}/additionalHeaders/${escapeStep(name)}`
       const lower = name.toLowerCase()
-      if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]
+      if (!isName.test(name)) return [{ pointer, message: 'is not a header name' }]
       if (OWN_HEADERS.has(lower)) return [{ pointer, message: 'this header is set by the server itself' }]
       if (names.indexOf(lower) < index) return [{ pointer, message: 'this header is named twice' }]
       return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? [] : [{ pointer, message: 'is no value of a header' }]
