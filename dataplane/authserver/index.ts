@@ -182,9 +182,11 @@ function openClients({ config, settings, store, log }: Parts, delegates: Delegat
     scopes: settings.scopes,
     baselineScopes: baselineClientScopes,
     allowConfidential: settings.allowConfidential,
+    allowKeys: settings.allowKeys,
     forceConfidential: forceConfidentialRedirectUris,
+    isLocal: isLoopback(new URL(settings.issuer)),
   }
-  const isLocal = isLoopback(new URL(settings.issuer))
+  const { isLocal } = rules
   const documents = cimd?.enabled ? new ClientDocuments({ config: cimd, rules, isLocal, log }) : undefined
   return createClients({ store, delegates, rules, documents })
 }

@@ -153,6 +153,9 @@ const settings = (readBy: Reader) => ({
   allowConfidentialClientRegistration: defaulted(
     flag(readBy, 'Clients may register with a secret.', { default: false }),
   ),
+  allowPrivateKeyJWTRegistration: defaulted(
+    flag(readBy, 'Clients may register with a key of their own (`private_key_jwt`).', { default: false }),
+  ),
   forceConfidentialRedirectUris: Type.Optional(
     list(
       'Redirect URIs whose clients are made confidential.',

@@ -6,11 +6,10 @@ import type { RecordStore } from '../store/record-store.ts'
 import type { ClientKeys } from './client-keys.ts'
 import { NetworkLimit } from './network-limit.ts'
 import type { ClientRecord } from './registration.ts'
+import { CLIENT_ALGORITHMS } from './stated-keys.ts'
 
 /** A client's assertion in a form (RFC 7523 section 2.2). */
 export const CLIENT_ASSERTION = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
-/** Algorithms of the signatures of clients. */
-export const CLIENT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'] as const
 
 /** The longest remaining lifetime of an assertion, in seconds. */
 const LONGEST_S = 10 * 60
@@ -50,8 +49,9 @@ export class ClientAssertions {
       requireClaims(decodeJwt(assertion), client.client_id, this.#audiences)
       if (!this.#limit.take(address)) throw new PublicError('rate_limited', { headers: { 'Retry-After': '1' } })
       const find = await this.#options.keys.of(client, kid)
+      const { token_endpoint_auth_signing_alg: alg } = client
       const { payload } = await jwtVerify(assertion, find, {
-        algorithms: [...CLIENT_ALGORITHMS],
+        algorithms: alg === undefined ? [...CLIENT_ALGORITHMS] : [alg],
         clockTolerance: SKEW_S,
       })
       return await this.#isFirst(payload, client.client_id, address)

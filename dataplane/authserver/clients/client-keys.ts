@@ -1,16 +1,15 @@
 import { createLocalJWKSet, type JWTVerifyGetKey } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import { isObject } from '../../../crds/settings/json.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { ClientRecord, PublicJwk } from './registration.ts'
+import type { ClientRecord } from './registration.ts'
+import { isKeyAddress, keysIn } from './stated-keys.ts'
 
 /** The most clients whose keys are cached, with a limit of bytes of text in all. */
 const MOST_KEPT = 256
 const MOST_BYTES = 8 * 1024 * 1024
 const LARGEST_SET = 64 * 1024
-const MOST_KEYS = 20
 const FETCH_MS = 5_000
 /** The cache lifetime of keys. A withdrawn key is accepted no longer than this. */
 export const KEYS_MS = 5 * 60_000
@@ -112,22 +111,4 @@ export async function fetchOfStranger(url: string, maxBytes: number, isLocal: bo
   } finally {
     await fetch.close()
   }
-}
-
-/** Tells whether keys may be fetched from an address: https, or http on loopback while the issuer is there. */
-export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
-  typeof url === 'string' &&
-  url.length <= 2048 &&
-  URL.canParse(url) &&
-  (url.startsWith('https://') || (isLocal && /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/.test(url)))
-
-/**
- * Returns the public keys of a JWK set (RFC 7517 section 5); undefined if it is not a set, or holds none or too many.
- */
-export function keysIn(set: unknown): readonly PublicJwk[] | undefined {
-  if (!isObject(set) || !Array.isArray(set['keys']) || set['keys'].length > MOST_KEYS) return undefined
-  const keys = set['keys'].filter(
-    (key): key is PublicJwk => isObject(key) && ['RSA', 'EC', 'OKP'].includes(String(key['kty'])) && !('d' in key),
-  )
-  return keys.length === 0 ? undefined : keys
 }

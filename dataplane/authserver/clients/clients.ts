@@ -59,7 +59,8 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
         client_id_issued_at: Math.floor(Date.now() / 1000),
         ...readRegistration(document, rules),
       }
-      const secret = record.token_endpoint_auth_method === 'none' ? undefined : randomSecret()
+      const hasSecret = record.token_endpoint_auth_method.startsWith('client_secret_')
+      const secret = hasSecret ? randomSecret() : undefined
       const withSecret = (value: string): ClientRecord => ({
         ...record,
         client_secret: value,

@@ -1,5 +1,4 @@
 import { isObject } from '../../../crds/settings/json.ts'
-import { isKeyAddress, keysIn } from './client-keys.ts'
 import {
   type ClientRecord,
   grantTypesOf,
@@ -10,6 +9,7 @@ import {
   SHOWN,
   withoutNulls,
 } from './registration.ts'
+import { type StatedKeys, statedKeys } from './stated-keys.ts'
 
 /** The longest client id: the URL appears in tokens and pages. */
 const LONGEST_ID = 1024
@@ -65,7 +65,7 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
 function authenticationOf(
   document: Record<string, unknown>,
   isLocal: boolean,
-): Pick<ClientRecord, 'token_endpoint_auth_method' | 'jwks' | 'jwks_uri' | 'isKeyOptional'> {
+): Pick<ClientRecord, 'token_endpoint_auth_method' | 'isKeyOptional' | keyof StatedKeys> {
   const { token_endpoint_auth_methods_supported: plural, token_endpoint_auth_method: singular = 'none' } = document
   const methods: readonly unknown[] = Array.isArray(plural) ? plural : [singular]
   const isPublic = methods.includes('none')
@@ -73,16 +73,9 @@ function authenticationOf(
     if (!isPublic) throw refuse('token_endpoint_auth_method must be none or private_key_jwt')
     return { token_endpoint_auth_method: 'none' }
   }
-  const { jwks, jwks_uri: url } = document
-  if ((jwks === undefined) === (url === undefined)) throw refuse('private_key_jwt takes jwks or jwks_uri, not both')
-  const keys = keysIn(jwks)
-  if (url === undefined ? keys === undefined : !isKeyAddress(url, isLocal))
-    throw refuse('jwks must hold 1 to 20 public keys, or jwks_uri be an https address')
-  return {
-    token_endpoint_auth_method: 'private_key_jwt',
-    ...(isPublic && { isKeyOptional: true }),
-    ...(keys === undefined ? { jwks_uri: url as string } : { jwks: { keys } }),
-  }
+  const keys = statedKeys(document, isLocal)
+  if (typeof keys === 'string') throw refuse(keys)
+  return { token_endpoint_auth_method: 'private_key_jwt', ...(isPublic && { isKeyOptional: true }), ...keys }
 }
 
 /** Checks redirect URIs as a registration does, but without private schemes: an app on a device owns no web address. */

@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import { isObject } from '../../../crds/settings/json.ts'
 import { redirectProblem } from './redirect-uris.ts'
+import { type StatedKeys, statedKeys } from './stated-keys.ts'
 
 /** A client as stored, with the names of RFC 7591 section 2. */
-export interface ClientRecord {
+export interface ClientRecord extends StatedKeys {
   readonly client_id: string
   /** Seconds since 1970. */
   readonly client_id_issued_at: number
@@ -19,17 +20,8 @@ export interface ClientRecord {
   /** SHA-256 of the secret, base64url. */
   readonly client_secret?: string
   readonly client_secret_expires_at?: 0
-  /** The keys of a client that authenticates with a key, or their address. */
-  readonly jwks?: { readonly keys: readonly PublicJwk[] }
-  readonly jwks_uri?: string
   /** The client may authenticate with its key, but need not. */
   readonly isKeyOptional?: true
-}
-
-/** A public key as JSON (RFC 7517 section 4). */
-export interface PublicJwk {
-  readonly kty: string
-  readonly kid?: string
 }
 
 export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt'
@@ -41,6 +33,10 @@ export interface RegistrationRules {
   readonly allowConfidential: boolean
   /** Redirect URIs that make a client confidential, whatever it asks for. */
   readonly forceConfidential: readonly string[]
+  /** Clients may register with a key; absent: no. */
+  readonly allowKeys?: boolean
+  /** The issuer is on loopback, so keys of clients may be, too; absent: no. */
+  readonly isLocal?: boolean
 }
 
 /**
@@ -60,10 +56,16 @@ export class RegistrationRefused extends Error {
 export const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
 
 const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
-const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
+const AUTH_METHODS: ReadonlySet<unknown> = new Set([
+  'none',
+  'client_secret_basic',
+  'client_secret_post',
+  'private_key_jwt',
+])
 const MOST_REDIRECT_URIS = 10
 /** The most characters of all redirect URIs together. */
 const LONGEST_URIS = 8 * 1024
+const LARGEST_KEYS = 8 * 1024
 export const MOST_SCOPES = 100
 /** The characters of a displayed name. Look-alike characters and those that reverse the text could deceive people. */
 export const SHOWN = /^[\x20-\x7e]{1,256}$/
@@ -79,7 +81,10 @@ export function readRegistration(
   if (!isObject(metadata)) throw refuse('the body must be a JSON object')
   const document = withoutNulls(metadata)
   const method = authMethodOf(document, rules)
-  const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none')
+  const isByKey = method === 'private_key_jwt'
+  // The owner of a key may be any program on a device: the key is its own, and never in the program that is shipped.
+  const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none' || isByKey)
+  const keys = isByKey ? keysOf(document, rules) : {}
   const name = shown(document, 'client_name')
   const software = shown(document, 'software_id')
   const responseTypes = document['response_types'] ?? ['code']
@@ -91,6 +96,7 @@ export function readRegistration(
     grant_types: grantTypesOf(document['grant_types']),
     response_types: ['code'],
     token_endpoint_auth_method: method,
+    ...keys,
     application_type: applicationTypeOf(document['application_type'], redirectUris),
     scope: scopeOf(document['scope'], rules),
   }
@@ -101,8 +107,25 @@ function authMethodOf(document: Record<string, unknown>, rules: RegistrationRule
   if (!AUTH_METHODS.has(asked)) throw refuse('this token_endpoint_auth_method is not supported')
   const isForced = Array.isArray(uris) && uris.some((uri) => rules.forceConfidential.includes(uri as string))
   const method = isForced && asked === 'none' ? 'client_secret_post' : (asked as AuthMethod)
-  if (method !== 'none' && !rules.allowConfidential) throw refuse('token_endpoint_auth_method must be none')
+  const isAllowed =
+    method === 'none' || (method === 'private_key_jwt' ? rules.allowKeys === true : rules.allowConfidential)
+  if (!isAllowed) throw refuse(`token_endpoint_auth_method must be ${allowedMethods(rules)}`)
   return method
+}
+
+const allowedMethods = ({ allowConfidential, allowKeys }: RegistrationRules): string =>
+  [
+    'none',
+    ...(allowConfidential ? ['client_secret_basic', 'client_secret_post'] : []),
+    ...(allowKeys ? ['private_key_jwt'] : []),
+  ].join(' or ')
+
+/** Reads the keys of a client, which are stored with it. Throws a RegistrationRefused. */
+function keysOf(document: Record<string, unknown>, { isLocal = false }: RegistrationRules): StatedKeys {
+  const keys = statedKeys(document, isLocal)
+  if (typeof keys === 'string') throw refuse(keys)
+  if (Buffer.byteLength(JSON.stringify(keys)) > LARGEST_KEYS) throw refuse(`jwks has more than ${LARGEST_KEYS} bytes`)
+  return keys
 }
 
 /** Checks the redirect URIs of a client. Throws a RegistrationRefused. */

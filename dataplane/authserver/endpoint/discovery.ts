@@ -1,5 +1,5 @@
-import { CLIENT_ALGORITHMS } from '../clients/client-assertion.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
+import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { Front, FrontContext } from './front.ts'
 
@@ -29,13 +29,14 @@ const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 
 /** Returns the metadata, all of which comes from the configuration. */
 export function metadata({ settings, provider, delegates, trusted }: Front, c: FrontContext): Response {
-  const { issuer, scopes, authorizationEndpoint, allowConfidential, acceptsDocuments } = settings
+  const { issuer, scopes, authorizationEndpoint, allowConfidential, allowKeys, acceptsDocuments } = settings
+  const hasKeys = acceptsDocuments || allowKeys
   const methods = [
     'none',
     ...(allowConfidential || delegates.size > 0 ? ['client_secret_basic', 'client_secret_post'] : []),
-    ...(acceptsDocuments ? ['private_key_jwt'] : []),
+    ...(hasKeys ? ['private_key_jwt'] : []),
   ]
-  const algorithms = acceptsDocuments ? CLIENT_ALGORITHMS : undefined
+  const algorithms = hasKeys ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
     authorization_endpoint: authorizationEndpoint,

@@ -63,7 +63,8 @@ const clientAdapter = ({ clients }: AdapterOptions) =>
   })
 
 /** Converts a client for the library. A client with a key has authenticated before the library is called. */
-function libraryClient({ jwks, jwks_uri: _, isKeyOptional, ...client }: ClientRecord): Payload {
+function libraryClient(record: ClientRecord): Payload {
+  const { jwks, jwks_uri: _, token_endpoint_auth_signing_alg: __, isKeyOptional, ...client } = record
   const isByKey = client.token_endpoint_auth_method === 'private_key_jwt'
   return isByKey ? { ...client, token_endpoint_auth_method: 'none' } : { ...client }
 }

@@ -52,6 +52,8 @@ export interface Settings {
   /** The resource of a request without `resource`; undefined if there are several. */
   readonly defaultResource: string | undefined
   readonly allowConfidential: boolean
+  /** Clients may register with a key. */
+  readonly allowKeys: boolean
   /** Clients may have a metadata document. */
   readonly acceptsDocuments: boolean
   readonly providers: readonly ShownProvider[]
@@ -117,6 +119,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     resourceNamed: resourceSpelling(audiences.keys()),
     defaultResource: isOnlyOwn ? own.resource : undefined,
     allowConfidential: config.allowConfidentialClientRegistration === true,
+    allowKeys: config.allowPrivateKeyJWTRegistration === true,
     providers: config.upstreamProviders.map(shownProvider),
     callbackNames: new Map(
       config.upstreamProviders.map(({ name }, index) => [name, callbackNameOf(callbacks[index] ?? '')]),

@@ -144,6 +144,7 @@ const loggingIn = redisWays
     tokenLifespans: {accessTokenLifespan: 30m, refreshTokenLifespan: 100h, authCodeLifespan: 5m}
     baselineClientScopes: [openid]
     allowConfidentialClientRegistration: true
+    allowPrivateKeyJWTRegistration: true
     forceConfidentialRedirectUris: ["https://app.example.com/callback"]
     insecureAllowConfidentialOverLoopbackHTTP: true
     insecureAllowHTTP: false

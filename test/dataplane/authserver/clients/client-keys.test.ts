@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { CompactSign, decodeJwt, exportJWK, generateKeyPair } from 'jose'
+import { CompactSign, decodeJwt, exportJWK, generateKeyPair, importJWK } from 'jose'
 import * as openid from 'openid-client'
 import { pino } from 'pino'
 import { test } from 'uvu'
@@ -14,6 +14,7 @@ import * as assert from 'uvu/assert'
 import { ClientKeys } from '../../../../dataplane/authserver/clients/client-keys.ts'
 import { readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
 import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import {
   type AuthServerUnderTest,
@@ -60,7 +61,7 @@ test.before(async () => {
   const prepare = (folder: string) => writeFile(join(folder, 'hmac'), hmac)
   const storage = { type: 'redis' as const, redis: { addresses: [redis.address] } }
   server = await startAuthServer({
-    authServer: { cimd: { enabled: true }, hmacSecretFiles: ['hmac'], storage },
+    authServer: { cimd: { enabled: true }, allowPrivateKeyJWTRegistration: true, hmacSecretFiles: ['hmac'], storage },
     prepare,
   })
   replica = await startGateway(server.config(), async (folder) => {
@@ -156,6 +157,58 @@ test('a client with a key logs in, refreshes, introspects and revokes, and witho
   assert.is((await client.post('revoke', { token: fresh.access_token, ...(await proof(id)) })).status, 200)
   assert.is(await refusal(client.refresh(fresh.refresh_token, await proof(id))), KNOWN)
   assert.is(asked.get('/keys'), 1)
+})
+
+test('a client that registers a key logs in by it at another replica, and by the stated algorithm alone', async () => {
+  const client = await TestClient.register(server.issuer, {
+    token_endpoint_auth_method: 'private_key_jwt',
+    token_endpoint_auth_signing_alg: 'PS256',
+    jwks: { keys: [await shown(rsa, { kid: 'k' })] },
+  })
+  assert.is(client.secret, undefined)
+  const code = (await client.authorize()).get('code') as string
+  assert.is(await refusal(client.exchange(code)), UNKNOWN)
+  assert.is(await refusal(client.exchange(code, await proof(client.id))), UNKNOWN)
+  const ps256 = { alg: 'PS256', key: await importJWK(await exportJWK(rsa.privateKey), 'PS256') }
+  const tokens = await tokensOf(await client.exchange(code, await proof(client.id, {}, ps256)))
+  assert.is(decodeJwt(tokens.access_token)['client_id'], client.id)
+  assert.is(await refusal(ask(client.id, await proof(client.id, {}, ps256), replica.base)), KNOWN)
+  assert.is(await refusal(ask(client.id, { client_secret: 'x' }, replica.base)), UNKNOWN)
+})
+
+test('clients register with keys only where that is allowed, and metadata say so', async () => {
+  const metadataOf = async (issuer: string) =>
+    (await (await fetch(`${issuer}/.well-known/oauth-authorization-server`)).json()) as Record<
+      string,
+      readonly string[]
+    >
+  const methods = 'token_endpoint_auth_methods_supported'
+  const algorithms = 'token_endpoint_auth_signing_alg_values_supported'
+  const fields = {
+    redirect_uris: [REDIRECT],
+    token_endpoint_auth_method: 'private_key_jwt',
+    jwks_uri: 'https://app.example/keys',
+  }
+  const closed = await startAuthServer()
+  try {
+    const answer = new TestClient(closed.issuer).post('register', JSON.stringify(fields))
+    assert.is(await refusal(answer), '400 invalid_client_metadata')
+    assert.not.ok((await metadataOf(closed.issuer))[methods]?.includes('private_key_jwt'))
+    assert.is((await metadataOf(closed.issuer))[algorithms], undefined)
+    await closed.gateway.configure(closed.config({ allowPrivateKeyJWTRegistration: true }))
+    await eventually(
+      'the metadata',
+      async () => (await metadataOf(closed.issuer))[methods]?.includes('private_key_jwt') === true,
+    )
+    const taken = await new TestClient(closed.issuer).post('register', JSON.stringify(fields))
+    assert.is(taken.status, 201)
+    const { client_id: _, client_id_issued_at: __, ...registered } = (await taken.json()) as Record<string, unknown>
+    assert.is(registered['jwks_uri'], fields.jwks_uri)
+    assert.is(registered['token_endpoint_auth_method'], 'private_key_jwt')
+    assert.equal((await metadataOf(closed.issuer))[algorithms], ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])
+  } finally {
+    await closed.close()
+  }
 })
 
 test('openid-client logs in by its key', async () => {
@@ -270,6 +323,7 @@ test('each algorithm that the metadata lists works, and weak keys do not', async
   const weak = await subtle.generateKey(short, true, ['sign', 'verify'])
   const keys = await Promise.all(pairs.map(([alg, pair]) => shown(pair, { kid: alg })))
   const id = publish('each', {
+    token_endpoint_auth_signing_alg: undefined,
     jwks: { keys: [...keys, { ...(await subtle.exportKey('jwk', weak.publicKey)), kid: 'weak' }] },
   })
   for (const [alg, { privateKey: key }] of pairs)

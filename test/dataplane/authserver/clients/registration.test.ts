@@ -123,6 +123,50 @@ test('other metadata', () => {
   assert.is(codeOf(JSON.parse('{"__proto__":{"redirect_uris":["https://x.example/"]}}')), 'invalid_redirect_uri')
 })
 
+test('a client registers with keys only where that is allowed, and with keys that can be used', () => {
+  const keys = (count: number, more = {}) =>
+    Array.from({ length: count }, () => ({ kty: 'RSA', n: 'x', e: 'y', ...more }))
+  const method = { token_endpoint_auth_method: 'private_key_jwt' }
+  const address = 'https://app.example/keys'
+  for (const [fields, expected] of [
+    [{ jwks: { keys: keys(1) } }, 'ok'],
+    [{ jwks: { keys: keys(20) } }, 'ok'],
+    [{ jwks_uri: address }, 'ok'],
+    [{ jwks_uri: address, token_endpoint_auth_signing_alg: 'ES256' }, 'ok'],
+    [{ jwks_uri: address, token_endpoint_auth_signing_alg: null }, 'ok'],
+    [{ jwks_uri: address, redirect_uris: ['cursor://x/y'] }, 'ok'],
+    [{}, 'invalid_client_metadata'],
+    [{ jwks: { keys: keys(1) }, jwks_uri: address }, 'invalid_client_metadata'],
+    [{ jwks: { keys: keys(21) } }, 'invalid_client_metadata'],
+    [{ jwks: { keys: keys(1, { x5c: ['x'.repeat(9_000)] }) } }, 'invalid_client_metadata'],
+    [{ jwks: { keys: keys(1, { d: 'z' }) } }, 'invalid_client_metadata'],
+    [{ jwks: { keys: [] } }, 'invalid_client_metadata'],
+    [{ jwks: { keys: [{ kty: 'oct', k: 'AAAA' }] } }, 'invalid_client_metadata'],
+    [{ jwks: '{"keys":[]}' }, 'invalid_client_metadata'],
+    [{ jwks_uri: 'http://app.example/keys' }, 'invalid_client_metadata'],
+    [{ jwks_uri: 'http://127.0.0.1/keys' }, 'invalid_client_metadata'],
+    [{ jwks_uri: [address] }, 'invalid_client_metadata'],
+    [{ jwks_uri: `https://app.example/${'x'.repeat(2_048)}` }, 'invalid_client_metadata'],
+    [{ jwks_uri: address, token_endpoint_auth_signing_alg: 'HS256' }, 'invalid_client_metadata'],
+    [{ jwks_uri: address, token_endpoint_auth_signing_alg: 'none' }, 'invalid_client_metadata'],
+    [{ jwks_uri: address, token_endpoint_auth_signing_alg: ['RS256'] }, 'invalid_client_metadata'],
+  ] as const) {
+    const document = { ...ok, ...method, ...fields }
+    assert.is(codeOf(document, { allowKeys: true }), expected, JSON.stringify(fields).slice(0, 80))
+    assert.is(codeOf(document, { allowConfidential: true }), 'invalid_client_metadata')
+  }
+  const onLoopback = { ...ok, ...method, jwks_uri: 'http://127.0.0.1:1/keys' }
+  assert.is(codeOf(onLoopback, { allowKeys: true, isLocal: true }), 'ok')
+  const secrets = { ...ok, token_endpoint_auth_method: 'client_secret_basic' }
+  assert.is(codeOf(secrets, { allowKeys: true }), 'invalid_client_metadata')
+  // Keys of a client that does not use them are not kept.
+  const registered = readRegistration(
+    { ...ok, jwks: { keys: keys(1) }, jwks_uri: address },
+    { ...rules, allowKeys: true },
+  )
+  assert.not.ok('jwks' in registered || 'jwks_uri' in registered)
+})
+
 test('a client gets what there is of what it asks for, and null is nothing asked for', () => {
   const registered = readRegistration(
     {
