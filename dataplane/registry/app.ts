@@ -8,6 +8,7 @@ import { PublicError } from '../server/errors.ts'
 import { requestIds } from '../server/request-id.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { entryOperations } from './api/admin/entries.ts'
+import { gateOperation } from './api/admin/gate.ts'
 import { explainOperation, meOperation } from './api/admin/identity.ts'
 import { listingOperations } from './api/admin/listings.ts'
 import { publishOperation } from './api/admin/publish.ts'
@@ -57,6 +58,7 @@ export function registryApp({
     ...sourceOperations(api),
     ...registryOperations(api),
     ...listingOperations(api),
+    gateOperation(api),
     publishOperation(api),
     ...entryOperations(api),
     meOperation(api),

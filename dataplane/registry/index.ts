@@ -222,12 +222,13 @@ async function startListeners(
   return { url: listener.url, adminUrl: adminListener.url }
 }
 
-function apiOf({ configuration, store, identity, scheduler, schedule }: Parts): Api {
+function apiOf({ configuration, store, identity, scheduler, schedule, ends }: Parts): Api {
   return {
     reader: store.reader,
     writer: store.writer,
     identity,
     visibilityOf: createVisibility(store.reader.claimsSets),
+    ending: ends.signal,
     limits: () => configuration.current().limits,
     syncs: { stateOf: scheduler.state, run: scheduler.syncNow, changed: schedule },
   }

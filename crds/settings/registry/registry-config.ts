@@ -70,6 +70,7 @@ const roles = {
   manageSources: role('Manages sources.'),
   manageRegistries: role('Manages registries.'),
   manageEntries: role('Publishes and deletes entries.'),
+  readGates: role('Reads the gates of registries: which servers they have, and with which claims.'),
 }
 export type Role = keyof typeof roles
 export const ROLES = Object.keys(roles) as readonly Role[]

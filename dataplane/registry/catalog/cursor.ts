@@ -64,3 +64,24 @@ export function decodeEntryCursor(cursor: string, owner: string): EntryPosition 
   if (position === undefined || type === undefined || source === undefined) return undefined
   return { type: type as EntryType, name: position.name, source }
 }
+
+/** The end of a page of a registry's gate. */
+export interface GatePosition {
+  readonly name: string
+  /** The place of its source in the registry, as the store counts it. */
+  readonly rank: number
+  readonly version: string
+}
+
+/** Encodes a cursor in the gate of a registry. */
+export function encodeGateCursor({ name, rank, version }: GatePosition, registry: string): string {
+  return encodeCursor({ name, version: `${rank} ${version}` }, queryDigest({ gate: registry }))
+}
+
+/** Decodes such a cursor; undefined if it does not belong to this gate. */
+export function decodeGateCursor(cursor: string, registry: string): GatePosition | undefined {
+  const position = decodeCursor(cursor, queryDigest({ gate: registry }))
+  const [, rank, version] = /^(\d{1,9}) (.+)$/.exec(position?.version ?? '') ?? []
+  if (position === undefined || rank === undefined || version === undefined) return undefined
+  return { name: position.name, rank: Number(rank), version }
+}

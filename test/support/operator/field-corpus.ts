@@ -715,6 +715,7 @@ spec:
         manageSources: [{role: b}]
         manageRegistries: [{role: c}]
         manageEntries: [{role: d}]
+        readGates: [{role: e}]
       unlabelled: deny
   limits: {bodyBytes: 2048, sourceBytes: 4096, managedBytes: 8192, privateSources: allow}
   allowedHosts: [catalog.example.com]

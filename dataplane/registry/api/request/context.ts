@@ -22,6 +22,8 @@ export interface Api {
   readonly identity: Identity
   readonly syncs: Syncs
   visibilityOf(actor: Actor): Visibility
+  /** Aborted when the registry stops: whoever waits for a change is answered then. */
+  readonly ending: AbortSignal
   /** The limits of the configuration in force. */
   limits(): { readonly bodyBytes: number; readonly managedBytes: number; readonly privateSources: 'allow' | 'deny' }
 }

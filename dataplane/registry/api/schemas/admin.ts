@@ -102,6 +102,34 @@ export const registryEntriesAnswer = Type.Object({
   metadata,
 })
 
+export const gateWait = Type.String({
+  description: 'With If-None-Match: how long to wait for another revision, 60s at most.',
+  pattern: '^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$',
+  maxLength: 32,
+})
+const textMembers = (...names: readonly string[]) =>
+  Type.Object(Object.fromEntries(names.map((name) => [name, Type.Optional(text)])))
+export const gateAnswer = Type.Object({
+  revision: text,
+  mode: Type.Enum(['anonymous', 'auth-only', 'full'], { type: 'string', description: 'How far claims are checked.' }),
+  claims: claimsMap,
+  unlabelled: Type.Optional(
+    Type.Enum(['deny'], { type: 'string', description: 'A registry without claims is closed to everybody.' }),
+  ),
+  servers: Type.Array(
+    Type.Object({
+      name: text,
+      version: text,
+      status: Type.Enum(['active', 'deprecated', 'deleted'], { type: 'string' }),
+      claims: claimsMap,
+      remotes: Type.Array(textMembers('type', 'url')),
+      packages: Type.Array(textMembers('registryType', 'identifier', 'version', 'fileSha256')),
+      kubernetes: Type.Optional(Type.Object({ kind: text, namespace: text, name: text, uid: text })),
+    }),
+  ),
+  nextCursor: Type.Optional(text),
+})
+
 const publication = { claims: Type.Optional(claimsMap), source: Type.Optional(label('The managed source.')) }
 export const publishBody = Type.Object(
   { server: Type.Optional(serverJson), skill: Type.Optional(skillJson), ...publication },

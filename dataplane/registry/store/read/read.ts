@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { PublicError } from '../../../server/errors.ts'
 import { isDatabaseError } from '../../../storage/sql.ts'
 import type { Visible } from '../../authz/visibility.ts'
-import type { Position } from '../../catalog/cursor.ts'
+import type { GatePosition, Position } from '../../catalog/cursor.ts'
 import type { EntryType } from '../../catalog/entry.ts'
 import { precedence } from '../../catalog/precedence.ts'
 import { foldTerm, likePattern } from '../../catalog/search-text.ts'
@@ -10,6 +10,7 @@ import type { AdminReader } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import type { FilterValues, VersionFilter, VersionRow } from '../database/version-columns.ts'
 import { readConsistently } from './consistent-read.ts'
+import { createGatePage, type GatePage } from './gate-page.ts'
 import { createMakePage, type ReserveMemory, type VersionPage } from './large-texts.ts'
 import { createListPage } from './list-page.ts'
 import { createLookUp, type LookUpQuery } from './look-up.ts'
@@ -61,6 +62,8 @@ export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   /** Lists versions of one entry, newest first: a thousand, and 8 MiB, at most. */
   versions(query: VersionsQuery, hold?: ReserveMemory): Promise<VersionPage>
   version(query: VersionQuery, hold?: ReserveMemory): Promise<VersionRow | undefined>
+  /** Reads a page of the registry's gate; undefined if there is no such registry. */
+  gate(registry: string, after: GatePosition | undefined): Promise<GatePage | undefined>
   /** Returns the registry's revision, without a query; undefined if there is no such registry. */
   revision(registry: string): Promise<string | undefined>
   /** Resolves when registries, their revisions and sets of claims are at least as new as at the call. */
@@ -72,6 +75,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
   const listPage = createListPage(database, makePage)
   const lookUp = createLookUp(database)
   const oneName = createOneName(database, makePage)
+  const gatePage = createGatePage(database)
   const idOf = (registry: string) => snapshot.registries().get(registry)?.id
 
   async function latest(query: LookUpQuery, hold: ReserveMemory | undefined): Promise<VersionPage> {
@@ -119,6 +123,10 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
           ? await available(latest({ ...query, registry: id }, hold))
           : await available(oneName({ ...query, registry: id, version: 'exact', values, limit: 1, hold }))
       return rows[0]
+    },
+    async gate(registry, after) {
+      const id = idOf(registry)
+      return id === undefined ? undefined : available(gatePage(id, after))
     },
     async revision(registry) {
       return snapshot.registries().get(registry)?.revision

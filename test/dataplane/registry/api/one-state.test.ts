@@ -13,6 +13,7 @@ import {
 } from '../../../../dataplane/registry/store/database/open.ts'
 import type { RecordPage } from '../../../../dataplane/registry/store/database/records.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
+import type { GatePage } from '../../../../dataplane/registry/store/read/gate-page.ts'
 import { createReader, type ListQuery } from '../../../../dataplane/registry/store/read/read.ts'
 import { createSnapshot } from '../../../../dataplane/registry/store/read/snapshot.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
@@ -106,6 +107,10 @@ for (const kind of ['SQLite', 'PostgreSQL'])
         ...Object.fromEntries(queries.map((query) => [JSON.stringify(query), () => list(query)])),
         'entries of a source': () => entries(reader.entriesOfSource('a', { limit: 1_000 })),
         'entries of a registry': () => entries(reader.entriesOfRegistry('main', { limit: 1_000 })),
+        gate: async () => {
+          const { revision, rows } = (await reader.gate('main', undefined)) as GatePage
+          return rows.map((row) => `${revision} ${row}`)
+        },
         'entries of a name': async () =>
           (await reader.entriesNamed('server', 'x/one')).map(
             ({ source, claims }) => `${source} ${JSON.stringify(claims)}`,

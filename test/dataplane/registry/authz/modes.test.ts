@@ -88,7 +88,7 @@ test('auth-only: a valid token is needed and is enough; claims filter nothing, a
   assert.equal(listed(await it.as('outsider', 'GET', MAIN)), ALL)
   assert.equal((await it.as('outsider', 'GET', '/v1/me')).body, {
     subject: 'outsider',
-    roles: ['superAdmin', 'manageSources', 'manageRegistries', 'manageEntries'],
+    roles: ['superAdmin', 'manageSources', 'manageRegistries', 'manageEntries', 'readGates'],
   })
   assert.ok(
     warnings().some((line) => /authorization is not configured.*per-entry claims filtering is disabled/.test(line)),

@@ -89,7 +89,10 @@ const actor = (mode: keyof typeof modes, claims?: TokenClaims): Actor =>
 test('without authentication everything is allowed; without authz everything but for others’ names', () => {
   assert.is(actor('anonymous').unrestricted, true)
   assert.is(actor('auth-only', {}).unrestricted, true)
-  assert.equal([...actor('auth-only', {}).roles], ['superAdmin', 'manageSources', 'manageRegistries', 'manageEntries'])
+  assert.equal(
+    [...actor('auth-only', {}).roles],
+    ['superAdmin', 'manageSources', 'manageRegistries', 'manageEntries', 'readGates'],
+  )
   assert.is(actor('full', {}).unrestricted, false)
   assert.equal([...actor('full', {}).roles], [])
   assert.is(actor('full', { role: 'root' }).unrestricted, true)
@@ -97,7 +100,7 @@ test('without authentication everything is allowed; without authz everything but
 
 test('who has no token holds no role where tokens are used', () => {
   for (const mode of ['auth-only', 'full'] as const)
-    for (const role of ['manageSources', 'manageRegistries', 'manageEntries'] as const)
+    for (const role of ['manageSources', 'manageRegistries', 'manageEntries', 'readGates'] as const)
       assert.is(hasRole(actor(mode), role), false)
 })
 

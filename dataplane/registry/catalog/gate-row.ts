@@ -1,0 +1,61 @@
+import { isObject } from '../../../crds/settings/json.ts'
+import type { ClaimsMap } from '../authz/claims.ts'
+import type { Status } from './official-meta.ts'
+
+/** A version of a server as the store has it. `document` is JSON text. */
+export interface GateVersion {
+  readonly name: string
+  readonly version: string
+  readonly status: Status
+  readonly claims: ClaimsMap
+  readonly document: string
+}
+
+const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
+const KUBERNETES = ['kind', 'namespace', 'name', 'uid'] as const
+
+/**
+ * Returns the JSON text of a row of the gate: what a gateway needs to find its backends in the catalog, and the claims
+ * that decide who may use them.
+ */
+export function gateRow({ name, version, status, claims, document }: GateVersion): string {
+  const { remotes, packages, _meta } = JSON.parse(document) as Readonly<Record<string, unknown>>
+  return JSON.stringify({
+    name,
+    version,
+    status,
+    claims,
+    remotes: picked(remotes, ['type', 'url']),
+    packages: picked(packages, ['registryType', 'identifier', 'version', 'fileSha256']),
+    kubernetes: kubernetesOf(_meta),
+  })
+}
+
+/** Returns the objects of a list, reduced to these text members. */
+function picked(list: unknown, members: readonly string[]): object[] {
+  if (!Array.isArray(list)) return []
+  return list.filter(isObject).map((item) => textsOf(item, members))
+}
+
+function textsOf(item: Readonly<Record<string, unknown>>, members: readonly string[]): Record<string, string> {
+  const texts: Record<string, string> = {}
+  for (const member of members) {
+    const value = Object.hasOwn(item, member) ? item[member] : undefined
+    if (typeof value === 'string') texts[member] = value
+  }
+  return texts
+}
+
+/** Returns the object that an entry of a cluster stands for (`sources/kubernetes`); undefined if it stands for none. */
+function kubernetesOf(meta: unknown): object | undefined {
+  const publishers = valuesOf(memberOf(meta, PUBLISHER_PROVIDED))
+  return publishers
+    .flatMap(valuesOf)
+    .map((block) => memberOf(memberOf(block, 'metadata'), 'kubernetes'))
+    .filter(isObject)
+    .map((found) => textsOf(found, KUBERNETES))
+    .find((named) => KUBERNETES.every((member) => named[member] !== undefined))
+}
+
+const memberOf = (value: unknown, name: string): unknown => (isObject(value) ? value[name] : undefined)
+const valuesOf = (value: unknown): unknown[] => (isObject(value) ? Object.values(value) : [])
