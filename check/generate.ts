@@ -12,12 +12,12 @@ import { referencePages } from './reference.ts'
 const root = new URL('..', import.meta.url).pathname
 
 /** Returns the generated files by their path below the root. */
-export function generatedFiles(): ReadonlyMap<string, string> {
+export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
   const inFolder = (folder: string, files: ReadonlyMap<string, string>) =>
     [...files].map(([name, content]) => [join(folder, name), content] as const)
   return new Map([
     ...inFolder('crds', crdFiles(DEFAULT_GROUP)),
-    ...inFolder('docs/reference', referencePages()),
+    ...inFolder('docs/reference', await referencePages()),
     ...inFolder('operator/deploy', deployFiles(Object.values(kinds), DEFAULT_GROUP)),
   ])
 }
@@ -38,7 +38,7 @@ const committed = (path: string) => {
 }
 
 if (import.meta.main) {
-  const generated = generatedFiles()
+  const generated = await generatedFiles()
   const stale = [...generated].filter(([path, content]) => committed(path) !== content)
   const extra = orphans(generated)
   if (process.argv.includes('--check')) {

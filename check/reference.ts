@@ -1,11 +1,18 @@
 /**
- * Generates the reference pages of docs/reference: every field of every kind and of the configuration files. They are
- * made from the schemas that check them, so that a page can't contradict the check.
+ * Generates the reference pages of docs/reference: every field of every kind and of the configuration files, every
+ * command, error code and value of the Helm chart. They are made from what is checked and served, so that a page can't
+ * contradict it.
  */
+import { helpOf, type Program } from '../cli/command.ts'
+import { portico } from '../cli/dispatch.ts'
+import { program as kubectlPortico } from '../cli/kubectl/index.ts'
 import { kinds } from '../crds/index.ts'
 import { type SchemaNode, schemaChildren, valuesOf } from '../crds/walk.ts'
 import { gatewayConfigSchema } from '../dataplane/config/gateway.ts'
 import { registryConfigSchema } from '../dataplane/config/registry.ts'
+import { errorTable } from '../dataplane/server/errors.ts'
+import { type Value, values } from '../operator/deploy/values.ts'
+import { conditionTypes, fileReasons, type Reason, reasons } from '../operator/model/reasons.ts'
 
 /** A schema of a configuration file. Unlike schemas of kinds it may have a union. */
 type FileNode = SchemaNode & {
@@ -121,6 +128,7 @@ function section(path: string, node: FileNode): readonly string[] {
 }
 
 const GENERATED = '<!-- Written by `npm run generate` from the schemas: edit these. -->'
+const GENERATED_FROM_CODE = '<!-- Written by `npm run generate` from the code: edit that. -->'
 
 function kindPage({ kind, plural, shortNames, description, spec }: (typeof kinds)[keyof typeof kinds]): string {
   const names = shortNames.length === 0 ? '' : `, short ${shortNames.map(code).join(', ')}`
@@ -143,18 +151,123 @@ function filePage(role: string, schema: FileNode): string {
   return [GENERATED, '', title, '', intro, '', '## Top level', '', ...section('', schema)].join('\n')
 }
 
+/** Returns the page of all commands: the help text of each. */
+async function commandsPage(): Promise<string> {
+  const sections = async ({ name, about, commands }: Program) => {
+    const parts = Object.entries(commands).map(async ([command, { load }]) => {
+      const help = helpOf((await load()).command, name)
+      return [`### ${name} ${command}`, '', '```text', help.trimEnd(), '```', '']
+    })
+    return [`## ${code(name)}`, '', about.replaceAll('\n', ' '), '', ...(await Promise.all(parts)).flat()]
+  }
+  return [
+    GENERATED_FROM_CODE,
+    '',
+    '# Commands',
+    '',
+    'The help text of every command. Exit codes: 0 success, 1 a finding or failure, 2 wrong usage.',
+    '',
+    ...(await sections(portico)),
+    ...(await sections(kubectlPortico)),
+  ].join('\n')
+}
+
+function errorsPage(): string {
+  const rows = Object.entries(errorTable)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, { http, rpc, text }]) => `| ${code(name)} | ${http} | ${rpc} | ${cell(text)} |`)
+  return [
+    GENERATED_FROM_CODE,
+    '',
+    '# Error codes',
+    '',
+    'Every error that a gateway or a registry answers with has one of these codes. A code is stable. A registry answers with the HTTP status and the body `{"error": "CODE", "message": "TEXT"}`. The MCP endpoint answers with a JSON-RPC error of the JSON-RPC code; with the HTTP status in the stateless era. The log has the code and the detail under the same request id (`X-Request-Id`).',
+    '',
+    '| Code | HTTP | JSON-RPC | Text |',
+    '|---|---|---|---|',
+    ...rows,
+  ].join('\n')
+}
+
+function conditionsPage(): string {
+  const row = ([name, { means, next }]: [string, Reason]) => `| ${code(name)} | ${cell(means)} | ${cell(next ?? '')} |`
+  const byName = <T>(entries: Readonly<Record<string, T>>) =>
+    Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1))
+  return [
+    GENERATED_FROM_CODE,
+    '',
+    '# Conditions and reasons',
+    '',
+    'What `kubectl describe` shows of an object, and what to do about it. The message of a condition names the field or object that it is about. Events have the same reasons.',
+    '',
+    '## Conditions',
+    '',
+    '| Condition | |',
+    '|---|---|',
+    ...Object.entries(conditionTypes).map(([name, text]) => `| ${code(name)} | ${cell(text)} |`),
+    '',
+    '## Reasons of conditions and events',
+    '',
+    '| Reason | It means | What to do |',
+    '|---|---|---|',
+    ...byName(reasons).map(row),
+    '',
+    '## Reasons of findings in files',
+    '',
+    '`portico validate`, `render` and `run` print these beside those above.',
+    '',
+    '| Reason | It means | What to do |',
+    '|---|---|---|',
+    ...byName(fileReasons).map(row),
+  ].join('\n')
+}
+
+function valueRows(all: Readonly<Record<string, Value>>, path = ''): readonly string[] {
+  return Object.entries(all).flatMap(([name, { description, default: fallback, enum: choices, properties }]) => {
+    const isGroup = properties !== undefined
+    const accepted = Array.isArray(choices)
+      ? ` One of ${choices.map((one) => code(JSON.stringify(one))).join(', ')}.`
+      : ''
+    const shown = isGroup ? '' : code(JSON.stringify(fallback ?? null))
+    const row = `| ${code(`${path}${name}`)} | ${shown} | ${cell(description + accepted)} |`
+    return isGroup ? [row, ...valueRows(properties, `${path}${name}.`)] : [row]
+  })
+}
+
+const helmPage = (): string =>
+  [
+    GENERATED_FROM_CODE,
+    '',
+    '# Values of the Helm chart',
+    '',
+    'What `helm install` takes with `--set` or `--values`. A value that is not listed is refused.',
+    '',
+    '| Value | Default | |',
+    '|---|---|---|',
+    ...valueRows(values),
+  ].join('\n')
+
 const tidy = (text: string) => `${text.trimEnd()}\n`
 
 /** Returns the reference pages by their names in docs/reference. */
-export function referencePages(): ReadonlyMap<string, string> {
+export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   const all = Object.values(kinds)
   const pages = new Map<string, string>(all.map((kind) => [`${kind.kind.toLowerCase()}.md`, tidy(kindPage(kind))]))
   for (const [role, schema] of Object.entries({ gateway: gatewayConfigSchema, registry: registryConfigSchema }))
     pages.set(`${role}-file.md`, tidy(filePage(role, schema as FileNode)))
+  pages.set('commands.md', tidy(await commandsPage()))
+  pages.set('errors.md', tidy(errorsPage()))
+  pages.set('conditions.md', tidy(conditionsPage()))
+  pages.set('helm-values.md', tidy(helmPage()))
   const links = [
     ...all.map(({ kind, description }) => `- [${kind}](${kind.toLowerCase()}.md): ${description}`),
     '- [The configuration file of a gateway](gateway-file.md)',
     '- [The configuration file of a registry](registry-file.md)',
+    '- [Commands](commands.md): the help text of each',
+    '- [Error codes](errors.md)',
+    '- [Values of the Helm chart](helm-values.md)',
+    '- [Conditions and reasons](conditions.md), with what to do about each',
+    '- [Metrics](../telemetry.md) and [audit events](../audit.md)',
   ]
   pages.set(
     'README.md',
@@ -164,7 +277,7 @@ export function referencePages(): ReadonlyMap<string, string> {
         '',
         '# Reference',
         '',
-        'Every field of every kind and of the configuration files: its type, default and limits, and the rules that span fields. All are there since version 0.1.',
+        'Every field of every kind and of the configuration files: its type, default and limits, and the rules that span fields. Every command, error code and value of the Helm chart. All are there since version 0.1.',
         '',
         ...links,
       ].join('\n'),

@@ -3,7 +3,7 @@ import { helpOf, type Io, type Program, readArguments, UsageError } from './comm
 import { staySmall } from './memory.ts'
 
 /** Each command is one file or folder, loaded when it is called: a gateway's process loads nothing of the operator. */
-const portico: Program = {
+export const portico: Program = {
   name: 'portico',
   about: 'Runs MCP servers on Kubernetes, and the same manifests on one machine.',
   commands: {

@@ -1,8 +1,11 @@
+import { globSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { referencePages } from '../../check/reference.ts'
+import { kinds } from '../../crds/index.ts'
+import { conditionTypes, fileReasons, reasons } from '../../operator/model/reasons.ts'
 
-const pages = referencePages()
+const pages = await referencePages()
 /** The line of a table that tells a field. */
 function line(page: string, section: string, field: string): string {
   const text = pages.get(page) ?? ''
@@ -50,7 +53,35 @@ test('rules across fields stand below their table', () => {
 test('every kind has a page, and the first page leads to all', () => {
   const index = pages.get('README.md') ?? ''
   for (const name of pages.keys()) if (name !== 'README.md') assert.ok(index.includes(`(${name})`), name)
-  assert.is(pages.size, 15)
+  assert.is(pages.size, 19)
+})
+
+const root = new URL('../..', import.meta.url).pathname
+/** Words in the same form that are no reasons: kinds and fields of Kubernetes, conditions of pods, errors of our own. */
+const OTHERS = new Set(
+  `AdmissionReview ClientIP ClusterRole ClusterRoleBinding ConfigMap ConfigReady ContainerCreating CustomResourceDefinition
+  ExternalName LoadBalancer NetworkPolicy NameHeldError NamespaceGoingError NotLeadingError OrderedReady PodInitializing
+  PodProblem PodScheduled ReplicaSet ResolvedRefs RoleBinding ServiceAccount StatefulSet UsageError
+  ValidatingWebhookConfiguration AbortError DaemonSet HTTPRoute`.split(/\s+/),
+)
+const sources = globSync('operator/{model,reconcile,runtime,standalone,cluster/files}/**/*.ts', { cwd: root })
+  .filter((path) => path !== 'operator/model/reasons.ts')
+  .map((path) => readFileSync(`${root}${path}`, 'utf8'))
+  .join('\n')
+
+test('every reason and condition that the operator can report is told, with what to do about it', () => {
+  const words = new Set([...sources.matchAll(/'([A-Z][a-z]+(?:[A-Z]+[a-z]*)+)'/g)].map(([, word]) => word as string))
+  const known = new Set([...Object.keys({ ...reasons, ...fileReasons, ...conditionTypes, ...kinds }), ...OTHERS])
+  const untold = [...words].filter((word) => !known.has(word) && !Object.hasOwn(kinds, word))
+  assert.equal(untold.sort(), [], 'add them to operator/model/reasons.ts')
+})
+
+test('no reason is told that nothing reports', () => {
+  // Kubernetes’ own, which are handed on.
+  const theirs = new Set(['CrashLoopBackOff', 'ImagePullBackOff'])
+  const told = Object.keys({ ...reasons, ...fileReasons, ...conditionTypes }).filter((name) => !theirs.has(name))
+  const unused = told.filter((name) => !sources.includes(`'${name}'`) && !new RegExp(`\\b${name}:`).test(sources))
+  assert.equal(unused, [])
 })
 
 test.run()

@@ -1,0 +1,379 @@
+/**
+ * Every reason that an object’s conditions and events, or a finding of a file, can have: what it means and what to do.
+ * docs/conditions.md is made from it.
+ */
+export interface Reason {
+  readonly means: string
+  /** What to do about it. Absent where nothing is wrong. */
+  readonly next?: string
+}
+
+/** The conditions of our kinds: what each says. `Reconciling` and `Stalled` are those of kstatus. */
+export const conditionTypes: Readonly<Record<string, string>> = {
+  Ready: 'True when the workload serves with its newest revision.',
+  Valid: 'False when the settings can’t be served. What ran before keeps running.',
+  ReferencesResolved: 'False when something that the object refers to is missing or not valid.',
+  PodTemplateValid: 'False when the pod template can’t be used.',
+  Progressing: 'True while pods of the newest revision are missing, with the cause. Absent otherwise.',
+  Reconciling: 'True while waiting helps.',
+  Stalled: 'True when waiting does not help: somebody has to change something.',
+  BackendsReady: 'False when members of the group are not served.',
+  BackendsHealthy: 'False when backends do not answer as they should.',
+  CompositeToolsReady: 'False when composite tools are not offered in their newest form.',
+  SourcesSynced: 'False when sources of a registry could not be read.',
+  MembersListed: 'Whether a group has members.',
+  RouteAccepted: 'Whether the Gateways carry the HTTPRoute.',
+  DeletionBlocked: 'True while a config that is to be deleted is still in use.',
+  EntriesValid: 'False when entries of a backend’s lists are left out.',
+  AggregationConflict: 'True when two backends offer one name.',
+  AuditLogUnavailable: 'True when audit lines can’t be written.',
+  PodStatusUnknown: 'True when the operator can’t ask the pods.',
+  ListTruncated: 'True when a list of the status is cut.',
+  IdentitySynthesized: 'True when logins have no lasting identity.',
+  PortNameTaken: 'True when a container’s port has a name of the data plane.',
+  AuthServerWarning: 'True when a restart loses logins.',
+  AuthzWarning: 'True when policies meet anonymous callers.',
+  BackendNameWarning: 'True when a setting names a backend that is not there.',
+  CompositeToolWarning: 'True when a step names a tool that is not there.',
+  EnvironmentWarning: 'True when variables of a container may be hidden.',
+  ExposureWarning: 'True when a credential is open to everybody in the cluster.',
+  PermissionProfileWarning: 'True when a permission profile is not enforced.',
+  PodTemplateWarning: 'True when a pod template uses a service account.',
+  ProxyHeadersWarning: 'True when trusting headers of a proxy has no effect.',
+  RateLimitWarning: 'True when rate limits are weaker than they seem.',
+  SessionStorageWarning: 'True when sessions end with their pod.',
+  SettingsWarning: 'True when settings have no effect.',
+  StorageWarning: 'True when published entries are lost with the pod.',
+}
+
+/** The reasons of conditions and events. */
+export const reasons: Readonly<Record<string, Reason>> = {
+  AddressRefused: {
+    means: 'A remote server’s URL names an address that pods do not connect to, such as a link-local one.',
+    next: 'Give the address at which the server is reached from the cluster.',
+  },
+  AggregationConflict: {
+    means: 'Two backends offer the same name, and only one of them is shown.',
+    next: 'Set `spec.config.aggregation.conflictResolution` to `prefix`, or rename one with a tool override.',
+  },
+  AllFound: { means: 'Everything that the object refers to is there.' },
+  AllServed: { means: 'Every member of the group, or every definition, is served.' },
+  AllSynced: { means: 'Every source of the registry was read without an error.' },
+  AnonymousCallers: {
+    means: 'Policies apply to callers who are all anonymous: every caller gets the same decision.',
+    next: 'Set `oidcConfigRef`, so that callers log in, or write the policies for anonymous callers.',
+  },
+  AudienceConflict: {
+    means: 'The OIDC configuration and the workload name different audiences.',
+    next: 'Name the audience in one of the two places.',
+  },
+  AudienceMissing: {
+    means: 'Tokens are checked, and no audience is named that they must carry.',
+    next: 'Set `audience` where the workload refers to the OIDC configuration.',
+  },
+  AuditLogNotWritten: {
+    means: 'Calls are served, and their audit lines may be lost.',
+    next: 'Look at the message for the file or the target, and give it space or rights.',
+  },
+  AuthServerNotShared: {
+    means: 'Several replicas would each be an authorization server of its own.',
+    next: 'Set `signingKeySecretRefs`, `hmacSecretRefs` and a `storage` of type redis, or run one replica.',
+  },
+  BackendsLeftOut: {
+    means: 'Some members of the group are not served; the message names them with the cause.',
+    next: 'Mend the members that the message names.',
+  },
+  BackendsUnavailable: {
+    means: 'Some backends do not answer as they should; the message names them with the last error.',
+    next: 'Look at the backend’s own pods or address; `kubectl portico status` shows which one is ill.',
+  },
+  CABundleInvalid: {
+    means: 'A CA bundle holds no certificate in PEM form.',
+    next: 'Put the CA’s certificate into the key of the ConfigMap that the message names.',
+  },
+  ChildContested: {
+    means: 'Another controller keeps changing a field of a child that the operator sets.',
+    next: 'End the other controller’s rule for this object, or leave the field to it.',
+  },
+  ChildRefused: {
+    means: 'The API server refused an object that the operator made; the message has its words.',
+    next: 'Mostly a quota, an admission policy or a missing right: the message says which.',
+  },
+  ChildTerminating: {
+    means: 'A child of the same name is being deleted; the operator waits for its end.',
+    next: 'If it does not go, look at the finalizers of the child.',
+  },
+  ConfigInvalid: {
+    means: 'The object’s settings contradict each other or can’t be served.',
+    next: 'Correct the field at the pointer in the message; `portico validate` shows the same before it is applied.',
+  },
+  ConfigMapKeyNotFound: {
+    means: 'A ConfigMap that the object refers to lacks the key.',
+    next: 'Add the key, or correct the reference.',
+  },
+  ConfigMapNotFound: {
+    means: 'A ConfigMap that the object refers to does not exist in its namespace.',
+    next: 'Create it, or correct the reference.',
+  },
+  ConfigTooLarge: {
+    means: 'The configuration of the pods does not fit into a ConfigMap.',
+    next: 'Split the group or the registry, or move large policies and definitions out of it.',
+  },
+  ConfigValid: { means: 'The object’s settings can be served.' },
+  CountedByEachPod: {
+    means: 'Each replica counts calls for itself, so that more calls are let through.',
+    next: 'Set `sessionStorage` with the provider `redis`.',
+  },
+  CrashLoopBackOff: {
+    means: 'A container ends soon after each start.',
+    next: 'Read its log: `kubectl portico logs KIND NAME`.',
+  },
+  CredentialUnusable: {
+    means: 'A credential for a backend can’t be used as it is configured.',
+    next: 'Correct the MCPExternalAuthConfig that the message names.',
+  },
+  DefinitionsLeftOut: {
+    means: 'Some composite tools are not served; the message names them with the cause.',
+    next: 'Correct the definitions that the message names.',
+  },
+  DefinitionsRefused: {
+    means: 'The gateways refuse composite tools; the message names them with the cause.',
+    next: 'Correct the definitions that the message names.',
+  },
+  DeletionBlocked: {
+    means: 'The object is to be deleted, and others still refer to it.',
+    next: 'Delete or repoint the objects that the message names.',
+  },
+  EntryInvalid: {
+    means: 'An entry of a backend’s list that clients could not read is left out.',
+    next: 'Tell whoever runs the backend: the message names the entry and the rule of MCP that it breaks.',
+  },
+  EnvFromHidden: {
+    means: 'A variable from `envFrom` is hidden by one that the operator sets.',
+    next: 'Rename the variable.',
+  },
+  FailedCreate: {
+    means: 'The pods can’t be created.',
+    next: 'Mostly a quota or an admission policy: the message has the API server’s words.',
+  },
+  ImagePullBackOff: {
+    means: 'A node can’t fetch an image.',
+    next: 'Check the image’s name and tag, and the pull secret.',
+  },
+  InvalidPodTemplateSpec: {
+    means: 'A pod template collides with what the operator puts into the pod.',
+    next: 'Correct the field at the pointer in the message.',
+  },
+  IssuerMismatch: {
+    means: 'The issuer of the authorization server is not that of the MCPOIDCConfig that checks its tokens.',
+    next: 'Set both to the same URL.',
+  },
+  KindNotServed: {
+    means: 'The cluster does not serve a kind that is needed, such as HTTPRoute.',
+    next: 'Install its definitions, or remove the field that asks for it.',
+  },
+  Listed: { means: 'The members of the group are listed in its status.' },
+  MemorySessions: {
+    means: 'Several replicas keep their sessions in memory; a session ends with its pod.',
+    next: 'Set `sessionStorage` with the provider `redis`.',
+  },
+  NameInvalid: {
+    means: 'A name can’t be used where it stands.',
+    next: 'Use the form that the message gives.',
+  },
+  NameTaken: {
+    means: 'An object of the name that a child needs belongs to somebody else.',
+    next: 'Rename one of the two, or delete the object that the message names.',
+  },
+  NoAnswer: {
+    means: 'Not every Gateway has answered to the HTTPRoute yet.',
+    next: 'If it lasts, look at the Gateway’s controller.',
+  },
+  NoBackends: {
+    means: 'The group of the gateway has no members.',
+    next: 'Set `groupRef` on the servers that belong to it.',
+  },
+  NoEffect: {
+    means: 'A setting has no effect beside the others; the message names it.',
+    next: 'Remove it, or change the setting that makes it useless.',
+  },
+  NoIdentity: {
+    means: 'A login provider has neither `userInfo` nor `identityFromToken`: each login is a user of its own.',
+    next: 'Set one of the two, so that users are known again.',
+  },
+  NoMembers: {
+    means: 'Nothing belongs to the group.',
+    next: 'Set `groupRef` on the servers that belong to it.',
+  },
+  NoPublicHost: {
+    means: '`trustProxyHeaders` is set, and no host is named that `X-Forwarded-Host` may give.',
+    next: 'Name the public host in `allowedHosts`, or set `resourceUrl`.',
+  },
+  NoSuchMember: {
+    means: 'A setting names a backend that is not in the group.',
+    next: 'Correct the name.',
+  },
+  NoSuchTool: {
+    means: 'A step of a composite tool names a tool that no backend has.',
+    next: 'Correct the name of the step’s tool.',
+  },
+  NoUsers: {
+    means: 'A rate limit is for each user, and callers are anonymous: they share it.',
+    next: 'Set `oidcConfigRef`, or limit all callers together.',
+  },
+  NoneUnavailable: { means: 'Every backend answers as it should.' },
+  NotEnforced: {
+    means: 'A permission profile limits a server’s network, and nothing enforces it on this machine.',
+    next: 'Nothing: in a cluster a NetworkPolicy enforces it.',
+  },
+  NotObserved: { means: 'The operator has not seen this yet; it waits.' },
+  NotPersistent: {
+    means: 'The authorization server keeps keys or logins in its pod: after a restart all users log in again.',
+    next: 'Set `signingKeySecretRefs`, `hmacSecretRefs` and a `storage` of type redis.',
+  },
+  NotSupported: {
+    means: 'A field of the widely used operator is not served here.',
+    next: 'The message says what to use instead; without the field the object is served.',
+  },
+  OpenToAll: {
+    means: 'Every pod of the cluster can use the credentials of this workload without a token.',
+    next: 'Set `oidcConfigRef`, or name who may reach it in `networkPolicy.ingressFrom`.',
+  },
+  PodSecurityViolation: {
+    means: 'A pod template asks for more than the Pod Security level baseline allows.',
+    next: 'Remove the field that the message names, or run the operator with `--pod-template any`.',
+  },
+  PodsNotAsked: {
+    means: 'The operator can’t ask the pods for their status.',
+    next: 'Check that NetworkPolicies let the operator reach the admin port of the pods.',
+  },
+  PodsNotReady: {
+    means: 'Pods are there and not ready.',
+    next: 'The message has the cause; `kubectl portico logs` shows what they say.',
+  },
+  PodsReady: { means: 'All pods of the newest revision are ready.' },
+  PortNameTaken: {
+    means: 'A container of yours names a port as the data plane does. It is served.',
+    next: 'Rename the port if something selects it by name.',
+  },
+  PortTaken: {
+    means: 'A container of yours listens on a port of the data plane.',
+    next: 'Let it listen on another port, and name that one.',
+  },
+  ProgressDeadlineExceeded: {
+    means: 'The new pods have not become ready in time. The old ones go on serving.',
+    next: 'The message has the cause; `kubectl portico logs` shows what the pods say.',
+  },
+  Progressing: { means: 'Pods are starting.' },
+  ProxyShutIn: {
+    means: 'A permission profile lets nothing out of the pod, and the proxy in it must reach what the message names.',
+    next: 'List these addresses in a profile of type `configmap`.',
+  },
+  PublishedEntriesInPod: {
+    means: 'What is published to the registry is kept in its pod and is lost with it.',
+    next: 'Set `storage` or `database`.',
+  },
+  ReconcileFailed: {
+    means: 'The operator failed while it looked after the object. It tries again.',
+    next: 'If it lasts, report it with the operator’s log.',
+  },
+  ReferenceInvalid: {
+    means: 'The object refers to another that is not valid.',
+    next: 'Correct the object that the message names.',
+  },
+  ReferenceNotFound: {
+    means: 'The object refers to another that does not exist in its namespace.',
+    next: 'Create it, or correct the reference.',
+  },
+  ReplicaFailure: {
+    means: 'The pods can’t be created.',
+    next: 'The message has the API server’s words.',
+  },
+  RouteAccepted: { means: 'The Gateways carry the HTTPRoute.' },
+  RouteRefused: {
+    means: 'A Gateway refuses the HTTPRoute.',
+    next: 'The message has the Gateway’s words; check listeners, hostnames and allowed namespaces.',
+  },
+  SecretKeyNotFound: {
+    means: 'A Secret that the object refers to lacks the key.',
+    next: 'Add the key, or correct the reference.',
+  },
+  SecretNotFound: {
+    means: 'A Secret that the object refers to does not exist in its namespace.',
+    next: 'Create it, or correct the reference.',
+  },
+  ServiceAccountInTemplate: {
+    means: 'A pod template names a service account, whose rights the container has.',
+    next: 'Use `serviceAccount` of the spec if that is not meant.',
+  },
+  SourcesFailed: {
+    means: 'Sources of the registry could not be read; the last good state of each is served.',
+    next: 'The message names the sources with the cause.',
+  },
+  SourcesWaiting: { means: 'Sources of the registry have not been read yet.' },
+  StatusRefused: {
+    means: 'The API server refuses the status that the operator writes.',
+    next: 'Install the definitions of this version: `kubectl apply -k crds`.',
+  },
+  StillReferenced: {
+    means: 'The object is to be deleted, and others still refer to it.',
+    next: 'Delete or repoint the objects that the message names.',
+  },
+  Stopped: { means: 'The workload is scaled to zero.' },
+  TemplateValid: { means: 'The pod template can be used.' },
+  Terminating: { means: 'The object is being deleted.' },
+  TooManyToList: {
+    means: 'A list in the status is cut; nothing else is.',
+  },
+  Unschedulable: {
+    means: 'No node takes a pod.',
+    next: 'The message has the scheduler’s words.',
+  },
+  UpstreamProviderUnknown: {
+    means: 'A policy names a login provider that the gateway does not have.',
+    next: 'Name one of the gateway’s `upstreamProviders`.',
+  },
+}
+
+/** The reasons of findings in files: of `portico validate`, `render` and `run`. */
+export const fileReasons: Readonly<Record<string, Reason>> = {
+  Crashed: { means: 'A process ended by itself; it is started again.', next: 'Look at `.portico/run.log`.' },
+  ApiVersionInvalid: { means: '`apiVersion` is no text of the form GROUP/VERSION.', next: 'Correct it.' },
+  ConfigRefused: {
+    means: 'The data plane refuses its configuration; the one before serves on.',
+    next: 'Correct what the message names.',
+  },
+  Duplicate: { means: 'Two manifests describe the same object.', next: 'Remove one of the two.' },
+  FileMissing: { means: 'A file or folder that was named does not exist.', next: 'Correct the path.' },
+  FileUnreadable: { means: 'A file can’t be read.', next: 'Give this user the right to read it.' },
+  FolderEmpty: { means: 'A folder holds no manifest.', next: 'Name the folder with the *.yaml files.' },
+  GroupsDiffer: {
+    means: 'Manifests are of several API groups.',
+    next: 'Choose one with `--api-group`, or move the others with `portico migrate`.',
+  },
+  KindInvalid: { means: '`kind` is no text.', next: 'Correct it.' },
+  KindUnknown: { means: 'The API group has no kind of this name.', next: 'The message names the closest kind.' },
+  LocalPortInvalid: { means: 'The annotation `local-port` is no port.', next: 'Give a number from 1 to 65535.' },
+  MetadataInvalid: { means: '`metadata` has a member of the wrong type.', next: 'Correct it at the pointer.' },
+  NameMissing: { means: '`metadata.name` is missing.', next: 'Name the object.' },
+  NamespaceInvalid: { means: '`metadata.namespace` is no DNS label.', next: 'Correct it.' },
+  NotAnObject: { means: 'A document is no object.', next: 'Remove it, or correct its indentation.' },
+  NotAnswering: { means: 'A process runs, and does not answer on its port.', next: 'Look at `.portico/run.log`.' },
+  NotReady: { means: 'A process runs, and is not ready.', next: 'The message has the cause.' },
+  NotRunnableHere: { means: 'A workload can’t run on this machine.', next: 'The message has the cause.' },
+  NotStarted: { means: 'A process could not be started.', next: 'The message has the cause.' },
+  PortRefused: { means: 'This user may not listen on the port.', next: 'Choose one above 1023 with `local-port`.' },
+  SchemaInvalid: {
+    means: 'A field is unknown or has a value that its schema refuses.',
+    next: 'Correct it at the pointer.',
+  },
+  SecretAssumed: {
+    means: 'A Secret is not among the manifests; it is assumed to be in the cluster.',
+    next: 'Nothing, if the cluster has it.',
+  },
+  SyntaxInvalid: { means: 'A file is no YAML or JSON.', next: 'Correct the line that is named.' },
+  WordReadAsBoolean: {
+    means: 'A word such as `on` or `yes` is read as a boolean by Kubernetes.',
+    next: 'Put it in quotes.',
+  },
+}
