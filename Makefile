@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 LOCKED := $(if $(shell command -v flock),flock package.json)
 
-.PHONY: help run test check watch generate bench bundle image e2e gitops cluster chaos upgrade soak isolation pair clean
+.PHONY: help run test check watch generate bench bundle image e2e gitops cluster chaos upgrade soak isolation pair site clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ bench: $(INSTALLED) ## Benchmarks, each a ratio in one run (ARGS="gateway")
 
 pair: $(INSTALLED) ## Costs of this checkout beside another one and bench/reference.json (BEFORE=DIR ARGS="gateway registry render")
 	@node bench/pair/run.ts $(BEFORE) $(ARGS)
+
+site: $(INSTALLED) ## dist/site: the documentation as a static site with search, opened without a server (REFS="v0.1 v0.2" for versions side by side)
+	@node site/build.ts
 
 bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
 	@node build/bundle.ts

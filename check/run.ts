@@ -1,5 +1,6 @@
 /**
- * `make check`: types, lint, import arrows, ways, locked packages, generated files. With ALL=1, and in CI, also
+ * `make check`: types, lint, import arrows, ways, links of the documentation, locked packages, generated
+ * files. With ALL=1, and in CI, also
  * floating promises and nesting, which read the types of the whole program anew. Runs every check, and fails if one
  * does.
  */
@@ -23,6 +24,7 @@ const checks: readonly Check[] = [
   { name: 'arrows', command: [process.execPath, 'check/arrows.ts'] },
   { name: 'ways', command: [process.execPath, 'check/ways.ts'] },
   { name: 'floating promises', command: [process.execPath, 'check/floating-promises.ts'], isSlow: true },
+  { name: 'links', command: [process.execPath, 'check/links.ts'] },
   { name: 'locked', command: [process.execPath, 'check/locked.ts'] },
   { name: 'nesting', command: [process.execPath, 'check/nesting.ts'], isSlow: true },
   { name: 'generated', command: [process.execPath, 'check/generate.ts', '--check'] },
