@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import MarkdownIt from 'markdown-it'
+import MarkdownIt, { type Token } from 'markdown-it'
 
 export interface Heading {
   readonly level: number
@@ -29,8 +29,6 @@ export interface Article {
   readonly links: readonly Link[]
   readonly passages: readonly Passage[]
 }
-
-type Token = ReturnType<MarkdownIt['parse']>[number]
 
 /** Returns the anchor that code hosts give a heading: lower case, words joined by hyphens, other characters removed. */
 const anchor = (text: string): string =>
@@ -73,7 +71,7 @@ function markLinks(tokens: readonly Token[], linkTo: (target: string) => string 
     return (token.children ?? []).flatMap((child) => {
       if (child.type === 'link_close' && address === undefined) child.tag = 'span'
       if (child.type !== 'link_open') return []
-      const target = child.attrGet('href') ?? ''
+      const target = String(child.attrGet('href') ?? '')
       address = linkTo(target)
       if (address === undefined) Object.assign(child, { tag: 'span', attrs: [['class', 'source']] })
       else child.attrSet('href', address)

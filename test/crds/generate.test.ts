@@ -63,7 +63,8 @@ test('a folder gets a file for each kind and a kustomization of them', async () 
 test('the committed files are up to date', async () => {
   const { generatedFiles } = await import('../../check/generate.ts')
   const root = new URL('../..', import.meta.url).pathname
-  for (const [path, content] of await generatedFiles()) assert.is(await readFile(join(root, path), 'utf8'), content, path)
+  for (const [path, content] of await generatedFiles())
+    assert.is(await readFile(join(root, path), 'utf8'), content, path)
 })
 
 test.run()

@@ -41,7 +41,7 @@ test.after(async () => {
 async function search(words: string): Promise<readonly string[]> {
   await page.focus('site-search input')
   await page.$eval('site-search input', (input) => {
-    ;(input as HTMLInputElement).value = ''
+    Object.assign(input, { value: '' })
   })
   await page.keyboard.type(words)
   await page.waitForSelector('.hits a')
@@ -64,9 +64,9 @@ test('no page is wider than a narrow screen, and every link leads to a page and 
   await page.setViewport({ width: 360, height: 800 })
   for (const path of ['index.html', 'operator.html', 'reference/virtualmcpserver.html', 'reference/commands.html']) {
     await open(`site/${path}`)
-    assert.is(await page.evaluate(() => document.documentElement.scrollWidth), 360, path)
+    assert.is(await page.evaluate('document.documentElement.scrollWidth'), 360, path)
     const links = await page.$$eval('a[href]', (all) =>
-      all.map((a) => [a.getAttribute('href'), (a as HTMLAnchorElement).href]),
+      all.map((a) => [a.getAttribute('href'), (a as unknown as { href: string }).href]),
     )
     for (const [href = '', url = ''] of links as string[][]) {
       if (!url.startsWith('file:')) continue
