@@ -10,10 +10,11 @@ import {
   type Subject,
 } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
+import { memoized } from '../aggregation/memoized.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { foldName, Members } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
-import { memoized, promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
+import { promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
 import { VisibleLists } from './visible-lists.ts'
 
 const NO_CLAIMS: Claims = {}

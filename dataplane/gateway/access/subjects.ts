@@ -1,6 +1,7 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { Subject } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
+import { memoized } from '../aggregation/memoized.ts'
 import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
@@ -123,14 +124,4 @@ function hintsIn(tool: string): Readonly<Record<string, boolean>> {
   if (!isObject(annotations)) return NO_HINTS
   const isSaid = (hint: string) => Object.hasOwn(annotations, hint) && typeof annotations[hint] === 'boolean'
   return Object.fromEntries(HINTS.filter(isSaid).map((hint) => [hint, annotations[hint] as boolean]))
-}
-
-/** Makes a function whose results are kept as long as their sources. */
-export function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
-  const made = new WeakMap<K, V>()
-  return (key) => {
-    let value = made.get(key)
-    if (value === undefined) made.set(key, (value = make(key)))
-    return value
-  }
 }

@@ -8,6 +8,7 @@ import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/tasks.ts'
 import type { Route } from './catalog.ts'
+import { memoized } from './memoized.ts'
 import { fitName, otherName } from './names.ts'
 import { shapeOf } from './shape.ts'
 
@@ -75,8 +76,9 @@ export function buildPromptResourceCatalog(
     prompts,
     holders: backends.filter(({ capabilities }) => isObject(capabilities['resources'])).map(({ name }) => name),
     uris,
-    templates: templates
-      .map(({ backend, item }) => ({ backend, ...uriPattern(item.key) }))
+    // An equal template of a second backend is not shown, but that backend has URIs of it, too.
+    templates: backends
+      .flatMap(({ name, templates: own }) => own.map(({ key }) => ({ backend: name, ...uriPattern(key) })))
       .sort((a, b) => b.fixed - a.fixed),
   }
 }
@@ -158,10 +160,65 @@ export function instructionsOf(backends: readonly Backend[]): string | undefined
 }
 
 /** Returns the name of the backend that has a resource; undefined if none is known. */
-export function holderOf({ uris, templates, holders }: PromptResourceCatalog, uri: string): string | undefined {
+export function holderOf(catalog: PromptResourceCatalog, uri: string): string | undefined {
+  const { uris, templates, holders } = catalog
   // A URI may exist without being listed, and a single backend must be its owner.
   if (holders.length === 1) return holders[0]
-  return uris.get(uri) ?? templates.find((template) => template.matches(uri))?.backend
+  return (
+    uris.get(uri) ??
+    nearestHolder(
+      catalog,
+      uri,
+      templates.filter((template) => template.matches(uri)),
+    )
+  )
+}
+
+/**
+ * Returns the backend of the template that a URI most likely comes from: of several the one whose listed URIs share the
+ * longest path with it, otherwise the one that fixes most characters.
+ */
+function nearestHolder(
+  catalog: PromptResourceCatalog,
+  uri: string,
+  matching: PromptResourceCatalog['templates'],
+): string | undefined {
+  const [first] = matching
+  if (first === undefined || matching.every(({ backend }) => backend === first.backend)) return first?.backend
+  const folders = foldersIn(catalog)
+  for (const folder of foldersOf(uri).reverse()) {
+    const holders = folders.get(folder)
+    const near = holders && matching.find(({ backend }) => holders.has(backend))
+    if (near !== undefined) return near.backend
+  }
+  return first.backend
+}
+
+/** The folders of all listed URIs, with the backends that list something in them. Built when first needed. */
+const foldersIn = memoized(({ uris }: PromptResourceCatalog): ReadonlyMap<string, ReadonlySet<string>> => {
+  const folders = new Map<string, Set<string>>()
+  for (const [uri, backend] of uris)
+    for (const folder of foldersOf(uri)) {
+      const holders = folders.get(folder)
+      if (holders === undefined) folders.set(folder, new Set([backend]))
+      else holders.add(backend)
+    }
+  return folders
+})
+
+/** The most folders of one URI that are compared. */
+const MOST_FOLDERS = 32
+
+/** Returns the folders that a URI is in, from its authority to the last. */
+function foldersOf(uri: string): string[] {
+  const authority = uri.indexOf('://')
+  const folders: string[] = []
+  let at = authority === -1 ? -1 : uri.indexOf('/', authority + 3)
+  while (at !== -1 && folders.length < MOST_FOLDERS) {
+    folders.push(uri.slice(0, at))
+    at = uri.indexOf('/', at + 1)
+  }
+  return folders
 }
 
 /** Returns the `extensions` declared in both eras: those that need nothing of the gateway; empty if there are none. */

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { keptBytes } from '../../server/kept-text.ts'
-import { memoized } from '../access/subjects.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
+import { memoized } from '../aggregation/memoized.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
 /** Catalogs of a view, for as long as there is room for them. */
