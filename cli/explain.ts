@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
+import { explainScopes, scopeRulesOf } from '../dataplane/gateway/access/scope-rules.ts'
+import { anonymous, type Caller } from '../dataplane/identity/caller.ts'
 import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
@@ -9,10 +11,10 @@ import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
 
-/** A workload with policies, with the configuration of its data plane. */
+/** A workload with policies or scopes of tools, with the configuration of its data plane. */
 interface Guarded {
   readonly name: string
-  readonly config: GatewayConfig & { readonly authz: AuthzConfig }
+  readonly config: GatewayConfig
 }
 
 /** The properties of a tool that only a backend knows. */
@@ -30,7 +32,8 @@ function guardedIn({ manifest, plan }: Planned): readonly Guarded[] {
     const data = child.kind === 'ConfigMap' ? child['data'] : undefined
     const text = isObject(data) ? data['gateway.yaml'] : undefined
     const config = typeof text === 'string' ? (parse(text, { uniqueKeys: false }) as Guarded['config']) : undefined
-    return config?.authz === undefined ? [] : [{ name: `${kind} ${namespace}/${name}`, config }]
+    const isGuarded = (config?.authz ?? config?.incomingAuth.scopeRules) !== undefined
+    return config === undefined || !isGuarded ? [] : [{ name: `${kind} ${namespace}/${name}`, config }]
   })
 }
 
@@ -64,18 +67,39 @@ function assumedOf(given: Given): Assumed {
   return { backend: given.text('backend'), hints: Object.fromEntries(hints) }
 }
 
-function explained({ config }: Guarded, question: Question, { backend, hints }: Assumed): Explanation {
-  const { caller, type, id } = question
-  const policies = new Policies(config.authz, config.name)
+function explained({ config }: Guarded, question: Question, assumed: Assumed): Explanation {
+  const { caller: claims, type, id } = question
+  const caller: Caller =
+    claims === undefined
+      ? anonymous
+      : { kind: 'authenticated', issuer: '', subject: claims['sub'] as string, claims, expiresAt: 0 }
+  const rules = scopeRulesOf(config, config.resourceUrl ?? '')
+  const explanation = config.authz && judged(config, config.authz, question, assumed)
+  return explainScopes(rules, { caller, tools: type === 'Tool' ? [id] : [] }, explanation)
+}
+
+function judged(
+  config: GatewayConfig,
+  authz: AuthzConfig,
+  { caller, type, id, arguments: given }: Question,
+  { backend, hints }: Assumed,
+): Explanation {
+  const policies = new Policies(authz, config.name)
   const principal = policies.principalOf(caller === undefined ? 'anonymous' : (caller['sub'] as string), caller ?? {})
   const own = config.role === 'proxy' ? config.backends[0]?.name : undefined
   const subject = { action: actionOf[type], type, id, backend: backend ?? own, hints, key: '' }
-  return policies.explain(principal, subject, question.arguments)
+  return policies.explain(principal, subject, given)
 }
 
 /** Prints the decision of the policies of one workload. */
-export function printExplanation(name: string, { allowed, reason, policies, errors }: Explanation, io: Io): void {
+export function printExplanation(
+  name: string,
+  { allowed, reason, policies, errors, scopes }: Explanation,
+  io: Io,
+): void {
   io.out(`${name}: ${allowed ? 'allowed' : 'denied'}: ${reason}\n`)
+  if (scopes !== undefined)
+    io.out(`  scopes: needs ${scopes.needed.join(' ')}; the token has ${scopes.held.join(' ') || 'none'}\n`)
   for (const { policy, id, effect, text } of policies)
     io.out(`  ${effect}: ${policy}${id === undefined ? '' : ` (${id})`}: ${text}\n`)
   for (const { policy, id, message } of errors)
@@ -94,7 +118,7 @@ export const questionOptions = {
 export const command: Command = {
   name: 'explain',
   synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options]',
-  about: `Says which policy allows or denies a call, for every workload in these manifests that has policies. Nothing is
+  about: `Says which policy allows or denies a call, for every workload in these manifests that has policies or scopeRules. Nothing is
 called: what only a backend could tell of a tool is said by --backend and --annotations. Exits 1 where it is denied. A
 gateway that runs says the same on its admin listener, of its own tools: POST /explain.`,
   options: {
@@ -114,7 +138,7 @@ gateway that runs says the same on its admin listener, of its own tools: POST /e
       return 1
     }
     const guarded = planned.flatMap(guardedIn)
-    if (guarded.length === 0) throw new Error('nothing in these files has policies')
+    if (guarded.length === 0) throw new Error('nothing in these files has policies or scopes of tools')
     const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
     else for (const { workload, ...explanation } of all) printExplanation(workload, explanation, io)

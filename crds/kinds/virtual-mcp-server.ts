@@ -3,6 +3,7 @@ import { defineKind, type ObjectOf } from '../define.ts'
 import { allowedHosts } from '../settings/allowed-hosts.ts'
 import { authServer } from '../settings/auth/auth-server.ts'
 import { authzConfig } from '../settings/auth/authz.ts'
+import { scopeImplies, scopeRules } from '../settings/auth/scope-rules.ts'
 import { countsUsers } from '../settings/gateway/rate-limits.ts'
 import { sessionStorage } from '../settings/gateway/session-storage.ts'
 import { virtualMcpConfig } from '../settings/gateway/virtual-mcp-config.ts'
@@ -23,9 +24,19 @@ const incomingAuth = object(
     audience: Type.Optional(text('gateway', 'Audience that a token must carry.', { min: 1, max: limits.url })),
     authzConfig: Type.Optional(authzConfig('gateway')),
     authzConfigRef: Type.Optional(objectRef('gateway', 'MCPAuthzConfig', 'Authorization policies.')),
+    scopeRules: Type.Optional(scopeRules),
+    scopeImplies: Type.Optional(scopeImplies),
   },
   {
     rules: [
+      {
+        rule: "self.type == 'oidc' || !has(self.scopeRules)",
+        message: 'scopeRules are for type oidc: callers without a token have no scopes',
+      },
+      {
+        rule: 'has(self.scopeRules) || !has(self.scopeImplies)',
+        message: 'scopeImplies has no effect without scopeRules',
+      },
       {
         rule: "self.type == 'oidc' ? has(self.oidcConfigRef) : !has(self.oidcConfigRef)",
         message: 'oidcConfigRef must be set when type is oidc, and only then',

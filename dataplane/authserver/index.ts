@@ -181,6 +181,7 @@ function openClients({ config, settings, store, log }: Parts, delegates: Delegat
   const rules = {
     scopes: settings.scopes,
     baselineScopes: baselineClientScopes,
+    toolScopes: settings.toolScopes,
     allowConfidential: settings.allowConfidential,
     allowKeys: settings.allowKeys,
     forceConfidential: forceConfidentialRedirectUris,

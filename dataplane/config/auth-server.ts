@@ -12,7 +12,7 @@ export const authServer = extended(asFile(authServerSettings), {
   ),
   scopes: Type.Optional(
     list(
-      'Scopes that clients may ask for, besides those of OpenID Connect. Absent: those of incomingAuth.oidc.',
+      'Scopes that clients may ask for, besides those of OpenID Connect. Absent: those of incomingAuth.oidc, and those that single tools need.',
       scope('gateway'),
       { max: 100 },
     ),

@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { allowedHostsInFile } from '../../crds/settings/allowed-hosts.ts'
+import { scopeImplies, scopeRules } from '../../crds/settings/auth/scope-rules.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { aggregation } from '../../crds/settings/gateway/aggregation.ts'
 import { cors } from '../../crds/settings/gateway/cors.ts'
@@ -165,7 +166,12 @@ export const gatewayConfigSchema = Type.Object(
     allowedHosts: Type.Optional(asFile(allowedHostsInFile)),
     cors: Type.Optional(asFile(cors('gateway'))),
     incomingAuth: Type.Object(
-      { type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }), oidc: Type.Optional(oidc) },
+      {
+        type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }),
+        oidc: Type.Optional(oidc),
+        scopeRules: Type.Optional(asFile(scopeRules)),
+        scopeImplies: Type.Optional(asFile(scopeImplies)),
+      },
       strict,
     ),
     authServer: Type.Optional(authServer),

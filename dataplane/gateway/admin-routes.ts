@@ -5,9 +5,11 @@ import { errorResponse } from '../server/answer.ts'
 import { readBody } from '../server/body.ts'
 import { PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
+import { explainScopes } from './access/scope-rules.ts'
 import { promptSubject, resourceSubject, toolSubject } from './access/subjects.ts'
 import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
+import type { Setup } from './request/setup.ts'
 
 const MOST_BYTES = 64 * 1024
 /** Only pages of this machine may call. */
@@ -30,7 +32,7 @@ export function adminRoutes(running: () => Gateway): Hono {
     const body = await readBody(c, MOST_BYTES)
     const { shared, setup } = running()
     const { catalog, promptsAndResources } = shared
-    return c.json(explain({ judge: setup.judge, catalog, promptsAndResources }, body.toString()))
+    return c.json(explain(setup, { judge: setup.judge, catalog, promptsAndResources }, body.toString()))
   })
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error))
@@ -38,17 +40,26 @@ export function adminRoutes(running: () => Gateway): Hono {
 }
 
 /**
- * Explains which policies allow or deny what `question` asks (JSON text), in this gateway as it is now. Nothing is
- * called, and nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` if there are no
- * policies.
+ * Explains which policies and scopes allow or deny what `question` asks (JSON text), in this gateway as it is now.
+ * Nothing is called, and nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` if there
+ * are neither policies nor scopes of tools.
  */
-function explain(shown: Shown, question: string): Explanation & { readonly exists: boolean } {
-  const { judge } = shown
-  if (judge === undefined) throw new PublicError('not_found', { message: 'No policies are in force.' })
+function explain(
+  { scopeRules }: Pick<Setup, 'scopeRules'>,
+  shown: Shown,
+  question: string,
+): Explanation & { readonly exists: boolean } {
+  const { judge, catalog } = shown
+  if (judge === undefined && scopeRules === undefined)
+    throw new PublicError('not_found', { message: 'No policies are in force.' })
   const asked = readQuestion(parsed(question))
   if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
-  const explanation = judge.explain(callerOf(asked), subjectOf(shown, asked), asked.arguments)
-  return { ...explanation, exists: exists(shown, asked) }
+  const caller = callerOf(asked)
+  const explanation = judge?.explain(caller, subjectOf(shown, asked), asked.arguments)
+  const steps = catalog.composites.get(asked.id)?.workflow.tools ?? []
+  const tools =
+    asked.type === 'Tool' ? [asked.id, ...steps.map((tool) => catalog.stepTools.get(tool)?.name ?? tool)] : []
+  return { ...explainScopes(scopeRules, { caller, tools }, explanation), exists: exists(shown, asked) }
 }
 
 function parsed(text: string): unknown {

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { API_SERVER, JWKS_TOKENS } from '../config/check/token-path.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
+import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { anonymous, type CallerRequest } from './caller.ts'
 import type { Issuers, LocalIssuer } from './issuers.ts'
@@ -45,7 +46,10 @@ export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
   { directory = '.', tokenFolder = JWKS_TOKENS, local, ...options }: AuthenticateOptions,
 ): Verifier {
-  if (oidc === undefined) return Object.assign(() => anonymous, { issuers: () => [], close: closeNothing })
+  if (oidc === undefined) {
+    const stepUp = () => new PublicError('insufficient_scope')
+    return Object.assign(() => anonymous, { issuers: () => [], stepUp, close: closeNothing })
+  }
   const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(directory, path))
   const provider = {
     ...oidc,

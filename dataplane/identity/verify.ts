@@ -29,6 +29,11 @@ interface VerifyOptions {
 export type Verifier = Authenticate & {
   /** Returns the issuers whose tokens are accepted, as far as they are known now. */
   issuers(): readonly string[]
+  /**
+   * Returns the error for a caller whose token lacks scopes of what it asks for. `scopes`: all that the client should
+   * ask for, those of the token among them, so that a new token loses none.
+   */
+  stepUp(request: CallerRequest, scopes: readonly string[]): PublicError
   close(): Promise<void>
 }
 
@@ -65,6 +70,7 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
   }
   return Object.assign(authenticate, {
     issuers: () => verifier.issuers(),
+    stepUp: (request: CallerRequest, scopes: readonly string[]) => verifier.stepUp(request, scopes),
     close: () => verifier.close(),
   })
 }
@@ -169,6 +175,10 @@ class TokenVerifier {
 
   refusal(request?: CallerRequest, problem?: string, cause?: unknown): PublicError {
     return unauthenticated({ ...this.#challengeOf(request), ...(problem === undefined ? {} : { problem }) }, cause)
+  }
+
+  stepUp(request: CallerRequest, scopes: readonly string[]): PublicError {
+    return insufficientScope({ ...this.#challengeOf(request), scopes })
   }
 
   #challengeOf(request?: CallerRequest) {

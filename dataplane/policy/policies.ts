@@ -27,6 +27,12 @@ export interface Explanation {
   readonly policies: readonly NamedPolicy[]
   /** Policies with an evaluation error, each of which denies. */
   readonly errors: readonly (NamedPolicy & { readonly message: string })[]
+  /** The scopes that the tool needs, and those that the caller's token has and lacks. Absent if it needs none. */
+  readonly scopes?: {
+    readonly needed: readonly string[]
+    readonly held: readonly string[]
+    readonly missing: readonly string[]
+  }
 }
 
 interface Verdict {

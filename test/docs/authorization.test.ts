@@ -19,7 +19,7 @@ spec: {type: inline, inline: {issuer: https://idp.example.com}}
 `
 
 test('each form is one that its kind takes', () => {
-  assert.is(blocks.length, 3)
+  assert.is(blocks.length, 4)
   for (const block of blocks)
     for (const [name, plan] of plansOfText(`${others}---\n${block}`)) {
       assert.is(condition(plan, 'Valid') ?? 'True ConfigValid', 'True ConfigValid', name)

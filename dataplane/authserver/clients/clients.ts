@@ -51,7 +51,7 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
       const record = JSON.parse(text) as ClientRecord
       // A scope may no longer be configured, and the library would refuse the whole client.
       const known = record.scope.split(' ').filter((scope) => rules.scopes.includes(scope))
-      return { ...record, scope: known.join(' ') }
+      return { ...record, scope: [...new Set([...known, ...(rules.toolScopes ?? [])])].join(' ') }
     },
     async register(document, address) {
       const record: ClientRecord = {

@@ -86,8 +86,8 @@ function webRedirectsOf(uris: unknown): readonly string[] {
 }
 
 /** Returns the requested scopes that are known, or all scopes if none is. */
-function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
+function scopeOf(asked: unknown, { scopes, baselineScopes, toolScopes = [] }: RegistrationRules): string {
   const wanted = typeof asked === 'string' ? asked.split(' ', MOST_SCOPES) : []
   const known = wanted.filter((scope) => scopes.includes(scope))
-  return [...new Set([...(known.length === 0 ? scopes : known), ...baselineScopes])].join(' ')
+  return [...new Set([...(known.length === 0 ? scopes : known), ...baselineScopes, ...toolScopes])].join(' ')
 }

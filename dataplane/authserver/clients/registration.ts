@@ -30,6 +30,8 @@ export interface RegistrationRules {
   readonly scopes: readonly string[]
   /** Scopes that every client gets. */
   readonly baselineScopes: readonly string[]
+  /** Scopes that every client may ask for later, whatever it registered: calls of single tools need them. */
+  readonly toolScopes?: readonly string[]
   readonly allowConfidential: boolean
   /** Redirect URIs that make a client confidential, whatever it asks for. */
   readonly forceConfidential: readonly string[]

@@ -14,6 +14,8 @@ export interface OwnResource {
   readonly audience: string
   /** The scopes that the gateway advertises. */
   readonly scopes: readonly string[]
+  /** Further scopes that single tools need: clients get them if they ask, as after a 403. */
+  readonly toolScopes: readonly string[]
 }
 
 /** The configuration in the form that the server uses; times in seconds. */
@@ -41,6 +43,8 @@ export interface Settings {
   /** The lifetime of a grant before its first refresh token. Most grants whose code nobody exchanges never get one. */
   readonly freshGrantS: number
   readonly scopes: readonly string[]
+  /** The scopes that single tools need. */
+  readonly toolScopes: readonly string[]
   /** The scopes that are not OpenID Connect scopes. */
   readonly ownScopes: readonly string[]
   /** The scopes of a request that names none. */
@@ -83,7 +87,8 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     seconds('authCodeLifespan'),
   ]
   const ownScopes = (config.scopes ?? own.scopes).flatMap((scope) => scope.split(' ')).filter((scope) => scope !== '')
-  const scopes = [...new Set([...OPENID_SCOPES, ...ownScopes, ...(config.baselineClientScopes ?? [])])]
+  const toolScopes = config.scopes === undefined ? own.toolScopes : []
+  const scopes = [...new Set([...OPENID_SCOPES, ...ownScopes, ...toolScopes, ...(config.baselineClientScopes ?? [])])]
   const audiences = new Map([
     ...allowedAudiences.map((audience) => [audience, audience] as const),
     [own.audience, own.audience],
@@ -113,6 +118,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     grantS: codeS + Math.max(accessTokenS, refreshTokenS),
     freshGrantS: codeS + accessTokenS,
     scopes,
+    toolScopes,
     ownScopes: scopes.filter((scope) => !OPENID_SCOPES.includes(scope)),
     defaultScope: (ownScopes.length === 0 ? ['openid'] : ownScopes).join(' '),
     audiences,

@@ -4,6 +4,7 @@ import { gatewayHeaders, HEADER_NAME } from '../../../crds/settings/header-rules
 import { escapeStep } from '../../../crds/settings/json.ts'
 import { gatewayEvents } from '../audit/event-types.ts'
 import type { GatewayConfig } from '../gateway.ts'
+import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import { auditFindings } from './audit.ts'
 import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
@@ -28,6 +29,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
   const { authz, backends, aggregation, resourceUrl, role, sessionStorage, rateLimiting, passthroughHeaders } = config
   return [
     ...incomingAuthFindings(config),
+    ...scopeFindings(config.incomingAuth),
     ...authServerFindings(config),
     ...(authz === undefined ? [] : authzFindings(authz, '/authz')),
     ...judgedProviderFindings(config),
@@ -134,6 +136,31 @@ function incomingAuthFindings({ incomingAuth, authServer }: GatewayConfig): read
   if (authServer !== undefined && authServer.issuer === oidc.issuer)
     return ownIssuerFindings(oidc, '/incomingAuth/oidc')
   return [...issuerFindings(oidc, '/incomingAuth/oidc'), ...tokenFindings(oidc, '/incomingAuth/oidc')]
+}
+
+/** Checks the scopes of single tools: only callers with a token have scopes, and each pattern must be a glob. */
+function scopeFindings({ type, scopeRules, scopeImplies }: GatewayConfig['incomingAuth']): readonly Finding[] {
+  const at = '/incomingAuth/scopeRules'
+  if (scopeRules === undefined)
+    return scopeImplies === undefined
+      ? []
+      : [{ pointer: '/incomingAuth/scopeImplies', message: 'has no effect without scopeRules' }]
+  if (type === 'anonymous')
+    return [{ pointer: at, message: 'is for type oidc: callers without a token have no scopes' }]
+  return [
+    ...duplicates(scopeRules, ({ name }) => name, at, '/name'),
+    ...duplicates(scopeImplies ?? [], ({ scope }) => scope, '/incomingAuth/scopeImplies', '/scope'),
+    ...scopeRules.flatMap(({ tools }, rule) =>
+      tools.flatMap((tool, index) => {
+        try {
+          compileGlob(tool)
+          return []
+        } catch (error) {
+          return [{ pointer: `${at}/${rule}/tools/${index}`, message: (error as Error).message }]
+        }
+      }),
+    ),
+  ]
 }
 
 const isName = new RegExp(HEADER_NAME)

@@ -53,7 +53,11 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
       const caller = authenticate(authorization, request)
       return caller instanceof Promise ? caller.then(judged) : judged(caller)
     },
-    { issuers: () => authenticate.issuers(), close: () => authenticate.close() },
+    {
+      issuers: () => authenticate.issuers(),
+      stepUp: authenticate.stepUp,
+      close: () => authenticate.close(),
+    },
   )
 }
 

@@ -13,6 +13,7 @@ import type { Issuers } from '../../identity/issuers.ts'
 import { type HostNames, hostNames } from '../../server/hosts.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { type Judge, judgeOf } from '../access/judge.ts'
+import { type ScopeRules, scopeRulesOf } from '../access/scope-rules.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
 import { CrossOrigin } from './cross-origin.ts'
@@ -34,6 +35,8 @@ export interface Setup {
   readonly ownIssuer: OwnIssuer
   /** Authorizes callers; undefined if no policies are configured, which allows everything. */
   readonly judge: Judge | undefined
+  /** Scopes that single tools need; undefined if none does. */
+  readonly scopeRules: ScopeRules | undefined
   readonly addressOf: ClientAddressOf
   readonly publicUrlOf: PublicUrlOf
   /** Returns the metadata for a request with these headers; undefined if callers are anonymous. */
@@ -94,6 +97,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     authenticate,
     ownIssuer: options.ownIssuer,
     judge: judgeOf(config, before),
+    scopeRules: scopeRulesOf(config, ownResource(config, options.listenerUrl).audience),
     addressOf,
     resourceMetadata: (headers) =>
       oidc === undefined
@@ -113,7 +117,14 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
 export function ownResource(config: GatewayConfig, listenerUrl: string) {
   const { resourceUrl, endpointPrefix, incomingAuth } = config
   const { resource } = publicUrls({ resourceUrl, endpointPrefix, incomingAuth }, listenerUrl, new Set())({})
-  return { resource, audience: incomingAuth.oidc?.audience ?? resource, scopes: incomingAuth.oidc?.scopes ?? [] }
+  const { oidc, scopeRules = [], scopeImplies = [] } = incomingAuth
+  const ofTools = [...scopeRules.flatMap(({ scopes }) => scopes), ...scopeImplies.flatMap(({ scope }) => scope)]
+  return {
+    resource,
+    audience: oidc?.audience ?? resource,
+    scopes: oidc?.scopes ?? [],
+    toolScopes: [...new Set(ofTools)],
+  }
 }
 
 /** Keeps the authentication with its known keys and checked tokens if nothing about it changes. */

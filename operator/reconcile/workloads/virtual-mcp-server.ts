@@ -68,7 +68,7 @@ function incomingAuthOf(
   resolver: Resolver,
   mounts: Mounts,
 ): GatewayConfig['incomingAuth'] {
-  const { type, oidcConfigRef, audience } = incomingAuth
+  const { type, oidcConfigRef, audience, scopeRules, scopeImplies } = incomingAuth
   if (type === 'anonymous') return { type }
   if (!oidcConfigRef) {
     resolver.problems.add('Valid', 'ConfigInvalid', {
@@ -79,7 +79,12 @@ function incomingAuthOf(
     return { type }
   }
   const oidc = oidcSettings(oidcConfigRef, { besides: audience, ownIssuer: authServerConfig?.issuer }, resolver, mounts)
-  return oidc ? { type, oidc } : { type }
+  return {
+    type,
+    ...(oidc && { oidc }),
+    ...(scopeRules && { scopeRules }),
+    ...(scopeImplies && { scopeImplies }),
+  }
 }
 
 const AUTH_SERVER = '/spec/authServerConfig'
@@ -113,6 +118,8 @@ const PLACES = {
   '/optimizer': '/spec/config/optimizer',
   '/name': '/spec/config/name',
   '/resourceUrl': '/spec/incomingAuth/oidcConfigRef/resourceUrl',
+  '/incomingAuth/scopeRules': '/spec/incomingAuth/scopeRules',
+  '/incomingAuth/scopeImplies': '/spec/incomingAuth/scopeImplies',
   '/incomingAuth/oidc/scopes': '/spec/incomingAuth/oidcConfigRef/scopes',
   '/aggregation': '/spec/config/aggregation',
   '/rateLimiting': '/spec/config/rateLimiting',

@@ -354,6 +354,8 @@ spec:
     type: oidc
     audience: a
     oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
+    scopeRules: [{name: writing, tools: ["a_*"], scopes: [write]}]
+    scopeImplies: [{scope: admin, implies: [write]}]
   outgoingAuth:
     source: inline
     default: {type: externalAuthConfigRef, externalAuthConfigRef: {name: open}}

@@ -116,6 +116,25 @@ export function checkMayCall(
 }
 
 /**
+ * Throws `insufficient_scope` if the caller's token lacks a scope that these tools need. The challenge names the scopes
+ * that the token has, too: clients ask for what it names, and would lose the others. Call it for tools that exist and
+ * that the caller may call, so that it tells nobody of others.
+ */
+export function checkScopes(request: EndpointRequest, tools: readonly string[]): void {
+  const { setup, caller, req } = request
+  const lacking = setup.scopeRules?.lacking(caller, tools)
+  if (lacking === undefined) return
+  const { held, missing } = lacking
+  const scopes = new Set([...(setup.config.incomingAuth.oidc?.scopes ?? []), ...held, ...missing])
+  const { headers } = setup.authenticate.stepUp(req, [...scopes])
+  throw new PublicError('insufficient_scope', {
+    message: `The token lacks ${missing.length === 1 ? 'the scope' : 'the scopes'} ${missing.join(', ')}.`,
+    data: { held, missing },
+    ...(headers && { headers }),
+  })
+}
+
+/**
  * Tells whether the caller may still call the tool of its own task, which it called by this name. The arguments are no
  * longer known: policies that depend on them are evaluated as if there were none.
  */
@@ -127,6 +146,7 @@ export function mayCallPlain(request: EndpointRequest, name: string | undefined)
 /** Throws `forbidden` if the caller may no longer call the tool. */
 export function checkMayCallPlain(request: EndpointRequest, name: string | undefined): void {
   if (!mayCallPlain(request, name)) throw new PublicError('forbidden')
+  if (name !== undefined) checkScopes(request, [name])
 }
 
 /** Throws `forbidden` if the caller may not get the prompt. */

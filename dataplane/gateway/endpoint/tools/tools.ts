@@ -9,7 +9,7 @@ import { unlistedBackendsFor } from '../../core/view.ts'
 import { showsApps } from '../../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { checkParamHeaders } from '../../mcp/headers.ts'
-import { answerVisible, checkMayCall, destinationOf, unknown } from '../catalog/caller-catalog.ts'
+import { answerVisible, checkMayCall, checkScopes, destinationOf, unknown } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
 import { foundInSession, listedBySession, type SessionTool } from './of-session.ts'
 import { asTaskCall } from './session-tasks.ts'
@@ -77,6 +77,7 @@ function relay(request: EndpointRequest, name: string): void {
 /** Relays a call of a tool that only the client's session has. */
 function relayOwn(request: EndpointRequest, name: string, { catalog, route }: SessionTool): void {
   checkMayCall(request, name, route, catalog)
+  checkScopes(request, [name])
   follow(request, route, name)
 }
 
@@ -87,10 +88,19 @@ function relayShown(
   composite: CompositeTool | undefined,
 ): void {
   checkMayCall(request, name, route)
-  if (composite !== undefined) runComposite(request, name, composite)
+  if (composite !== undefined) {
+    // The scopes of all steps at once: a run that has begun can't ask for a new token.
+    const { stepTools } = request.view.catalog
+    checkScopes(request, [name, ...composite.workflow.tools.map((tool) => stepTools.get(tool)?.name ?? tool)])
+    runComposite(request, name, composite)
+  }
   // A name that a backend which never answered may have is not unknown.
   else if (route === undefined) refuse(request, unlistedBackendsFor(request.setup.config, request.view.backends, name))
-  else follow(request, route, shownName(request, name, route))
+  else {
+    const shown = shownName(request, name, route)
+    checkScopes(request, [shown])
+    follow(request, route, shown)
+  }
 }
 
 /** Returns the shown name of a tool called by its backend's own name: rate limits use it, as policies do. */
@@ -127,8 +137,10 @@ async function loadEngine(): Promise<Engine> {
  */
 function callStepTool(request: EndpointRequest, name: string, tool: StepTool | undefined): void {
   checkMayCall(request, tool?.name ?? name, tool?.route)
-  if (tool !== undefined) follow(request, tool.route, tool.name)
-  else
+  if (tool !== undefined) {
+    checkScopes(request, [tool.name])
+    follow(request, tool.route, tool.name)
+  } else
     refuse(
       request,
       request.view.backends.filter((one) => one.tools === undefined && name.startsWith(one.name)),

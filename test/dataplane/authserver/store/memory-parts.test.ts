@@ -51,7 +51,7 @@ async function kept(memoryBytes: number | undefined): Promise<readonly number[]>
     },
     directory: folder.path,
     workload: { kind: 'gateway', namespace: 'default', name: 'tools' },
-    own: { resource: `${issuer}/mcp`, audience: `${issuer}/mcp`, scopes: [] },
+    own: { resource: `${issuer}/mcp`, audience: `${issuer}/mcp`, scopes: [], toolScopes: [] },
     memoryBytes,
     addressOf: () => undefined,
     audit: noAudit,

@@ -1,0 +1,104 @@
+import { LRUCache } from 'lru-cache'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import { compileGlob } from '../../config/glob.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { hasScopes, statedScopes } from '../../identity/scopes.ts'
+import type { Explanation } from '../../policy/index.ts'
+
+/** The most names of tools whose scopes are kept, and of callers whose scopes are. */
+const MOST_KEPT = 10_000
+const NOTHING: ReadonlySet<string> = new Set()
+
+/** The scopes of one call: those that it needs, and those that the caller's token has and lacks. */
+export interface ScopesOfCall {
+  readonly needed: readonly string[]
+  readonly held: readonly string[]
+  readonly missing: readonly string[]
+}
+
+/** The scopes that calls of single tools need (`incomingAuth.scopeRules`), and those that contain others. */
+export class ScopeRules {
+  readonly #rules: readonly { readonly scopes: readonly string[]; readonly matches: (tool: string) => boolean }[]
+  readonly #implied: readonly { readonly scope: string; readonly implies: readonly string[] }[]
+  readonly #audience: string
+  readonly #needed = new LRUCache<string, readonly string[]>({ max: MOST_KEPT })
+  /** A caller stays one object while its token is known. */
+  readonly #held = new WeakMap<Caller, ReadonlySet<string>>()
+
+  constructor({ oidc, scopeRules = [], scopeImplies = [] }: GatewayConfig['incomingAuth'], audience: string) {
+    this.#rules = scopeRules.map(({ tools, scopes }) => {
+      const globs = tools.map(compileGlob)
+      return { scopes, matches: (tool) => globs.some((matches) => matches(tool)) }
+    })
+    this.#implied = scopeImplies
+    this.#audience = oidc?.audience ?? audience
+  }
+
+  /** Returns the scopes that a call of these tools needs, each once. `tools`: names as clients see them. */
+  neededFor(tools: readonly string[]): readonly string[] {
+    if (tools.length === 1) return this.#neededForOne(tools[0] as string)
+    return [...new Set(tools.flatMap((tool) => this.#neededForOne(tool)))]
+  }
+
+  #neededForOne(tool: string): readonly string[] {
+    let needed = this.#needed.get(tool)
+    if (needed === undefined) {
+      needed = [...new Set(this.#rules.flatMap(({ scopes, matches }) => (matches(tool) ? scopes : [])))]
+      this.#needed.set(tool, needed)
+    }
+    return needed
+  }
+
+  /** Returns the scopes of a call of these tools; undefined if the caller's token has all that it needs. */
+  lacking(caller: Caller, tools: readonly string[]): ScopesOfCall | undefined {
+    const needed = this.neededFor(tools)
+    if (needed.length === 0 || hasScopes(this.#heldBy(caller), needed, this.#audience)) return undefined
+    return this.about(caller, tools)
+  }
+
+  about(caller: Caller, tools: readonly string[]): ScopesOfCall {
+    const needed = this.neededFor(tools)
+    const held = this.#heldBy(caller)
+    const missing = needed.filter((scope) => !hasScopes(held, [scope], this.#audience))
+    return { needed, held: [...held].filter((scope) => scope !== ''), missing }
+  }
+
+  /** Returns the scopes that a token states, with those that they contain. A token that states none has none. */
+  #heldBy(caller: Caller): ReadonlySet<string> {
+    if (caller.kind === 'anonymous') return NOTHING
+    let held = this.#held.get(caller)
+    if (held === undefined) this.#held.set(caller, (held = this.#withImplied(statedScopes(caller.claims) ?? NOTHING)))
+    return held
+  }
+
+  #withImplied(stated: ReadonlySet<string>): ReadonlySet<string> {
+    const all = new Set(stated)
+    let left = this.#implied
+    for (;;) {
+      const now = left.filter(({ scope }) => hasScopes(all, [scope], this.#audience))
+      if (now.length === 0) return all
+      left = left.filter((one) => !now.includes(one))
+      for (const { implies } of now) for (const scope of implies) all.add(scope)
+    }
+  }
+}
+
+/**
+ * Adds to an explanation what the scopes of a call say. A call that lacks one is not allowed, whatever policies say; what
+ * policies deny stays so. `explanation`: undefined if there are no policies.
+ */
+export function explainScopes(
+  rules: ScopeRules | undefined,
+  { caller, tools }: { readonly caller: Caller; readonly tools: readonly string[] },
+  explanation: Explanation = { allowed: true, reason: 'no policies are in force', policies: [], errors: [] },
+): Explanation {
+  const scopes = rules?.about(caller, tools)
+  if (scopes === undefined || scopes.needed.length === 0) return explanation
+  if (!explanation.allowed || scopes.missing.length === 0) return { ...explanation, scopes }
+  const which = scopes.missing.length === 1 ? 'the scope' : 'the scopes'
+  return { ...explanation, allowed: false, reason: `the token lacks ${which} ${scopes.missing.join(', ')}`, scopes }
+}
+
+/** Returns the rules of a configuration; undefined if it has none. `audience`: that of tokens if none is configured. */
+export const scopeRulesOf = ({ incomingAuth }: GatewayConfig, audience: string): ScopeRules | undefined =>
+  incomingAuth.scopeRules === undefined ? undefined : new ScopeRules(incomingAuth, audience)
