@@ -3,6 +3,7 @@ import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
+import { delegateClientsIn, issuerPolicies } from '../config/authserver/inbound-grants.ts'
 import { isIdentified, isOnDemand, primaryOf } from '../config/authserver/provider.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
@@ -91,8 +92,12 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
   const parts: Parts = { config, settings, store, tokens, carried, revocations, log: underWay.log }
-  const delegates = new DelegateClients(config.delegateClients ?? [], options.directory, underWay.log)
-  const trusted = new TrustedIssuers(config.trustedIssuers ?? [], ground.issuers, log)
+  const delegates = new DelegateClients(delegateClientsIn(config), options.directory, underWay.log)
+  const trusted = new TrustedIssuers(issuerPolicies(config), {
+    issuers: ground.issuers,
+    directory: options.directory,
+    log,
+  })
   const clients = openClients(parts, delegates)
   const grants = openGrants(parts)
 

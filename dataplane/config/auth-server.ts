@@ -1,10 +1,13 @@
 import { authServerSettings, storageType } from '../../crds/settings/auth/auth-server.ts'
+import { upstreamProviders } from '../../crds/settings/auth/upstream.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { list, object, type Static, scope, Type, text, url } from '../../crds/settings/schema.ts'
 import { redisSettings } from './redis.ts'
 
 /** The embedded authorization server of a gateway. */
 export const authServer = extended(asFile(authServerSettings), {
+  // Its default makes it present.
+  upstreamProviders: asFile(upstreamProviders('gateway')),
   allowedAudiences: Type.Optional(
     list('Resources that tokens may be asked for, besides this gateway.', url('gateway', 'A resource (RFC 8707).'), {
       max: 16,
@@ -36,4 +39,5 @@ export type DcrConfig = NonNullable<OAuth2UpstreamConfig['dcrConfig']>
 export type UserInfoConfig = NonNullable<OAuth2UpstreamConfig['userInfo']>
 export type DelegateClientConfig = NonNullable<AuthServerConfig['delegateClients']>[number]
 export type TrustedIssuerConfig = NonNullable<AuthServerConfig['trustedIssuers']>[number]
+export type InboundGrantsConfig = NonNullable<AuthServerConfig['inboundGrants']>
 export type CimdConfig = NonNullable<AuthServerConfig['cimd']>

@@ -21,6 +21,7 @@ import {
 } from '../schema.ts'
 import { blockFor } from '../union.ts'
 import { lifespanBounds } from './auth-server-bounds.ts'
+import { delegateClients, INBOUND_GRANT_RULES, inboundGrants } from './inbound-grants.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
 
@@ -82,30 +83,18 @@ const cimd = (readBy: Reader) =>
     ),
   })
 
-const delegateClients = (readBy: Reader) =>
-  list(
-    'Confidential clients that may exchange tokens (RFC 8693).',
-    object('A client.', {
-      clientId: text(readBy, 'Client id.', { min: 1, max: 256, pattern: '^[!-~]+$' }),
-      clientSecretRef: secretKeyRef(readBy, 'Client secret.'),
-      audiences: list(
-        'Audiences that it may ask for; the URL of the gateway means the gateway’s audience.',
-        text(readBy, 'An audience.', { min: 1, max: limits.url }),
-        { min: 1, max: 10 },
-      ),
-      scopes: list('Scopes that it may ask for.', scope(readBy), { min: 1, max: 10 }),
-    }),
-    { type: { map: ['clientId'] }, max: 10 },
-  )
-
 const RULES = [
   ...httpsUnlessAllowed({ name: 'issuer' }),
+  {
+    rule: 'size(self.upstreamProviders) > 0 || has(self.inboundGrants) || (has(self.trustedIssuers) && self.trustedIssuers.exists(issuer, has(issuer.jwtBearerGrant)))',
+    message: 'upstreamProviders must not be empty without inboundGrants: nobody could get a token',
+  },
   {
     rule: '!has(self.primaryUpstreamProvider) || self.upstreamProviders.exists(provider, provider.name == self.primaryUpstreamProvider)',
     message: 'primaryUpstreamProvider must name one of upstreamProviders',
   },
   {
-    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || !has(provider.loginPolicy) || provider.loginPolicy == 'required') : [self.upstreamProviders[0]].all(provider, !has(provider.loginPolicy) || provider.loginPolicy == 'required')",
+    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || !has(provider.loginPolicy) || provider.loginPolicy == 'required') : size(self.upstreamProviders) == 0 || [self.upstreamProviders[0]].all(provider, !has(provider.loginPolicy) || provider.loginPolicy == 'required')",
     message: 'loginPolicy of the provider that says who users are must be required',
   },
   {
@@ -120,6 +109,11 @@ const RULES = [
     rule: "!has(self.delegateClients) || self.issuer.startsWith('https://')",
     message: 'delegateClients need an https issuer',
   },
+  {
+    rule: "!has(self.inboundGrants) || !has(self.inboundGrants.tokenExchange) || !has(self.inboundGrants.tokenExchange.delegateClients) || self.issuer.startsWith('https://')",
+    message: 'delegateClients of inboundGrants need an https issuer',
+  },
+  ...INBOUND_GRANT_RULES,
 ]
 
 /** The fields that a configuration file has in the same form. */
@@ -144,7 +138,7 @@ const settings = (readBy: Reader) => ({
     ),
   ),
   tokenLifespans: Type.Optional(tokenLifespans(readBy)),
-  upstreamProviders: upstreamProviders(readBy),
+  upstreamProviders: defaulted(upstreamProviders(readBy)),
   primaryUpstreamProvider: Type.Optional(
     label(readBy, 'Provider whose identity stands for the user. Absent: the first.'),
   ),
@@ -169,6 +163,7 @@ const settings = (readBy: Reader) => ({
   insecureAllowHTTP: defaulted(flag(readBy, 'The issuer may be plain http beyond loopback.', { default: false })),
   delegateClients: Type.Optional(delegateClients(readBy)),
   trustedIssuers: Type.Optional(trustedIssuers(readBy)),
+  inboundGrants: Type.Optional(inboundGrants(readBy)),
 })
 
 export const authServer = (readBy: Reader) =>

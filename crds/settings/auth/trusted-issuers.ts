@@ -1,6 +1,20 @@
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
-import { defaulted, duration, flag, list, object, type Reader, scope, Type, text, url } from '../schema.ts'
+import { caBundleRef } from '../references.ts'
+import {
+  type CelRule,
+  defaulted,
+  duration,
+  flag,
+  label,
+  list,
+  object,
+  type Reader,
+  scope,
+  Type,
+  text,
+  url,
+} from '../schema.ts'
 import { registeredClaims } from './auth-server-bounds.ts'
 
 const names = (
@@ -20,85 +34,96 @@ const subjectBinding = (readBy: Reader) =>
     ),
   })
 
-const jwtBearerGrant = (readBy: Reader) =>
-  object('Assertions of this issuer as a grant (RFC 7523). Absent: none.', {
-    maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, by its `iat`; up to 1h.', {
-      rules: [
-        { rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' },
-        { rule: "duration(self) <= duration('1h')", message: 'maxAssertionAge must be at most 1h' },
-      ],
-    }),
-    acceptedAudiences: Type.Optional(
-      list(
-        'Audiences of plain assertions accepted besides the issuer; an ID-JAG names the issuer alone.',
-        text(readBy, 'An audience.', { min: 1, max: limits.url }),
-        { max: 10 },
-      ),
+/** The fields of a policy by which assertions of an issuer are a grant (RFC 7523). */
+export const jwtBearerPolicy = (readBy: Reader) => ({
+  maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, by its `iat`; up to 1h.', {
+    rules: [
+      { rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' },
+      { rule: "duration(self) <= duration('1h')", message: 'maxAssertionAge must be at most 1h' },
+    ],
+  }),
+  acceptedAudiences: Type.Optional(
+    list(
+      'Audiences of plain assertions accepted besides the issuer; an ID-JAG names the issuer alone.',
+      text(readBy, 'An audience.', { min: 1, max: limits.url }),
+      { max: 10 },
     ),
-    defaultScopes: Type.Optional(
-      list('Scopes of an ID-JAG that states none. Absent: all that clients may ask for.', scope(readBy), {
-        min: 1,
-        max: 50,
-      }),
-    ),
-    subjectBindings: list('Who may reach what.', subjectBinding(readBy), {
-      type: { map: ['subject'] },
+  ),
+  defaultScopes: Type.Optional(
+    list('Scopes of an ID-JAG that states none. Absent: all that clients may ask for.', scope(readBy), {
       min: 1,
       max: 50,
     }),
-  })
+  ),
+  subjectBindings: list('Who may reach what.', subjectBinding(readBy), {
+    type: { map: ['subject'] },
+    min: 1,
+    max: 50,
+  }),
+})
+
+/** The fields of a policy by which clients exchange an issuer's tokens (RFC 8693). */
+export const tokenExchangePolicy = (readBy: Reader) => ({
+  expectedAudience: Type.Optional(
+    text(readBy, 'Required in `aud` of a subject token. Absent: the issuer of this server.', {
+      min: 1,
+      max: limits.url,
+    }),
+  ),
+  actorClaim: Type.Optional(
+    text(readBy, 'Claim that names the actor.', {
+      min: 1,
+      max: limits.name,
+      rules: [
+        {
+          rule: `!(self in [${registeredClaims.map((name) => `'${name}'`).join(', ')}])`,
+          message: `actorClaim can not be one of ${registeredClaims.join(', ')}`,
+        },
+      ],
+    }),
+  ),
+  actorMatcher: Type.Optional(text(readBy, 'CEL expression over the actor’s claims.', { min: 1, max: limits.prose })),
+  allowMayAct: defaulted(flag(readBy, 'The subject token’s `may_act` names who may act.', { default: false })),
+  allowedActors: Type.Optional(names(readBy, 'Actors that may act.', 50)),
+  allowedDelegateClients: Type.Optional(
+    names(readBy, 'Delegate clients that may exchange its tokens; `*` alone for all. Absent: none.', 50, {
+      rules: [{ rule: "!('*' in self) || size(self) == 1", message: '"*" must stand alone' }],
+    }),
+  ),
+})
+
+/** The rules of an object with these fields. */
+export const TOKEN_EXCHANGE_RULES: readonly CelRule[] = [
+  {
+    rule: "!self.allowMayAct || !has(self.allowedDelegateClients) || !('*' in self.allowedDelegateClients)",
+    message: 'allowMayAct excludes allowedDelegateClients "*"',
+  },
+  {
+    rule: '!(has(self.actorClaim) || has(self.actorMatcher) || has(self.allowedActors) || self.allowMayAct) || (has(self.expectedAudience) && has(self.allowedDelegateClients))',
+    message: 'actorClaim, actorMatcher, allowedActors and allowMayAct need expectedAudience and allowedDelegateClients',
+  },
+]
 
 const trustedIssuer = (readBy: Reader) =>
   object(
     'An issuer.',
     {
       issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
-      expectedAudience: Type.Optional(
-        text(readBy, 'Required in `aud` of a subject token. Absent: the issuer of this server.', {
-          min: 1,
-          max: limits.url,
-        }),
-      ),
+      name: Type.Optional(label(readBy, 'Name, by which `inboundGrants` refers to it.')),
       jwksUrl: Type.Optional(url(readBy, 'Where its keys are. Absent: found by discovery.')),
+      caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for its metadata and keys.')),
       allowPrivateIPs: defaulted(flag(readBy, 'Its keys may be at a private address.', { default: false })),
       insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
-      actorClaim: Type.Optional(
-        text(readBy, 'Claim that names the actor.', {
-          min: 1,
-          max: limits.name,
-          rules: [
-            {
-              rule: `!(self in [${registeredClaims.map((name) => `'${name}'`).join(', ')}])`,
-              message: `actorClaim can not be one of ${registeredClaims.join(', ')}`,
-            },
-          ],
-        }),
+      ...tokenExchangePolicy(readBy),
+      jwtBearerGrant: Type.Optional(
+        object('Assertions of this issuer as a grant (RFC 7523). Absent: none.', jwtBearerPolicy(readBy)),
       ),
-      actorMatcher: Type.Optional(
-        text(readBy, 'CEL expression over the actor’s claims.', { min: 1, max: limits.prose }),
-      ),
-      allowMayAct: defaulted(flag(readBy, 'The subject token’s `may_act` names who may act.', { default: false })),
-      allowedActors: Type.Optional(names(readBy, 'Actors that may act.', 50)),
-      allowedDelegateClients: Type.Optional(
-        names(readBy, 'Delegate clients that may exchange its tokens; `*` alone for all. Absent: none.', 50, {
-          rules: [{ rule: "!('*' in self) || size(self) == 1", message: '"*" must stand alone' }],
-        }),
-      ),
-      jwtBearerGrant: Type.Optional(jwtBearerGrant(readBy)),
     },
     {
       rules: [
         ...httpsUnlessAllowed({ name: 'issuerUrl' }, { name: 'jwksUrl', optional: true }),
         { rule: '!self.allowPrivateIPs || has(self.jwksUrl)', message: 'allowPrivateIPs needs jwksUrl' },
-        {
-          rule: "!self.allowMayAct || !has(self.allowedDelegateClients) || !('*' in self.allowedDelegateClients)",
-          message: 'allowMayAct excludes allowedDelegateClients "*"',
-        },
-        {
-          rule: '!(has(self.actorClaim) || has(self.actorMatcher) || has(self.allowedActors) || self.allowMayAct) || (has(self.expectedAudience) && has(self.allowedDelegateClients))',
-          message:
-            'actorClaim, actorMatcher, allowedActors and allowMayAct need expectedAudience and allowedDelegateClients',
-        },
+        ...TOKEN_EXCHANGE_RULES,
       ],
     },
   )
@@ -108,4 +133,10 @@ export const trustedIssuers = (readBy: Reader) =>
   list('Other issuers whose tokens may be exchanged or used as a grant.', trustedIssuer(readBy), {
     type: { map: ['issuerUrl'] },
     max: 20,
+    rules: [
+      {
+        rule: 'self.all(issuer, !has(issuer.name) || self.exists_one(other, has(other.name) && other.name == issuer.name))',
+        message: 'trustedIssuers must have different names',
+      },
+    ],
   })

@@ -168,8 +168,8 @@ const provider = (readBy: Reader) =>
   )
 
 export const upstreamProviders = (readBy: Reader) =>
-  list('Identity providers, visited in this order.', provider(readBy), {
-    type: { map: ['name'] },
-    min: 1,
-    max: 16,
-  })
+  list(
+    'Identity providers, visited in this order. None: nobody logs in here, and tokens come by other grants.',
+    provider(readBy),
+    { type: { map: ['name'] }, max: 16, default: [] },
+  )

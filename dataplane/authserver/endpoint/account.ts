@@ -33,8 +33,9 @@ export function sessions(front: Front, c: FrontContext): Response | Promise<Resp
 export async function account(front: Front, c: FrontContext): Promise<Response> {
   const session = await sessionOf(front, c)
   if (session !== undefined) return showPage(c, await linkedTo(front, c, session))
-  const browser = browserOf(front, c)
   const { primary } = front.settings
+  if (primary === undefined) return problemPage(front, c, 'noLogins')
+  const browser = browserOf(front, c)
   const page = signInPage({
     gateway: front.title,
     provider: primary.host,
@@ -101,6 +102,7 @@ async function signIn(front: Front, c: FrontContext, token: string, browser: Bro
   if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
   const { primary } = front.settings
+  if (primary === undefined) return problemPage(front, c, 'noLogins')
   const trace = traceOf(c)
   const course = { purpose: 'account', uid: randomUUID(), providers: [primary.name] } as const
   return front.login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)

@@ -31,6 +31,7 @@ const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 export function metadata({ settings, provider, delegates, trusted }: Front, c: FrontContext): Response {
   const { issuer, scopes, authorizationEndpoint, allowConfidential, allowKeys, acceptsDocuments } = settings
   const hasKeys = acceptsDocuments || allowKeys
+  const hasLogins = settings.primary !== undefined
   const methods = [
     'none',
     ...(allowConfidential || delegates.size > 0 ? ['client_secret_basic', 'client_secret_post'] : []),
@@ -39,29 +40,28 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
   const algorithms = hasKeys ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
-    authorization_endpoint: authorizationEndpoint,
+    ...(hasLogins && { authorization_endpoint: authorizationEndpoint }),
     token_endpoint: `${issuer}/oauth/token`,
     registration_endpoint: `${issuer}/oauth/register`,
     revocation_endpoint: `${issuer}/oauth/revoke`,
     introspection_endpoint: `${issuer}/oauth/introspect`,
     jwks_uri: `${issuer}/.well-known/jwks.json`,
     scopes_supported: scopes,
-    response_types_supported: ['code'],
-    response_modes_supported: ['query'],
+    // The member is required (RFC 8414 section 2), also where there is no authorization endpoint.
+    response_types_supported: hasLogins ? ['code'] : [],
+    ...(hasLogins && { response_modes_supported: ['query'], code_challenge_methods_supported: ['S256'] }),
     grant_types_supported: [
-      'authorization_code',
-      'refresh_token',
+      ...(hasLogins ? ['authorization_code', 'refresh_token'] : []),
       ...(delegates.size > 0 ? [TOKEN_EXCHANGE] : []),
       ...(trusted.hasAssertions ? [JWT_BEARER] : []),
     ],
-    code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: methods,
     revocation_endpoint_auth_methods_supported: methods,
     introspection_endpoint_auth_methods_supported: methods,
     token_endpoint_auth_signing_alg_values_supported: algorithms,
     revocation_endpoint_auth_signing_alg_values_supported: algorithms,
     introspection_endpoint_auth_signing_alg_values_supported: algorithms,
-    authorization_response_iss_parameter_supported: true,
+    ...(hasLogins && { authorization_response_iss_parameter_supported: true }),
     // An OpenID Connect member for clients that read only the document of RFC 8414: without it they expect RS256.
     id_token_signing_alg_values_supported: [provider().keys.alg],
     ...(trusted.hasAssertions && methods.length > 1 && { authorization_grant_profiles_supported: [ID_JAG] }),

@@ -96,6 +96,11 @@ const PROBLEMS = {
     text: 'What the link was for has ended meanwhile.',
     advice: 'Have your program connect again.',
   },
+  noLogins: {
+    title: 'Nobody logs in here',
+    text: 'Programs get access to this server with what their identity provider or their operator has given them.',
+    advice: 'Ask the people who run this server how your application is to connect.',
+  },
   busy: {
     title: 'Too many logins have begun in your network',
     text: 'Those that nobody ends take up room for a while.',

@@ -16,6 +16,9 @@ import { linkByToken } from './telemetry.ts'
 
 const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token', TOKEN_EXCHANGE, JWT_BEARER])
 
+/** Grants that begin with a login. A server without providers has none. */
+const OF_LOGINS: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token'])
+
 /** Serves the token endpoint (RFC 6749 section 3.2). */
 export async function token(front: Front, c: FrontContext): Promise<Response> {
   const response = await tokenAnswer(front, c)
@@ -27,7 +30,8 @@ async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   const form = await readForm(c)
   const grantType = form.get('grant_type')
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')
-  if (!GRANT_TYPES.has(grantType)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
+  const isServed = GRANT_TYPES.has(grantType) && (front.settings.primary !== undefined || !OF_LOGINS.has(grantType))
+  if (!isServed) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
   const { record } = c.var
   record?.granting(grantType)
   c.set('grantType', grantType)

@@ -63,8 +63,8 @@ export interface Settings {
   readonly providers: readonly ShownProvider[]
   /** The name of each provider at the end of its callback path; undefined if the path has none. */
   readonly callbackNames: ReadonlyMap<string, string | undefined>
-  /** The provider that identifies users. */
-  readonly primary: ShownProvider
+  /** The provider that identifies users; undefined if nobody logs in here. */
+  readonly primary: ShownProvider | undefined
   /** The hosts of the providers that every login visits, in order. */
   readonly providerHosts: readonly string[]
   /** The page where users log in later at an on-demand provider, at the host of callbacks. */
@@ -97,10 +97,11 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   const authorizationEndpoint = `${base}/oauth/authorize`
   const callbacks = config.upstreamProviders.map((provider) => redirectUriOf(config, provider))
   // All callbacks have one host. The path of the first one counts.
-  const callback = (callbacks[0] ?? issuer).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
+  const callback = (callbacks[0] ?? `${issuer}/oauth/callback`).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const issuerPath = new URL(issuer).pathname.replace(/\/$/, '')
   const required = config.upstreamProviders.filter((provider) => !isOnDemand(provider))
+  const primary = primaryOf(config)
   const isOnlyOwn = new Set(audiences.values()).size === 1
   return {
     issuer,
@@ -130,7 +131,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     callbackNames: new Map(
       config.upstreamProviders.map(({ name }, index) => [name, callbackNameOf(callbacks[index] ?? '')]),
     ),
-    primary: shownProvider(primaryOf(config) ?? (config.upstreamProviders[0] as UpstreamProviderConfig)),
+    primary: primary && shownProvider(primary),
     providerHosts: required.map((provider) => loginUrlOf(provider).host),
     linkEndpoint: callback.replace(/\/callback$/, '/link'),
     acceptsDocuments: config.cimd?.enabled === true,

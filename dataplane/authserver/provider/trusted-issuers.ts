@@ -1,6 +1,8 @@
+import { resolve } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Logger } from 'pino'
 import type { TrustedIssuerConfig } from '../../config/auth-server.ts'
+import type { IssuerPolicies, JwtBearerPolicy, TokenExchangePolicy } from '../../config/authserver/inbound-grants.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import { type Issuers, type OpenProvider, verifyJwt } from '../../identity/index.ts'
 
@@ -10,6 +12,10 @@ export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 /** An external issuer whose tokens are accepted in exchange for something here. */
 export interface TrustedIssuer {
   readonly config: TrustedIssuerConfig
+  /** Undefined if its tokens have no part in an exchange. */
+  readonly tokenExchange: TokenExchangePolicy | undefined
+  /** Undefined if its assertions are no grant. */
+  readonly jwtBearer: JwtBearerPolicy | undefined
   /** The matcher for the actor; absent for every actor. */
   readonly matchesActor: ClaimMatcher | undefined
 }
@@ -29,26 +35,41 @@ export interface OutsideToken {
   readonly claims: JWTPayload & { readonly sub: string; readonly exp: number }
 }
 
+interface TrustedIssuersOptions {
+  /** Keys that outlive a reload of the configuration. */
+  readonly issuers: Issuers
+  /** The folder that file paths of the configuration are relative to. */
+  readonly directory: string
+  readonly log: Logger
+}
+
 /** The external issuers, found by name alone: what a token says about its keys is ignored. */
 export class TrustedIssuers {
   readonly #issuers: ReadonlyMap<string, TrustedIssuer & { readonly open: OpenProvider }>
 
-  /** @param issuers keys that outlive a reload of the configuration */
-  constructor(configs: readonly TrustedIssuerConfig[], issuers: Issuers, log: Logger) {
+  constructor(all: readonly IssuerPolicies[], { issuers, directory, log }: TrustedIssuersOptions) {
     this.#issuers = new Map(
-      configs.map((config) => {
-        const { issuerUrl: issuer, jwksUrl, allowPrivateIPs, insecureAllowHTTP, actorMatcher } = config
-        // Each call states the expected `aud`.
-        const provider = { issuer, jwksUrl, allowPrivateIP: allowPrivateIPs, insecureAllowHTTP, audience: '' }
+      all.map(({ issuer: config, tokenExchange, jwtBearer }) => {
+        const { issuerUrl: issuer, jwksUrl, caBundleFile: ca, allowPrivateIPs, insecureAllowHTTP } = config
+        const provider = {
+          issuer,
+          jwksUrl,
+          caBundleFile: ca === undefined ? undefined : resolve(directory, ca),
+          allowPrivateIP: allowPrivateIPs,
+          insecureAllowHTTP,
+          // Each call states the expected `aud`.
+          audience: '',
+        }
+        const actorMatcher = tokenExchange?.actorMatcher
         const matchesActor = actorMatcher === undefined ? undefined : compileClaimMatcher(actorMatcher)
-        return [issuer, { config, matchesActor, open: issuers.open(provider, log) }]
+        return [issuer, { config, tokenExchange, jwtBearer, matchesActor, open: issuers.open(provider, log) }]
       }),
     )
   }
 
   /** Tells whether one of them issues assertions that are accepted as a grant. */
   get hasAssertions(): boolean {
-    return [...this.#issuers.values()].some(({ config }) => config.jwtBearerGrant !== undefined)
+    return [...this.#issuers.values()].some(({ jwtBearer }) => jwtBearer !== undefined)
   }
 
   find(issuer: string): TrustedIssuer | undefined {

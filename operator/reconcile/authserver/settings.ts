@@ -31,7 +31,7 @@ export function authServerSettings(
   const { upstreamProviders, ...settings } = mounted(block.authServerSettings, spec, place)
   return {
     ...settings,
-    upstreamProviders: upstreamProviders.map(({ loginPolicy, ...provider }) => ({
+    upstreamProviders: (upstreamProviders ?? []).map(({ loginPolicy, ...provider }) => ({
       ...provider,
       ...(loginPolicy === 'onDemand' ? { loginPolicy } : {}),
     })),

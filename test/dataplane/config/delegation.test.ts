@@ -9,10 +9,21 @@ const client = { clientId: 'agent', clientSecretFile: 'a', audiences: ['x'], sco
 const issuer = { issuerUrl: 'https://idp.example', allowedDelegateClients: ['agent'] }
 const binding = { subject: 'ci', allowedResources: ['x'] }
 
-function found(parts: Parts): string[] {
-  const config = { issuer: 'https://gw.example', delegateClients: [client], upstreamProviders: [], ...parts }
+function found(parts: { readonly [K in keyof Parts]?: Parts[K] | undefined }): string[] {
+  const config = {
+    issuer: 'https://gw.example',
+    delegateClients: [client],
+    upstreamProviders: [],
+    ...parts,
+  } as AuthServerConfig
   return delegationFindings(config, '').map(({ pointer, message }) => `${pointer} ${message}`)
 }
+const named = { issuerUrl: 'https://idp.example', name: 'corp' }
+const bearer = { issuerRef: 'corp', maxAssertionAge: '5m', subjectBindings: [binding] }
+const ofGrants = (
+  inboundGrants: AuthServerConfig['inboundGrants'],
+  more: Parts | { delegateClients: undefined } = {},
+) => found({ delegateClients: undefined, trustedIssuers: [named], inboundGrants, ...more })
 const ofIssuer = (more: object) => found({ trustedIssuers: [{ ...issuer, ...more }] })
 
 test('what is in order has no finding', () => {
@@ -29,6 +40,15 @@ test('what is in order has no finding', () => {
     [],
   )
   assert.equal(found({ issuer: 'http://127.0.0.1:1', insecureAllowConfidentialOverLoopbackHTTP: true }), [])
+  assert.equal(ofGrants({ jwtBearer: { issuerPolicies: [bearer] }, tokenExchange: { delegateClients: [client] } }), [])
+  // One grant in each form.
+  assert.equal(
+    found({
+      trustedIssuers: [{ ...issuer, name: 'corp' }],
+      inboundGrants: { jwtBearer: { issuerPolicies: [bearer] } },
+    }),
+    [],
+  )
   assert.equal(ofIssuer({ allowPrivateIPs: true, jwksUrl: 'https://10.0.0.1/keys' }), [])
 })
 
@@ -76,6 +96,58 @@ for (const [name, findings, pattern] of [
     'one subject twice',
     ofIssuer({ jwtBearerGrant: { maxAssertionAge: '1m', subjectBindings: [binding, binding] } }),
     /subjectBindings\/1\/subject is the same/,
+  ],
+  [
+    'a client in both forms',
+    ofGrants({ tokenExchange: {} }, { delegateClients: [client] }),
+    /^\/delegateClients GrantConflict: must not be set beside inboundGrants.tokenExchange/,
+  ],
+  [
+    'an issuer’s tokens in both forms',
+    found({
+      delegateClients: undefined,
+      trustedIssuers: [{ ...issuer, allowMayAct: true }],
+      inboundGrants: { tokenExchange: {} },
+    }),
+    /^\/trustedIssuers\/0\/allowMayAct GrantConflict/,
+  ],
+  [
+    'an issuer’s assertions in both forms',
+    ofGrants(
+      { jwtBearer: {} },
+      { trustedIssuers: [{ ...named, jwtBearerGrant: { maxAssertionAge: '1m', subjectBindings: [binding] } }] },
+    ),
+    /^\/trustedIssuers\/0\/jwtBearerGrant GrantConflict: must not be set beside inboundGrants.jwtBearer/,
+  ],
+  [
+    'one name twice',
+    ofGrants({}, { trustedIssuers: [named, { ...named, issuerUrl: 'https://b.example' }] }),
+    /trustedIssuers\/1\/name is the same/,
+  ],
+  [
+    'an unknown issuer',
+    ofGrants({ jwtBearer: { issuerPolicies: [{ ...bearer, issuerRef: 'other' }] } }),
+    /^\/inboundGrants\/jwtBearer\/issuerPolicies\/0\/issuerRef must be the name of one of trustedIssuers/,
+  ],
+  [
+    'two policies for an issuer',
+    ofGrants({ jwtBearer: { issuerPolicies: [bearer, bearer] } }),
+    /issuerPolicies\/1\/issuerRef is the same/,
+  ],
+  [
+    'too old an age in a policy of a grant',
+    ofGrants({ jwtBearer: { issuerPolicies: [{ ...bearer, maxAssertionAge: '61m' }] } }),
+    /^\/inboundGrants\/jwtBearer\/issuerPolicies\/0\/maxAssertionAge must be at most 1h/,
+  ],
+  [
+    'an unknown client in a policy of a grant',
+    ofGrants({ tokenExchange: { issuerPolicies: [{ issuerRef: 'corp', allowedDelegateClients: ['agent'] }] } }),
+    /^\/inboundGrants\/tokenExchange\/issuerPolicies\/0\/allowedDelegateClients\/0 must name one of/,
+  ],
+  [
+    'secrets of a grant’s clients in the clear',
+    ofGrants({ tokenExchange: { delegateClients: [client] } }, { issuer: 'http://127.0.0.1:1' }),
+    /^\/inboundGrants\/tokenExchange\/delegateClients needs an https issuer/,
   ],
 ] as const)
   test(`${name} is found`, () =>

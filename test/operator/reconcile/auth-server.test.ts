@@ -314,6 +314,42 @@ test('clients that exchange tokens get their secrets as files, and issuers keep 
   assert.match(told(plansFor(settings({ trustedIssuers: unknown })), 'Valid') ?? '', /must name one of delegateClients/)
 })
 
+test('grants in their own form get their files, and no provider is needed beside them', () => {
+  const ca = '\n---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: "-----BEGIN CERTIFICATE-----"}\n'
+  const agent = { clientId: 'agent', audiences: ['tools'], scopes: ['tools:call'] }
+  const exchange = { issuerRef: 'corp', expectedAudience: 'tools', allowedDelegateClients: ['agent'] }
+  const bearer = {
+    issuerRef: 'corp',
+    maxAssertionAge: '5m',
+    subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }],
+  }
+  const spec = {
+    issuer: 'https://tools.example',
+    trustedIssuers: [
+      {
+        name: 'corp',
+        issuerUrl: 'https://outside.example',
+        caBundleRef: { configMapRef: { name: 'ca', key: 'ca.crt' } },
+      },
+    ],
+    inboundGrants: {
+      tokenExchange: {
+        delegateClients: [{ ...agent, clientSecretRef: { name: 'keys', key: 'hmac' } }],
+        issuerPolicies: [exchange],
+      },
+      jwtBearer: { issuerPolicies: [bearer] },
+    },
+  }
+  const plans = plansFor(spec, {}, ca)
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const { upstreamProviders, trustedIssuers, inboundGrants } = configOf(plans).authServer ?? {}
+  assert.equal(upstreamProviders, [])
+  assert.match(trustedIssuers?.[0]?.caBundleFile ?? '', /ca\.crt$/)
+  assert.match(inboundGrants?.tokenExchange?.delegateClients?.[0]?.clientSecretFile ?? '', /keys.*hmac$/)
+  assert.equal(inboundGrants?.tokenExchange?.issuerPolicies, [exchange])
+  assert.equal(inboundGrants?.jwtBearer?.issuerPolicies, [bearer])
+})
+
 test('under disableUpstreamTokenInjection a backend that needs a provider’s token is left out', () => {
   const backend = `
 ---

@@ -105,14 +105,15 @@ const failures =
 const judging =
   'authzConfig: {type: inline, inline: {policies: ["permit(principal, action, resource);"], primaryUpstreamProvider: corp}}'
 
-/** Who may come to an authorization server without having registered. */
-const delegation = `
-    cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}
+/** The issuers of other tokens, in the form of each issuer's own policies. */
+const ownPolicies = `
     delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
     trustedIssuers:
       - issuerUrl: https://outside.example.com
+        name: outside
         expectedAudience: a
         jwksUrl: https://outside.example.com/keys
+        caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
         allowPrivateIPs: true
         insecureAllowHTTP: true
         actorClaim: azp
@@ -124,7 +125,33 @@ const delegation = `
           maxAssertionAge: 5m
           acceptedAudiences: [a]
           defaultScopes: [a]
-          subjectBindings: [{subject: s, allowedResources: [x]}]
+          subjectBindings: [{subject: s, allowedResources: [x]}]`
+
+/** The same in the form of grants. */
+const grants = `
+    trustedIssuers: [{issuerUrl: https://outside.example.com, name: outside}]
+    inboundGrants:
+      tokenExchange:
+        delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
+        issuerPolicies:
+          - issuerRef: outside
+            expectedAudience: a
+            actorClaim: azp
+            actorMatcher: 'claims.azp == "a"'
+            allowMayAct: true
+            allowedActors: [a]
+            allowedDelegateClients: [d]
+      jwtBearer:
+        issuerPolicies:
+          - issuerRef: outside
+            maxAssertionAge: 5m
+            acceptedAudiences: [a]
+            defaultScopes: [a]
+            subjectBindings: [{subject: s, allowedResources: [x]}]`
+
+/** Who may come to an authorization server without having registered. */
+const delegation = (index: number) => `
+    cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}${index === 0 ? ownPolicies : grants}
     disableUpstreamTokenInjection: false`
 
 const proxyLoggingIn = `
@@ -148,7 +175,7 @@ const loggingIn = redisWays
     forceConfidentialRedirectUris: ["https://app.example.com/callback"]
     insecureAllowConfidentialOverLoopbackHTTP: true
     insecureAllowHTTP: false
-    storage: {type: redis, redis: ${redis}}${delegation}
+    storage: {type: redis, redis: ${redis}}${delegation(index)}
     primaryUpstreamProvider: corp
     upstreamProviders:
       - name: code

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { parseDuration } from '../../../../crds/settings/duration.ts'
+import type { JwtBearerPolicy } from '../../../config/authserver/inbound-grants.ts'
 import { issuerOf, SKEW_S } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
@@ -32,7 +33,7 @@ export async function redeemAssertion(
   const { token, grant } = await verified(front, assertion)
   const { claims, issuer } = token
   record?.about(claims)
-  const until = endOfUse(claims, parseDuration(grant.maxAssertionAge) / 1000)
+  const until = endOfUse(claims, grant)
   const isForOneClient = isIdJag(token.typ)
   if (isForOneClient) requireOwnClient(claims, client)
   requireEnforced(front, token)
@@ -64,7 +65,7 @@ const refused = () =>
 async function verified({ trusted, settings, log }: Front, assertion: string) {
   try {
     const name = issuerOf(assertion) ?? ''
-    const grant = trusted.find(name)?.config.jwtBearerGrant
+    const grant = trusted.find(name)?.jwtBearer
     if (grant === undefined) throw new Error('an issuer whose assertions are not taken')
     const audiences = [settings.issuer, ...(grant.acceptedAudiences ?? [])]
     const token = await trusted.verify(assertion, name, { audiences, types: TYPES })
@@ -78,9 +79,11 @@ async function verified({ trusted, settings, log }: Front, assertion: string) {
 }
 
 /** Returns the end of an assertion's use, in seconds since 1970. Throws an OAuthError if it is too old. */
-function endOfUse({ iat, exp }: OutsideToken['claims'], maxAgeS: number): number {
+function endOfUse({ iat, exp }: OutsideToken['claims'], { maxAssertionAge, boundsLifetime }: JwtBearerPolicy): number {
   const now = Date.now() / 1000
+  const maxAgeS = parseDuration(maxAssertionAge) / 1000
   if (typeof iat !== 'number' || iat > now + SKEW_S || iat + maxAgeS + SKEW_S < now) throw refused()
+  if (boundsLifetime && exp - iat > maxAgeS) throw refused()
   return Math.min(exp, iat + maxAgeS) + SKEW_S
 }
 

@@ -65,8 +65,9 @@ async function readOutside(
   name: string | undefined,
 ): Promise<PresentedToken> {
   const found = name === undefined ? undefined : trusted.find(name)
-  if (name === undefined || found === undefined) throw new Error('a token of an issuer that is not trusted')
-  const audiences = [found.config.expectedAudience ?? settings.issuer]
+  if (name === undefined || found?.tokenExchange === undefined)
+    throw new Error('a token of an issuer that is not trusted')
+  const audiences = [found.tokenExchange.expectedAudience ?? settings.issuer]
   const { issuer, claims } = await trusted.verify(token, name, { audiences })
   return { subject: outsideSubject(name, claims.sub), claims, expiresAt: claims.exp, issuer }
 }

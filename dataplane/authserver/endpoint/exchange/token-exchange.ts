@@ -102,7 +102,7 @@ function requireActors({ client, subject, actor }: Acting, ownIssuer: string): r
   const home = issuer?.config.issuerUrl ?? ownIssuer
   const named = actor === undefined ? claimedActor(subject) : tokenActor(actor, ownIssuer)
   if (issuer !== undefined) {
-    const { allowedDelegateClients: clients = [] } = issuer.config
+    const { allowedDelegateClients: clients = [] } = issuer.tokenExchange ?? {}
     if (!clients.includes('*') && !clients.includes(client.sub)) throw refused()
     if (!mayAct(subject, client, named)) throw refused()
   }
@@ -114,8 +114,8 @@ const refused = () => new OAuthError('invalid_request', 'Nobody may act for this
 
 function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named | undefined): boolean {
   if (issuer === undefined) return true
-  const { issuerUrl, actorClaim, allowedActors, allowMayAct } = issuer.config
-  const { matchesActor } = issuer
+  const { issuerUrl } = issuer.config
+  const { matchesActor, tokenExchange: { actorClaim, allowedActors, allowMayAct } = {} } = issuer
   const stated = claims['may_act']
   // A token with `may_act` requires the party that it names. With `allowMayAct`, that alone is enough.
   const isStated = isNamed(stated, client, [client.iss, issuerUrl]) || isNamed(stated, named, [issuerUrl])
@@ -150,7 +150,8 @@ const WITH_ISSUER = /^https?:\/\/[^#]*#/
 
 /** Returns the actor that a claim of the subject's token names. */
 function claimedActor({ claims, issuer }: PresentedToken): Named | undefined {
-  const { actorClaim, issuerUrl = '' } = issuer?.config ?? {}
+  const { actorClaim } = issuer?.tokenExchange ?? {}
+  const { issuerUrl = '' } = issuer?.config ?? {}
   const name = actorClaim !== undefined && Object.hasOwn(claims, actorClaim) ? claims[actorClaim] : undefined
   return typeof name === 'string' && name !== '' && name.length <= LONGEST_NAME
     ? { iss: issuerUrl, sub: name, claims }

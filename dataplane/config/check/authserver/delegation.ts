@@ -1,44 +1,110 @@
 import { registeredClaims } from '../../../../crds/settings/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../../crds/settings/duration.ts'
 import type { AuthServerConfig, TrustedIssuerConfig } from '../../auth-server.ts'
+import {
+  delegateClientsIn,
+  type IssuerPolicies,
+  issuerPolicies,
+  type JwtBearerPolicy,
+  type TokenExchangePolicy,
+} from '../../authserver/inbound-grants.ts'
 import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'
 import { duplicates } from '../duplicates.ts'
 import { issuerFindings } from '../issuer.ts'
 import { isLoopback } from '../url.ts'
 
-/** Checks the clients and issuers of token exchange. */
+/** Checks the clients and issuers of token exchange and of assertions. */
 export function delegationFindings(config: AuthServerConfig, at: string): readonly Finding[] {
-  const { delegateClients = [], trustedIssuers = [] } = config
+  const { trustedIssuers = [], inboundGrants } = config
+  const clientsAt = inboundGrants?.tokenExchange === undefined ? '' : '/inboundGrants/tokenExchange'
   return [
-    ...clientFindings(config, `${at}/delegateClients`),
-    ...duplicates(delegateClients, ({ clientId }) => clientId, `${at}/delegateClients`, '/clientId'),
+    ...conflictFindings(config, at),
+    ...clientFindings(config, `${at}${clientsAt}/delegateClients`),
     ...duplicates(trustedIssuers, ({ issuerUrl }) => issuerUrl, `${at}/trustedIssuers`, '/issuerUrl'),
+    ...nameFindings(config, at),
     ...trustedIssuers.flatMap((issuer, index) => trustedFindings(issuer, `${at}/trustedIssuers/${index}`, config)),
+    ...issuerPolicies(config).flatMap((policies) => policyFindings(policies, at, config)),
+  ]
+}
+
+/** The fields of an issuer that are a policy of token exchange. */
+const EXCHANGE_FIELDS = [
+  'expectedAudience',
+  'actorClaim',
+  'actorMatcher',
+  'allowMayAct',
+  'allowedActors',
+  'allowedDelegateClients',
+] as const
+
+/** Checks that each grant is stated in one form. Of two forms, neither is known to be the one that is meant. */
+function conflictFindings(config: AuthServerConfig, at: string): readonly Finding[] {
+  const { delegateClients, trustedIssuers = [], inboundGrants: grants } = config
+  const conflict = (pointer: string, grant: string) => ({
+    pointer: `${at}${pointer}`,
+    message: `GrantConflict: must not be set beside inboundGrants.${grant}, which states the same`,
+  })
+  return [
+    ...(grants?.tokenExchange !== undefined && delegateClients !== undefined
+      ? [conflict('/delegateClients', 'tokenExchange')]
+      : []),
+    ...trustedIssuers.flatMap((issuer, index) => {
+      const fields = EXCHANGE_FIELDS.filter((name) => issuer[name] !== undefined && issuer[name] !== false)
+      return [
+        ...(grants?.tokenExchange === undefined ? [] : fields).map((name) =>
+          conflict(`/trustedIssuers/${index}/${name}`, 'tokenExchange'),
+        ),
+        ...(grants?.jwtBearer === undefined || issuer.jwtBearerGrant === undefined
+          ? []
+          : [conflict(`/trustedIssuers/${index}/jwtBearerGrant`, 'jwtBearer')]),
+      ]
+    }),
+  ]
+}
+
+/** Checks that policies and issuers refer to each other by unique names. */
+function nameFindings({ trustedIssuers = [], inboundGrants }: AuthServerConfig, at: string): readonly Finding[] {
+  const known = new Set(trustedIssuers.map(({ name }) => name))
+  return [
+    ...duplicates(trustedIssuers, ({ name, issuerUrl }) => name ?? issuerUrl, `${at}/trustedIssuers`, '/name').filter(
+      ({ pointer }) => trustedIssuers[Number(pointer.split('/').at(-2))]?.name !== undefined,
+    ),
+    ...(['tokenExchange', 'jwtBearer'] as const).flatMap((grant) => {
+      const policies: readonly { readonly issuerRef: string }[] = inboundGrants?.[grant]?.issuerPolicies ?? []
+      const list = `${at}/inboundGrants/${grant}/issuerPolicies`
+      return [
+        ...duplicates(policies, ({ issuerRef }) => issuerRef, list, '/issuerRef'),
+        ...policies.flatMap(({ issuerRef }, index) =>
+          known.has(issuerRef)
+            ? []
+            : [{ pointer: `${list}/${index}/issuerRef`, message: 'must be the name of one of trustedIssuers' }],
+        ),
+      ]
+    }),
   ]
 }
 
 function clientFindings(config: AuthServerConfig, at: string): readonly Finding[] {
-  const { issuer, delegateClients = [], insecureAllowConfidentialOverLoopbackHTTP: loopback } = config
-  if (delegateClients.length === 0) return []
+  const { issuer, insecureAllowConfidentialOverLoopbackHTTP: loopback } = config
+  const clients = delegateClientsIn(config)
+  if (clients.length === 0) return []
   const url = URL.parse(issuer)
   const isSafe = url?.protocol === 'https:' || (url !== null && isLoopback(url) && loopback === true)
   return [
     ...(isSafe ? [] : [{ pointer: at, message: 'needs an https issuer: secrets would travel in the clear' }]),
-    ...delegateClients.flatMap(({ clientId }, index) =>
+    ...clients.flatMap(({ clientId }, index) =>
       // The id of a client that publishes a metadata document.
       clientId.includes('://')
         ? [{ pointer: `${at}/${index}/clientId`, message: 'must not be a URL, by which other clients are known' }]
         : [],
     ),
+    ...duplicates(clients, ({ clientId }) => clientId, at, '/clientId'),
   ]
 }
 
 function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthServerConfig): readonly Finding[] {
-  const { allowPrivateIPs, jwksUrl, allowedDelegateClients: clients, actorMatcher } = issuer
-  const known = new Set(config.delegateClients?.map(({ clientId }) => clientId))
-  const names = (clients ?? []).map((name, index) => ({ name, pointer: `${at}/allowedDelegateClients/${index}` }))
-  const isAll = clients?.includes('*') === true
+  const { allowPrivateIPs, jwksUrl } = issuer
   return [
     ...issuerFindings(
       { ...issuer, issuer: issuer.issuerUrl, allowPrivateIP: allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
@@ -51,19 +117,23 @@ function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthSe
     ...(allowPrivateIPs && jwksUrl === undefined
       ? [{ pointer: `${at}/allowPrivateIPs`, message: 'needs jwksUrl' }]
       : []),
-    ...(isAll && names.length > 1
-      ? [{ pointer: `${at}/allowedDelegateClients`, message: '"*" must stand alone' }]
-      : []),
-    ...names
-      .filter(({ name }) => name !== '*' && !known.has(name))
-      .map(({ pointer }) => ({ pointer, message: 'must name one of delegateClients' })),
-    ...actorFindings(issuer, at, isAll),
-    ...matcherFindings(actorMatcher, `${at}/actorMatcher`),
-    ...bearerFindings(issuer, `${at}/jwtBearerGrant`),
-    ...(clients === undefined && issuer.jwtBearerGrant === undefined
+  ]
+}
+
+function policyFindings(
+  { issuer, tokenExchange, jwtBearer, ...places }: IssuerPolicies,
+  at: string,
+  config: AuthServerConfig,
+): readonly Finding[] {
+  const isNamed = issuer.name !== undefined && config.inboundGrants !== undefined
+  const isUnused = tokenExchange?.allowedDelegateClients === undefined && jwtBearer === undefined && !isNamed
+  return [
+    ...(tokenExchange === undefined ? [] : exchangeFindings(tokenExchange, `${at}${places.tokenExchangeAt}`, config)),
+    ...(jwtBearer === undefined ? [] : bearerFindings(jwtBearer, `${at}${places.jwtBearerAt}`)),
+    ...(isUnused
       ? [
           {
-            pointer: at,
+            pointer: `${at}/trustedIssuers/${config.trustedIssuers?.indexOf(issuer)}`,
             message: 'must have allowedDelegateClients or jwtBearerGrant: without them nothing of it is accepted',
           },
         ]
@@ -71,8 +141,24 @@ function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthSe
   ]
 }
 
-function bearerFindings({ jwtBearerGrant: grant }: TrustedIssuerConfig, at: string): readonly Finding[] {
-  if (grant === undefined) return []
+function exchangeFindings(policy: TokenExchangePolicy, at: string, config: AuthServerConfig): readonly Finding[] {
+  const { allowedDelegateClients: clients, actorMatcher } = policy
+  const known = new Set(delegateClientsIn(config).map(({ clientId }) => clientId))
+  const names = (clients ?? []).map((name, index) => ({ name, pointer: `${at}/allowedDelegateClients/${index}` }))
+  const isAll = clients?.includes('*') === true
+  return [
+    ...(isAll && names.length > 1
+      ? [{ pointer: `${at}/allowedDelegateClients`, message: '"*" must stand alone' }]
+      : []),
+    ...names
+      .filter(({ name }) => name !== '*' && !known.has(name))
+      .map(({ pointer }) => ({ pointer, message: 'must name one of delegateClients' })),
+    ...actorFindings(policy, at, isAll),
+    ...matcherFindings(actorMatcher, `${at}/actorMatcher`),
+  ]
+}
+
+function bearerFindings(grant: JwtBearerPolicy, at: string): readonly Finding[] {
   return [
     ...ageFindings(parseDuration(grant.maxAssertionAge), `${at}/maxAssertionAge`),
     ...duplicates(grant.subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
@@ -87,8 +173,8 @@ function ageFindings(ageMs: number, pointer: string): readonly Finding[] {
   return ageMs > OLDEST_ASSERTION_MS ? [{ pointer, message: 'must be at most 1h' }] : []
 }
 
-function actorFindings(issuer: TrustedIssuerConfig, at: string, isAll: boolean): readonly Finding[] {
-  const { actorClaim, actorMatcher, allowedActors, allowMayAct, expectedAudience, allowedDelegateClients } = issuer
+function actorFindings(policy: TokenExchangePolicy, at: string, isAll: boolean): readonly Finding[] {
+  const { actorClaim, actorMatcher, allowedActors, allowMayAct, expectedAudience, allowedDelegateClients } = policy
   const isAboutActors = [actorClaim, actorMatcher, allowedActors].some((value) => value !== undefined) || allowMayAct
   return [
     ...(actorClaim !== undefined && registeredClaims.includes(actorClaim)

@@ -1,0 +1,85 @@
+/** What callers get tokens for without a login here: `inboundGrants` of an authorization server. */
+import { limits } from '../limits.ts'
+import { secretKeyRef } from '../references.ts'
+import { type CelRule, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
+import { jwtBearerPolicy, TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
+
+/** Confidential clients of the configuration that may exchange tokens. */
+export const delegateClients = (readBy: Reader) =>
+  list(
+    'Confidential clients that may exchange tokens (RFC 8693).',
+    object('A client.', {
+      clientId: text(readBy, 'Client id.', { min: 1, max: 256, pattern: '^[!-~]+$' }),
+      clientSecretRef: secretKeyRef(readBy, 'Client secret.'),
+      audiences: list(
+        'Audiences that it may ask for; the URL of the gateway means the gateway’s audience.',
+        text(readBy, 'An audience.', { min: 1, max: limits.url }),
+        { min: 1, max: 10 },
+      ),
+      scopes: list('Scopes that it may ask for.', scope(readBy), { min: 1, max: 10 }),
+    }),
+    { type: { map: ['clientId'] }, max: 10 },
+  )
+
+const issuerRef = (readBy: Reader) => label(readBy, 'Name of one of `trustedIssuers`.')
+
+const tokenExchange = (readBy: Reader) =>
+  object('Tokens for tokens (RFC 8693). Absent: `delegateClients` and `trustedIssuers` say it.', {
+    delegateClients: Type.Optional(delegateClients(readBy)),
+    issuerPolicies: Type.Optional(
+      list(
+        'Issuers whose tokens may be exchanged.',
+        object(
+          'How tokens of one issuer are exchanged.',
+          { issuerRef: issuerRef(readBy), ...tokenExchangePolicy(readBy) },
+          { rules: TOKEN_EXCHANGE_RULES },
+        ),
+        { type: { map: ['issuerRef'] }, max: 20 },
+      ),
+    ),
+  })
+
+const jwtBearer = (readBy: Reader) =>
+  object('Tokens for assertions (RFC 7523). Absent: `jwtBearerGrant` of `trustedIssuers` says it.', {
+    issuerPolicies: Type.Optional(
+      list(
+        'Issuers whose assertions are a grant.',
+        object('How assertions of one issuer are redeemed.', {
+          issuerRef: issuerRef(readBy),
+          ...jwtBearerPolicy(readBy),
+        }),
+        { type: { map: ['issuerRef'] }, max: 20 },
+      ),
+    ),
+  })
+
+/** The grants by which callers get tokens without a login here. */
+export const inboundGrants = (readBy: Reader) =>
+  object('Grants by which callers get tokens without a login here.', {
+    tokenExchange: Type.Optional(tokenExchange(readBy)),
+    jwtBearer: Type.Optional(jwtBearer(readBy)),
+  })
+
+/** CEL: every policy of a grant refers to a trusted issuer by its name. */
+const refersToIssuers = (grant: string): CelRule => {
+  const policies = `self.inboundGrants.${grant}.issuerPolicies`
+  return {
+    rule: `!has(self.inboundGrants) || !has(self.inboundGrants.${grant}) || !has(${policies}) || ${policies}.all(policy, has(self.trustedIssuers) && self.trustedIssuers.exists(issuer, has(issuer.name) && issuer.name == policy.issuerRef))`,
+    message: `issuerRef of inboundGrants.${grant} must be the name of one of trustedIssuers`,
+  }
+}
+
+/** The rules of an authorization server about its inbound grants: one thing is stated in one form. */
+export const INBOUND_GRANT_RULES: readonly CelRule[] = [
+  {
+    rule: '!has(self.inboundGrants) || !has(self.inboundGrants.tokenExchange) || (!has(self.delegateClients) && (!has(self.trustedIssuers) || self.trustedIssuers.all(issuer, !(has(issuer.expectedAudience) || has(issuer.actorClaim) || has(issuer.actorMatcher) || has(issuer.allowedActors) || has(issuer.allowedDelegateClients) || (has(issuer.allowMayAct) && issuer.allowMayAct)))))',
+    message:
+      'inboundGrants.tokenExchange conflicts with delegateClients and with fields of trustedIssuers about token exchange: state them in one place',
+  },
+  {
+    rule: '!has(self.inboundGrants) || !has(self.inboundGrants.jwtBearer) || !has(self.trustedIssuers) || self.trustedIssuers.all(issuer, !has(issuer.jwtBearerGrant))',
+    message: 'inboundGrants.jwtBearer conflicts with jwtBearerGrant of trustedIssuers: state them in one place',
+  },
+  refersToIssuers('tokenExchange'),
+  refersToIssuers('jwtBearer'),
+]

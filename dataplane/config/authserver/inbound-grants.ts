@@ -1,0 +1,66 @@
+import type { AuthServerConfig, DelegateClientConfig, TrustedIssuerConfig } from '../auth-server.ts'
+
+/** How clients exchange an issuer's tokens. */
+export type TokenExchangePolicy = Pick<
+  TrustedIssuerConfig,
+  'expectedAudience' | 'actorClaim' | 'actorMatcher' | 'allowMayAct' | 'allowedActors' | 'allowedDelegateClients'
+>
+
+/** How assertions of an issuer are redeemed. */
+export interface JwtBearerPolicy extends NonNullable<TrustedIssuerConfig['jwtBearerGrant']> {
+  /** `maxAssertionAge` also bounds the time from `iat` to `exp`, as in manifests of the widely used operator. */
+  readonly boundsLifetime?: boolean
+}
+
+/** An issuer with its policies, and their pointers below that of the authorization server. */
+export interface IssuerPolicies {
+  readonly issuer: TrustedIssuerConfig
+  /** Undefined if its tokens have no part in an exchange. */
+  readonly tokenExchange: TokenExchangePolicy | undefined
+  readonly tokenExchangeAt: string
+  /** Undefined if its assertions are no grant. */
+  readonly jwtBearer: JwtBearerPolicy | undefined
+  readonly jwtBearerAt: string
+}
+
+type Grants = Partial<Pick<AuthServerConfig, 'trustedIssuers' | 'inboundGrants' | 'delegateClients'>>
+
+/**
+ * Returns the trusted issuers with their policies. A policy stands in `inboundGrants` or, if that grant is absent there,
+ * with its issuer.
+ */
+export function issuerPolicies({ trustedIssuers = [], inboundGrants: grants }: Grants): readonly IssuerPolicies[] {
+  return trustedIssuers.map((issuer, index) => {
+    const at = `/trustedIssuers/${index}`
+    const exchange = policyFor(issuer, grants?.tokenExchange?.issuerPolicies)
+    const bearer = policyFor(issuer, grants?.jwtBearer?.issuerPolicies)
+    return {
+      issuer,
+      ...(grants?.tokenExchange === undefined
+        ? { tokenExchange: issuer, tokenExchangeAt: at }
+        : {
+            tokenExchange: exchange?.policy,
+            tokenExchangeAt: `/inboundGrants/tokenExchange/issuerPolicies/${exchange?.index}`,
+          }),
+      ...(grants?.jwtBearer === undefined
+        ? { jwtBearer: issuer.jwtBearerGrant, jwtBearerAt: `${at}/jwtBearerGrant` }
+        : {
+            jwtBearer: bearer && { ...bearer.policy, boundsLifetime: true },
+            jwtBearerAt: `/inboundGrants/jwtBearer/issuerPolicies/${bearer?.index}`,
+          }),
+    }
+  })
+}
+
+function policyFor<P extends { readonly issuerRef: string }>(
+  { name }: TrustedIssuerConfig,
+  policies: readonly P[] = [],
+): { readonly policy: P; readonly index: number } | undefined {
+  const index = name === undefined ? -1 : policies.findIndex(({ issuerRef }) => issuerRef === name)
+  const policy = policies[index]
+  return policy && { policy, index }
+}
+
+/** Returns the clients of the configuration that may exchange tokens. */
+export const delegateClientsIn = ({ delegateClients, inboundGrants }: Grants): readonly DelegateClientConfig[] =>
+  (inboundGrants?.tokenExchange === undefined ? delegateClients : inboundGrants.tokenExchange.delegateClients) ?? []
