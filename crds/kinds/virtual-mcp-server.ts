@@ -4,6 +4,7 @@ import { allowedHosts } from '../settings/allowed-hosts.ts'
 import { authServer } from '../settings/auth/auth-server.ts'
 import { authzConfig } from '../settings/auth/authz.ts'
 import { scopeImplies, scopeRules } from '../settings/auth/scope-rules.ts'
+import { upstreamFilter } from '../settings/auth/upstream-filter.ts'
 import { countsUsers } from '../settings/gateway/rate-limits.ts'
 import { sessionStorage } from '../settings/gateway/session-storage.ts'
 import { virtualMcpConfig } from '../settings/gateway/virtual-mcp-config.ts'
@@ -113,6 +114,7 @@ export const virtualMcpServer = defineKind({
       allowedHosts: Type.Optional(allowedHosts('gateway')),
       outgoingAuth: Type.Optional(outgoingAuth),
       authServerConfig: Type.Optional(authServer('gateway')),
+      authServerUpstreamFilter: Type.Optional(upstreamFilter),
       telemetryConfigRef: Type.Optional(telemetryConfigRef()),
       config: Type.Optional(virtualMcpConfig),
       passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),
@@ -146,6 +148,10 @@ export const virtualMcpServer = defineKind({
         {
           rule: "!has(self.authServerConfig) || self.incomingAuth.type == 'oidc'",
           message: 'authServerConfig needs incomingAuth.type oidc',
+        },
+        {
+          rule: 'has(self.authServerConfig) || !has(self.authServerUpstreamFilter)',
+          message: 'authServerUpstreamFilter needs authServerConfig, whose logins it is about',
         },
         {
           rule: "!has(self.embeddingServerRef) || !has(self.config) || !has(self.config.optimizer) || self.config.optimizer.embeddingProvider != 'openai'",

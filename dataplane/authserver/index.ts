@@ -61,6 +61,8 @@ export interface AuthServer {
   readonly refresh: TokenRefresh
   /** Lets users log in at providers later. */
   readonly loginLinks: LoginLinks
+  /** Only logins of some users visit the providers after the first. */
+  readonly isFiltered: boolean
   /** Tells whether a path belongs to this server. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
@@ -139,6 +141,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     tokens,
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
     loginLinks,
+    isFiltered: parts.config.upstreamFilter !== undefined,
     status: () => statusOf(parts, upstreams, () => current().material),
     ground,
     serves: (path) => isServed(settings, path),
@@ -251,7 +254,9 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 
   const loginS = LOGIN_TIME_S
   const primary = primaryOf(config)?.name ?? ''
   const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
-  const chain = new ChainLogin({ ...parts, issuer, primary, onDemand, callbackNames, loginS, keepS: freshGrantS })
+  const { upstreamFilter: filter } = config
+  const ofChain = { issuer, primary, onDemand, callbackNames, loginS, keepS: freshGrantS }
+  const chain = new ChainLogin({ ...parts, ...ofChain, ...(filter && { filter }) })
   const forgetTokens = (login: string) => parts.tokens.removeLogin(login)
   const login = consentedLogin({ ...parts, login: chain, loginS, forgetTokens })
   return { login, loginLinks: new LoginLinks({ ...parts, primary, onDemand, url, login, loginS, keepS: grantS }) }

@@ -1,5 +1,6 @@
 import { authServerSettings, storageType } from '../../crds/settings/auth/auth-server.ts'
 import { upstreamProviders } from '../../crds/settings/auth/upstream.ts'
+import { upstreamFilter } from '../../crds/settings/auth/upstream-filter.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { list, object, type Static, scope, Type, text, url } from '../../crds/settings/schema.ts'
 import { redisSettings } from './redis.ts'
@@ -20,6 +21,7 @@ export const authServer = extended(asFile(authServerSettings), {
       { max: 100 },
     ),
   ),
+  upstreamFilter: Type.Optional(asFile(upstreamFilter)),
   storage: Type.Optional(
     object('Where registrations and logins are kept. Absent: in memory, for one replica.', {
       type: storageType('gateway'),

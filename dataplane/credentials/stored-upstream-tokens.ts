@@ -3,13 +3,7 @@ import { PublicError } from '../server/errors.ts'
 import type { MakeLink, Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
 import { MARGIN_MS } from './credential-cache.ts'
-import {
-  notLinked,
-  noUpstreamToken,
-  type TokenHolder,
-  type UpstreamToken,
-  type UpstreamTokens,
-} from './upstream-tokens.ts'
+import { noTokenOf, notLinked, type TokenHolder, type UpstreamToken, type UpstreamTokens } from './upstream-tokens.ts'
 
 interface StoredUpstreamTokensOptions {
   /** The issuer of the gateway's own JWTs. Other tokens name no login here. */
@@ -23,6 +17,8 @@ interface StoredUpstreamTokensOptions {
    * Returns the link for a later login at a provider; undefined if every login visits it. Absent: there are no links.
    */
   linkOf?(place: Place, owner: string): MakeLink | undefined
+  /** Only logins of some users visit the providers after the first. */
+  readonly isFiltered?: boolean
 }
 
 /** The characters that are valid in a header after `Bearer `. */
@@ -36,12 +32,13 @@ interface Picked {
 /** Reads the stored tokens of upstream providers, only for the user who logged in. */
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
-  { issuer, refresh, linkOf }: StoredUpstreamTokensOptions,
+  { issuer, refresh, linkOf, isFiltered = false }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
   /** Returns the error for a missing token, with the link to get one. */
   function missing({ issuer: from, login, subject }: TokenHolder, provider: string): CredentialError {
     const link = login === undefined || from !== issuer ? undefined : linkOf?.({ login, provider }, subject)
-    return link === undefined ? noUpstreamToken(provider) : notLinked(provider, link)
+    if (link !== undefined) return notLinked(provider, link)
+    return noTokenOf(provider, isFiltered && login !== undefined && from === issuer)
   }
 
   /** Returns the caller's own stored set; undefined if there is none. */

@@ -48,6 +48,17 @@ export const noUpstreamToken = (provider: string): CredentialError =>
     isPassing: false,
   })
 
+/** Returns the error where logins visit this provider only of some users. */
+const notVisited = (provider: string): CredentialError =>
+  new CredentialError(`the caller’s login has not visited the provider ${JSON.stringify(provider)}`, {
+    text: `your login does not include the provider ${JSON.stringify(provider)}: its users are chosen by whoever operates this gateway`,
+    isPassing: false,
+  })
+
+/** Returns the error for a caller without a token of a provider. `isChosen`: only logins of some users visit it. */
+export const noTokenOf = (provider: string, isChosen: boolean): CredentialError =>
+  isChosen ? notVisited(provider) : noUpstreamToken(provider)
+
 /** Returns the same error with a link for the user to log in now. */
 export const notLinked = (provider: string, link: MakeLink): CredentialError =>
   new CredentialError(`the caller has not logged in at the provider ${JSON.stringify(provider)}`, {

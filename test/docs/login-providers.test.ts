@@ -5,7 +5,9 @@ import * as assert from 'uvu/assert'
 import { condition, configText, plansOfText } from '../support/operator/plans.ts'
 
 const text = readFileSync(new URL('../../docs/login-providers.md', import.meta.url), 'utf8')
-const blocks = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+const all = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+/** Whole manifests; the other blocks are parts of a spec. */
+const blocks = all.filter((block) => block.includes('apiVersion:'))
 const others = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n'
 
 test('each gateway logs its users in at all of its providers', () => {
@@ -26,6 +28,19 @@ test('the backend that needs a provider on demand is served', () => {
   assert.match(configText(plan), 'loginPolicy: onDemand')
   assert.match(configText(plan), /upstreamInject:\s+providerName: github/)
   assert.is(condition(plan, 'BackendsReady'), 'True AllServed')
+})
+
+test('the filter of providers is one that the gateway takes', () => {
+  const part = all.find((block) => block.includes('authServerUpstreamFilter:')) ?? ''
+  const gateway = (blocks.find((block) => block.includes('onDemand')) ?? '').replaceAll(
+    '        loginPolicy: onDemand\n',
+    '',
+  )
+  const plan = plansOfText(`${others}---\n${gateway.trimEnd()}\n${part.replaceAll('chat', 'corp')}`).get(
+    'VirtualMCPServer/tools',
+  )
+  assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+  assert.match(configText(plan), 'upstreamFilter:')
 })
 
 test.run()

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
@@ -22,6 +23,7 @@ import type {
 import type { LoginsUnderWay } from './logins-under-way.ts'
 import { ProviderFault, toldOf } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
+import { visitedBy } from './upstream-filter.ts'
 
 interface ChainLoginOptions extends LoginParts {
   readonly issuer: string
@@ -31,6 +33,8 @@ interface ChainLoginOptions extends LoginParts {
   readonly primary: string
   /** The last path segment of each provider's callback, by the provider's name; absent: the shared callback. */
   readonly callbackNames?: ReadonlyMap<string, string | undefined>
+  /** Chooses the providers after the first by what it says of the user; absent: a login visits all of them. */
+  readonly filter?: AuthServerConfig['upstreamFilter']
   /** Names of the providers that a login does not visit; absent: none. */
   readonly onDemand?: ReadonlySet<string>
   /** Limits the memory of the logins that are under way; absent: logins take no memory here. */
@@ -49,6 +53,8 @@ interface Known {
 interface SoFar {
   readonly login: string
   readonly known?: Known
+  /** Names of all providers that this login visits, if the first one has chosen them. */
+  readonly visits?: readonly string[]
 }
 
 /** A login that is under way at a provider. The `state` from the provider finds it. */
@@ -208,13 +214,13 @@ export class ChainLogin implements Login {
       throw new Error('the providers have changed')
     const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
-    // Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1).
-    if (maxAge !== undefined && found.authTime !== undefined && found.authTime + maxAge + SKEW_S < sentAt)
-      throw new StaleLogin()
+    if (isStale(found, maxAge, sentAt)) throw new StaleLogin()
     const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
     // This check comes before the next provider: somebody else's link must not collect the tokens of this user.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
-    const next = providers[providers.indexOf(name) + 1]
+    const visits = soFar?.visits ?? this.#chosen(course, found.tokens.idToken)
+    const visited = visits ?? providers
+    const next = visited[visited.indexOf(name) + 1]
     // Nothing acts by this login, so none of its tokens are kept.
     if (purpose === 'account' && next === undefined)
       return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
@@ -224,16 +230,25 @@ export class ChainLogin implements Login {
     await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs, holder })
     if (next === undefined) {
       // The tokens of a link have no owner until the login that began it takes them.
-      const who = purpose === 'link' ? this.#identified(known) : await this.#owned({ login, holder }, providers, known)
+      const who = purpose === 'link' ? this.#identified(known) : await this.#owned({ login, holder }, visited, known)
       return { kind: 'done', purpose, uid, login, ...who }
     }
-    return this.#goTo(this.#upstream(next), { ...course, browser, soFar: { login, ...(known && { known }) } })
+    const after = { login, ...(known && { known }), ...(visits && { visits }) }
+    return this.#goTo(this.#upstream(next), { ...course, browser, soFar: after })
   }
 
   /** Names of the providers that every login passes, in order. */
   #required(): readonly string[] {
     const { upstreams, onDemand } = this.#options
     return upstreams.map(({ name }) => name).filter((name) => onDemand?.has(name) !== true)
+  }
+
+  /** Chooses the providers of a login whose user has just come back from the first one. Undefined: all of them. */
+  #chosen({ purpose, providers }: Course, idToken: string | undefined): readonly string[] | undefined {
+    const { filter, primary } = this.#options
+    if (filter === undefined || purpose !== 'authorize') return undefined
+    const chosen = visitedBy(filter, idToken)
+    return providers.filter((name, index) => index === 0 || name === primary || chosen.has(name))
   }
 
   /** Returns the provider of this name. Throws if the configuration no longer has it. */
@@ -310,6 +325,10 @@ export class ChainLogin implements Login {
     return isDenied ? 'access_denied' : 'server_error'
   }
 }
+
+/** Tells whether a login is older than requested. Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1). */
+const isStale = ({ authTime }: UpstreamLogin, maxAge: number | undefined, sentAt: number): boolean =>
+  maxAge !== undefined && authTime !== undefined && authTime + maxAge + SKEW_S < sentAt
 
 /**
  * Returns a user's subject in our tokens, a UUID (RFC 9562 section 5.8). The same user of the same provider gets the

@@ -52,6 +52,7 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
       ? []
       : [{ pointer: `${at}/primaryUpstreamProvider`, message: 'must name one of upstreamProviders' }]),
     ...loginPolicyFindings(authServer, at),
+    ...upstreamFilterFindings(authServer, at),
     ...storageFindings(storage, `${at}/storage`),
     ...confidentialFindings(authServer, at),
     ...delegationFindings(authServer, at),
@@ -102,6 +103,29 @@ function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Fin
       ? []
       : [{ pointer, message: 'must be required: nothing says who users are, so that none would be known again' }]
   })
+}
+
+/** Checks that the filter names providers that a login can go on to. */
+function upstreamFilterFindings(
+  { upstreamFilter, upstreamProviders }: AuthServerConfig,
+  at: string,
+): readonly Finding[] {
+  if (upstreamFilter === undefined) return []
+  const { rules, defaultUpstreams = [] } = upstreamFilter
+  const lists = [
+    ...rules.map((rule, index) => [`/rules/${index}/upstreamProviders`, rule.upstreamProviders] as const),
+    ['/defaultUpstreams', defaultUpstreams] as const,
+  ]
+  return lists.flatMap(([place, names]) =>
+    names.flatMap((name, index) => {
+      const provider = upstreamProviders.find((one) => one.name === name)
+      const pointer = `${at}/upstreamFilter${place}/${index}`
+      if (provider === undefined) return [{ pointer, message: 'must name one of upstreamProviders' }]
+      return isOnDemand(provider)
+        ? [{ pointer, message: 'has no effect: logins do not visit a provider whose loginPolicy is onDemand' }]
+        : []
+    }),
+  )
 }
 
 /** Checks the provider by which policies judge: one of ours that issues ID tokens, to every user, at each login. */

@@ -176,6 +176,7 @@ export class OwnIssuer {
       if (server === undefined) return noUpstreamTokens
       return storedUpstreamTokens(server.tokens, {
         issuer: server.local.issuer,
+        isFiltered: server.isFiltered,
         refresh: (place, before) => server.refresh.refresh(place, before),
         linkOf: (place, owner) =>
           server.loginLinks.has(place.provider) ? () => server.loginLinks.offer({ ...place, owner }) : undefined,

@@ -105,7 +105,9 @@ function authServerOf(
   )
   checkReplicas(authServerConfig, replicas, problems)
   const place = { owner: { kind, metadata }, at: AUTH_SERVER }
-  return { authServer: authServerSettings(authServerConfig, place, resolver, mounts) }
+  const authServer = authServerSettings(authServerConfig, place, resolver, mounts)
+  const { authServerUpstreamFilter: upstreamFilter } = spec
+  return { authServer: { ...authServer, ...(upstreamFilter && { upstreamFilter }) } }
 }
 
 const HANDLING = '/spec/config/operational/failureHandling'
@@ -113,6 +115,7 @@ const HANDLING = '/spec/config/operational/failureHandling'
 /** Parts of the configuration that have the same shape in the object. */
 const PLACES = {
   '/authServer': AUTH_SERVER,
+  '/authServer/upstreamFilter': '/spec/authServerUpstreamFilter',
   '/audit': '/spec/config/audit',
   '/cors': '/spec/config/cors',
   '/optimizer': '/spec/config/optimizer',

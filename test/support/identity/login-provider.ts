@@ -18,6 +18,8 @@ export interface LoginProvider {
   loggedInAt: number | undefined
   /** What it says of its users' e-mail addresses as `email_verified`; undefined: nothing. */
   isEmailVerified: boolean | string | undefined
+  /** What it says of its users as `groups`; undefined: nothing. */
+  groups: unknown
   /** How long its access tokens live, in seconds. */
   accessTokenS: number
   /** Requests so far, as `METHOD path`. */
@@ -54,7 +56,7 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
       registration: { enabled: true, initialAccessToken },
     },
     interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
-    claims: { openid: ['sub'], profile: ['name'], email: ['email', 'email_verified'] },
+    claims: { openid: ['sub'], profile: ['name', 'groups'], email: ['email', 'email_verified'] },
     conformIdTokenClaims: false,
     issueRefreshToken: () => true,
     rotateRefreshToken: true,
@@ -63,6 +65,7 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
       accountId: id,
       claims: () => ({
         ...{ sub: id, name: `Person ${id}`, email: `${id}@example.com` },
+        ...(found.groups !== undefined && { groups: found.groups }),
         ...(found.isEmailVerified !== undefined && { email_verified: found.isEmailVerified }),
       }),
     }),
@@ -75,6 +78,7 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     user: 'alice',
     loggedInAt: undefined,
     isEmailVerified: true,
+    groups: undefined,
     accessTokenS: 3600,
     requests: [],
     authorizations: [],

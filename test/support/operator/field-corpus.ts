@@ -240,6 +240,7 @@ spec:
   groupRef: {name: tools}
   incomingAuth: {type: oidc, audience: a, oidcConfigRef: {name: logging-in}, ${judging}}
   authServerConfig:${server}
+  authServerUpstreamFilter: {claim: groups, rules: [{groups: [eng], upstreamProviders: [chat]}], defaultUpstreams: [chat]}
 ---
 kind: MCPExternalAuthConfig
 metadata: {name: logging-in-${index}}

@@ -171,6 +171,51 @@ test('the second half of a login belongs to the browser of the first', async () 
   assert.is((await client.agent.get(second.url)).status, 400)
 })
 
+test('a filter sends users on by a claim of the first provider, and a backend of a provider that was not visited says so', async () => {
+  const [corp] = server.upstreams as readonly [LoginProvider, LoginProvider]
+  const upstreamFilter = {
+    claim: 'groups',
+    rules: [
+      { groups: ['eng', 'ops'], upstreamProviders: ['code'] },
+      { groups: ['ops'], upstreamProviders: ['chat'] },
+    ],
+    defaultUpstreams: ['chat'],
+  }
+  const { config: before } = await server.gateway.status()
+  await server.gateway.configure(server.config({ upstreamFilter } as never))
+  await eventually('the filter', async () => (await server.gateway.status()).config !== before)
+  const own = new URL(server.issuer).host
+  const names = server.upstreams.map(hostOf)
+  const visited = async (groups: unknown) => {
+    corp.groups = groups
+    client.agent.visited.length = 0
+    for (const host of names) client.agent.forget(host)
+    const { access_token: token } = await client.login()
+    const hosts = hostsOf(client.agent.visited).filter((host) => host !== own)
+    return { token, visits: hosts.map((host) => PROVIDERS[names.indexOf(host)]) }
+  }
+  try {
+    const { token, visits } = await visited(['eng'])
+    assert.equal(visits, ['corp', 'code'])
+    assert.ok((await call('code', token)).json.result)
+    const refused = (await call('chat', token)).json
+    assert.match(JSON.stringify(refused), 'your login does not include the provider')
+    assert.is(raw.calls('tools/call').length, 1, 'no other credential goes in its place')
+    assert.equal((await visited(['ops', 'others'])).visits, ['corp', 'code', 'chat'], 'rules that match are joined')
+    assert.equal((await visited(['sales'])).visits, ['corp'], 'no rule matches')
+    assert.equal((await visited([])).visits, ['corp'])
+    for (const groups of [undefined, 'eng', { eng: true }, 7])
+      assert.equal((await visited(groups)).visits, ['corp', 'chat'], `no list: ${JSON.stringify(groups)}`)
+    // Values of other types in the list match nothing, and break nothing.
+    assert.equal((await visited([null, ['eng'], { toString: 'eng' }, 'eng'])).visits, ['corp', 'code'])
+  } finally {
+    corp.groups = undefined
+    const { config } = await server.gateway.status()
+    await server.gateway.configure(server.config())
+    await eventually('no filter', async () => (await server.gateway.status()).config !== config)
+  }
+})
+
 test('fifty logins, ten at a time, lose nothing', async () => {
   // All at once would take a slow machine longer than a provider may take to answer.
   let left = 50
