@@ -3,6 +3,7 @@ import { defineKind, type ObjectOf } from '../define.ts'
 import { allowedHosts } from '../settings/allowed-hosts.ts'
 import { authServer } from '../settings/auth/auth-server.ts'
 import { authzConfig } from '../settings/auth/authz.ts'
+import { dpop } from '../settings/auth/dpop.ts'
 import { scopeImplies, scopeRules } from '../settings/auth/scope-rules.ts'
 import { upstreamFilter } from '../settings/auth/upstream-filter.ts'
 import { countsUsers } from '../settings/gateway/rate-limits.ts'
@@ -23,6 +24,7 @@ const incomingAuth = object(
     type: choice('gateway', 'No authentication at all (development), or tokens.', ['anonymous', 'oidc']),
     oidcConfigRef: Type.Optional(oidcConfigRef('gateway')),
     audience: Type.Optional(text('gateway', 'Audience that a token must carry.', { min: 1, max: limits.url })),
+    dpop: Type.Optional(dpop('gateway')),
     authzConfig: Type.Optional(authzConfig('gateway')),
     authzConfigRef: Type.Optional(objectRef('gateway', 'MCPAuthzConfig', 'Authorization policies.')),
     scopeRules: Type.Optional(scopeRules),
@@ -45,6 +47,10 @@ const incomingAuth = object(
       {
         rule: "self.type == 'oidc' || !has(self.audience)",
         message: 'audience is for type oidc: nobody’s token is looked at under type anonymous',
+      },
+      {
+        rule: "self.type == 'oidc' || !has(self.dpop)",
+        message: 'dpop is for type oidc: nobody’s token is looked at under type anonymous',
       },
       {
         rule: '!has(self.audience) || !has(self.oidcConfigRef) || !has(self.oidcConfigRef.audience) || self.audience == self.oidcConfigRef.audience',

@@ -39,6 +39,7 @@ export const unpassedHeaders: readonly string[] = [
   'last-event-id',
   // A client's credentials are for the gateway. A backend's own configuration decides which credentials it gets.
   'authorization',
+  'dpop',
   'cookie',
   'forwarded',
 ]

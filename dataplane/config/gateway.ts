@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { allowedHostsInFile } from '../../crds/settings/allowed-hosts.ts'
+import { dpop } from '../../crds/settings/auth/dpop.ts'
 import { scopeImplies, scopeRules } from '../../crds/settings/auth/scope-rules.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { aggregation } from '../../crds/settings/gateway/aggregation.ts'
@@ -169,6 +170,7 @@ export const gatewayConfigSchema = Type.Object(
       {
         type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }),
         oidc: Type.Optional(oidc),
+        dpop: Type.Optional(asFile(dpop('gateway'))),
         scopeRules: Type.Optional(asFile(scopeRules)),
         scopeImplies: Type.Optional(asFile(scopeImplies)),
       },
@@ -205,6 +207,7 @@ export const gatewayConfigSchema = Type.Object(
 )
 
 export type GatewayConfig = Static<typeof gatewayConfigSchema>
+export type DpopConfig = NonNullable<GatewayConfig['incomingAuth']['dpop']>
 export type OptimizerConfig = NonNullable<GatewayConfig['optimizer']>
 export type BackendConfig = GatewayConfig['backends'][number]
 export type StdioConfig = NonNullable<BackendConfig['stdio']>

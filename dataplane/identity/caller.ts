@@ -37,6 +37,16 @@ export const isSubject = (sub: unknown): sub is string =>
  */
 export const isBoundToKey = ({ cnf }: Readonly<Record<string, unknown>>): boolean => cnf !== undefined && cnf !== null
 
+/**
+ * Returns the thumbprint of the key that a token is bound to (`cnf.jkt`, RFC 9449 section 6.1). Undefined if it is bound
+ * to nothing, or to anything else as well: that would have to be proven, too.
+ */
+export function boundKey({ cnf }: Readonly<Record<string, unknown>>): string | undefined {
+  if (typeof cnf !== 'object' || cnf === null || Array.isArray(cnf)) return undefined
+  const { jkt, ...others } = cnf as Readonly<Record<string, unknown>>
+  return typeof jkt === 'string' && Object.keys(others).length === 0 ? jkt : undefined
+}
+
 /** The clock skew that is tolerated, in seconds. */
 export const SKEW_S = 30
 
@@ -52,8 +62,8 @@ export const isExpired = (caller: Caller, now: number): boolean =>
  */
 export type Authenticate = (authorization: string | undefined, request?: CallerRequest) => Caller | Promise<Caller>
 
-/** The parts of a request that a refusal may depend on, besides its credentials. */
-export type CallerRequest = Pick<IncomingMessage, 'headers'> & {
+/** The parts of a request that authentication may depend on, besides its `Authorization`. */
+export type CallerRequest = Pick<IncomingMessage, 'headers' | 'method'> & {
   readonly socket: Pick<IncomingMessage['socket'], 'remoteAddress'>
 }
 

@@ -1,21 +1,42 @@
 import { PublicError } from '../server/errors.ts'
 import { advertisedScopes } from './scopes.ts'
 
-interface ChallengeOptions {
+export interface ChallengeOptions {
   readonly realm: string
   readonly resourceMetadataUrl: string | undefined
   readonly scopes: readonly string[] | undefined
+  /** The scheme of the request; absent: none, or Bearer. */
+  readonly scheme?: 'DPoP' | undefined
+  /** How proofs of possession are read; absent: not at all. */
+  readonly proofs?: { readonly isRequired: boolean; readonly algs: readonly string[] } | undefined
   /** Absent if no token was sent. */
-  readonly error?: 'invalid_token' | 'insufficient_scope'
+  readonly error?: 'invalid_token' | 'insufficient_scope' | 'invalid_dpop_proof' | 'use_dpop_nonce'
   /** The problem of the token that was sent, as a fixed text. */
   readonly problem?: string
 }
 
 /**
- * Returns the value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9728 section 5.1). It has an `error` only if a token
- * was sent (RFC 6750 section 3.1).
+ * Returns the value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9449 section 7.1, RFC 9728 section 5.1). It has an
+ * `error` only if a token was sent (RFC 6750 section 3.1). If tokens are accepted with and without a proof, a request
+ * that uses neither scheme, or Bearer, is told of both.
  */
-export function challenge({ realm, resourceMetadataUrl, scopes, error, problem }: ChallengeOptions): string {
+export function challenge(options: ChallengeOptions): string {
+  const { scheme, proofs } = options
+  if (proofs === undefined) return schemeChallenge('Bearer', options)
+  const { algs, isRequired } = proofs
+  if (scheme === 'DPoP' || isRequired) return schemeChallenge('DPoP', { ...options, algs })
+  const { realm } = options
+  const other = schemeChallenge('DPoP', { realm, resourceMetadataUrl: undefined, scopes: undefined, algs })
+  return `${schemeChallenge('Bearer', options)}, ${other}`
+}
+
+interface SchemeOptions extends Omit<ChallengeOptions, 'scheme' | 'proofs'> {
+  /** The accepted signature algorithms of proofs. */
+  readonly algs?: readonly string[]
+}
+
+function schemeChallenge(scheme: 'Bearer' | 'DPoP', options: SchemeOptions): string {
+  const { realm, resourceMetadataUrl, scopes, error, problem, algs } = options
   const advertised = advertisedScopes(scopes)
   const parameters = [
     ['realm', realm],
@@ -23,21 +44,27 @@ export function challenge({ realm, resourceMetadataUrl, scopes, error, problem }
     ['scope', advertised.length === 0 ? undefined : advertised.join(' ')],
     ['error', error],
     ['error_description', problem],
+    ['algs', algs?.join(' ')],
   ] as const
-  return `Bearer ${parameters
+  return `${scheme} ${parameters
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}="${quotable(value as string)}"`)
     .join(', ')}`
 }
 
+interface Refusal {
+  /** Response headers besides the challenge. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** For the log alone. */
+  readonly cause?: unknown
+}
+
 /** Returns the error for a caller without a valid token, with the challenge. `problem`: of the token that was sent. */
-export function unauthenticated(options: Omit<ChallengeOptions, 'error'>, cause?: unknown): PublicError {
+export function unauthenticated(options: ChallengeOptions, { headers, cause }: Refusal = {}): PublicError {
   const { problem } = options
   return new PublicError('unauthenticated', {
     ...(problem === undefined ? {} : { message: problem }),
-    headers: {
-      'WWW-Authenticate': challenge(problem === undefined ? options : { ...options, error: 'invalid_token' }),
-    },
+    headers: { 'WWW-Authenticate': challenge(options), ...headers },
     cause,
   })
 }

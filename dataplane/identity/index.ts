@@ -7,11 +7,15 @@ import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { anonymous, type CallerRequest } from './caller.ts'
 import type { Issuers, LocalIssuer } from './issuers.ts'
+import type { ProofGuard } from './proof/proof-guard.ts'
 import { type Verifier, verifyTokens } from './verify.ts'
 
 export { type Authenticate, type Caller, type CallerRequest, isEmailVerified, isExpired, SKEW_S } from './caller.ts'
 export { Issuers, type LocalIssuer, type OpenProvider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
+export { type ProofGuard, type ProofState, proofGuard } from './proof/proof-guard.ts'
+export { ProofNonces } from './proof/proof-nonces.ts'
+export { storedMark, type UsedProof, UsedProofs } from './proof/used-proofs.ts'
 export {
   type ProtectedResourceMetadata,
   protectedResourceMetadata,
@@ -35,6 +39,8 @@ interface AuthenticateOptions {
   readonly local?: LocalIssuer | undefined
   /** The folder of the tokens for key endpoints; absent: the mount path in pods. */
   readonly tokenFolder?: string
+  /** Checks proofs of possession; absent: a token that is bound to a key is refused. */
+  readonly proofs?: ProofGuard | undefined
 }
 
 async function closeNothing(): Promise<void> {
@@ -48,7 +54,8 @@ export function createAuthenticate(
 ): Verifier {
   if (oidc === undefined) {
     const stepUp = () => new PublicError('insufficient_scope')
-    return Object.assign(() => anonymous, { issuers: () => [], stepUp, close: closeNothing })
+    const nobody = { recheck: () => anonymous, issuers: () => [], stepUp, close: closeNothing }
+    return Object.assign(() => anonymous, nobody)
   }
   const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(directory, path))
   const provider = {

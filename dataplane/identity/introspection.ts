@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import type { GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
-import { type Authenticated, isBoundToKey, isFor, isSubject } from './caller.ts'
+import { type Authenticated, isFor, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import { fetchFrom, type Issuer } from './issuer-keys.ts'
 
@@ -51,8 +51,8 @@ export class Introspection {
   }
 
   /**
-   * Returns the caller of a token; undefined if it is inactive, not meant for this server, or bound to a key. Throws a
-   * PublicError (`unavailable`) if the issuer is unreachable.
+   * Returns the caller of a token, which may be bound to a key; undefined if it is inactive or not meant for this
+   * server. Throws a PublicError (`unavailable`) if the issuer is unreachable.
    */
   async introspect(token: string): Promise<Authenticated | undefined> {
     const document = await this.#post(token).catch((error: unknown) => this.#unavailable(error))
@@ -125,7 +125,7 @@ function callerOf(
   if (!hasBegun(nbf, now + skewS)) return undefined
   if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
   if (!isFor(claims, audienceClaim, audience)) return undefined
-  if (!isSubject(sub) || isBoundToKey(claims)) return undefined
+  if (!isSubject(sub)) return undefined
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
 

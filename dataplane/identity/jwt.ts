@@ -46,16 +46,18 @@ interface ExpectedToken {
   readonly audienceClaim?: string | undefined
   /** The accepted `typ` of the header in lower case; absent: an access token or a plain JWT. */
   readonly types?: ReadonlySet<string> | undefined
+  /** The token may be bound to a key, which the caller of this function then asks to be proven. */
+  readonly mayBeBound?: boolean
 }
 
 /**
- * Verifies signature, issuer, audience and time of a token, that it has `exp` and `sub`, and that it is bound to no
- * key. Rejects with a PublicError `unavailable` if the keys are unavailable, and with another Error if the token is
+ * Verifies signature, issuer, audience and time of a token, that it has `exp` and `sub`, and that it is bound to no key
+ * unless it may be. Rejects with a PublicError `unavailable` if the keys are unavailable, and with another Error if the token is
  * invalid.
  */
 export async function verifyJwt(
   token: string,
-  { audience, audienceClaim = 'aud', types = TYPES }: ExpectedToken,
+  { audience, audienceClaim = 'aud', types = TYPES, mayBeBound = false }: ExpectedToken,
   keys: OpenProvider['keys'],
 ): Promise<JWTVerifyResult> {
   const expected = {
@@ -79,7 +81,7 @@ export async function verifyJwt(
   })
   if (audienceClaim !== 'aud' && !isFor(result.payload, audienceClaim, audience))
     throw new errors.JWTClaimValidationFailed('another audience', result.payload, 'aud')
-  if (isBoundToKey(result.payload))
+  if (!mayBeBound && isBoundToKey(result.payload))
     throw new errors.JWTClaimValidationFailed('bound to a key', result.payload, 'cnf', 'bound')
   const { typ } = result.protectedHeader
   if (typ !== undefined && !types.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
@@ -110,7 +112,6 @@ export function problemOf(failure: unknown): string {
   if (failure instanceof errors.JWTClaimValidationFailed) {
     if (failure.claim === 'aud') return 'The token is not meant for this server.'
     if (failure.reason === 'not let in') return 'The token’s subject is not let in here.'
-    if (failure.claim === 'cnf') return 'The token is bound to a key of its holder: it is no bearer token.'
     if (failure.claim === 'nbf') return 'The token is not valid yet.'
     return 'The token lacks a claim that is needed here.'
   }

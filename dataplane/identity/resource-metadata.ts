@@ -6,6 +6,8 @@ export interface ProtectedResourceMetadata {
   readonly authorization_servers: readonly string[]
   readonly bearer_methods_supported: readonly ['header']
   readonly scopes_supported?: readonly string[]
+  readonly dpop_bound_access_tokens_required?: boolean
+  readonly dpop_signing_alg_values_supported?: readonly string[]
 }
 
 interface Resource {
@@ -13,17 +15,23 @@ interface Resource {
   readonly resource: string
   readonly issuers: readonly string[]
   readonly scopes?: readonly string[] | undefined
+  /** How proofs of possession are read; absent: not at all. */
+  readonly proofs?: { readonly isRequired: boolean; readonly algs: readonly string[] } | undefined
 }
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
-export function protectedResourceMetadata({ resource, issuers, scopes }: Resource): ProtectedResourceMetadata {
+export function protectedResourceMetadata({ resource, issuers, scopes, proofs }: Resource): ProtectedResourceMetadata {
   const advertised = advertisedScopes(scopes)
   return {
     resource,
     authorization_servers: issuers,
     bearer_methods_supported: ['header'],
     ...(advertised.length === 0 ? {} : { scopes_supported: advertised }),
+    ...(proofs && {
+      dpop_bound_access_tokens_required: proofs.isRequired,
+      dpop_signing_alg_values_supported: proofs.algs,
+    }),
   }
 }
 

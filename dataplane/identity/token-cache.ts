@@ -15,6 +15,8 @@ export interface VerifiedToken {
   readonly caller: Authenticated
   /** The token is valid, but lacks a required scope. */
   readonly lacksScope: boolean
+  /** The token is bound to a key or certificate of its holder, so it is no bearer token. */
+  readonly isBound: boolean
 }
 
 /** A cached result. */

@@ -5,10 +5,20 @@ import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
 import { jsonMemory } from '../server/json-memory.ts'
 import type { Observe } from '../telemetry/observe.ts'
-import { type Authenticate, type Authenticated, type Caller, type CallerRequest, SKEW_S } from './caller.ts'
-import { insufficientScope, unauthenticated } from './challenge.ts'
+import {
+  type Authenticate,
+  type Authenticated,
+  boundKey,
+  type Caller,
+  type CallerRequest,
+  isBoundToKey,
+  SKEW_S,
+} from './caller.ts'
+import { type ChallengeOptions, insufficientScope, unauthenticated } from './challenge.ts'
 import { Issuers, type OpenProvider, type Provider } from './issuers.ts'
 import { callerOf, isAllowedSubject, isOpaque, issuerOf, problemOf, verifyJwt } from './jwt.ts'
+import { ProofError } from './proof/proof.ts'
+import type { ProofGuard } from './proof/proof-guard.ts'
 import { hasScopes, statedScopes } from './scopes.ts'
 import { digestOf, type KnownToken, type VerifiedToken } from './token-cache.ts'
 
@@ -24,9 +34,13 @@ interface VerifyOptions {
   readonly observe: Observe
   /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
+  /** Checks proofs of possession (DPoP); absent: a token that is bound to a key is refused. */
+  readonly proofs?: ProofGuard | undefined
 }
 
 export type Verifier = Authenticate & {
+  /** Checks the token of a request again that was admitted before. Its proof, if any, was for the admission alone. */
+  recheck(authorization: string | undefined): Caller | Promise<Caller>
   /** Returns the issuers whose tokens are accepted, as far as they are known now. */
   issuers(): readonly string[]
   /**
@@ -52,28 +66,42 @@ const ORDER_MS = 1_000
 const TAIL = 48
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
+/** RFC 9449 section 7.1. */
+const DPOP = /^dpop +([\w.~+/-]+=*) *$/i
+const isDpop = (authorization = '') => /^dpop\b/i.test(authorization)
 
 /**
- * Creates the verifier of bearer tokens of several issuers. A JWT is tried with the providers of its own `iss` alone;
+ * Creates the verifier of access tokens of several issuers. A JWT is tried with the providers of its own `iss` alone;
  * that claim is believed only after its signature was checked. Any other token is opaque, and the issuers with an
  * introspection client introspect it. A JWT that fails is never introspected.
  */
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
   const verifier = new TokenVerifier(providers, options)
+  const { proofs } = options
   const authenticate: Authenticate = (authorization, request) => {
     const known = authorization === undefined ? undefined : verifier.again(authorization, request)
     if (known !== undefined) return known
+    if (authorization !== undefined && proofs !== undefined && isDpop(authorization))
+      return verifier.proven(proofs, authorization, request)
     if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw verifier.refusal(request)
+    if (proofs?.isRequired) throw verifier.refusal(request, 'The token must come with a proof of possession (DPoP).')
     const token = BEARER.exec(authorization)?.[1]
     if (token === undefined) throw verifier.refusal(request, 'The token is malformed.')
     return verifier.verified(authorization, token, request) ?? verifier.verify(token, request)
   }
   return Object.assign(authenticate, {
+    recheck(authorization: string | undefined) {
+      const token = proofs === undefined ? undefined : DPOP.exec(authorization ?? '')?.[1]
+      return token === undefined ? authenticate(authorization) : verifier.boundCaller(token)
+    },
     issuers: () => verifier.issuers(),
     stepUp: (request: CallerRequest, scopes: readonly string[]) => verifier.stepUp(request, scopes),
     close: () => verifier.close(),
   })
 }
+
+const MALFORMED = { code: 'invalid_token', message: 'The token is malformed.' } as const
+const UNBOUND = { code: 'invalid_token', message: 'The token is bound to no key that a proof can show.' } as const
 
 /** A valid header with the result for its token. */
 interface Remembered {
@@ -128,7 +156,7 @@ class TokenVerifier {
     return this.#callerOf(remembered.known, request)
   }
 
-  /** Returns the caller of a token that was verified a moment ago. Throws a PublicError if it lacks a scope. */
+  /** Returns the caller of a bearer token that was verified a moment ago. Throws a PublicError if it lacks a scope. */
   verified(authorization: string, token: string, request?: CallerRequest): Caller | undefined {
     const known = this.#issuers.verified.get(digestOf(token), this.#accepted)
     if (known === undefined) return undefined
@@ -142,30 +170,100 @@ class TokenVerifier {
     return caller
   }
 
-  /** Returns the caller of a cached token. Throws a PublicError if the token has been revoked, or lacks a scope. */
-  #callerOf({ caller, lacksScope }: VerifiedToken, request?: CallerRequest): Caller {
-    this.#checkRevoked(caller, request)
-    if (lacksScope) throw insufficientScope(this.#challengeOf(request))
+  /**
+   * Returns the caller of a verified token. Throws a PublicError if the token has been revoked, lacks a scope, or is
+   * bound to a key and was sent as a bearer token.
+   */
+  #callerOf(verified: VerifiedToken, request?: CallerRequest, scheme?: 'DPoP'): Caller {
+    const { caller, lacksScope, isBound } = verified
+    if (isBound && scheme === undefined)
+      throw this.refusal(request, 'The token is bound to a key of its holder: it is no bearer token.')
+    this.#checkRevoked(caller, request, scheme)
+    if (lacksScope) throw insufficientScope(this.#challengeOf(request, scheme))
     return caller
   }
 
   /** Throws if an issuer in this process has revoked the token of a caller. */
-  #checkRevoked(caller: Caller, request?: CallerRequest): void {
+  #checkRevoked(caller: Caller, request?: CallerRequest, scheme?: 'DPoP'): void {
     if (caller.kind !== 'authenticated') return
     const isRevoked = this.#known.some(
       ({ provider: { local } }) => local?.issuer === caller.issuer && local.isRevoked(caller.claims),
     )
-    if (isRevoked) throw this.refusal(request, 'The token has been revoked.')
+    if (isRevoked) throw this.refusal(request, 'The token has been revoked.', { scheme })
   }
 
-  /** Returns the caller of a token. Rejects with a PublicError if it is invalid, or can't be checked now. */
+  /** Returns the caller of a bearer token. Rejects with a PublicError if it is invalid, or can't be checked now. */
   async verify(token: string, request?: CallerRequest): Promise<Caller> {
+    return (await this.#observed(token, request)).caller
+  }
+
+  /** Returns the caller of a token that is bound to a key. Rejects with a PublicError if it is not valid any more. */
+  async boundCaller(token: string): Promise<Caller> {
+    const known = this.#issuers.verified.get(digestOf(token), this.#accepted)
+    return known === undefined
+      ? (await this.#observed(token, undefined, 'DPoP')).caller
+      : this.#callerOf(known, undefined, 'DPoP')
+  }
+
+  /**
+   * Returns the caller of a token that comes with a proof of possession. Throws or rejects with a PublicError if the
+   * token or the proof is invalid, or can't be checked now.
+   */
+  proven(proofs: ProofGuard, authorization: string, request?: CallerRequest): Caller | Promise<Caller> {
+    const token = DPOP.exec(authorization)?.[1]
+    if (token === undefined || request === undefined) throw this.#badProof(request, MALFORMED)
+    const known = this.#issuers.verified.get(digestOf(token), this.#accepted)
+    if (known !== undefined) return this.#provenCaller(proofs, token, known, request)
+    return this.#observed(token, request, 'DPoP').then((verified) =>
+      this.#provenCaller(proofs, token, verified, request),
+    )
+  }
+
+  #provenCaller(
+    proofs: ProofGuard,
+    token: string,
+    verified: VerifiedToken,
+    request: CallerRequest,
+  ): Caller | Promise<Caller> {
+    const { claims, issuer, subject } = verified.caller
+    const jkt = boundKey(claims)
+    if (jkt === undefined) throw this.#badProof(request, UNBOUND)
+    try {
+      const checked = proofs.check(request, { token, jkt, caller: `${issuer}\0${subject}` })
+      if (checked === undefined) return this.#callerOf(verified, request, 'DPoP')
+      return checked.then(
+        () => this.#callerOf(verified, request, 'DPoP'),
+        (error: unknown) => {
+          throw this.#proofProblem(request, error)
+        },
+      )
+    } catch (error) {
+      throw this.#proofProblem(request, error)
+    }
+  }
+
+  #proofProblem = (request: CallerRequest, error: unknown): unknown =>
+    error instanceof ProofError ? this.#badProof(request, error) : error
+
+  #badProof(request: CallerRequest | undefined, { code, message }: Pick<ProofError, 'code' | 'message'>): PublicError {
+    const { nonce } = this.#options.proofs ?? {}
+    return unauthenticated(
+      { ...this.#challengeOf(request, 'DPoP'), error: code, problem: message },
+      { headers: nonce === undefined ? {} : { 'DPoP-Nonce': nonce } },
+    )
+  }
+
+  /** Verifies a token for the scheme of its request, and reports the outcome. Throws like `verify`. */
+  async #observed(token: string, request?: CallerRequest, scheme?: 'DPoP'): Promise<VerifiedToken> {
     const observed = this.#options.observe({ kind: 'decision', name: 'authenticate' })
     try {
-      const verify = isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request)
-      const caller = this.#callerOf(await verify, request)
+      const verify = isOpaque(token)
+        ? this.#verifyOpaque(token, request, scheme)
+        : this.#verifyJwt(token, request, scheme)
+      const verified = await verify
+      this.#callerOf(verified, request, scheme)
       observed.end({ result: 'ok' })
-      return caller
+      return verified
     } catch (error) {
       const code = error instanceof PublicError ? error.code : 'internal'
       observed.end({ result: code === 'unauthenticated' || code === 'insufficient_scope' ? 'denied' : 'error', code })
@@ -173,17 +271,28 @@ class TokenVerifier {
     }
   }
 
-  refusal(request?: CallerRequest, problem?: string, cause?: unknown): PublicError {
-    return unauthenticated({ ...this.#challengeOf(request), ...(problem === undefined ? {} : { problem }) }, cause)
+  /** Returns the error for a request without a valid token. `scheme`: of the request, if it is not Bearer. */
+  refusal(
+    request?: CallerRequest,
+    problem?: string,
+    { scheme, cause }: { readonly scheme?: 'DPoP' | undefined; readonly cause?: unknown } = {},
+  ): PublicError {
+    const challenge = this.#challengeOf(request, scheme)
+    return unauthenticated(
+      { ...challenge, ...(problem !== undefined && { problem, error: 'invalid_token' }) },
+      { cause },
+    )
   }
 
   stepUp(request: CallerRequest, scopes: readonly string[]): PublicError {
-    return insufficientScope({ ...this.#challengeOf(request), scopes })
+    const scheme = isDpop(request.headers.authorization) ? 'DPoP' : undefined
+    return insufficientScope({ ...this.#challengeOf(request, scheme), scopes })
   }
 
-  #challengeOf(request?: CallerRequest) {
-    const { realm, scopes } = this.#options
-    return { realm, scopes, resourceMetadataUrl: this.#options.resourceMetadataUrl(request?.headers) }
+  #challengeOf(request?: CallerRequest, scheme?: 'DPoP'): ChallengeOptions {
+    const { realm, scopes, proofs } = this.#options
+    const resourceMetadataUrl = this.#options.resourceMetadataUrl(request?.headers)
+    return { realm, scopes, resourceMetadataUrl, scheme, proofs }
   }
 
   issuers(): readonly string[] {
@@ -194,7 +303,7 @@ class TokenVerifier {
     await Promise.all(this.#known.splice(0).map((provider) => provider.close()))
   }
 
-  async #verifyOpaque(token: string, request?: CallerRequest): Promise<VerifiedToken> {
+  async #verifyOpaque(token: string, request?: CallerRequest, scheme?: 'DPoP'): Promise<VerifiedToken> {
     const verified =
       this.#introspecting.length === 0
         ? undefined
@@ -203,7 +312,7 @@ class TokenVerifier {
             request && this.#addressOf(request),
             () => this.#introspect(token),
           )
-    if (verified === undefined) throw this.refusal(request, 'The token is not valid.')
+    if (verified === undefined) throw this.refusal(request, 'The token is not valid.', { scheme })
     return verified
   }
 
@@ -233,6 +342,7 @@ class TokenVerifier {
     const verified = {
       caller: { ...caller, bytes: jsonMemory(caller.claims) },
       lacksScope: this.#lacksScope(caller, open, typ),
+      isBound: isBoundToKey(caller.claims),
     }
     const expiresAt = (caller.expiresAt + SKEW_S) * 1000
     this.#issuers.verified.set(token, verified, { provider: open.identity, expiresAt })
@@ -261,7 +371,7 @@ class TokenVerifier {
     return this.#known.filter(({ keys }) => keys.issuer === issuer)
   }
 
-  async #verifyJwt(token: string, request?: CallerRequest): Promise<VerifiedToken> {
+  async #verifyJwt(token: string, request?: CallerRequest, scheme?: 'DPoP'): Promise<VerifiedToken> {
     const issuer = issuerOf(token)
     const candidates = await this.#candidatesOf(issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
@@ -269,7 +379,7 @@ class TokenVerifier {
     for (const open of candidates) {
       const { provider, keys } = open
       try {
-        const { payload, protectedHeader } = await verifyJwt(token, provider, keys)
+        const { payload, protectedHeader } = await verifyJwt(token, { ...provider, mayBeBound: true }, keys)
         const caller = callerOf(payload, issuer as string, provider)
         const typ = protectedHeader.typ?.toLowerCase()
         return this.#remember(token, caller, open, typ)
@@ -279,6 +389,6 @@ class TokenVerifier {
         else failure = error
       }
     }
-    throw unavailable ?? this.refusal(request, problemOf(failure), failure)
+    throw unavailable ?? this.refusal(request, problemOf(failure), { scheme, cause: failure })
   }
 }

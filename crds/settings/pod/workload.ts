@@ -3,6 +3,8 @@
 import { allowedHosts } from '../allowed-hosts.ts'
 import { audit } from '../audit.ts'
 import { authzConfig } from '../auth/authz.ts'
+import { dpop } from '../auth/dpop.ts'
+import { extended } from '../file-form.ts'
 import { cors } from '../gateway/cors.ts'
 import { endpointPrefix } from '../gateway/endpoint-prefix.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
@@ -18,7 +20,7 @@ export const proxySettings = {
   allowedHosts: Type.Optional(allowedHosts('proxy')),
   cors: Type.Optional(cors('proxy')),
   groupRef: Type.Optional(objectRef('operator', 'MCPGroup', 'The group that it is a member of.')),
-  oidcConfigRef: Type.Optional(oidcConfigRef('proxy')),
+  oidcConfigRef: Type.Optional(extended(oidcConfigRef('proxy'), { dpop: Type.Optional(dpop('proxy')) })),
   telemetryConfigRef: Type.Optional(telemetryConfigRef()),
   toolConfigRef: Type.Optional(objectRef('proxy', 'MCPToolConfig', 'Which tools are shown and how.')),
   externalAuthConfigRef: Type.Optional(

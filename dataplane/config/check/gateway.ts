@@ -10,6 +10,7 @@ import { auditFindings } from './audit.ts'
 import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
+import { dpopFindings } from './dpop.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { optimizerFindings } from './optimizer.ts'
@@ -29,6 +30,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
   const { authz, backends, aggregation, resourceUrl, role, sessionStorage, rateLimiting, passthroughHeaders } = config
   return [
     ...incomingAuthFindings(config),
+    ...dpopFindings(config),
     ...scopeFindings(config.incomingAuth),
     ...authServerFindings(config),
     ...(authz === undefined ? [] : authzFindings(authz, '/authz')),

@@ -31,6 +31,7 @@ import { Streams } from '../sessions/streams/streams.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
 import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges } from './list-changes.ts'
+import { Proofs } from './proofs.ts'
 import { SharedView } from './shared-view.ts'
 import { statusOf } from './status.ts'
 import { backendOfUri, isWaitingForServer } from './view.ts'
@@ -69,6 +70,8 @@ export class Gateway {
   readonly inFlight: InFlight
   /** The keys for sealed values that clients return to any replica. */
   readonly keys: SharedKeys
+  /** The state of proofs of possession. */
+  readonly proofs: Proofs
   /** The answers to clients that are at other replicas. */
   readonly relays: Relays
   readonly suspended: SuspendedCalls
@@ -108,11 +111,12 @@ export class Gateway {
     this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(memoryBytes) })
     this.inFlight = new InFlight(faults('the deadline of a call in flight'))
     this.keys = new SharedKeys()
+    this.proofs = new Proofs(this.keys, log)
     this.taskIds = new TaskIds(this.keys)
     this.relays = new Relays(faults('an answer by way of another replica'))
     this.suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
     this.streams = new Streams(this.relays)
-    this.#setupOptions = { ...options, issuers: new Issuers() }
+    this.#setupOptions = { ...options, issuers: new Issuers(), proofState: this.proofs }
     this.setup = setUp(loaded, this.#setupOptions)
     this.#retired = new Retired(faults('closing connections to an issuer'))
     this.tokens = tokensOf(this)
@@ -148,8 +152,9 @@ export class Gateway {
   }
 
   /** Shares state besides sessions with other replicas. */
-  #share({ bus, agreeOnSecret, buckets }: SessionStorage): void {
+  #share({ bus, agreeOnSecret, buckets, useProof }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
+    this.proofs.follow(useProof)
     this.relays.follow(bus)
     this.suspended.follow(bus)
     this.streams.follow(bus)
@@ -160,6 +165,7 @@ export class Gateway {
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
     this.rateLimits.apply(config.rateLimiting)
+    this.proofs.apply(this.setup)
     this.#followSearch(config.optimizer, directory)
     const common = {
       directory,
@@ -206,7 +212,8 @@ export class Gateway {
     } catch (error) {
       this.faulted(error, 'heartbeats to clients')
     }
-    this.keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
+    for (const keys of new Set([this.keys, this.proofs.keys]))
+      keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
     const now = Date.now()
     for (const backend of this.#backends.all) backend.callerSessions.sweep(now)
     this.views.sweep(now)
@@ -214,7 +221,7 @@ export class Gateway {
 
   /** The reason why the gateway can't take traffic yet; undefined if it can. */
   get notReady(): string | undefined {
-    if (!this.keys.hasAsked) return 'other replicas are being asked for their keys'
+    if (!this.keys.hasAsked || !this.proofs.keys.hasAsked) return 'other replicas are being asked for their keys'
     if (!this.shared.allListed) return 'backends are being asked for their tools'
     return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
   }
@@ -258,6 +265,7 @@ export class Gateway {
     clearInterval(this.#sweep)
     this.tokens.close()
     this.relays.close()
+    this.proofs.close()
     this.#storage.close()
     this.search?.close()
     this.sessions.close()
@@ -269,7 +277,7 @@ export class Gateway {
 /** Builds the token watch. Tokens of a client at another replica are checked there. */
 const tokensOf = (gateway: Gateway): TokenWatch =>
   new TokenWatch({
-    authenticate: () => gateway.setup.authenticate,
+    authenticate: () => gateway.setup.authenticate.recheck,
     others: () => gateway.inFlight.all.filter(({ context }) => !context.isRemote),
     bindingOf: (caller) => gateway.views.bindingOf(caller),
     onFault: (error) => gateway.faulted(error, 'checking a token'),

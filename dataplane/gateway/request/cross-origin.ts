@@ -29,23 +29,30 @@ export class CrossOrigin {
   readonly #origins: ReadonlySet<string>
   readonly #isForAll: boolean
   readonly #headers: readonly string[]
+  readonly #exposed: string
 
-  constructor(origins: readonly string[], passedHeaders: readonly string[]) {
+  /** @param readsProofs the endpoint reads proofs of possession (DPoP) */
+  constructor(origins: readonly string[], passedHeaders: readonly string[], readsProofs = false) {
     this.#origins = new Set(origins)
     this.#isForAll = this.#origins.has('*')
-    this.#headers = [...new Set([...REQUEST_HEADERS, ...passedHeaders])]
+    this.#headers = [...new Set([...REQUEST_HEADERS, ...(readsProofs ? ['dpop'] : []), ...passedHeaders])]
+    this.#exposed = readsProofs ? `${EXPOSED}, DPoP-Nonce` : EXPOSED
   }
 
   /** Reads the rules of a configuration; undefined if no page of another host may call. */
   static of({
     cors,
     passthroughHeaders = [],
-  }: Pick<GatewayConfig, 'cors' | 'passthroughHeaders'>): CrossOrigin | undefined {
+    incomingAuth: { dpop } = { type: 'anonymous' },
+  }: Pick<GatewayConfig, 'cors' | 'passthroughHeaders'> & Partial<Pick<GatewayConfig, 'incomingAuth'>>):
+    | CrossOrigin
+    | undefined {
     const { origins = [] } = cors ?? {}
     if (origins.length === 0) return undefined
     return new CrossOrigin(
       origins,
       passthroughHeaders.map((name) => name.toLowerCase()),
+      dpop !== undefined && dpop.mode !== 'disabled',
     )
   }
 
@@ -60,7 +67,7 @@ export class CrossOrigin {
     const { origin } = headers
     if (origin === undefined || !this.allows(origin)) return
     outgoing.setHeader('access-control-allow-origin', this.#isForAll ? '*' : origin)
-    outgoing.setHeader('access-control-expose-headers', EXPOSED)
+    outgoing.setHeader('access-control-expose-headers', this.#exposed)
   }
 
   /** Answers the preflight request of a browser; `mark` was called before. */

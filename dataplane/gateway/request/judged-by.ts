@@ -48,12 +48,11 @@ export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provide
     return next.caller
   }
 
+  const soon = (caller: Caller | Promise<Caller>) => (caller instanceof Promise ? caller.then(judged) : judged(caller))
   return Object.assign(
-    (...[authorization, request]: Parameters<Verifier>) => {
-      const caller = authenticate(authorization, request)
-      return caller instanceof Promise ? caller.then(judged) : judged(caller)
-    },
+    (...[authorization, request]: Parameters<Verifier>) => soon(authenticate(authorization, request)),
     {
+      recheck: (authorization: string | undefined) => soon(authenticate.recheck(authorization)),
       issuers: () => authenticate.issuers(),
       stepUp: authenticate.stepUp,
       close: () => authenticate.close(),

@@ -5,7 +5,10 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import {
   createAuthenticate,
+  type ProofGuard,
+  type ProofState,
   type ProtectedResourceMetadata,
+  proofGuard,
   protectedResourceMetadata,
   type Verifier,
 } from '../../identity/index.ts'
@@ -31,6 +34,8 @@ export interface Setup {
   /** Host headers that `hostNames` has accepted, as received. */
   readonly knownHosts: Set<string>
   readonly authenticate: Verifier
+  /** Checks proofs of possession; undefined if none are read. */
+  readonly proofs: ProofGuard | undefined
   /** The gateway's own authorization server, if it has one. */
   readonly ownIssuer: OwnIssuer
   /** Authorizes callers; undefined if no policies are configured, which allows everything. */
@@ -57,6 +62,8 @@ export interface SetupOptions {
   /** The cached state of issuers, independent of the configuration. */
   readonly issuers: Issuers
   readonly ownIssuer: OwnIssuer
+  /** The state of proofs, independent of the configuration. */
+  readonly proofState: ProofState
 }
 
 /** Builds the setup of a configuration; `before` provides the parts that need not be built again. */
@@ -70,7 +77,10 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
   const publicUrlOf = publicUrls(config, options.listenerUrl, names)
   const { oidc } = config.incomingAuth
   const addressOf = config.trustProxyHeaders === true ? forwardedAddress : peerAddress
-  options.ownIssuer.follow(loaded, ownResource(config, options.listenerUrl), addressOf)
+  const own = ownResource(config, options.listenerUrl)
+  options.ownIssuer.follow(loaded, own, addressOf)
+  const isSame = sameAuthentication(loaded, before)
+  const proofs = isSame ? before.proofs : proofGuard(config.incomingAuth.dpop, own.resource, options.proofState)
   const newAuthentication = () =>
     judgedBy(
       createAuthenticate(config.incomingAuth, {
@@ -81,11 +91,12 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
         addressOf,
         directory,
         local: options.ownIssuer.local,
+        proofs,
       }),
       options.ownIssuer.upstreamTokens,
       config.authz?.primaryUpstreamProvider,
     )
-  const authenticate = sameAuthentication(loaded, before) ? before.authenticate : newAuthentication()
+  const authenticate = isSame ? before.authenticate : newAuthentication()
   const serverInfo = { name: config.name, version: options.version }
   return {
     config,
@@ -95,6 +106,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     publicUrlOf,
     knownHosts: new Set(),
     authenticate,
+    proofs,
     ownIssuer: options.ownIssuer,
     judge: judgeOf(config, before),
     scopeRules: scopeRulesOf(config, ownResource(config, options.listenerUrl).audience),
@@ -106,6 +118,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
             resource: publicUrlOf(headers).resource,
             issuers: authenticate.issuers(),
             scopes: oidc.scopes,
+            proofs,
           }),
     serverInfo,
     crossOrigin: CrossOrigin.of(config),

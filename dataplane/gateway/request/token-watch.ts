@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { type Authenticate, type Caller, isExpired } from '../../identity/index.ts'
+import { type Caller, isExpired } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
 
 /** A request whose response may last long. */
@@ -26,7 +26,8 @@ export interface TokenHolder {
 export const TOKEN_ENDED = 'The token has expired or was revoked; the request may have been carried out.'
 
 interface TokenWatchOptions {
-  authenticate(): Authenticate
+  /** Returns the function that checks the token of a request that was admitted. */
+  authenticate(): (authorization: string | undefined) => Caller | Promise<Caller>
   /** Returns token holders besides those that were added. */
   others(): Iterable<TokenHolder>
   bindingOf(caller: Caller): string
@@ -40,7 +41,7 @@ const CHECK_MS = 10_000
 /**
  * Ends responses whose token has ended: at its expiry plus skew, or within 70 seconds if it was revoked or its issuer
  * is no longer accepted. One timer checks all of them; requests that are answered soon cost nothing. The check uses the
- * function that admits requests, so that all streams of a token share one check.
+ * cache of the function that admits requests, so that all streams of a token share one check.
  */
 export class TokenWatch {
   readonly #options: TokenWatchOptions

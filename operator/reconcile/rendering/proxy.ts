@@ -13,6 +13,7 @@ import { type Addressed, type Addresses, addressesOf, endpointOf, spelledBy } fr
 import { type AuditSpec, auditOf } from './audit.ts'
 import { corsOf } from './cors.ts'
 import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
+import { checkProofs } from './proofs.ts'
 import { rateLimitsOf } from './rate-limits.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
@@ -21,6 +22,8 @@ export interface Assembly extends Addresses {
   readonly config: GatewayConfig
   readonly mounts: Mounts
 }
+
+const PROOFS = '/spec/oidcConfigRef/dpop'
 
 /** Parts of a proxy's configuration that have the same shape in its object, for both kinds. */
 export const PROXY_PLACES = {
@@ -32,6 +35,7 @@ export const PROXY_PLACES = {
   '/endpointPrefix': '/spec/endpointPrefix',
   '/resourceUrl': '/spec/oidcConfigRef/resourceUrl',
   '/incomingAuth/oidc/scopes': '/spec/oidcConfigRef/scopes',
+  '/incomingAuth/dpop': PROOFS,
   '/telemetry/serviceName': '/spec/telemetryConfigRef/serviceName',
 }
 
@@ -52,7 +56,7 @@ interface ProxyObject extends Addressed {
   readonly spec: AuthzFields &
     Pick<PodSettings, 'httpRoute'> & {
       readonly proxyPort: number
-      readonly oidcConfigRef?: OidcReference
+      readonly oidcConfigRef?: OidcReference & Pick<GatewayConfig['incomingAuth'], 'dpop'>
       readonly telemetryConfigRef?: TelemetryReference
       readonly toolConfigRef?: { readonly name: string }
       readonly authServerRef?: { readonly name: string }
@@ -88,7 +92,7 @@ export function assembleProxy(
     oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: ownIssuerOf(object.spec, resolver) }, resolver, mounts)
   // If OIDC is configured but unavailable, there is already a problem, and this configuration is not used.
   const incomingAuth = oidcConfigRef
-    ? { type: 'oidc' as const, ...(oidc ? { oidc } : {}) }
+    ? { type: 'oidc' as const, ...(oidc && { oidc }), ...(oidcConfigRef.dpop && { dpop: oidcConfigRef.dpop }) }
     : { type: 'anonymous' as const }
   const authServer = proxyAuthServer(object, incomingAuth, resolver, mounts)
   const telemetry = workloadTelemetry(telemetryConfigRef, name, resolver, mounts)
@@ -112,5 +116,6 @@ export function assembleProxy(
     ...(telemetry === undefined ? {} : { telemetry }),
     ...auditOf(object.spec.audit),
   }
+  checkProofs(config, PROOFS, resolver.problems)
   return { config, mounts, ...addresses }
 }

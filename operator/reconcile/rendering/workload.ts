@@ -56,7 +56,12 @@ interface Readiness {
   readonly phase: 'Pending' | 'Ready' | 'Degraded' | 'Failed' | 'Stopped' | 'Terminating'
 }
 
-const trueReasons = { Valid: 'ConfigValid', ReferencesResolved: 'AllFound', PodTemplateValid: 'TemplateValid' } as const
+/** The reasons of conditions that every workload has. Others are set by what they are about. */
+const trueReasons: Readonly<Record<string, string>> = {
+  Valid: 'ConfigValid',
+  ReferencesResolved: 'AllFound',
+  PodTemplateValid: 'TemplateValid',
+}
 
 /** The syntax of a condition's reason in the API. A container runtime's own reason may be any text. */
 const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/
@@ -148,8 +153,9 @@ function reportRoute(object: WorkloadObject, seen: WorkloadObservation | undefin
 function setProblemConditions(problems: Problems, conditions: Conditions): void {
   for (const condition of problemConditions) {
     const found = problems.of(condition)
+    const reason = trueReasons[condition]
     if (found[0] !== undefined) conditions.set(condition, 'False', found[0].reason, joined(found))
-    else conditions.set(condition, 'True', trueReasons[condition], '')
+    else if (reason !== undefined) conditions.set(condition, 'True', reason, '')
   }
 }
 
@@ -230,7 +236,7 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
   conditions.set('Ready', ready.status, ready.reason, ready.message)
   reportProgress(plan, seen, conditions)
   // kstatus: `Stalled` if waiting won't help, `Reconciling` if it will; absent otherwise.
-  const waits = problems.of('Valid').length === 0 && problems.of('PodTemplateValid').length === 0
+  const waits = problems.all().every(({ condition }) => condition === 'ReferencesResolved')
   if (!waits) conditions.set('Stalled', 'True', ready.reason, ready.message)
   else if (ready.status !== 'True') conditions.set('Reconciling', 'True', ready.reason, ready.message)
   return {

@@ -12,6 +12,7 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
+import { reportProofs } from '../rendering/proofs.ts'
 import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
@@ -78,6 +79,7 @@ export function reconcileMcpRemoteProxy(
       warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfOpenToAll(assembly.config, { settings: object.spec, gateways }, context, conditions)
+      reportProofs(assembly.config, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
   })

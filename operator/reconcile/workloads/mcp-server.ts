@@ -31,6 +31,7 @@ import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
+import { reportProofs } from '../rendering/proofs.ts'
 import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
@@ -238,6 +239,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
       const served = { settings: object.spec, gateways: gatewayPeers(object, view), secrets }
       warnOfOpenToAll(assembly.config, served, context, conditions)
+      reportProofs(assembly.config, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
     status: { imagePinned: isPinned(imageOf(object.spec)) },

@@ -29,6 +29,7 @@ import { auditOf } from '../rendering/audit.ts'
 import { corsOf } from '../rendering/cors.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
+import { checkProofs, reportProofs } from '../rendering/proofs.ts'
 import type { Assembly } from '../rendering/proxy.ts'
 import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
@@ -68,7 +69,7 @@ function incomingAuthOf(
   resolver: Resolver,
   mounts: Mounts,
 ): GatewayConfig['incomingAuth'] {
-  const { type, oidcConfigRef, audience, scopeRules, scopeImplies } = incomingAuth
+  const { type, oidcConfigRef, audience, dpop, scopeRules, scopeImplies } = incomingAuth
   if (type === 'anonymous') return { type }
   if (!oidcConfigRef) {
     resolver.problems.add('Valid', 'ConfigInvalid', {
@@ -82,6 +83,7 @@ function incomingAuthOf(
   return {
     type,
     ...(oidc && { oidc }),
+    ...(dpop && { dpop }),
     ...(scopeRules && { scopeRules }),
     ...(scopeImplies && { scopeImplies }),
   }
@@ -124,6 +126,7 @@ const PLACES = {
   '/incomingAuth/scopeRules': '/spec/incomingAuth/scopeRules',
   '/incomingAuth/scopeImplies': '/spec/incomingAuth/scopeImplies',
   '/incomingAuth/oidc/scopes': '/spec/incomingAuth/oidcConfigRef/scopes',
+  '/incomingAuth/dpop': '/spec/incomingAuth/dpop',
   '/aggregation': '/spec/config/aggregation',
   '/rateLimiting': '/spec/config/rateLimiting',
   '/timeouts': '/spec/config/operational/timeouts',
@@ -215,6 +218,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...(telemetry === undefined ? {} : { telemetry }),
     ...auditOf(spec.config?.audit),
   }
+  checkProofs(config, '/spec/incomingAuth/dpop', problems)
   if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES, ORIGINS)
   return {
     config,
@@ -348,6 +352,7 @@ export function reconcileVirtualMcpServer(
       warnOfClashes(clashes, conditions)
       reportCompositeTools(assembly.compositeTools, assembly.config, conditions)
       warnOfOpenToAll(assembly.config, { settings: spec }, context, conditions)
+      reportProofs(assembly.config, conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)

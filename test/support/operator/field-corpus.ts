@@ -37,13 +37,15 @@ const limiting = `{shared: ${filling}, perUser: ${filling}, tools: [{name: a, sh
 const auditing = (event: string, more = '') =>
   `{enabled: true, logFile: /var/log/audit/a, eventTypes: [${event}], excludeEventTypes: [${event}], includeRequestData: true, includeResponseData: true, maxDataSize: 10, trustedProxies: [10.0.0.0/8]${more}}`
 
+const proofs = '{mode: required, algs: [ES256], maxAge: 60s, nonce: required, replay: replica}'
+
 const proxied = `
   protocolEra: session
   audit: ${auditing('mcp_tool_call')}
   proxyPort: 9000
   cors: {origins: ["https://app.example.com"]}
   groupRef: {name: tools}
-  oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
+  oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp, dpop: ${proofs}}
   telemetryConfigRef: {name: otel, serviceName: s}
   toolConfigRef: {name: short}
   externalAuthConfigRef: {name: open}
@@ -238,7 +240,7 @@ kind: VirtualMCPServer
 metadata: {name: logging-in-${index}}
 spec:
   groupRef: {name: tools}
-  incomingAuth: {type: oidc, audience: a, oidcConfigRef: {name: logging-in}, ${judging}}
+  incomingAuth: {type: oidc, audience: a, oidcConfigRef: {name: logging-in}, dpop: ${proofs}, ${judging}}
   authServerConfig:${server}
   authServerUpstreamFilter: {claim: groups, rules: [{groups: [eng], upstreamProviders: [chat]}], defaultUpstreams: [chat]}
 ---

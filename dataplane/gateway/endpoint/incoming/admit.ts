@@ -15,6 +15,8 @@ type Next = (request: EndpointExchange) => void | Promise<void>
 export function admit(request: EndpointExchange, next: Next): void {
   const { headers } = request.req
   checkKnownHost(request, headers)
+  const { proofs } = request.setup
+  if (proofs?.nonce !== undefined) request.res.setHeader('DPoP-Nonce', proofs.nonce)
   const caller = request.setup.authenticate(headers.authorization, request.req)
   if (caller instanceof Promise) {
     caller.then((known) => admitted(request, known, next)).catch((error) => request.fail(error))

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 import { redisKeyPrefix } from '../../../config/redis-keys.ts'
+import { storedMark, type UsedProof } from '../../../identity/index.ts'
 import { connectRedis, PromptRedis, redisConfigOf, withRedis } from '../../../storage/redis.ts'
 import type { Observe } from '../../../telemetry/observe.ts'
 import type { Buckets } from '../../rate-limits/buckets.ts'
@@ -20,6 +21,8 @@ export interface SessionStorage {
   readonly buckets: Buckets | undefined
   /** Agrees with other replicas on one secret; undefined if there is one replica. */
   readonly agreeOnSecret: AgreeOnSecret | undefined
+  /** Marks a proof of possession as used at all replicas; undefined if there is one replica. */
+  readonly useProof: UseProof | undefined
   /** Settles once it has accepted a write; rejects if it can't. */
   check(): Promise<void>
   close(): void
@@ -29,6 +32,17 @@ export interface SessionStorage {
 const TTL_MS = 30 * 60_000
 /** The lifetime of a test write. */
 const CHECK_MS = 10_000
+
+/** Marks a proof as used. Resolves to false if it was used before at any replica. */
+export type UseProof = (proof: UsedProof) => Promise<boolean>
+
+/** Marks proofs under keys that begin with `prefix`, by one command each. */
+export const useInRedis =
+  (redis: PromptRedis, prefix: string): UseProof =>
+  (proof) => {
+    const { name, ttlS } = storedMark(proof)
+    return redis.ask(async (client) => (await client.set(`${prefix}proof:${name}`, '1', 'EX', ttlS, 'NX')) === 'OK')
+  }
 
 /** Opens the storage of a configuration. Redis is connected when it is first needed. */
 export function openSessionStorage(
@@ -44,7 +58,8 @@ export function openSessionStorage(
     const check = async () => {
       // The memory of this process is always available.
     }
-    return { store, bus: undefined, buckets: undefined, agreeOnSecret: undefined, check, close: () => store.close() }
+    const shared = { bus: undefined, buckets: undefined, agreeOnSecret: undefined, useProof: undefined }
+    return { store, ...shared, check, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
   const settings = redisConfigOf(redis, directory)
@@ -56,6 +71,7 @@ export function openSessionStorage(
     bus,
     buckets: new RedisBuckets(new PromptRedis(client), prefix),
     agreeOnSecret: agreeInRedis(client, `${prefix}secret`),
+    useProof: useInRedis(new PromptRedis(client), prefix),
     async check() {
       await withRedis(client, (redis) => redis.set(`${prefix}check`, '1', 'PX', CHECK_MS))
     },

@@ -91,6 +91,7 @@ test('of what Redis has a replica keeps nothing that it does not serve, and noth
       bus: undefined,
       buckets: undefined,
       agreeOnSecret: undefined,
+      useProof: undefined,
       check: async () => {},
       close: () => {},
     },

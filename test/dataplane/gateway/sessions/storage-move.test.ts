@@ -92,6 +92,7 @@ function sharedStorage(replica: string, add?: () => void): SessionStorage {
     bus,
     buckets: undefined,
     agreeOnSecret: undefined,
+    useProof: undefined,
     check: async () => {},
     close: () => store.close(),
   }

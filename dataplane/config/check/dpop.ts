@@ -1,0 +1,35 @@
+import { longestProofAge, shortestProofAge } from '../../../crds/settings/auth/dpop-bounds.ts'
+import { parseDuration } from '../../../crds/settings/duration.ts'
+import type { GatewayConfig } from '../gateway.ts'
+import type { Finding } from '../load.ts'
+
+type Read = Pick<GatewayConfig, 'incomingAuth' | 'sessionStorage' | 'authServer'>
+
+/** Tells whether replicas of a gateway have a Redis through which they know each other's used proofs. */
+const hasRedis = ({ sessionStorage, authServer }: Read): boolean =>
+  sessionStorage?.redis !== undefined || authServer?.storage?.redis !== undefined
+
+/** Tells whether a configuration asks for used proofs that all replicas know, but has nowhere to keep them. */
+export const lacksSharedReplay = (config: Read): boolean => {
+  const { dpop } = config.incomingAuth
+  return dpop !== undefined && dpop.mode !== 'disabled' && dpop.replay === 'shared' && !hasRedis(config)
+}
+
+/** The reason why `shared` is refused. */
+export const REPLAY_NOT_SHARED = 'shared needs Redis: set sessionStorage, or storage of the authorization server'
+
+/** Checks how proofs of possession are read. */
+export function dpopFindings(config: Read): readonly Finding[] {
+  const { type, dpop } = config.incomingAuth
+  const at = '/incomingAuth/dpop'
+  if (dpop === undefined) return []
+  if (type === 'anonymous') return [{ pointer: at, message: 'has no place under type anonymous' }]
+  const maxAge = parseDuration(dpop.maxAge ?? longestProofAge)
+  const isWithin = maxAge >= parseDuration(shortestProofAge) && maxAge <= parseDuration(longestProofAge)
+  return [
+    ...(isWithin
+      ? []
+      : [{ pointer: `${at}/maxAge`, message: `must be from ${shortestProofAge} to ${longestProofAge}` }]),
+    ...(lacksSharedReplay(config) ? [{ pointer: `${at}/replay`, message: REPLAY_NOT_SHARED }] : []),
+  ]
+}

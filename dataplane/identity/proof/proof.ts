@@ -1,0 +1,134 @@
+import { hash, verify } from 'node:crypto'
+import type { ProofKey, ProofKeys } from './proof-keys.ts'
+
+/** The longest proof in characters: a key of RSA with 4096 bits and its signature take 1,800. */
+const LONGEST = 8192
+const LONGEST_JTI_BYTES = 256
+/** The compact form (RFC 7515 section 3.1) without padding, blanks or letters of plain base64. */
+const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/
+
+/** The reason why a proof is refused. `text` is for the caller and repeats nothing of the proof. */
+export class ProofError extends Error {
+  override readonly name = 'ProofError'
+  readonly code: 'invalid_dpop_proof' | 'invalid_token' | 'use_dpop_nonce'
+
+  constructor(code: ProofError['code'], text: string) {
+    super(text)
+    this.code = code
+  }
+}
+
+/** The request that a proof is for. */
+interface ProvenRequest {
+  readonly method: string | undefined
+  /** The URL of the endpoint as configured, normalized as `URL.href`, without query and fragment. */
+  readonly url: string
+  /** The access token of the request; absent at the token endpoint. */
+  readonly token?: string | undefined
+  /** The thumbprint of the key that the token is bound to; absent if any key may prove. */
+  readonly jkt?: string | undefined
+}
+
+interface ProofRules {
+  readonly keys: ProofKeys
+  /** How far `iat` may differ from the clock here, in seconds. */
+  readonly maxAgeS: number
+}
+
+/** A proof whose signature and claims are right. The nonce and the first use are checked apart. */
+export interface Proof {
+  /** The thumbprint of its key (RFC 7638). */
+  readonly jkt: string
+  readonly jti: string
+  /** In seconds since 1970. */
+  readonly iat: number
+  readonly nonce: string | undefined
+}
+
+/**
+ * Checks a proof, the value of the header `DPoP`, as RFC 9449 section 4.3 demands it. The signature comes last, so that
+ * a wrong proof costs no cryptography. Throws a ProofError.
+ *
+ * @param nowS seconds since 1970
+ */
+export function checkProof(
+  value: string | string[] | undefined,
+  request: ProvenRequest,
+  { keys, maxAgeS }: ProofRules,
+  nowS: number = Date.now() / 1000,
+): Proof {
+  if (value === undefined) throw refused('A proof is required in the header DPoP.')
+  // Node joins repeated headers by commas, so more than one proof is not in the compact form.
+  const [, head, body, signature] = (typeof value === 'string' && value.length <= LONGEST && COMPACT.exec(value)) || []
+  if (head === undefined || body === undefined || signature === undefined) throw refused('The proof is malformed.')
+  const key = keys.read(head)
+  if (key === undefined) throw refused('The type, algorithm or key of the proof is not accepted.')
+  const claims = parseClaims(body)
+  const proof = requireClaims(claims, request, maxAgeS, nowS)
+  if (request.jkt !== undefined && key.jkt !== request.jkt)
+    throw new ProofError('invalid_token', 'The token is bound to another key than that of the proof.')
+  if (!isSigned(`${head}.${body}`, signature, key)) throw refused('The signature of the proof is wrong.')
+  keys.keep(head, key)
+  return { ...proof, jkt: key.jkt }
+}
+
+const refused = (text: string) => new ProofError('invalid_dpop_proof', text)
+
+function parseClaims(body: string): Readonly<Record<string, unknown>> {
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(body, 'base64url').toString('utf8'))
+    if (typeof claims === 'object' && claims !== null && !Array.isArray(claims))
+      return claims as Record<string, unknown>
+  } catch {
+    // A body that is no JSON is answered like one that is no object.
+  }
+  throw refused('The proof is malformed.')
+}
+
+function requireClaims(
+  { jti, htm, htu, iat, exp, ath, nonce }: Readonly<Record<string, unknown>>,
+  { method, url, token }: ProvenRequest,
+  maxAgeS: number,
+  nowS: number,
+): Omit<Proof, 'jkt'> {
+  if (typeof jti !== 'string' || jti === '' || Buffer.byteLength(jti) > LONGEST_JTI_BYTES)
+    throw refused('The proof needs a jti of at most 256 bytes.')
+  if (typeof htm !== 'string' || htm !== method) throw refused('The proof is for another method (htm).')
+  if (typeof htu !== 'string' || !isTo(htu, url)) throw refused('The proof is for another URL (htu).')
+  const isRecent = typeof iat === 'number' && Math.abs(nowS - iat) <= maxAgeS
+  if (!isRecent || (exp !== undefined && !isAfter(exp, nowS)))
+    throw refused('The proof was made too long ago, or in the future (iat).')
+  if (token !== undefined && ath !== hash('sha256', token, 'base64url'))
+    throw refused('The proof is for another token (ath).')
+  if (nonce !== undefined && typeof nonce !== 'string') throw refused('The nonce of the proof is no text.')
+  return { jti, iat, nonce }
+}
+
+/** Tells whether a time claim is after `nowS`. A claim that is no number is after nothing. */
+const isAfter = (time: unknown, nowS: number): boolean => typeof time === 'number' && time > nowS
+
+/** Compares `htu` with a URL, without query and fragment and after normalization (RFC 9449 section 4.3, item 9). */
+function isTo(htu: string, url: string): boolean {
+  if (htu === url) return true
+  const target = URL.parse(htu)
+  if (target === null) return false
+  target.search = ''
+  target.hash = ''
+  return target.href === url
+}
+
+function isSigned(signed: string, signature: string, { key, digest }: ProofKey): boolean {
+  try {
+    return verify(digest, Buffer.from(signed), key, Buffer.from(signature, 'base64url'))
+  } catch {
+    return false
+  }
+}
+
+/** Returns a URL as `checkProof` compares it: normalized, without query and fragment. */
+export function proofTarget(url: string): string {
+  const target = new URL(url)
+  target.search = ''
+  target.hash = ''
+  return target.href
+}

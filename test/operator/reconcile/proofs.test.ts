@@ -1,0 +1,75 @@
+/** How proofs of possession are read: from each kind that checks tokens to its configuration and its conditions. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse, stringify } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { Plan } from '../../../operator/reconcile/index.ts'
+import { condition, configText, plansOfText } from '../../support/operator/plans.ts'
+
+const WORLD = `
+---
+kind: MCPGroup
+metadata: {name: tools}
+spec: {}
+---
+kind: MCPOIDCConfig
+metadata: {name: idp}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+`
+
+const REDIS = { sessionStorage: { provider: 'redis', address: 'redis:6379' } }
+
+const planFor = (kind: string, spec: object): Plan | undefined =>
+  plansOfText(stringify({ kind, metadata: { name: 'it' }, spec }) + WORLD).get(`${kind}/it`)
+
+/** The spec of each kind with a block of proofs, and where the block stands. */
+const KINDS: Readonly<Record<string, { readonly at: string; spec(dpop: object, more?: object): object }>> = {
+  VirtualMCPServer: {
+    at: '/spec/incomingAuth/dpop',
+    spec: (dpop, more) => ({
+      groupRef: { name: 'tools' },
+      incomingAuth: { type: 'oidc', oidcConfigRef: { name: 'idp', audience: 'a' }, dpop },
+      ...more,
+    }),
+  },
+  MCPServer: {
+    at: '/spec/oidcConfigRef/dpop',
+    spec: (dpop, more) => ({
+      image: 'x',
+      transport: 'streamable-http',
+      oidcConfigRef: { name: 'idp', audience: 'a', dpop },
+      ...more,
+    }),
+  },
+  MCPRemoteProxy: {
+    at: '/spec/oidcConfigRef/dpop',
+    spec: (dpop, more) => ({
+      remoteUrl: 'https://example.com/mcp',
+      oidcConfigRef: { name: 'idp', audience: 'a', dpop },
+      ...more,
+    }),
+  },
+}
+
+for (const [kind, { at, spec }] of Object.entries(KINDS)) {
+  test(`${kind}: the block reaches the data plane, and ProofReady tells it`, () => {
+    const plan = planFor(kind, spec({ algs: ['ES256'], maxAge: '60s' }))
+    const { incomingAuth } = parse(configText(plan)) as GatewayConfig
+    assert.equal(incomingAuth.dpop, { mode: 'optional', algs: ['ES256'], maxAge: '60s', nonce: 'disabled' })
+    assert.match(condition(plan, 'ProofReady') ?? '', /^True /)
+    assert.is(condition(planFor(kind, spec({ mode: 'disabled' })), 'ProofReady'), undefined)
+  })
+
+  test(`${kind}: replays that are to be known at all replicas need Redis, and it is not served without`, () => {
+    const plan = planFor(kind, spec({ replay: 'shared' }))
+    assert.match(condition(plan, 'ProofReady') ?? '', /^False ReplayNotShared: /)
+    assert.ok(condition(plan, 'ProofReady')?.includes(`${at}/replay: shared needs Redis`))
+    assert.match(condition(plan, 'Ready') ?? '', /^False ReplayNotShared/)
+    assert.is(plan?.children, 'hold')
+    const cured = planFor(kind, spec({ replay: 'shared' }, REDIS))
+    assert.match(condition(cured, 'ProofReady') ?? '', /^True /)
+    assert.not.equal(cured?.children, 'hold')
+  })
+}
+
+test.run()
