@@ -50,7 +50,14 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/upstream-tokens', mayImport: ['crds/settings', 'dataplane/storage'] },
   {
     path: 'dataplane/identity',
-    mayImport: ['dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
+    mayImport: [
+      'crds/settings',
+      'dataplane/config',
+      'dataplane/retry',
+      'dataplane/server',
+      'dataplane/net',
+      'dataplane/telemetry',
+    ],
   },
   {
     path: 'dataplane/credentials',
