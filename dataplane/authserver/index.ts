@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { createLocalJWKSet } from 'jose'
+import { createLocalJWKSet, type JWTPayload } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
@@ -16,8 +16,10 @@ import { createLinks } from './account/links.ts'
 import { ClientAssertions } from './clients/client-assertion.ts'
 import { ClientDocuments } from './clients/client-documents.ts'
 import { ClientKeys } from './clients/client-keys.ts'
-import { type Clients, createClients } from './clients/clients.ts'
+import { type Clients, type ClientsOptions, createClients } from './clients/clients.ts'
+import type { ClientFiles } from './clients/configured-file.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
+import { MachineClients } from './clients/machine-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front, FrontBindings } from './endpoint/front.ts'
@@ -94,13 +96,9 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
   const parts: Parts = { config, settings, store, tokens, carried, revocations, log: underWay.log }
-  const delegates = new DelegateClients(delegateClientsIn(config), options.directory, underWay.log)
-  const trusted = new TrustedIssuers(issuerPolicies(config), {
-    issuers: ground.issuers,
-    directory: options.directory,
-    log,
-  })
-  const clients = openClients(parts, delegates)
+  const { delegates, machines, trusted } = knownParties(options, ground, underWay.log)
+  const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims)
+  const clients = openClients(parts, [delegates, machines])
   const grants = openGrants(parts)
 
   const current = followKeys(material, (keys) => createProvider({ ...parts, ...keys, clients, grants }))
@@ -116,7 +114,9 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     findKey: (header, token) => current().findKey(header, token),
     clients,
     delegates,
+    machines,
     trusted,
+    hasEnded,
     grants,
     ...openGuards(parts),
     login,
@@ -136,7 +136,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
         await revocations.ready()
         return current().findKey(header, token)
       },
-      isRevoked: (claims) => revocations.hasEnded(claims),
+      isRevoked: hasEnded,
     },
     tokens,
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
@@ -156,6 +156,17 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
 
 const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>
   upstreamProviders.map(({ name }) => name)
+
+/** Returns the clients and issuers of the configuration. `clientLog` returns the log of the current request. */
+const knownParties = (
+  { config, directory, log }: AuthServerOptions,
+  { issuers }: Ground,
+  clientLog: ClientFiles['log'],
+) => ({
+  delegates: new DelegateClients(delegateClientsIn(config), { directory, log: clientLog }),
+  machines: new MachineClients(config.inboundGrants?.clientCredentials?.clients ?? [], { directory, log: clientLog }),
+  trusted: new TrustedIssuers(issuerPolicies(config), { issuers, directory, log }),
+})
 
 /** Opens the limits for strangers and the checks by which clients authenticate. */
 function openGuards({ settings: { issuer }, store, log }: Parts) {
@@ -184,7 +195,7 @@ function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
     log.warn({ provider: primary.name }, 'nothing says who users are: each login is a user of its own')
 }
 
-function openClients({ config, settings, store, log }: Parts, delegates: DelegateClients): Clients {
+function openClients({ config, settings, store, log }: Parts, configured: ClientsOptions['configured']): Clients {
   const { cimd, baselineClientScopes = [], forceConfidentialRedirectUris = [] } = config
   const rules = {
     scopes: settings.scopes,
@@ -197,7 +208,7 @@ function openClients({ config, settings, store, log }: Parts, delegates: Delegat
   }
   const { isLocal } = rules
   const documents = cimd?.enabled ? new ClientDocuments({ config: cimd, rules, isLocal, log }) : undefined
-  return createClients({ store, delegates, rules, documents })
+  return createClients({ store, configured, rules, documents })
 }
 
 /**

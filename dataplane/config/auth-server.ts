@@ -40,6 +40,9 @@ export type OAuth2UpstreamConfig = NonNullable<UpstreamProviderConfig['oauth2Con
 export type DcrConfig = NonNullable<OAuth2UpstreamConfig['dcrConfig']>
 export type UserInfoConfig = NonNullable<OAuth2UpstreamConfig['userInfo']>
 export type DelegateClientConfig = NonNullable<AuthServerConfig['delegateClients']>[number]
+export type MachineClientConfig = NonNullable<
+  NonNullable<AuthServerConfig['inboundGrants']>['clientCredentials']
+>['clients'][number]
 export type TrustedIssuerConfig = NonNullable<AuthServerConfig['trustedIssuers']>[number]
 export type InboundGrantsConfig = NonNullable<AuthServerConfig['inboundGrants']>
 export type CimdConfig = NonNullable<AuthServerConfig['cimd']>

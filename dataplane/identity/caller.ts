@@ -32,6 +32,12 @@ export const isSubject = (sub: unknown): sub is string =>
   typeof sub === 'string' && sub !== '' && !sub.includes('\0') && sub.isWellFormed()
 
 /**
+ * The beginning of the subjects of clients that act for themselves at the embedded authorization server. Such a subject
+ * of anybody else is never believed.
+ */
+export const CLIENT_SUBJECT = 'client#'
+
+/**
  * Tells whether a token is bound to a key or certificate of its holder (`cnf`, RFC 7800). A sender without a proof may
  * have stolen it, so it is not a bearer token (RFC 9449 section 7.2, RFC 8705 section 3).
  */

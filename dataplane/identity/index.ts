@@ -10,7 +10,15 @@ import type { Issuers, LocalIssuer } from './issuers.ts'
 import type { ProofGuard } from './proof/proof-guard.ts'
 import { type Verifier, verifyTokens } from './verify.ts'
 
-export { type Authenticate, type Caller, type CallerRequest, isEmailVerified, isExpired, SKEW_S } from './caller.ts'
+export {
+  type Authenticate,
+  type Caller,
+  type CallerRequest,
+  CLIENT_SUBJECT,
+  isEmailVerified,
+  isExpired,
+  SKEW_S,
+} from './caller.ts'
 export { Issuers, type LocalIssuer, type OpenProvider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
 export { type ProofGuard, type ProofState, proofGuard } from './proof/proof-guard.ts'

@@ -2,6 +2,7 @@
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
 import { type CelRule, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
+import { clientCredentials } from './machine-clients.ts'
 import { jwtBearerPolicy, TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
 
 /** Confidential clients of the configuration that may exchange tokens. */
@@ -58,6 +59,7 @@ export const inboundGrants = (readBy: Reader) =>
   object('Grants by which callers get tokens without a login here.', {
     tokenExchange: Type.Optional(tokenExchange(readBy)),
     jwtBearer: Type.Optional(jwtBearer(readBy)),
+    clientCredentials: Type.Optional(clientCredentials(readBy)),
   })
 
 /** CEL: every policy of a grant refers to a trusted issuer by its name. */

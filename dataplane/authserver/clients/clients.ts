@@ -4,7 +4,6 @@ import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { ClientAssertions } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
-import type { DelegateClients } from './delegate-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
 
 /** The time after which an unused client is deleted. */
@@ -28,23 +27,26 @@ export interface Clients {
   renew(id: string, by?: HeldBy): Promise<void>
 }
 
-interface ClientsOptions {
+export interface ClientsOptions {
   readonly store: RecordStore
   readonly rules: RegistrationRules
-  readonly delegates: DelegateClients
+  /** The clients of the configuration. */
+  readonly configured: readonly { recordOf(clientId: string): ClientRecord | undefined }[]
   /** Absent if clients with a metadata document are not accepted. */
   readonly documents?: ClientDocuments | undefined
 }
 
-export function createClients({ store, rules, delegates, documents }: ClientsOptions): Clients {
+export function createClients({ store, rules, configured, documents }: ClientsOptions): Clients {
   /** A client that is used for the first time between two lookups is found by the third. */
   const registered = async (id: string) =>
     (await store.get('client', id)) ?? (await store.get('newClient', id)) ?? (await store.get('client', id))
 
   return {
     async find(id, address) {
-      const delegate = delegates.recordOf(id)
-      if (delegate !== undefined) return delegate
+      for (const clients of configured) {
+        const found = clients.recordOf(id)
+        if (found !== undefined) return found
+      }
       if (documents?.accepts(id)) return documents.find(id, address)
       const text = CLIENT_ID.test(id) ? await registered(id) : undefined
       if (text === undefined) return undefined

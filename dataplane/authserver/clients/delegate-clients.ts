@@ -1,8 +1,5 @@
-import { resolve } from 'node:path'
-import type { Logger } from 'pino'
 import type { DelegateClientConfig } from '../../config/auth-server.ts'
-import { type ReadSecretFile, secretFile } from '../../config/secret-file.ts'
-import { PublicError } from '../../server/errors.ts'
+import { type ClientFiles, configuredFile, secretIn } from './configured-file.ts'
 import { type ClientRecord, secretDigest } from './registration.ts'
 
 /** Token exchange (RFC 8693 section 2.1). */
@@ -17,16 +14,13 @@ export interface DelegateClient {
 
 /** The configured clients. They only exchange tokens: no user logs in for them. */
 export class DelegateClients {
-  readonly #clients: ReadonlyMap<string, DelegateClient & { readonly readSecret: ReadSecretFile }>
-  readonly #log: () => Logger
-  #said = false
+  readonly #clients: ReadonlyMap<string, DelegateClient & { readonly secret: () => string }>
 
-  constructor(configs: readonly DelegateClientConfig[], directory: string, log: () => Logger) {
-    this.#log = log
+  constructor(configs: readonly DelegateClientConfig[], files: ClientFiles) {
     this.#clients = new Map(
       configs.map((config) => [
         config.clientId,
-        { ...config, readSecret: secretFile(resolve(directory, config.clientSecretFile)) },
+        { ...config, secret: configuredFile(config.clientSecretFile, config.clientId, files, secretIn) },
       ]),
     )
   }
@@ -52,20 +46,7 @@ export class DelegateClients {
       token_endpoint_auth_method: 'client_secret_basic',
       application_type: 'web',
       scope: client.scopes.join(' '),
-      client_secret: secretDigest(this.#secretOf(client)),
-    }
-  }
-
-  #secretOf({ clientId, readSecret }: DelegateClient & { readonly readSecret: ReadSecretFile }): string {
-    try {
-      const secret = readSecret()
-      if (secret === '') throw new Error('the file is empty')
-      this.#said = false
-      return secret
-    } catch (cause) {
-      if (!this.#said) this.#log().error({ err: cause, client: clientId }, 'the secret of a client can’t be read')
-      this.#said = true
-      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+      client_secret: secretDigest(client.secret()),
     }
   }
 }

@@ -80,7 +80,7 @@ async function readAccessToken(front: Front, token: string): Promise<IssuedToken
   if (claims === undefined) return undefined
   const { [LOGIN_CLAIM]: login, client_id: clientId, exp = 0, iss, sub, aud, iat, jti, scope, act } = claims
   if (typeof clientId !== 'string' || jti === undefined) return undefined
-  const isGood = exp * 1000 > Date.now() && !front.revocations.hasEnded(claims)
+  const isGood = exp * 1000 > Date.now() && !front.hasEnded(claims)
   return {
     kind: 'access_token',
     // An actor may end its own token, but not the user's login.

@@ -1,4 +1,5 @@
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
+import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
 import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -27,17 +28,25 @@ const ID_JAG = 'urn:ietf:params:oauth:grant-profile:id-jag'
 
 const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 
-/** Returns the metadata, all of which comes from the configuration. */
-export function metadata({ settings, provider, delegates, trusted }: Front, c: FrontContext): Response {
-  const { issuer, scopes, authorizationEndpoint, allowConfidential, allowKeys, acceptsDocuments } = settings
-  const hasKeys = acceptsDocuments || allowKeys
-  const hasLogins = settings.primary !== undefined
-  const methods = [
+/** Returns the ways in which clients may authenticate, by what is configured. */
+function authMethods({ settings, delegates, machines }: Front): readonly string[] {
+  const { allowConfidential, allowKeys, acceptsDocuments } = settings
+  const hasSecrets = allowConfidential || delegates.size > 0 || machines.areSome('secret')
+  const hasKeys = acceptsDocuments || allowKeys || machines.areSome('key')
+  return [
     'none',
-    ...(allowConfidential || delegates.size > 0 ? ['client_secret_basic', 'client_secret_post'] : []),
+    ...(hasSecrets ? ['client_secret_basic', 'client_secret_post'] : []),
     ...(hasKeys ? ['private_key_jwt'] : []),
   ]
-  const algorithms = hasKeys ? CLIENT_ALGORITHMS : undefined
+}
+
+/** Returns the metadata, all of which comes from the configuration. */
+export function metadata(front: Front, c: FrontContext): Response {
+  const { settings, provider, delegates, machines, trusted } = front
+  const { issuer, scopes, authorizationEndpoint, acceptsDocuments } = settings
+  const hasLogins = settings.primary !== undefined
+  const methods = authMethods(front)
+  const algorithms = methods.includes('private_key_jwt') ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
     ...(hasLogins && { authorization_endpoint: authorizationEndpoint }),
@@ -53,6 +62,7 @@ export function metadata({ settings, provider, delegates, trusted }: Front, c: F
     grant_types_supported: [
       ...(hasLogins ? ['authorization_code', 'refresh_token'] : []),
       ...(delegates.size > 0 ? [TOKEN_EXCHANGE] : []),
+      ...(machines.size > 0 ? [CLIENT_CREDENTIALS] : []),
       ...(trusted.hasAssertions ? [JWT_BEARER] : []),
     ],
     token_endpoint_auth_methods_supported: methods,

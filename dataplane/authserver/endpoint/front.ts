@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
-import type { JWTVerifyGetKey } from 'jose'
+import type { JWTPayload, JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Lease, Share } from '../../server/budget.ts'
@@ -13,6 +13,7 @@ import type { RequestRecord } from '../audit/request-record.ts'
 import type { ClientAssertions } from '../clients/client-assertion.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
+import type { MachineClients } from '../clients/machine-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
 import type { ConsentedLogin } from '../login/consented-login.ts'
 import type { LoginLinks } from '../login/login-links.ts'
@@ -39,10 +40,14 @@ export interface Front {
   readonly assertions: ClientAssertions
   /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
+  /** The clients that get tokens for themselves. */
+  readonly machines: MachineClients
   /** The external issuers whose tokens are accepted. */
   readonly trusted: TrustedIssuers
   readonly grants: Grants
   readonly revocations: Revocations
+  /** Tells whether a token from here with these claims has ended early: by a revocation, or by the configuration. */
+  hasEnded(claims: JWTPayload): boolean
   readonly registrations: NetworkLimit
   readonly logins: NetworkLimit
   readonly consents: NetworkLimit

@@ -2,12 +2,14 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import { createSealer, loginOf } from '../../upstream-tokens/index.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
+import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { InnerResponse } from '../provider/bridge.ts'
 import { GRACE_MS } from '../provider/refresh-tokens.ts'
 import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { HeldBy } from '../store/record-store.ts'
 import { redeemAssertion } from './exchange/assertion.ts'
+import { issueToMachine } from './exchange/client-credentials.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -18,6 +20,12 @@ const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh
 
 /** Grants that begin with a login. A server without providers has none. */
 const OF_LOGINS: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token'])
+
+/** Tells whether this server has a grant type: those of logins need a provider, that of machines needs a client. */
+function isServed(grantType: string, { settings, machines }: Front): boolean {
+  if (OF_LOGINS.has(grantType)) return settings.primary !== undefined
+  return grantType === CLIENT_CREDENTIALS ? machines.size > 0 : GRANT_TYPES.has(grantType)
+}
 
 /** Serves the token endpoint (RFC 6749 section 3.2). */
 export async function token(front: Front, c: FrontContext): Promise<Response> {
@@ -30,16 +38,19 @@ async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   const form = await readForm(c)
   const grantType = form.get('grant_type')
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')
-  const isServed = GRANT_TYPES.has(grantType) && (front.settings.primary !== undefined || !OF_LOGINS.has(grantType))
-  if (!isServed) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
+  if (!isServed(grantType, front)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
   const { record } = c.var
   record?.granting(grantType)
   c.set('grantType', grantType)
   if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form, record)
   const client = await requireClient(front, c, form)
   const delegate = front.delegates.find(client.client_id)
-  if ((grantType === TOKEN_EXCHANGE) !== (delegate !== undefined))
-    throw new OAuthError('unauthorized_client', 'The client may not use this grant_type.')
+  const machine = front.machines.find(client.client_id)
+  const isMisused =
+    (grantType === TOKEN_EXCHANGE) !== (delegate !== undefined) ||
+    (grantType === CLIENT_CREDENTIALS) !== (machine !== undefined)
+  if (isMisused) throw new OAuthError('unauthorized_client', 'The client may not use this grant_type.')
+  if (machine !== undefined) return issueToMachine(front, machine, form)
   if (delegate !== undefined) return exchangeToken(front, delegate, form, record)
   if (grantType === 'refresh_token') await record?.presented(form.get('refresh_token') ?? '', client.client_id)
   const response = await (grantType === 'refresh_token' ? refresh(front, client, form) : exchange(front, client, form))

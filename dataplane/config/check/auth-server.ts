@@ -6,6 +6,7 @@ import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
 import { delegationFindings } from './authserver/delegation.ts'
+import { machineClientFindings } from './authserver/machine-clients.ts'
 import { upstreamFindings } from './authserver/upstream.ts'
 import { duplicates } from './duplicates.ts'
 import { redisFindings } from './redis.ts'
@@ -56,6 +57,7 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
     ...storageFindings(storage, `${at}/storage`),
     ...confidentialFindings(authServer, at),
     ...delegationFindings(authServer, at),
+    ...machineClientFindings(authServer, at),
     ...(parseDuration(authServer.cimd?.cacheFallbackTtl ?? '5m') > 0
       ? []
       : [{ pointer: `${at}/cimd/cacheFallbackTtl`, message: 'must be longer than zero' }]),

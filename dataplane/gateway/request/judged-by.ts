@@ -1,7 +1,7 @@
 import { decodeJwt } from 'jose'
 import type { UpstreamTokens } from '../../credentials/index.ts'
 import type { Authenticated, Judged } from '../../identity/caller.ts'
-import { type Caller, isEmailVerified, type Verifier } from '../../identity/index.ts'
+import { type Caller, CLIENT_SUBJECT, isEmailVerified, type Verifier } from '../../identity/index.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 
 /** The longest time until a provider's new ID token is used. Other replicas refresh tokens too. */
@@ -70,7 +70,11 @@ function judgedAs(idToken: string | undefined, provider: string): Judged {
   try {
     const { email, ...others } = decodeJwt<{ email?: unknown }>(idToken)
     const claims = isEmailVerified(others) && email !== undefined ? { ...others, email } : others
-    return typeof claims.sub === 'string' && claims.sub !== '' ? { subject: claims.sub, claims } : { unknown }
+    const { sub } = claims
+    if (typeof sub !== 'string' || sub === '') return { unknown }
+    // A user whose name at the provider looks like a client of ours gets nothing of that client's (RFC 9700 4.15).
+    if (sub.startsWith(CLIENT_SUBJECT)) return { unknown: 'the caller has the subject of a client' }
+    return { subject: sub, claims }
   } catch {
     return { unknown }
   }

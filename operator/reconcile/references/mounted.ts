@@ -39,7 +39,8 @@ function fileObject(node: SchemaNode, value: Record<string, unknown>, place: Mou
   for (const [name, child] of Object.entries(node.properties ?? {})) {
     const field = value[name]
     if (field === undefined || !isInFiles(child) || isOff(child, field)) continue
-    const isRequired = node.required?.includes(name) === true
+    // Of a union, the other fields are no substitute for the one that is set.
+    const isRequired = node.required?.includes(name) === true || node.exactlyOne?.includes(name) === true
     const inFile = fileValue(child, field, { ...place, at: `${place.at}/${name}` }, isRequired)
     if (inFile !== undefined && !isEmptyList(child, inFile)) file[nameInFile(name, child)] = inFile
   }

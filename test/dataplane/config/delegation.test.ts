@@ -3,6 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
 import { delegationFindings } from '../../../dataplane/config/check/authserver/delegation.ts'
+import { machineClientFindings } from '../../../dataplane/config/check/authserver/machine-clients.ts'
 
 type Parts = Partial<AuthServerConfig>
 const client = { clientId: 'agent', clientSecretFile: 'a', audiences: ['x'], scopes: ['s'] }
@@ -25,6 +26,33 @@ const ofGrants = (
   more: Parts | { delegateClients: undefined } = {},
 ) => found({ delegateClients: undefined, trustedIssuers: [named], inboundGrants, ...more })
 const ofIssuer = (more: object) => found({ trustedIssuers: [{ ...issuer, ...more }] })
+
+test('machines prove themselves in one way, by an id that is nobody else’s', () => {
+  const machine = { clientId: 'job', clientSecretFile: 's', allowedResources: ['x'] }
+  const withClients = (clients: object[], more: object = {}) =>
+    machineClientFindings(
+      {
+        issuer: 'https://gw.example',
+        upstreamProviders: [],
+        inboundGrants: { clientCredentials: { clients } },
+        ...more,
+      } as AuthServerConfig,
+      '',
+    ).map(({ pointer, message }) => `${pointer.replace('/inboundGrants/clientCredentials/clients', '')} ${message}`)
+  const url = (jwksUrl: string) => ({ clientId: 'job', jwksUrl, allowedResources: ['x'] })
+  assert.equal(withClients([machine, { ...url('https://far.example/keys'), clientId: 'far' }]), [])
+  const local = { issuer: 'http://127.0.0.1:1' }
+  assert.equal(withClients([url('http://localhost:2/keys')], local), [])
+  assert.match(withClients([url('http://localhost:2/keys')]).join(), /^\/0\/jwksUrl must be https/)
+  assert.match(withClients([url('http://far.example/keys')], local).join(), /^\/0\/jwksUrl must be https/)
+  assert.match(withClients([url('https://a:b@far.example/keys')]).join(), /credentials/)
+  assert.match(withClients([machine, machine]).join(), /^\/1\/clientId is the same/)
+  assert.match(withClients([{ ...machine, clientId: 'https://a.example/x' }]).join(), /must not be a URL/)
+  assert.match(withClients([{ ...machine, jwksFile: 'k' }]).join(), /^\/0 must have exactly one of/)
+  assert.match(withClients([{ ...machine, clientSecretFile: undefined }]).join(), /^\/0 must have exactly one of/)
+  const twice = { delegateClients: [{ ...client, clientId: 'job' }] }
+  assert.match(withClients([machine], twice).join(), /must not be the id of one of delegateClients/)
+})
 
 test('what is in order has no finding', () => {
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [binding] }

@@ -350,6 +350,30 @@ test('grants in their own form get their files, and no provider is needed beside
   assert.equal(inboundGrants?.jwtBearer?.issuerPolicies, [bearer])
 })
 
+test('machines get their secrets and keys as files, and a missing one holds the workload', () => {
+  const rights = { allowedResources: ['https://tools.example/mcp'], scopes: ['tools:call'], groups: ['machines'] }
+  const secret = { clientId: 'job', clientSecretRef: { name: 'keys', key: 'hmac' }, ...rights }
+  const keys = { clientId: 'robot', jwksRef: { name: 'robot' }, ...rights }
+  const url = { clientId: 'far', jwksUrl: 'https://far.example/keys', ...rights }
+  const withClients = (...clients: object[]) => settings({ inboundGrants: { clientCredentials: { clients } } })
+  const robot = `---\nkind: ConfigMap\nmetadata: {name: robot}\ndata: {jwks.json: '{"keys": []}'}\n`
+  const plans = plansFor(withClients(secret, keys, url), {}, robot)
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const [job, inMap, far] = configOf(plans).authServer?.inboundGrants?.clientCredentials?.clients ?? []
+  assert.match(job?.clientSecretFile ?? '', /keys.*hmac$/)
+  assert.match(inMap?.jwksFile ?? '', /robot.*jwks\.json$/)
+  assert.equal({ ...job, clientSecretFile: '' }, { clientId: 'job', clientSecretFile: '', ...rights })
+  assert.equal({ ...inMap, jwksFile: '' }, { clientId: 'robot', jwksFile: '', ...rights })
+  assert.equal(far, url)
+  const missing = plansFor(withClients(keys))
+  assert.ok(isHeld(missing))
+  assert.is(told(missing, 'Valid'), 'True ConfigValid')
+  assert.match(told(missing, 'ReferencesResolved') ?? '', 'ConfigMapNotFound')
+  const delegate = { clientId: 'job', clientSecretRef: { name: 'keys', key: 'hmac' }, audiences: ['x'], scopes: ['s'] }
+  const twice = plansFor({ ...withClients(secret), delegateClients: [delegate] })
+  assert.match(told(twice, 'Valid') ?? '', /clients\/0\/clientId must not be the id of one of delegateClients/)
+})
+
 test('under disableUpstreamTokenInjection a backend that needs a provider’s token is left out', () => {
   const backend = `
 ---

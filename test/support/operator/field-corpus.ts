@@ -110,6 +110,12 @@ const judging =
 /** The issuers of other tokens, in the form of each issuer's own policies. */
 const ownPolicies = `
     delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
+    inboundGrants:
+      clientCredentials:
+        clients:
+          - {clientId: m, clientSecretRef: ${key}, allowedResources: [x], scopes: [s], groups: [g]}
+          - {clientId: k, jwksRef: {name: machine, key: k.json}, allowedResources: [x]}
+          - {clientId: u, jwksUrl: "https://outside.example.com/keys", allowedResources: [x]}
     trustedIssuers:
       - issuerUrl: https://outside.example.com
         name: outside
@@ -802,6 +808,10 @@ stringData: {}
 kind: Secret
 metadata: {name: secret}
 stringData: {key: a}
+---
+kind: ConfigMap
+metadata: {name: machine}
+data: {k.json: '{"keys": []}'}
 ---
 kind: ConfigMap
 metadata: {name: ca}

@@ -61,12 +61,25 @@ interface GrantedToken {
   readonly delegatedLogin?: string | undefined
   readonly name?: string | undefined
   readonly email?: string | undefined
+  readonly groups?: readonly string[] | undefined
 }
 
 /** Signs an access token (RFC 9068). */
 export async function issue({ provider, settings }: Front, granted: GrantedToken): Promise<string> {
   const { alg, kid, privateKeys } = provider().keys
-  const { subject, audience, clientId, scopes, lifespanS, act, login, delegatedLogin, name, email } = granted
+  const {
+    subject,
+    audience,
+    clientId,
+    scopes,
+    lifespanS,
+    act,
+    login,
+    delegatedLogin,
+    name,
+    email,
+    groups = [],
+  } = granted
   const now = Math.floor(Date.now() / 1000)
   const claims = {
     jti: randomSecret(),
@@ -79,6 +92,7 @@ export async function issue({ provider, settings }: Front, granted: GrantedToken
     aud: audience,
     name,
     email,
+    ...(groups.length > 0 && { groups }),
     act,
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,

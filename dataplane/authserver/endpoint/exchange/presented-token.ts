@@ -51,11 +51,11 @@ export const reasonOf = (error: unknown): string => {
   return String(code ?? name)
 }
 
-async function readOwn({ findKey, settings, revocations }: Front, token: string): Promise<PresentedToken> {
+async function readOwn({ findKey, settings, revocations, hasEnded }: Front, token: string): Promise<PresentedToken> {
   await revocations.ready()
   const required = { issuer: settings.issuer, typ: 'at+jwt', requiredClaims: ['exp', 'sub', 'aud'] }
   const { payload } = await jwtVerify(token, findKey, required)
-  if (revocations.hasEnded(payload)) throw new Error('the token has been revoked')
+  if (hasEnded(payload)) throw new Error('the token has been revoked')
   return { subject: payload.sub as string, claims: payload, expiresAt: payload.exp as number }
 }
 

@@ -4,7 +4,6 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAccountSessions } from '../../../../dataplane/authserver/account/account-sessions.ts'
 import { createClients } from '../../../../dataplane/authserver/clients/clients.ts'
-import { DelegateClients } from '../../../../dataplane/authserver/clients/delegate-clients.ts'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
 import { createConsents } from '../../../../dataplane/authserver/login/consents.ts'
@@ -39,7 +38,7 @@ function start() {
   const times = { ttlS: TTL_S, freshS: TTL_S }
   const grants = createGrants({ store, revocations, tokens, providers: ['corp'], ...times, log: () => log })
   const rules = { scopes: ['s'], baselineScopes: [], allowConfidential: false, forceConfidential: [] }
-  const clients = createClients({ store, rules, delegates: new DelegateClients([], '/', () => log) })
+  const clients = createClients({ store, rules, configured: [] })
   const refresh = refreshTokens(store, keyed)
   const consents = createConsents(store, () => keyed)
   const accounts = createAccountSessions(store, () => keyed)

@@ -1,0 +1,106 @@
+import type { MachineClientConfig } from '../../config/auth-server.ts'
+import { CLIENT_SUBJECT } from '../../identity/index.ts'
+import { type ClientFiles, configuredFile, secretIn } from './configured-file.ts'
+import { type ClientRecord, secretDigest } from './registration.ts'
+import { keysIn, type PublicJwk } from './stated-keys.ts'
+
+/** Tokens of a client for itself (RFC 6749 section 4.4). */
+export const CLIENT_CREDENTIALS = 'client_credentials'
+
+/** A configured client that acts for itself. */
+export interface MachineClient {
+  readonly clientId: string
+  readonly allowedResources: readonly string[]
+  readonly scopes: readonly string[]
+  readonly groups: readonly string[]
+}
+
+/**
+ * Returns the subject of a client in its own tokens. No person has it: a login gives a UUID, and subjects of other
+ * issuers begin with the issuer's URL (RFC 9700 section 4.15).
+ */
+export const clientSubject = (clientId: string): string => `${CLIENT_SUBJECT}${clientId}`
+
+type Authentication = Pick<ClientRecord, 'token_endpoint_auth_method' | 'client_secret' | 'jwks' | 'jwks_uri'>
+
+interface ConfiguredMachine extends MachineClient {
+  readonly isByKey: boolean
+  readonly authentication: () => Authentication
+}
+
+/** The configured clients that act for themselves. No user logs in for them. */
+export class MachineClients {
+  readonly #clients: ReadonlyMap<string, ConfiguredMachine>
+
+  constructor(configs: readonly MachineClientConfig[], files: ClientFiles) {
+    this.#clients = new Map(
+      configs.map((config) => {
+        const { clientId, allowedResources, scopes = [], groups = [] } = config
+        const isByKey = config.clientSecretFile === undefined
+        const authentication = authenticationOf(config, files)
+        return [clientId, { clientId, allowedResources, scopes, groups, isByKey, authentication }]
+      }),
+    )
+  }
+
+  get size(): number {
+    return this.#clients.size
+  }
+
+  /** Tells whether some of them prove themselves in this way. */
+  areSome(by: 'secret' | 'key'): boolean {
+    return [...this.#clients.values()].some(({ isByKey }) => isByKey === (by === 'key'))
+  }
+
+  find(clientId: string): MachineClient | undefined {
+    return this.#clients.get(clientId)
+  }
+
+  /** Returns the record of a client. Throws a PublicError `unavailable` while its secret or keys can't be read. */
+  recordOf(clientId: string): ClientRecord | undefined {
+    const client = this.#clients.get(clientId)
+    return (
+      client && {
+        client_id: clientId,
+        client_id_issued_at: 0,
+        redirect_uris: [],
+        grant_types: [CLIENT_CREDENTIALS],
+        response_types: ['code'],
+        application_type: 'web',
+        scope: client.scopes.join(' '),
+        ...client.authentication(),
+      }
+    )
+  }
+
+  /** Tells whether claims of a token from here are those of a client that is no longer configured. */
+  isGone({ sub }: Readonly<Record<string, unknown>>): boolean {
+    return (
+      typeof sub === 'string' && sub.startsWith(CLIENT_SUBJECT) && !this.#clients.has(sub.slice(CLIENT_SUBJECT.length))
+    )
+  }
+}
+
+/** Returns the function that gives how a client proves itself. */
+function authenticationOf(
+  { clientId, clientSecretFile: secret, jwksFile, jwksUrl }: MachineClientConfig,
+  files: ClientFiles,
+): () => Authentication {
+  if (secret !== undefined)
+    return configuredFile(secret, clientId, files, (text) => ({
+      token_endpoint_auth_method: 'client_secret_basic',
+      client_secret: secretDigest(secretIn(text)),
+    }))
+  if (jwksFile !== undefined)
+    return configuredFile(jwksFile, clientId, files, (text) => ({
+      token_endpoint_auth_method: 'private_key_jwt',
+      jwks: { keys: keysOf(text) },
+    }))
+  return () => ({ token_endpoint_auth_method: 'private_key_jwt', ...(jwksUrl !== undefined && { jwks_uri: jwksUrl }) })
+}
+
+function keysOf(text: string): readonly PublicJwk[] {
+  const keys = keysIn(JSON.parse(text))
+  if (keys === undefined) throw new Error('the file must hold a JWK set of 1 to 20 public keys')
+  return keys
+}

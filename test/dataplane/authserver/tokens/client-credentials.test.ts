@@ -1,0 +1,350 @@
+/** Clients that act for themselves (`client_credentials`), by secret and by key; at two replicas. */
+
+import { randomBytes, randomUUID } from 'node:crypto'
+import { rename, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
+import * as openid from 'openid-client'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
+import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+const OTHER = 'https://other.example/mcp'
+const hmac = secret(randomBytes(32).toString('base64url'))
+const secrets = { job: secret(randomUUID()), other: secret(randomUUID()) }
+const keys = { robot: await generateKeyPair('ES256'), far: await generateKeyPair('EdDSA') }
+const setOf = async (name: keyof typeof keys) => ({
+  keys: [{ ...(await exportJWK(keys[name].publicKey)), kid: name }],
+})
+
+let redis: RedisServer
+let raw: RawServer
+/** Calls that reached the backend. */
+let calls = 0
+let server: AuthServerUnderTest
+let replica: GatewayUnderTest
+let grants: NonNullable<AuthServerConfig['inboundGrants']>
+const host = createServer((_request, response) => {
+  setOf('far').then((set) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(set)))
+})
+
+test.before(async () => {
+  await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
+  redis = await startRedis()
+  raw = await startRawServer({
+    era: 'modern',
+    call(request) {
+      calls++
+      return answer(request, OK_RESULT)
+    },
+  })
+  const prepare = async (folder: string) => {
+    await writeFile(join(folder, 'hmac'), hmac)
+    await writeFile(join(folder, 'job'), `${secrets.job}\n`)
+    await writeFile(join(folder, 'other'), secrets.other)
+    await writeFile(join(folder, 'robot.json'), JSON.stringify(await setOf('robot')))
+  }
+  const storage = { type: 'redis' as const, redis: { addresses: [redis.address] } }
+  const jwksUrl = `http://127.0.0.1:${(host.address() as AddressInfo).port}/keys`
+  server = await startAuthServer({
+    authServer: { hmacSecretFiles: ['hmac'], storage, allowedAudiences: [OTHER] },
+    gateway: { backends: [{ name: 'b', url: raw.url }, injecting('c', raw.url, 'corp')] },
+    prepare,
+  })
+  const { resource } = server
+  grants = {
+    clientCredentials: {
+      clients: [
+        {
+          clientId: 'job',
+          clientSecretFile: 'job',
+          allowedResources: [resource],
+          scopes: ['tools:call', 'tools:read'],
+          groups: ['machines'],
+        },
+        { clientId: 'other', clientSecretFile: 'other', allowedResources: [resource, OTHER], scopes: ['tools:call'] },
+        { clientId: 'robot', jwksFile: 'robot.json', allowedResources: [resource], scopes: ['tools:call'] },
+        { clientId: 'far', jwksUrl, allowedResources: [resource], scopes: ['tools:call'] },
+        { clientId: 'bare', clientSecretFile: 'other', allowedResources: [OTHER] },
+      ],
+    },
+  }
+  replica = await startGateway(server.config({ inboundGrants: grants }), async (folder) => {
+    await prepare(folder)
+    await writeFile(join(folder, 'upstream-secret'), 'nobody logs in here')
+  })
+  await use({})
+})
+test.after(async () => {
+  host.close()
+  await replica?.close()
+  await server?.close()
+  await raw?.close()
+  await redis?.stop()
+})
+
+let inForce = ''
+async function use(gateway: Partial<GatewayConfig>, authServer: Partial<AuthServerConfig> = { inboundGrants: grants }) {
+  const text = JSON.stringify([gateway, authServer])
+  if (text === inForce) return
+  inForce = text
+  const before = (await server.gateway.status()).config
+  await server.gateway.configure(server.config(authServer, gateway))
+  await eventually('it is in force', async () => (await server.gateway.status()).config !== before)
+}
+
+const now = () => Math.floor(Date.now() / 1000)
+const GRANT = { grant_type: 'client_credentials' }
+const basic = (id: string, password: string) => ({
+  authorization: `Basic ${Buffer.from(`${encodeURIComponent(id)}:${encodeURIComponent(password)}`).toString('base64')}`,
+})
+const ask = (fields: Record<string, string>, headers: Record<string, string> = {}, base = server.issuer) =>
+  fetch(`${base}/oauth/token`, { method: 'POST', headers, body: new URLSearchParams({ ...GRANT, ...fields }) })
+const askAs = (id: 'job' | 'other', fields: Record<string, string> = {}) =>
+  ask({ client_id: id, client_secret: secrets[id], ...fields })
+
+/** An assertion of a client with a key. */
+async function proof(name: keyof typeof keys, claims: Record<string, unknown> = {}) {
+  const usual = { iss: name, sub: name, aud: server.issuer, jti: randomUUID(), iat: now(), exp: now() + 300 }
+  const alg = name === 'robot' ? 'ES256' : 'EdDSA'
+  const jwt = new SignJWT({ ...usual, ...claims }).setProtectedHeader({ alg, kid: name })
+  return { client_assertion: secret(await jwt.sign(keys[name].privateKey)), client_assertion_type: TYPE }
+}
+
+const call = (token: string, tool = 'b_t') =>
+  postModern(server.gateway.url, 'tools/call', { name: tool }, { authorization: `Bearer ${token}` })
+const metadata = async () =>
+  (await (await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)).json()) as Record<string, string[]>
+
+test('a client gets a token by Basic, in the form and by its key, wherever its key is', async () => {
+  await use({})
+  const answers = [
+    await ask({}, basic('job', secrets.job)),
+    await askAs('job'),
+    await ask({ client_id: 'robot', ...(await proof('robot')) }),
+    await ask(await proof('far', { aud: `${server.issuer}/oauth/token` })),
+  ]
+  for (const [index, response] of answers.entries()) {
+    assert.is(response.status, 200, String(index))
+    assert.is(response.headers.get('cache-control'), 'no-store')
+    const tokens = await tokensOf(response)
+    assert.equal(Object.keys(tokens).sort(), ['access_token', 'expires_in', 'scope', 'token_type'])
+    const id = ['job', 'job', 'robot', 'far'][index] as string
+    const claims = decodeJwt(tokens.access_token)
+    assert.equal(
+      [claims.iss, claims.sub, claims['client_id'], claims.aud],
+      [server.issuer, `client#${id}`, id, server.resource],
+    )
+    assert.equal(claims['groups'], id === 'job' ? ['machines'] : undefined)
+    assert.is(claims['scope'], id === 'job' ? 'tools:call tools:read' : 'tools:call')
+    assert.is((claims.exp as number) - (claims.iat as number), 3600)
+    assert.is((await call(tokens.access_token)).status, 200)
+  }
+})
+
+test('openid-client gets a token by secret and by key', async () => {
+  await use({})
+  const options = { execute: [openid.allowInsecureRequests] }
+  const url = new URL(server.issuer)
+  for (const config of [
+    await openid.discovery(url, 'job', secrets.job, openid.ClientSecretBasic(secrets.job), options),
+    await openid.discovery(url, 'job', secrets.job, openid.ClientSecretPost(secrets.job), options),
+    await openid.discovery(
+      url,
+      'robot',
+      undefined,
+      openid.PrivateKeyJwt({ key: keys.robot.privateKey, kid: 'robot' }),
+      options,
+    ),
+  ]) {
+    const tokens = await openid.clientCredentialsGrant(config, { resource: server.resource, scope: 'tools:call' })
+    assert.is((await call(secret(tokens.access_token))).status, 200)
+  }
+})
+
+test('what is wrong is told by its code, and nothing comes of it', async () => {
+  await use({})
+  for (const [what, response, expected] of [
+    ['a wrong secret', ask({}, basic('job', secrets.other)), '401 invalid_client'],
+    ['a wrong secret in the form', ask({ client_id: 'job', client_secret: 'x' }), '401 invalid_client'],
+    ['an empty secret', ask({ client_id: 'job', client_secret: '' }), '401 invalid_client'],
+    ['no secret', ask({ client_id: 'job' }), '401 invalid_client'],
+    ['nobody', ask({}), '401 invalid_client'],
+    ['an unknown client', ask({}, basic('nobody', secrets.job)), '401 invalid_client'],
+    ['the subject in place of the id', ask({}, basic('client#job', secrets.job)), '401 invalid_client'],
+    ['a secret of a client with a key', ask({}, basic('robot', 'x')), '401 invalid_client'],
+    ['a key of a client with a secret', ask(await proof('robot', { iss: 'job', sub: 'job' })), '401 invalid_client'],
+    ['the key of another client', ask(await proof('far', { iss: 'robot', sub: 'robot' })), '401 invalid_client'],
+    ['both', ask(await proof('robot'), basic('robot', 'x')), '400 invalid_request'],
+    ['another resource', askAs('job', { resource: OTHER }), '400 invalid_target'],
+    ['an unknown resource', askAs('job', { resource: 'https://evil.example' }), '400 invalid_target'],
+    ['one of two resources, unsaid', askAs('other'), '400 invalid_target'],
+    ['another scope', askAs('other', { resource: OTHER, scope: 'tools:read' }), '400 invalid_scope'],
+    ['one scope too many', askAs('job', { scope: 'tools:call admin' }), '400 invalid_scope'],
+    [
+      'a scope of a client without any',
+      ask({ scope: 'tools:call' }, basic('bare', secrets.other)),
+      '400 invalid_scope',
+    ],
+    [
+      'a refresh',
+      ask({ grant_type: 'refresh_token', refresh_token: 'x' }, basic('job', secrets.job)),
+      '400 unauthorized_client',
+    ],
+    [
+      'a code',
+      ask({ grant_type: 'authorization_code', code: 'x' }, basic('job', secrets.job)),
+      '400 unauthorized_client',
+    ],
+    [
+      'an exchange',
+      ask({ grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange' }, basic('job', secrets.job)),
+      '400 unauthorized_client',
+    ],
+  ] as const)
+    assert.is(await refusal(response), expected, what)
+  const registered = await TestClient.register(server.issuer)
+  assert.is(await refusal(ask({ client_id: registered.id })), '400 unauthorized_client')
+  assert.is(((await (await askAs('other', { resource: OTHER })).json()) as { scope: string }).scope, 'tools:call')
+  const bare = await tokensOf(await ask({}, basic('bare', secrets.other)))
+  assert.equal([bare.scope, decodeJwt(bare.access_token)['scope']], [undefined, ''])
+})
+
+test('nobody logs in for such a client', async () => {
+  await use({})
+  const client = new TestClient(server.issuer, 'job')
+  const response = await client.agent.get(client.authorizeUrl({}))
+  assert.is(response.status, 400)
+})
+
+test('an assertion of a client is good once, at whichever replica', async () => {
+  await use({})
+  const given = await proof('robot')
+  const bases = [server.gateway.base, replica.base]
+  const all = await Promise.all(Array.from({ length: 10 }, (_, index) => ask(given, {}, bases[index % 2])))
+  assert.equal(all.map(({ status }) => status).sort(), [200, ...Array(9).fill(401)])
+  for (const one of all) if (one.status === 200) await tokensOf(one)
+  assert.is(await refusal(ask(given, {}, replica.base)), '401 invalid_client')
+})
+
+test('the subject decides policies, and no person has it', async () => {
+  const rule = 'permit(principal == Client::"client#job", action, resource);'
+  await use({ authz: { policies: [rule] } })
+  const machine = (await tokensOf(await askAs('job'))).access_token
+  assert.is((await call(machine)).status, 200)
+  const client = await TestClient.register(server.issuer)
+  for (const user of ['client#job', 'job']) {
+    server.upstream.user = user
+    client.agent.forget(new URL(server.upstream.issuer).host)
+    const { access_token: token } = await client.login({ resource: server.resource })
+    assert.not.match(String(decodeJwt(token).sub), '#')
+    assert.is((await call(token)).status, 403, user)
+  }
+  // Where policies judge by the login at a provider, its users can not have the name of a client either.
+  await use({ authz: { policies: [rule], primaryUpstreamProvider: 'corp' } })
+  server.upstream.user = 'client#job'
+  client.agent.forget(new URL(server.upstream.issuer).host)
+  assert.is((await call((await client.login({ resource: server.resource })).access_token)).status, 403)
+  assert.is((await call(machine)).status, 403)
+  server.upstream.user = 'alice'
+})
+
+test('groups of the configuration decide policies', async () => {
+  await use({ authz: { policies: ['permit(principal in Group::"machines", action, resource);'] } })
+  assert.is((await call((await tokensOf(await askAs('job'))).access_token)).status, 200)
+  assert.is((await call((await tokensOf(await ask(await proof('robot')))).access_token)).status, 403)
+})
+
+test('a machine gets a clear error where a backend wants the token of a login, and nothing is sent', async () => {
+  await use({})
+  const before = calls
+  const { access_token: token } = await tokensOf(await askAs('job'))
+  const { status, json, text } = await call(token, 'c_t')
+  assert.is(calls, before)
+  assert.ok(status >= 400 || json?.error !== undefined || json?.result?.isError === true, text)
+  assert.match(text, /corp|log in/)
+  assert.is((await call(token)).status, 200)
+})
+
+test('a client revokes and introspects its token; when the client is gone, so is the token', async () => {
+  await use({})
+  const one = (await tokensOf(await askAs('job'))).access_token
+  const two = (await tokensOf(await askAs('job'))).access_token
+  const credentials = { client_id: 'job', client_secret: secrets.job }
+  const client = new TestClient(server.issuer, 'job')
+  const introspected = async (token: string) =>
+    (await (await client.post('introspect', { token, ...credentials })).json()) as Record<string, unknown>
+  assert.is((await introspected(one))['sub'], 'client#job')
+  const foreign = { token: one, client_id: 'other', client_secret: secrets.other }
+  assert.is(await refusal(client.post('revoke', foreign)), '400 invalid_grant')
+  assert.is((await client.post('revoke', { token: one, ...credentials })).status, 200)
+  assert.equal(await introspected(one), { active: false })
+  assert.is((await call(one)).status, 401)
+  assert.is((await call(two)).status, 200)
+  const clients = grants.clientCredentials?.clients.filter(({ clientId }) => clientId !== 'job') ?? []
+  await use({}, { inboundGrants: { clientCredentials: { clients } } })
+  assert.is(await refusal(askAs('job')), '401 invalid_client')
+  assert.is((await call(two)).status, 401)
+  const asked = await client.post('introspect', { token: two, client_id: 'other', client_secret: secrets.other })
+  assert.equal(await asked.json(), { active: false })
+})
+
+test('a secret and keys are read anew when their files change', async () => {
+  await use({})
+  const write = async (name: string, text: string) => {
+    await writeFile(join(server.gateway.directory, `${name}.new`), text)
+    await rename(join(server.gateway.directory, `${name}.new`), join(server.gateway.directory, name))
+  }
+  const fresh = secret(randomUUID())
+  const statusOf = async (password: string) => (await ask({}, basic('job', password))).status
+  await write('job', fresh)
+  await eventually('the new secret', async () => (await statusOf(fresh)) === 200)
+  assert.is(await statusOf(secrets.job), 401)
+  for (const text of ['', '{', '{"keys":[]}', '{"keys":[{"kty":"oct","k":"AAAA"}]}']) {
+    await write('robot.json', text)
+    await eventually('the file', async () => (await ask(await proof('robot'))).status === 503)
+  }
+  await write('robot.json', JSON.stringify({ keys: [{ ...(await exportJWK(keys.far.publicKey)), kid: 'robot' }] }))
+  await eventually('other keys', async () => (await ask(await proof('robot'))).status === 401)
+  await write('robot.json', JSON.stringify(await setOf('robot')))
+  await eventually('the keys', async () => (await ask(await proof('robot'))).status === 200)
+  await write('job', secrets.job)
+  await eventually('the secret', async () => (await statusOf(secrets.job)) === 200)
+})
+
+test('metadata name the grant and the ways that there are, and nothing of it where there are none', async () => {
+  await use({})
+  const listed = await metadata()
+  assert.ok(listed['grant_types_supported']?.includes('client_credentials'))
+  const methods = ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt']
+  assert.equal(listed['token_endpoint_auth_methods_supported'], methods)
+  assert.ok(listed['token_endpoint_auth_signing_alg_values_supported']?.includes('ES256'))
+  assert.not.match(JSON.stringify(listed), 'robot')
+  const clients = grants.clientCredentials?.clients.filter(({ clientSecretFile }) => clientSecretFile) ?? []
+  await use({}, { inboundGrants: { clientCredentials: { clients } } })
+  assert.equal((await metadata())['token_endpoint_auth_methods_supported'], methods.slice(0, 3))
+  await use({}, {})
+  assert.equal((await metadata())['token_endpoint_auth_methods_supported'], ['none'])
+  assert.not.ok((await metadata())['grant_types_supported']?.includes('client_credentials'))
+  assert.is(await refusal(askAs('job')), '400 unsupported_grant_type')
+})
+
+test.run()
