@@ -12,6 +12,8 @@
  * The chunks that a gateway loads until it serves are also in `gateway.start`, and those of an operator in
  * `operator.start`, for the image (start.cjs).
  *
+ * The console's script for browsers is minified and lies beside the chunks.
+ *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the name
  * of its bundle.
  */
@@ -32,7 +34,7 @@ const WORKER = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url,?\s*\)/g
 const bundleName = (file: string) => relative(root, file).replace(/\.ts$/, '').replaceAll('/', '-')
 
 const workers = new Map<string, string>()
-for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) {
+for (const file of globSync('{cli,console,operator,dataplane}/**/*.ts', { cwd: root })) {
   for (const match of readFileSync(join(root, file), 'utf8').matchAll(WORKER)) {
     const worker = resolve(root, dirname(file), match[1] as string)
     workers.set(bundleName(worker), worker)
@@ -48,18 +50,23 @@ const ENGINE_FILE = 'cedar_wasm.cjs'
 /** The packages that are loaded by `require` at their first use, and their files. */
 const REQUIRED = { '@marcbachmann/cel-js': 'cel-js.cjs', ioredis: 'ioredis.cjs' }
 
+/** The script that the console serves to browsers, by its spelling in the source, and its file in the bundle. */
+const BROWSER_SCRIPT = '../browser/console.js'
+const BROWSER_FILE = 'console-browser.js'
+
 const pointToBundles: Plugin = {
   name: 'workers',
   setup(builder) {
-    builder.onLoad({ filter: /\/(cli|operator|dataplane)\/.*\.ts$/ }, ({ path }) => {
+    builder.onLoad({ filter: /\/(cli|console|operator|dataplane)\/.*\.ts$/ }, ({ path }) => {
       const source = readFileSync(path, 'utf8').replaceAll(
         WORKER,
         (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
       )
+      const withScript = source.replaceAll(`new URL('${BROWSER_SCRIPT}'`, `new URL('./${BROWSER_FILE}'`)
       const files = Object.entries({ ...REQUIRED, [ENGINE]: ENGINE_FILE })
       const contents = files.reduce(
         (text, [name, file]) => text.replaceAll(`const PACKAGE = '${name}'`, `const PACKAGE = './${file}'`),
-        source,
+        withScript,
       )
       return { loader: 'ts', contents }
     })
@@ -97,6 +104,16 @@ for (const [started, sources] of Object.entries(STARTS)) {
   const text = startText(chunks.filter(({ name }) => atStart.has(name)))
   writeFileSync(join(outdir, startFile(started as Started)), text, 'latin1')
 }
+await build({
+  absWorkingDir: root,
+  entryPoints: [join('console', 'browser', 'console.js')],
+  outfile: join(outdir, BROWSER_FILE),
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2023',
+  minify: true,
+  logLevel: 'warning',
+})
 const required = await Promise.all(
   Object.entries(REQUIRED).map(([name, file]) =>
     build({

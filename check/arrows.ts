@@ -11,7 +11,20 @@ export interface Room {
 }
 
 export const rooms: readonly Room[] = [
-  { path: 'cli', mayImport: ['crds', 'operator', 'dataplane'] },
+  { path: 'cli', mayImport: ['crds', 'operator', 'dataplane', 'console'] },
+  {
+    path: 'console',
+    mayImport: [
+      'crds',
+      'operator/model',
+      'operator/reconcile',
+      'operator/cluster',
+      'operator/render/object',
+      'operator/runtime/pods',
+      'dataplane/config',
+      'dataplane/server',
+    ],
+  },
   { path: 'crds/settings', mayImport: [] },
   { path: 'crds', mayImport: ['crds/settings'] },
   { path: 'operator/model', mayImport: ['crds', 'dataplane/config'] },
@@ -116,6 +129,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/render': ['object', 'network', 'pod'],
   'operator/runtime': ['queue', 'checks', 'watch', 'children', 'pods', 'report', 'removal', 'admission', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
+  console: ['places', 'session', 'facts', 'pages', 'endpoint'],
   'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'audit', 'endpoint'],
   'dataplane/gateway': [
     'limits',

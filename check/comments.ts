@@ -29,7 +29,7 @@ if (import.meta.main) {
   const args = process.argv.slice(2)
   const folders = args.filter((arg) => !arg.startsWith('--'))
   const patterns = (
-    folders.length === 0 ? ['bin', 'build', 'check', 'cli', 'crds', 'dataplane', 'operator'] : folders
+    folders.length === 0 ? ['bin', 'build', 'check', 'cli', 'console', 'crds', 'dataplane', 'operator'] : folders
   ).map((folder) => `${folder}/**/*.ts`)
   let all = 0
   let bare = 0

@@ -13,7 +13,7 @@ export const importsOf = (file: string, source: string): readonly string[] =>
 
 /** Reads the imports of all files below the rooms. */
 export function readImports(root: string): Imports {
-  const files = globSync('{cli,crds,operator,dataplane}/**/*.ts', { cwd: root }).sort()
+  const files = globSync('{cli,console,crds,operator,dataplane}/**/*.ts', { cwd: root }).sort()
   return new Map(files.map((file) => [file, importsOf(file, readFileSync(join(root, file), 'utf8'))]))
 }
 

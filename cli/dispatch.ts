@@ -21,6 +21,10 @@ export const portico: Program = {
       summary: 'says which policy allows or denies a call',
       load: () => import('./explain.ts'),
     },
+    console: {
+      summary: 'shows a cluster in the browser: what is ill and why, who may what, how to connect',
+      load: () => import('./console.ts'),
+    },
     operator: {
       summary: 'looks after a cluster: custom resources become what runs',
       load() {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { request } from 'undici'
+import { podOf } from '../../console/places/pods.ts'
 import { CAPABILITIES_KEY, VERSION_KEY } from '../../dataplane/gateway/mcp/classify.ts'
 import { MODERN } from '../../dataplane/gateway/mcp/revisions.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
@@ -7,7 +8,6 @@ import { serviceName } from '../../operator/render/object/names.ts'
 import type { Given, Io, Option } from '../command.ts'
 import type { Cluster } from './cluster.ts'
 import { withForwarded } from './forward.ts'
-import { podOf } from './pods.ts'
 
 /** The options that identify the caller. */
 export const callerOptions = {

@@ -1,4 +1,5 @@
 import { request } from 'undici'
+import { podOf } from '../../console/places/pods.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import type { Explanation } from '../../dataplane/policy/index.ts'
 import { type Command, UsageError } from '../command.ts'
@@ -6,7 +7,6 @@ import { printExplanation, questionOf, questionOptions } from '../explain.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { boundedText } from './endpoint.ts'
 import { withForwarded } from './forward.ts'
-import { podOf } from './pods.ts'
 import { printable } from './tree.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 

@@ -1,7 +1,7 @@
+import { selectorText } from '../../console/places/pods.ts'
 import { dataPlaneContainerName } from '../../operator/render/object/names.ts'
 import type { Command } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
-import { selectorText } from './pods.ts'
 import { exitOf, startKubectl } from './program.ts'
 import { givenWorkload, WORKLOAD } from './workload.ts'
 

@@ -1,8 +1,4 @@
-/** A line of a tree, with its branches. */
-export interface Branch {
-  readonly text: string
-  readonly branches: readonly Branch[]
-}
+import type { Branch } from '../../console/facts/tree.ts'
 
 /** Puts an untrusted text on one line, without characters that would control a terminal. */
 export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim()

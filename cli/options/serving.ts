@@ -27,3 +27,9 @@ export function givenLogLevel(io: Io): LogLevel | undefined {
 
 /** Returns PORTICO_LOG_LEVEL, else `info`. */
 export const logLevel = (io: Io): LogLevel => givenLogLevel(io) ?? 'info'
+
+/** Tells whether `HOST:PORT` names a loopback address. */
+export function isLoopback(text: string): boolean {
+  const { host = '' } = parseAddress(text)
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+}

@@ -1,11 +1,14 @@
 import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
+import type { ServedConsole } from '../../console/local.ts'
+import { createLog } from '../../dataplane/server/log.ts'
 import { listenError, type Report, Standalone } from '../../operator/standalone/index.ts'
-import { type Command, type Io, UsageError, untilAborted } from '../command.ts'
+import { type Command, type Given, type Io, UsageError, untilAborted } from '../command.ts'
 import { apiGroup, groupOption } from '../options/manifests.ts'
 import { podTemplateOf, podTemplateOption } from '../options/pod-options.ts'
-import { givenLogLevel } from '../options/serving.ts'
+import { address, givenLogLevel, isLoopback } from '../options/serving.ts'
 import { quickstartFolder } from '../package-info.ts'
+import { serveRunConsole } from './console.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
 
 /** Returns the path of the sample that ships with Portico, relative to the working folder. */
@@ -17,23 +20,42 @@ const shortest = (path: string) => {
   return fromHere.startsWith('..') ? path : fromHere
 }
 
+/** Returns the console as an endpoint among the others. */
+const consoleEndpoint = ({ url }: ServedConsole) => ({
+  kind: 'Console',
+  namespace: 'default',
+  name: 'console',
+  url,
+  admin: url,
+})
+
 /** Formats a report as one line, in the shape that other programs rely on. */
-const jsonLine = ({ ready, endpoints, problems }: Report) =>
+const jsonLine = ({ ready, endpoints, problems }: Report, served: ServedConsole | undefined) =>
   `${JSON.stringify({
     ready,
-    endpoints: endpoints.map(({ kind, namespace, name, url, admin }) => ({ kind, namespace, name, url, admin })),
+    endpoints: [
+      ...endpoints.map(({ kind, namespace, name, url, admin }) => ({ kind, namespace, name, url, admin })),
+      ...(served ? [consoleEndpoint(served)] : []),
+    ],
     problems,
+    ...(served && { console: { open: served.openUrl() } }),
   })}\n`
 
 /** Reasons of problems of a process; its log may tell more. */
 const OF_PROCESSES: ReadonlySet<string> = new Set(['Crashed', 'NotAnswering', 'NotReady'])
 
+interface TextOptions {
+  readonly paths: readonly string[]
+  logFile(): string
+  served(): ServedConsole | undefined
+}
+
 /** Prints reports: the whole table once, then only the changes. */
-function textReporter(paths: readonly string[], logFile: () => string, io: Io) {
+function textReporter({ paths, logFile, served }: TextOptions, io: Io) {
   let before: Report | undefined
   return (report: Report, changes: readonly string[]) => {
     if (before) for (const line of changeText(report, before, changes)) io.out(`${line}\n`)
-    else io.out(overviewText(report, paths))
+    else io.out(overviewText(report, paths, served()?.openUrl()))
     const problems = newProblems(report, before)
     for (const problem of problems) io.err(`portico: ${problem}`)
     if (report.problems.some(({ reason }) => OF_PROCESSES.has(reason)) && problems.length > 0)
@@ -42,13 +64,26 @@ function textReporter(paths: readonly string[], logFile: () => string, io: Io) {
   }
 }
 
-function jsonReporter(io: Io) {
+function jsonReporter(served: () => ServedConsole | undefined, io: Io) {
   let before: Report | undefined
-  return (report: Report) => {
-    io.out(jsonLine(report))
-    for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
-    before = report
+  return {
+    report(report: Report) {
+      io.out(jsonLine(report, served()))
+      for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
+      before = report
+    },
+    /** Repeats the last report, with the link for another browser. */
+    repeat: () => before && io.out(jsonLine(before, served())),
   }
+}
+
+/** Returns the console's address, or `off`; undefined if none is given. */
+function givenConsole(given: Given): string | undefined {
+  const text = given.text('console')
+  if (text === undefined || text === 'off') return text
+  if (!isLoopback(address(given, 'console') ?? ''))
+    throw new UsageError(`--console ${text}: takes a loopback address, such as 127.0.0.1:4480, or off`)
+  return text
 }
 
 export const command: Command = {
@@ -75,6 +110,11 @@ Default: ${quickstart()}.`,
     host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on.' },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
     'pod-template': podTemplateOption,
+    console: {
+      type: 'string',
+      value: 'HOST:PORT',
+      description: 'Loopback address of the console, or off. Default: 127.0.0.1:4480, or a free port.',
+    },
     verbose: {
       type: 'boolean',
       description: 'Shows what the processes write, too; run.log in the state folder has it anyway.',
@@ -91,6 +131,10 @@ Default: ${quickstart()}.`,
     const host = given.text('host') ?? '127.0.0.1'
     const obstacle = await listenError(host, 0)
     if (obstacle !== undefined) throw new UsageError(`--host ${host}: this machine can't listen there (${obstacle})`)
+    const consoleAddress = givenConsole(given)
+    const isJson = given.text('output') === 'json'
+    let served: ServedConsole | undefined
+    const json = jsonReporter(() => served, io)
     const standalone = new Standalone({
       paths,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
@@ -99,15 +143,31 @@ Default: ${quickstart()}.`,
       ...podTemplateOf(given),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
       environment: io.env,
-      onReport: given.text('output') === 'json' ? jsonReporter(io) : textReporter(paths, () => logFile, io),
+      onReport: isJson ? json.report : textReporter({ paths, logFile: () => logFile, served: () => served }, io),
       show: (line) => io.err(line),
       isVerbose: given.flag('verbose'),
+      isShown: consoleAddress !== 'off',
     })
     const logFile = shortest(standalone.logFile)
-    if (given.text('output') !== 'json')
-      io.out(`Starting what ${paths.join(', ')} declares; what the processes write is in ${logFile}\n`)
+    if (!isJson) io.out(`Starting what ${paths.join(', ')} declares; what the processes write is in ${logFile}\n`)
+    try {
+      served = await serveRunConsole({
+        address: consoleAddress,
+        source: standalone,
+        title: paths.join(', '),
+        log: () => createLog({ name: 'console', level: givenLogLevel(io) ?? 'warn' }),
+        onOpened: () => {
+          if (isJson) json.repeat()
+          else io.out(`console: opened; for another browser: ${served?.openUrl()}\n`)
+        },
+      })
+    } catch (error) {
+      await standalone.close()
+      throw error
+    }
     standalone.start()
     await untilAborted(io.stop)
+    await served?.close()
     await standalone.close()
     return 0
   },

@@ -25,19 +25,26 @@ function shownForClients(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   return endpoints.filter(({ kind }) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry' || !hasGateway)
 }
 
-/** Returns the table of endpoints and how to connect to them. */
-export function overviewText({ endpoints, starting }: Report, paths: readonly string[]): string {
+/**
+ * Returns the table of endpoints and how to connect to them. `consoleUrl` lets one browser into the console; undefined
+ * if there is none.
+ */
+export function overviewText({ endpoints, starting }: Report, paths: readonly string[], consoleUrl?: string): string {
   const watched = `Editing ${paths.join(', ')} changes what is served; Ctrl-C stops all.`
   const later =
     starting.length === 0
       ? []
       : [`Still starting: ${starting.map((one) => `${one.kind} ${nameOf(one)}`).join(', ')}`, '']
-  if (endpoints.length === 0) return [...later, `Nothing is served yet. ${watched}`, ''].join('\n')
+  const consoleRow = consoleUrl === undefined ? [] : [['Console', 'default/console', consoleUrl, '']]
+  if (endpoints.length === 0) {
+    const consoleLine = consoleUrl === undefined ? [] : [`Console: ${consoleUrl}`]
+    return [...later, ...consoleLine, `Nothing is served yet. ${watched}`, ''].join('\n')
+  }
   const lines = shownForClients(endpoints).flatMap(connectLines)
   const pages = shownForClients(endpoints).map(({ url }) => new URL('/', url).href)
   return [
     '',
-    ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...endpoints.map(row)]),
+    ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...endpoints.map(row), ...consoleRow]),
     '',
     'Connect a client:',
     ...lines.map((line) => `  ${line}`),

@@ -31,6 +31,8 @@ const backend = Type.Object({
   circuit: Type.Enum(['closed', 'open', 'half-open']),
   /** `at` is RFC 3339. */
   lastError: orNull(Type.Object({ code: Type.String(), message: Type.String(), at: Type.String() })),
+  /** The time of the first failure since the last answer (RFC 3339); null while the backend answers. */
+  since: orNull(Type.String()),
   tools: Type.Number(),
   /** Null until the backend's tools are known. */
   latencyMs: orNull(Type.Number()),

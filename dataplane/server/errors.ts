@@ -30,6 +30,10 @@ export const errorTable = {
   source_required: { http: 400, rpc: -32602, text: 'Several managed sources are visible; name one in `source`.' },
   source_not_managed: { http: 400, rpc: -32602, text: 'Entries can be published to a managed source only.' },
   unauthenticated: { http: 401, rpc: -32600, text: 'A valid bearer token is required.' },
+  /** The console's: its cookie is missing, changed or too old. */
+  session_ended: { http: 401, rpc: -32600, text: 'The session has ended; log in again.' },
+  /** The console's: the token is a valid one of its issuer, and the API server does not accept it. */
+  cluster_refused_token: { http: 401, rpc: -32600, text: 'The cluster does not accept this token.' },
   forbidden: { http: 403, rpc: 403, text: 'This is not allowed.' },
   insufficient_scope: { http: 403, rpc: 403, text: 'The token lacks a scope that is needed here.' },
   forbidden_host: { http: 403, rpc: -32600, text: 'This Host or Origin is not served here.' },
@@ -61,6 +65,8 @@ export const errorTable = {
     rpc: -32603,
     text: 'The answer is no longer there; the request may have been carried out.',
   },
+  /** The console's. */
+  cluster_unavailable: { http: 503, rpc: -32603, text: 'The cluster can’t be reached; try again.' },
   unavailable: { http: 503, rpc: -32603, text: 'A part that this needs is away; try again.' },
 } as const satisfies Record<string, ErrorRow>
 

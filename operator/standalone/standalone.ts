@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { ServerCommand } from '../reconcile/outcome/plan.ts'
@@ -14,7 +15,7 @@ import { folderOf, type LocalCommand, localPod } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
 import { StateDirectory } from './ports/state.ts'
 import { redactor } from './process/lines.ts'
-import { type Report, reportOf } from './report.ts'
+import { type Endpoint, type Report, reportOf } from './report.ts'
 
 /** Milliseconds after which a set that has not settled is reported as it is. */
 const SETTLE_LIMIT_MS = 10_000
@@ -40,7 +41,19 @@ export interface StandaloneOptions {
   readonly show: (line: string) => void
   /** Shows people the output of the processes, too. The log has it in any case. */
   readonly isVerbose: boolean
+  /** Keeps what a console shows: the objects with their status, and the latest audit lines. */
+  readonly isShown?: boolean
 }
+
+/** An object of the manifests with the status that an operator would write. */
+export interface PlannedObject {
+  readonly object: KubernetesObject
+  readonly file: string
+}
+
+/** The audit lines that are kept for each workload. */
+const KEPT_AUDIT_LINES = 500
+const AUDIT_LINE = '"level":"audit"'
 
 const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
 
@@ -68,6 +81,10 @@ export class Standalone {
   #settleTimer: NodeJS.Timeout | undefined
   #changes: string[] = []
   #lastReport = ''
+  #endpoints: readonly Endpoint[] = []
+  #objects: readonly PlannedObject[] = []
+  /** The latest audit lines by workload (`kind namespace/name`). */
+  readonly #auditLines = new Map<string, string[]>()
 
   /** Throws an Error if the state directory is in use. */
   constructor(options: StandaloneOptions) {
@@ -80,7 +97,7 @@ export class Standalone {
     this.#pods = new PodSet({
       environment: options.environment,
       onChange: () => this.#settle(),
-      log: (line) => this.#state.log.write(line),
+      log: (line) => this.#log(line),
       show: options.isVerbose ? options.show : () => undefined,
       redact: (text) => this.#redact(text),
       urlOf: (id) => this.#ports.urlOf(id),
@@ -91,6 +108,49 @@ export class Standalone {
   /** The path of the log with the output of all processes. */
   get logFile(): string {
     return this.#state.log.path
+  }
+
+  /** The API group of the manifests. */
+  get group(): string {
+    return this.#feed.group
+  }
+
+  /** Returns the objects with their status, as of the last round; the same array until something changes. */
+  objects(): readonly PlannedObject[] {
+    return this.#objects
+  }
+
+  /** Returns what is served now. */
+  endpoints(): readonly Endpoint[] {
+    return this.#endpoints
+  }
+
+  /** Returns the latest audit lines of a workload's data plane, if they are kept. */
+  auditLines(id: ObjectId): readonly string[] {
+    return this.#auditLines.get(label(id)) ?? []
+  }
+
+  #log(line: string): void {
+    this.#state.log.write(line)
+    if (this.#options.isShown !== true || !line.includes(AUDIT_LINE)) return
+    const begin = line.indexOf('{')
+    const title = line.slice(0, begin).replace(/( \(proxy\))?: $/, '')
+    const kept = this.#auditLines.get(title) ?? []
+    if (kept.length === 0) this.#auditLines.set(title, kept)
+    kept.push(line.slice(begin))
+    if (kept.length > KEPT_AUDIT_LINES) kept.splice(0, kept.length - KEPT_AUDIT_LINES)
+  }
+
+  #rememberObjects(planned: readonly Planned[]): void {
+    const objects = planned.map(({ manifest, plan }) => ({
+      object: { ...manifest.object, status: this.#redacted(plan.status) },
+      file: manifest.file,
+    }))
+    if (!isDeepStrictEqual(objects, this.#objects)) this.#objects = objects
+  }
+
+  #redacted(status: object): object {
+    return JSON.parse(JSON.stringify(status), (_, value) => (typeof value === 'string' ? this.#redact(value) : value))
   }
 
   /** Reads the manifests, starts their workloads and follows their changes. */
@@ -285,6 +345,7 @@ export class Standalone {
   #report(planned: readonly Planned[]): void {
     const pods = this.#pods.all()
     const now = performance.now()
+    if (this.#options.isShown === true) this.#rememberObjects(planned)
     clearTimeout(this.#settleTimer)
     if (pods.some(({ phase }) => phase === 'starting')) {
       this.#unsettledSince ??= now
@@ -300,6 +361,7 @@ export class Standalone {
       this.#feed.findings,
       this.#redact,
     )
+    this.#endpoints = report.endpoints
     const text = JSON.stringify(report)
     if (text === this.#lastReport && this.#changes.length === 0) return
     this.#lastReport = text

@@ -92,11 +92,11 @@ const toolNames = async (client: Awaited<ReturnType<typeof connect>>['client']) 
   (await client.listTools()).tools.map(({ name }) => name)
 
 run('reports every object as ready, with nothing wrong', () => {
-  assert.equal(Object.keys(first), ['ready', 'endpoints', 'problems'])
+  assert.equal(Object.keys(first), ['ready', 'endpoints', 'problems', 'console'])
   assert.equal(first.problems, [])
   assert.equal(
     first.endpoints.map(({ kind, name }) => `${kind} ${name}`),
-    ['VirtualMCPServer tools', 'MCPRegistry catalog', 'MCPServer clock', 'MCPServer everything'],
+    ['VirtualMCPServer tools', 'MCPRegistry catalog', 'MCPServer clock', 'MCPServer everything', 'Console console'],
   )
   for (const one of first.endpoints) assert.equal(Object.keys(one), ['kind', 'namespace', 'name', 'url', 'admin'])
 })
@@ -202,8 +202,8 @@ run('a backend that is added and removed, the session lives on', async () => {
   )
   await portico.report(
     'it is gone from the endpoints',
-    ({ endpoints }) => endpoints.length === 4,
-    portico.reports.findIndex(({ endpoints }) => endpoints.length === 5),
+    ({ endpoints }) => endpoints.length === 5,
+    portico.reports.findIndex(({ endpoints }) => endpoints.length === 6),
   )
   assert.is(transport.sessionId, session)
   await client.close()
@@ -279,7 +279,8 @@ run('SIGKILL leaves nothing behind, and the next run takes over', async () => {
   await noneLeft()
   portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
   const again = await portico.ready()
-  assert.equal(again.endpoints, first.endpoints)
+  const workloads = ({ endpoints }: Report) => endpoints.filter(({ kind }) => kind !== 'Console')
+  assert.equal(workloads(again), workloads(first))
 })
 
 run('SIGINT stops everything within seconds', async () => {

@@ -49,6 +49,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
       revision: backend.revision,
       circuit: backend.health.circuit,
       lastError: backend.health.lastError ?? null,
+      since: backend.health.illSince ?? null,
       tools: shown.get(backend.name) ?? 0,
       latencyMs: backend.tools === undefined ? null : backend.health.latencyMs,
     })),

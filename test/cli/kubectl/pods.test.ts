@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Cluster } from '../../../cli/kubectl/cluster.ts'
-import { podOf, runningPod } from '../../../cli/kubectl/pods.ts'
+import { podOf, runningPod } from '../../../console/places/pods.ts'
 import type { KubernetesObject } from '../../../operator/model/index.ts'
 import { dataPlaneContainerName, selectorOf } from '../../../operator/render/object/names.ts'
 

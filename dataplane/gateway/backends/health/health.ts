@@ -26,6 +26,8 @@ const NEWEST = 0.2
  */
 export class Health {
   lastError: LastError | undefined
+  /** The time of the first failure since the last answer (RFC 3339); undefined while the backend answers. */
+  illSince: string | undefined
   /** May be replaced at any time. */
   policy: FailurePolicy = failurePolicy({})
   #tried = false
@@ -92,6 +94,7 @@ export class Health {
     this.#trying = false
     this.#unauthenticated = false
     this.#pauseMs = 0
+    this.illSince = undefined
   }
 
   /**
@@ -104,6 +107,7 @@ export class Health {
     this.#trying = false
     this.lastError = { code: failure.code, message: failure.message, at: new Date().toISOString() }
     if (failure.status === TOO_MANY) return
+    this.illSince ??= this.lastError.at
     this.#unauthenticated = failure.status === 401 || failure.status === 403
     if (this.#unauthenticated) return
     this.#onlyFor = this.#failures === 0 || this.#onlyFor === blamed ? blamed : undefined

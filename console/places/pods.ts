@@ -1,10 +1,14 @@
+import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
 import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
 import type { KubernetesObject } from '../../operator/model/index.ts'
 import { childName, selectorOf } from '../../operator/render/object/names.ts'
 import type { Pod } from '../../operator/runtime/pods/observation.ts'
 import { isPollable, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
-import type { Cluster } from './cluster.ts'
+
+interface Cluster {
+  readonly api: ApiServer
+}
 
 const REPLICA_SETS = { group: 'apps', version: 'v1', plural: 'replicasets', kind: 'ReplicaSet' }
 
@@ -23,14 +27,14 @@ const controlledBy = <T extends KubernetesObject>(objects: readonly T[], owners:
 }
 
 /**
- * Returns a running pod of the workload; undefined if there is none. The workload owns it through its Deployment or
+ * Returns the running pods of the workload, ready ones first. The workload owns them through its Deployment or
  * StatefulSet: anyone who may create a pod may give it our labels, and would get the caller's token.
  */
-export async function runningPod({ api }: Cluster, workload: KubernetesObject): Promise<Pod | undefined> {
+export async function runningPods({ api }: Cluster, workload: KubernetesObject): Promise<readonly Pod[]> {
   const { kind, metadata } = workload
   const which = { namespace: metadata.namespace, labelSelector: selectorText(workload) }
   const pods = await listAll(api, PODS, which)
-  if (pods.length === 0) return undefined
+  if (pods.length === 0) return []
   const children: KubernetesObject[] = []
   for (const child of ['Deployment', 'StatefulSet']) children.push(...(await listAll(api, childResource(child), which)))
   const named = children.filter((child) => child.metadata.name === childName(kind, metadata.name))
@@ -40,8 +44,12 @@ export async function runningPod({ api }: Cluster, workload: KubernetesObject): 
   const isReady = ({ status }: Pod) =>
     status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
   const running = own.filter(isPollable)
-  return running.find(isReady) ?? running[0]
+  return [...running.filter(isReady), ...running.filter((pod) => !isReady(pod))]
 }
+
+/** Returns a running pod of the workload, a ready one if there is one; undefined if none runs. */
+export const runningPod = async (cluster: Cluster, workload: KubernetesObject): Promise<Pod | undefined> =>
+  (await runningPods(cluster, workload))[0]
 
 /** Returns a running pod, for commands that need one. */
 export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {

@@ -1,0 +1,86 @@
+import { spawn } from 'node:child_process'
+import { serveLocalConsole } from '../console/local.ts'
+import { DEFAULT_GROUP } from '../crds/index.ts'
+import { createLog } from '../dataplane/server/log.ts'
+import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
+import { apiGroup } from './options/manifests.ts'
+import { address, isLoopback, logLevel } from './options/serving.ts'
+
+const DEFAULT_ADDRESS = '127.0.0.1:4480'
+
+/** The programs that open a URL in the user's browser. */
+const OPENERS: Readonly<Record<string, string>> = { darwin: 'open', linux: 'xdg-open' }
+
+/** Opens a URL in the browser. The URL is printed in any case, so a failure is not told. */
+function openBrowser(url: string): void {
+  const child = spawn(OPENERS[process.platform] ?? 'xdg-open', [url], { stdio: 'ignore', detached: true })
+  child.on('error', () => undefined)
+  child.unref()
+}
+
+/** Serves the cluster of the kubeconfig to this machine, with the credential of the kubeconfig. */
+async function serveKubeconfig(given: Given, io: Io): Promise<number> {
+  const listen = address(given, 'listen') ?? DEFAULT_ADDRESS
+  if (!isLoopback(listen)) throw new UsageError(`--listen ${listen}: takes a loopback address; a pod takes --config`)
+  const [{ ApiServer }, { loadKubeConfig }, { ClusterPlaces }] = await Promise.all([
+    import('../operator/cluster/kubernetes/api-server.ts'),
+    import('../operator/cluster/kubernetes/kube-config.ts'),
+    import('../console/places/cluster.ts'),
+  ])
+  const context = given.text('context')
+  const config = loadKubeConfig(given.text('kubeconfig'), { context, tell: (text) => io.err(`portico: ${text}`) })
+  if (context !== undefined && !config.getContextObject(context))
+    throw new UsageError(`--context ${context}: the kubeconfig has none of that name`)
+  const api = new ApiServer(config, 'portico-console')
+  const namespaces = given.texts('namespace')
+  const places = new ClusterPlaces({
+    title: config.getCurrentContext() || 'cluster',
+    group: apiGroup(given, io) ?? DEFAULT_GROUP,
+    namespaces,
+    isBound: namespaces.length > 0,
+    apiFor: () => api,
+    reach: 'proxy',
+    close: () => config.closePool(),
+  })
+  const log = createLog({ name: 'console', level: logLevel(io) })
+  const served = await serveLocalConsole({
+    places: async () => places,
+    listen,
+    viewer: config.getCurrentUser().name || 'kubeconfig',
+    log: () => log,
+    onOpened: () => io.out(`Opened. For another browser: ${served.openUrl()}\n`),
+  })
+  io.out(`Console: ${served.openUrl()}\n`)
+  if (given.flag('open')) openBrowser(served.openUrl())
+  await untilAborted(io.stop)
+  await served.close()
+  return 0
+}
+
+export const command: Command = {
+  name: 'console',
+  synopsis: '[options]',
+  about: `Shows a cluster in the browser, with the rights of whoever looks: what is ill and why, what belongs together, who
+may call what, and how clients connect. On a laptop it uses the kubeconfig and listens on a loopback address; the URL that it
+prints lets one browser in.`,
+  options: {
+    kubeconfig: { type: 'string', value: 'FILE', description: 'The cluster. Default: KUBECONFIG, ~/.kube/config.' },
+    context: { type: 'string', value: 'NAME', description: 'Context of the kubeconfig. Default: the current one.' },
+    namespace: {
+      type: 'string',
+      short: 'n',
+      multiple: true,
+      value: 'NAME',
+      description: 'Namespace to show; may be repeated. Default: all that may be read.',
+    },
+    listen: { type: 'string', value: 'HOST:PORT', description: `Address to listen on. Default: ${DEFAULT_ADDRESS}.` },
+    open: { type: 'boolean', description: 'Opens the browser.' },
+    'api-group': {
+      type: 'string',
+      value: 'GROUP',
+      description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
+    },
+  },
+  mostOperands: 0,
+  run: serveKubeconfig,
+}

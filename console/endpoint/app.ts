@@ -1,0 +1,246 @@
+import { hash } from 'node:crypto'
+import { type Context, Hono } from 'hono'
+import type { Logger } from 'pino'
+import { publicError } from '../../dataplane/server/answer.ts'
+import { readBody } from '../../dataplane/server/body.ts'
+import { type ErrorCode, PublicError } from '../../dataplane/server/errors.ts'
+import type { HostNames } from '../../dataplane/server/hosts.ts'
+import { type RequestVariables, requestIds } from '../../dataplane/server/request-id.ts'
+import { type Child, h, treeOf } from '../pages/element.ts'
+import { type Frame, pageText } from '../pages/frame.ts'
+import { note } from '../pages/parts.ts'
+import { PlaceError, type Places, type World } from '../places/place.ts'
+import type { Doors, Session } from '../session/doors.ts'
+import { formToken, isFormToken } from '../session/form-token.ts'
+import { NO_SESSION } from '../session/local.ts'
+import { readAssets } from './assets.ts'
+import { guard, securityHeaders } from './guard.ts'
+import { routes } from './routes.ts'
+import { type Answer, type Page, patiently, type Visit } from './visit.ts'
+
+export interface AppOptions {
+  readonly places: Places
+  readonly doors: Doors
+  readonly names: HostNames
+  /** The origin of the pages; undefined: that of the Host header, over http. */
+  readonly origin: string | undefined
+  readonly log: Logger
+}
+
+type Env = { Variables: RequestVariables & { session?: Session } }
+
+const VIEW = 'application/vnd.portico.view+json'
+/** Largest form: claims of 64 KiB, percent-encoded, with the rest. */
+const LARGEST_FORM = 256 * 1024
+const REFRESH_SECONDS = 10
+
+type Form = 'page' | 'json' | 'view'
+
+function formOf(c: Context): Form {
+  const accept = c.req.header('accept') ?? ''
+  if (accept.includes(VIEW)) return 'view'
+  return accept.includes('application/json') && !accept.includes('text/html') ? 'json' : 'page'
+}
+
+/** Creates the app: guard, login, assets, and the pages of the table `routes`. */
+export function consoleApp(options: AppOptions): Hono<Env> {
+  const { doors, log, names, origin } = options
+  const assets = readAssets()
+  const app = new Hono<Env>()
+  app.use(requestIds(log))
+  app.use(securityHeaders)
+  app.use(guard({ names, origin, isLocal: doors.isLocal }))
+  assets.routes(app as unknown as Hono)
+  doors.routes(app as unknown as Hono)
+  app.use(async function identify(c, next) {
+    const session = await doors.find(c)
+    if (session === undefined) return refuse(c, doors)
+    c.set('session', session)
+    await next()
+  })
+  const frameOf = (c: Context, title: string, isLive: boolean): Frame => {
+    const session = c.get('session') as Session | undefined
+    return {
+      title,
+      path: c.req.path,
+      assets,
+      place: session && options.places.title,
+      viewer: session?.viewer.name,
+      logout: session?.canLogOut ? formToken(doors.formKey, session.id, '/logout') : undefined,
+      refresh: isLive ? REFRESH_SECONDS : undefined,
+      query: c.req.query('q'),
+      time: `${new Date().toISOString().slice(11, 19)} UTC`,
+    }
+  }
+  for (const [path, page] of Object.entries(routes)) {
+    const serve = async (c: Context) => servePage(c as Context<Env>, page, options, frameOf)
+    app.get(path, serve)
+    app.post(path, serve)
+  }
+  app.notFound((c) => failed(c, new PublicError('not_found'), frameOf))
+  app.onError((error, c) => failed(c, errorFrom(error, c.get('log')?.()), frameOf))
+  return app
+}
+
+type FrameOf = (c: Context, title: string, isLive: boolean) => Frame
+
+function refuse(c: Context, { loginPath }: Doors): Response {
+  if (loginPath === undefined) throw new PublicError('forbidden', { message: NO_SESSION })
+  if (formOf(c) !== 'page' || c.req.method !== 'GET') throw new PublicError('session_ended')
+  const { pathname, search } = new URL(c.req.url)
+  return c.redirect(`${loginPath}?to=${encodeURIComponent(pathname + search)}`, 303)
+}
+
+function errorFrom(error: unknown, log: Logger | undefined): PublicError {
+  if (!(error instanceof PlaceError)) return publicError(error, log)
+  const code: Readonly<Record<PlaceError['kind'], ErrorCode>> = {
+    refused: 'cluster_refused_token',
+    forbidden: 'forbidden',
+    away: 'cluster_unavailable',
+  }
+  const headers = error.kind === 'away' ? { 'retry-after': String(error.retryAfter ?? 5) } : undefined
+  return new PublicError(code[error.kind], { message: `${error.message}.`, ...(headers && { headers }) })
+}
+
+async function readForm(
+  c: Context<Env>,
+  { doors }: AppOptions,
+  session: Session,
+): Promise<URLSearchParams | undefined> {
+  if (c.req.method !== 'POST') return undefined
+  const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
+  if (type !== 'application/x-www-form-urlencoded')
+    throw new PublicError('unsupported_media_type', {
+      message: 'Content-Type must be application/x-www-form-urlencoded.',
+    })
+  const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
+  if (!isFormToken(form.get('form') ?? '', doors.formKey, session.id, c.req.path))
+    throw new PublicError('forbidden', { message: 'This form is of another session; reload the page.' })
+  return form
+}
+
+async function servePage(c: Context<Env>, page: Page, options: AppOptions, frameOf: FrameOf): Promise<Response> {
+  const { places, doors } = options
+  const session = c.get('session') as Session
+  const form = formOf(c)
+  const given = await readForm(c, options, session)
+  const isPage = form !== 'json'
+  const world = await patiently(places.world(session.viewer), isPage)
+  if (world === undefined) return answer(c, stillAsking, emptyWorldNote, frameOf)
+  if (form === 'json' && world.stale !== undefined) throw new PlaceError('away', world.stale)
+  const visit: Visit = {
+    c,
+    places,
+    session,
+    world,
+    now: Date.now(),
+    isPage,
+    query: (name) => c.req.query(name),
+    param: (name) => c.req.param(name) ?? '',
+    form: given,
+    formToken: (path) => formToken(doors.formKey, session.id, path),
+  }
+  return answer(c, await page(visit), world, frameOf)
+}
+
+const stillAsking: Answer = {
+  title: 'Still asking',
+  facts: {},
+  content: [
+    h('h1', {}, 'Still asking the cluster'),
+    h('p', { 'data-pending': true }, 'The API server takes its time. This page fills by itself.'),
+  ],
+}
+const emptyWorldNote: Pick<World, 'asOf' | 'cut' | 'notReadable' | 'namespaces' | 'stale' | 'needsNamespaces'> = {
+  asOf: 0,
+  cut: false,
+  notReadable: [],
+  namespaces: [],
+}
+
+type WorldNotes = typeof emptyWorldNote
+
+function answer(
+  c: Context<Env>,
+  { title, facts, content, isLive = true, status = 200 }: Answer,
+  world: WorldNotes,
+  frameOf: FrameOf,
+): Response {
+  const { asOf, cut, notReadable } = world
+  const form = formOf(c)
+  if (form === 'page') {
+    const body = pageText(frameOf(c, title, isLive && c.req.method === 'GET'), [notes(world), content])
+    return c.html(body, status)
+  }
+  const value =
+    form === 'view'
+      ? { tree: treesOf([notes(world), content]) }
+      : { facts, asOf: new Date(asOf).toISOString(), cut, notReadable }
+  const etag = `"${hash('sha256', JSON.stringify(form === 'view' ? value : { facts, cut, notReadable }), 'hex').slice(0, 32)}"`
+  c.header('etag', etag)
+  if (c.req.header('if-none-match') === etag) return c.body(null, 304)
+  c.header('content-type', form === 'view' ? VIEW : 'application/json')
+  return c.body(JSON.stringify(value), status)
+}
+
+const treesOf = (content: Child) => h('main', {}, content).children.map(treeOf)
+
+/** What a viewer has to know of the facts: that they are old, cut, or not all. */
+function notes({ asOf, cut, notReadable, namespaces, stale, needsNamespaces }: WorldNotes): Child {
+  const time = new Date(asOf).toISOString().slice(11, 19)
+  return [
+    stale !== undefined && note('warn', h('p', {}, `These facts are of ${time} UTC: ${stale}.`)),
+    cut && note('warn', h('p', {}, 'The lists are too long to be read whole: some objects are not here.')),
+    notReadable.length > 0 && note('', h('p', {}, notReadableText(notReadable, namespaces))),
+    needsNamespaces === true && note('', namespaceForm()),
+  ]
+}
+
+function notReadableText(notReadable: readonly string[], namespaces: readonly string[]): string {
+  const names = `${notReadable.slice(0, 20).join(', ')}${notReadable.length > 20 ? ' …' : ''}`
+  if (namespaces.length === 0) return `You may not read these kinds: ${names}.`
+  return `${notReadable.length} of ${notReadable.length + namespaces.length} namespaces can’t be read by you: ${names}.`
+}
+
+const namespaceForm = (): Child => [
+  h('p', {}, 'You may not list namespaces. Type those that you want to see, separated by commas.'),
+  h(
+    'form',
+    { action: '/namespaces', method: 'get', class: 'filter' },
+    h('label', {}, h('span', {}, 'Namespaces'), h('input', { name: 'names', required: true, maxlength: 2_000 })),
+    h('button', {}, 'Show'),
+  ),
+]
+
+/** Returns the path above a path, for a page that is not there. */
+const above = (path: string): string => (path.startsWith('/ns/') ? `/workloads?ns=${path.split('/')[2] ?? ''}` : '/')
+
+function failed(c: Context, error: PublicError, frameOf: FrameOf): Response {
+  for (const [name, value] of Object.entries(error.headers ?? {})) c.header(name, value)
+  const { code, message, details } = error
+  if (formOf(c) !== 'page') return c.json({ error: code, message, ...(details && { details }) }, error.status as 400)
+  const id = c.get('requestId') as string | undefined
+  const content = [
+    h('h1', {}, TITLES[code] ?? 'This did not work'),
+    h('p', {}, message),
+    h(
+      'p',
+      { class: 'soft small' },
+      `Error `,
+      h('code', {}, code),
+      id !== undefined && [', request ', h('code', {}, id)],
+    ),
+    code === 'forbidden' && message.startsWith('kubectl') && h('p', {}, 'This is the right that is missing.'),
+    h('p', {}, h('a', { href: above(c.req.path) }, 'Go up')),
+  ]
+  return c.html(pageText(frameOf(c, TITLES[code] ?? 'Error', false), content), error.status as 400)
+}
+
+const TITLES: Readonly<Partial<Record<ErrorCode, string>>> = {
+  not_found: 'Not found',
+  forbidden: 'Not allowed',
+  forbidden_host: 'Not from here',
+  session_ended: 'The session has ended',
+  cluster_refused_token: 'The cluster does not accept this token',
+  cluster_unavailable: 'The cluster can’t be reached',
+}

@@ -1,0 +1,39 @@
+import { hash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Hono } from 'hono'
+import { CONSOLE_STYLE } from '../pages/style.ts'
+
+const ICON =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#5b6ee0" stroke-width="2" stroke-linecap="round" stroke-linejoin="round"><path d="M3 8 12 3l9 5v2H3z"/><path d="M5 10v9M10 10v9M14 10v9M19 10v9M3 21h18"/></svg>'
+
+/** The files that pages load, and the paths of the two that change. */
+export interface Assets {
+  readonly style: string
+  readonly script: string
+  routes(app: Hono): void
+}
+
+/** Reads the files. A path holds the hash of the content, so a browser may keep it for ever. */
+export function readAssets(): Assets {
+  const source = readFileSync(new URL('../browser/console.js', import.meta.url), 'utf8')
+  const nameOf = (text: string, type: string) => `/assets/console.${hash('sha256', text, 'hex').slice(0, 16)}.${type}`
+  const [style, script] = [nameOf(CONSOLE_STYLE, 'css'), nameOf(source, 'js')]
+  const files: Readonly<Record<string, readonly [type: string, text: string]>> = {
+    [style]: ['text/css; charset=utf-8', CONSOLE_STYLE],
+    [script]: ['text/javascript; charset=utf-8', source],
+    '/assets/icon.svg': ['image/svg+xml', ICON],
+  }
+  return {
+    style,
+    script,
+    routes(app) {
+      app.get('/assets/:name', (c) => {
+        const file = Object.hasOwn(files, c.req.path) ? files[c.req.path] : undefined
+        if (file === undefined) return c.notFound()
+        c.header('content-type', file[0])
+        c.header('cache-control', 'public, max-age=31536000, immutable')
+        return c.body(file[1])
+      })
+    },
+  }
+}

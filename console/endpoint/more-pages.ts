@@ -1,0 +1,221 @@
+import { isObject } from '../../crds/settings/json.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { type AccessFacts, accessOf, accessSteps } from '../facts/access.ts'
+import { connectFacts } from '../facts/connect.ts'
+import { deniedIn } from '../facts/denied.ts'
+import { mapFacts } from '../facts/map.ts'
+import { idOf, pathOf, servesMcp } from '../facts/places.ts'
+import { sourceFacts } from '../facts/source.ts'
+import { keyOf } from '../facts/subjects.ts'
+import { partsOf } from '../facts/workload.ts'
+import { accessPage, deniedTable } from '../pages/access.ts'
+import { connectPage } from '../pages/connect.ts'
+import { type Child, h } from '../pages/element.ts'
+import { helpPages } from '../pages/help.ts'
+import { mapDrawing, mapPage } from '../pages/map.ts'
+import { empty } from '../pages/parts.ts'
+import { logPage, sourcePage } from '../pages/source.ts'
+import { workloadHead } from '../pages/workload.ts'
+import { PlaceError } from '../places/place.ts'
+import { askGateways, objectOf } from './pages.ts'
+import { type Page, patiently, type Visit } from './visit.ts'
+
+const hasPart = (visit: Visit, part: string) => {
+  const object = objectOf(visit)
+  if (!partsOf(object.kind).includes(part)) throw new PublicError('not_found')
+  return object
+}
+
+/** The whole map. */
+export const map: Page = async (visit) => {
+  const { reports } = await askGateways(visit)
+  const facts = mapFacts(visit.world.objects, reports, {
+    ns: (visit.query('ns') ?? '').slice(0, 253),
+    outside: visit.query('outside') === 'yes',
+  })
+  return { title: 'Map', facts, content: mapPage(facts) }
+}
+
+/** The map around one object. */
+export const workloadMap: Page = async (visit) => {
+  const object = objectOf(visit)
+  const id = idOf(object)
+  const { reports } = await askGateways(visit)
+  const facts = mapFacts(visit.world.objects, reports, {
+    ns: id.namespace,
+    outside: visit.query('outside') === 'yes',
+    center: id,
+  })
+  const head = workloadHead({ ...id, href: pathOf(id), parts: partsOf(id.kind) }, 'map')
+  return { title: `${id.name}: map`, facts, content: [head, mapDrawing(facts)] }
+}
+
+/** Reads a JSON text of a form; throws `invalid_request`. */
+function readJsonField(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new PublicError('invalid_request', { message: `${name}: ${(error as Error).message}` })
+  }
+}
+
+/** Asks a workload's pod about a call, and puts the steps together. */
+async function explained(visit: Visit, facts: AccessFacts): Promise<AccessFacts> {
+  const { places, session } = visit
+  const object = objectOf(visit)
+  const { tool, claims, arguments: given } = facts.question
+  try {
+    const caller = claims.trim() === '' ? undefined : readJsonField('Claims', claims)
+    const parameters = given.trim() === '' ? {} : readJsonField('Arguments', given)
+    if (caller !== undefined && !isObject(caller)) return { ...facts, error: 'Claims must be a JSON object.' }
+    const reports = await places.reports(session.viewer, object)
+    let explanation: unknown = null
+    try {
+      explanation = await places.explain(session.viewer, object, { caller, tool, arguments: parameters })
+    } catch (error) {
+      if (!(error as Error).message.includes('No policies are in force')) throw error
+    }
+    const steps = accessSteps({ object, question: facts.question, caller, reports, explanation })
+    return {
+      ...facts,
+      steps,
+      explanation,
+      verdict: steps.some(({ passed }) => passed === false) ? 'denied' : 'allowed',
+    }
+  } catch (error) {
+    if (error instanceof PlaceError && error.kind === 'forbidden') return { ...facts, right: error.message }
+    return { ...facts, error: (error as Error).message }
+  }
+}
+
+/** The page that explains a call. */
+export const access: Page = async (visit) => {
+  const { form, query, places, session, now } = visit
+  const object = hasPart(visit, 'access')
+  const lines = (await patiently(places.audit(session.viewer, object), visit.isPage)) ?? 'still asking for the log'
+  const denied = typeof lines === 'string' ? [] : deniedIn(lines)
+  const request = query('request')
+  const call = request === undefined ? undefined : denied.find(({ requestId }) => requestId === request)
+  const field = (name: string) => form?.get(name) ?? ''
+  const claims = call === undefined || call.who === 'anonymous' ? '' : JSON.stringify({ sub: call.who })
+  const question = {
+    tool: form ? field('tool') : (call?.tool ?? query('tool') ?? '').slice(0, 500),
+    claims: form ? field('claims') : claims,
+    arguments: form ? field('arguments') : '',
+  }
+  const start = { ...accessOf(object, question), denied, deniedMissing: typeof lines === 'string' ? lines : null }
+  const facts = form === undefined ? start : await explained(visit, start)
+  const content = accessPage(facts, visit.formToken(`${facts.href}/access`), now)
+  return {
+    title: `${facts.name}: access`,
+    facts,
+    content,
+    isLive: false,
+    status: facts.error?.includes('64') ? 413 : 200,
+  }
+}
+
+const MOST_LOGS = 20
+
+/** The page that leads to the workloads whose calls can be explained, with what was denied lately. */
+export const accessHome: Page = async ({ world, places, session, now, isPage }) => {
+  const workloads = world.objects.all().filter(({ kind }) => servesMcp(kind))
+  const asked = places.kind === 'machine' ? workloads.slice(0, MOST_LOGS) : []
+  const logs = await patiently(Promise.all(asked.map((one) => places.audit(session.viewer, one))), isPage)
+  const denied = asked.flatMap((one, index) => {
+    const lines = logs?.[index]
+    return Array.isArray(lines) ? deniedIn(lines).map((call) => ({ ...call, workload: pathOf(idOf(one)) })) : []
+  })
+  const facts = {
+    workloads: workloads.slice(0, 500).map((one) => ({ ...idOf(one), href: pathOf(idOf(one), 'access') })),
+    denied,
+  }
+  const workloadOf = new Map(denied.map((call) => [call.requestId, call.workload]))
+  const content: Child = [
+    h('h1', {}, 'Access'),
+    h('p', { class: 'lead' }, 'Who may call what, and why a call was denied. Choose the workload that is called.'),
+    facts.workloads.length === 0
+      ? empty(h('p', {}, 'No workload is called by clients.'))
+      : h(
+          'ul',
+          { class: 'cards' },
+          facts.workloads.map((one) =>
+            h(
+              'li',
+              { class: 'card', 'data-key': keyOf(one) },
+              h('h3', {}, h('a', { href: one.href }, one.name)),
+              h('p', {}, one.namespace),
+            ),
+          ),
+        ),
+    h('h2', {}, 'Denied lately'),
+    denied.length === 0
+      ? empty(h('p', {}, 'No denied call is known.'))
+      : deniedTable(
+          denied,
+          ({ tool, requestId }) =>
+            `${workloadOf.get(requestId)}/access?${new URLSearchParams({ tool, request: requestId })}`,
+          now,
+        ),
+  ]
+  return { title: 'Access', facts, content }
+}
+
+/** How clients connect to a workload. */
+export const connect: Page = async (visit) => {
+  const { places, query } = visit
+  const object = hasPart(visit, 'connect')
+  const registries = object.kind === 'MCPRegistry' ? await registriesOf(visit, object) : []
+  const facts = connectFacts({
+    object,
+    url: places.publicUrl(object),
+    name: query('name')?.slice(0, 64),
+    registries,
+    login: null,
+  })
+  return { title: `${facts.name}: connect`, facts, content: connectPage(facts), isLive: false }
+}
+
+/** Returns the names of the registries that a registry server reports. */
+export async function registriesOf(
+  { places, session }: Visit,
+  object: Parameters<Visit['places']['reports']>[1],
+): Promise<readonly string[]> {
+  const reports = await places.reports(session.viewer, object)
+  const found = reports.flatMap((report) => ('status' in report ? report.status['registries'] : []))
+  const names = found.flatMap((one) => (isObject(one) && typeof one['name'] === 'string' ? [one['name']] : []))
+  return [...new Set(names)].slice(0, 200)
+}
+
+/** The manifest of an object. */
+export const source: Page = async (visit) => {
+  const object = objectOf(visit)
+  const facts = sourceFacts(object, visit.places.fileOf(object))
+  return { title: `${facts.name}: YAML`, facts, content: sourcePage(facts) }
+}
+
+const MOST_LINES = 200
+
+/** The latest lines of the audit log. */
+export const log: Page = async (visit) => {
+  const { places, session, isPage } = visit
+  const object = hasPart(visit, 'log')
+  const id = idOf(object)
+  const found = (await patiently(places.audit(session.viewer, object), isPage)) ?? 'still asking for the log'
+  const facts = {
+    ...id,
+    href: pathOf(id),
+    lines: typeof found === 'string' ? [] : found.slice(-MOST_LINES).toReversed(),
+    missing: typeof found === 'string' ? found : null,
+    command: `kubectl portico logs ${id.kind}/${id.name} --namespace ${id.namespace}`,
+  }
+  return { title: `${id.name}: log`, facts, content: logPage(facts) }
+}
+
+/** A help page. */
+export const help: Page = async ({ param }) => {
+  const name = param('page')
+  const page = Object.hasOwn(helpPages, name) ? helpPages[name] : undefined
+  if (page === undefined) throw new PublicError('not_found')
+  return { title: page.title, facts: { page: name }, content: page.content, isLive: false }
+}

@@ -1,0 +1,69 @@
+import { PublicError } from '../../dataplane/server/errors.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { homeFacts } from '../facts/home.ts'
+import { listFacts, readListQuery } from '../facts/list.ts'
+import { idOf, isWorkload, kindOfShort } from '../facts/places.ts'
+import { keyOf, type ReportsByObject } from '../facts/subjects.ts'
+import { workloadFacts } from '../facts/workload.ts'
+import { homePage } from '../pages/home.ts'
+import { workloadPage } from '../pages/workload.ts'
+import { workloadsPage } from '../pages/workloads.ts'
+import type { Report } from '../places/place.ts'
+import { type Page, patiently, type Visit } from './visit.ts'
+
+/** Most gateways whose pods are asked for one page. */
+const MOST_ASKED = 50
+
+/** Asks the pods of the gateways, on one's own machine; in a cluster the operator's status has what is needed. */
+export async function askGateways({
+  places,
+  session,
+  world,
+  isPage,
+}: Visit): Promise<{ reports: ReportsByObject; pending: number }> {
+  const reports = new Map<string, readonly Report[]>()
+  if (places.kind === 'cluster') return { reports, pending: 0 }
+  const gateways = world.objects
+    .all()
+    .filter(({ kind }) => kind === 'VirtualMCPServer')
+    .slice(0, MOST_ASKED)
+  const ask = gateways.map(async (gateway) => {
+    reports.set(keyOf(idOf(gateway)), await places.reports(session.viewer, gateway))
+  })
+  await patiently(Promise.all(ask), isPage)
+  return { reports: new Map(reports), pending: gateways.length - reports.size }
+}
+
+/** The first page. */
+export const home: Page = async (visit) => {
+  const { world, places, now } = visit
+  const { reports, pending } = await askGateways(visit)
+  const facts = homeFacts(world.objects, reports, places, pending)
+  return { title: 'Home', facts, content: homePage(facts, places.title, now) }
+}
+
+/** The list of workloads. */
+export const workloads: Page = async (visit) => {
+  const { reports } = await askGateways(visit)
+  const facts = listFacts(visit.world.objects, reports, readListQuery(visit.query))
+  return { title: 'Workloads', facts, content: workloadsPage(facts) }
+}
+
+/** Returns the object that the path names. Throws `not_found`. */
+export function objectOf({ world, param }: Visit): KubernetesObject {
+  const kind = kindOfShort(param('short'))
+  const object = kind && world.objects.get(kind.kind, param('ns'), param('name'))
+  if (object === undefined)
+    throw new PublicError('not_found', { message: 'There is no such object, or you may not read it.' })
+  return object
+}
+
+/** The page of one object. */
+export const workload: Page = async (visit) => {
+  const { world, places, session, isPage, now } = visit
+  const object = objectOf(visit)
+  const asked = isWorkload(object.kind) ? await patiently(places.reports(session.viewer, object), isPage) : []
+  const pending = asked === undefined ? 1 : 0
+  const facts = workloadFacts({ objects: world.objects, object, reports: asked ?? [], places, pending })
+  return { title: facts.name, facts, content: workloadPage(facts, now) }
+}

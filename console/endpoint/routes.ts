@@ -1,0 +1,21 @@
+import { access, accessHome, connect, help, log, map, source, workloadMap } from './more-pages.ts'
+import { home, workload, workloads } from './pages.ts'
+import type { Page } from './visit.ts'
+
+const OBJECT = '/ns/:ns/:short/:name'
+
+/** The pages, by path. */
+export const routes: Readonly<Record<string, Page>> = {
+  '/': home,
+  '/workloads': workloads,
+  '/map': map,
+  '/access': accessHome,
+  '/help': help,
+  '/help/:page': help,
+  [OBJECT]: workload,
+  [`${OBJECT}/map`]: workloadMap,
+  [`${OBJECT}/access`]: access,
+  [`${OBJECT}/connect`]: connect,
+  [`${OBJECT}/yaml`]: source,
+  [`${OBJECT}/log`]: log,
+}

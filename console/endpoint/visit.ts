@@ -1,0 +1,52 @@
+import type { Context } from 'hono'
+import type { Child } from '../pages/element.ts'
+import type { Places, World } from '../places/place.ts'
+import type { Session } from '../session/doors.ts'
+
+/** One request of a viewer. */
+export interface Visit {
+  readonly c: Context
+  readonly places: Places
+  readonly session: Session
+  readonly world: World
+  /** Milliseconds since 1970. */
+  readonly now: number
+  /** True if a page is wanted, which does not wait long for slow parts; false for JSON, which waits. */
+  readonly isPage: boolean
+  query(name: string): string | undefined
+  param(name: string): string
+  /** The fields of a form that was sent; undefined for a GET. */
+  readonly form: URLSearchParams | undefined
+  /** Returns the token for a form that is sent to this path. */
+  formToken(path: string): string
+}
+
+/** A page: its facts, and how they look. */
+export interface Answer {
+  readonly title: string
+  readonly facts: object
+  readonly content: Child
+  /** False for pages that stay as they are, such as forms. */
+  readonly isLive?: boolean
+  readonly status?: 200 | 400 | 403 | 404 | 413 | 502
+}
+
+export type Page = (visit: Visit) => Promise<Answer>
+
+/** The time that a page waits for slow parts, in milliseconds. */
+export const PATIENCE_MS = 2_000
+
+/** Waits for a part, or returns undefined after two seconds where a page is wanted. */
+export async function patiently<T>(work: Promise<T>, isPage: boolean): Promise<T | undefined> {
+  if (!isPage) return work
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, PATIENCE_MS, undefined)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+    work.catch(() => undefined)
+  }
+}

@@ -1,0 +1,125 @@
+import { isObject } from '../../crds/settings/json.ts'
+import { isReportedHealth } from '../../dataplane/config/status.ts'
+import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import type { Report } from '../places/place.ts'
+import { type State, type Trouble, trouble } from './verdict.ts'
+
+/** A server behind a gateway or proxy, as the pods see it. */
+export interface Backend {
+  readonly name: string
+  readonly state: State
+  readonly health: string
+  readonly revision: string | null
+  readonly circuit: string | null
+  readonly tools: number | null
+  readonly latencyMs: number | null
+  /** The time since when it has not answered (RFC 3339); null while it does, or if nobody knows. */
+  readonly since: string | null
+  /** The last error that still matters; null while the backend answers. */
+  readonly error: { readonly code: string; readonly message: string; readonly at: string | null } | null
+}
+
+const STATE: Readonly<Record<string, State>> = {
+  healthy: 'well',
+  ready: 'well',
+  degraded: 'attention',
+  unhealthy: 'ill',
+  unavailable: 'ill',
+  unauthenticated: 'ill',
+  unknown: 'unknown',
+}
+/** The words of an object's status for those of `/status`. */
+const HEALTH: Readonly<Record<string, string>> = { ready: 'healthy', unavailable: 'unhealthy' }
+const BADNESS = ['unknown', 'well', 'attention', 'ill']
+const MOST = 10_000
+
+const text = (value: unknown): string | null =>
+  typeof value === 'string' ? withoutUrlSecrets(value.slice(0, 500)).toWellFormed() : null
+const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null)
+
+/**
+ * Merges what the pods report of their backends: of each name the worst, by name. An error of a backend that answers is
+ * over and is left out. Reports come from pods and are untrusted.
+ */
+export function backendsIn(reports: readonly Report[]): readonly Backend[] {
+  const found = new Map<string, Backend>()
+  for (const backend of reports.flatMap(reportedIn)) {
+    const before = found.get(backend.name)
+    if (before === undefined || BADNESS.indexOf(backend.state) > BADNESS.indexOf(before.state))
+      found.set(backend.name, backend)
+  }
+  return sorted(found.values())
+}
+
+function reportedIn(report: Report): readonly Backend[] {
+  const list = 'status' in report ? report.status['backends'] : []
+  if (!Array.isArray(list)) return []
+  return list.slice(0, MOST).flatMap((item) => (isReportedHealth(item) && isObject(item) ? [backendOf(item)] : []))
+}
+
+const sorted = (backends: Iterable<Backend>): readonly Backend[] =>
+  [...backends].sort((left, right) => (left.name < right.name ? -1 : 1))
+
+function backendOf(item: Readonly<Record<string, unknown>>): Backend {
+  const health = item['health'] as string
+  const state = STATE[health] ?? 'unknown'
+  const { lastError } = item
+  const matters = (state === 'ill' || state === 'attention') && isObject(lastError)
+  return {
+    name: (item['name'] as string).slice(0, 253),
+    state,
+    health,
+    revision: text(item['revision']),
+    circuit: text(item['circuit']),
+    tools: number(item['tools']),
+    latencyMs: number(item['latencyMs']),
+    since: text(item['since']) ?? (matters && isObject(lastError) ? text(lastError['at']) : null),
+    error: matters
+      ? {
+          code: text(lastError['code']) ?? 'unknown',
+          message: text(lastError['message']) ?? '',
+          at: text(lastError['at']),
+        }
+      : null,
+  }
+}
+
+/** Returns the backends in the status that an operator has written, for where no pod is asked. */
+export function backendsInStatus({ status }: KubernetesObject): readonly Backend[] {
+  const { discoveredBackends } = isObject(status) ? status : {}
+  if (!Array.isArray(discoveredBackends)) return []
+  return sorted(
+    discoveredBackends.filter(isObject).flatMap((item): Backend[] => {
+      const [name, status] = [text(item['name']), text(item['status'])]
+      if (name === null || status === null) return []
+      const message = text(item['message'])
+      return [
+        {
+          name,
+          state: STATE[status] ?? 'unknown',
+          health: HEALTH[status] ?? status,
+          revision: text(item['mcpRevision']),
+          circuit: text(item['circuitBreakerState']),
+          tools: null,
+          latencyMs: null,
+          since: text(item['lastTransitionTime']),
+          error: message === null ? null : { code: message.split(':', 1)[0] as string, message, at: null },
+        },
+      ]
+    }),
+  )
+}
+
+/** Returns what is wrong with a backend as a trouble of its server. */
+export function backendTrouble({ state, health, error, since }: Backend): Trouble | undefined {
+  if (state !== 'ill' && state !== 'attention') return undefined
+  const message = error === null ? `the server is ${health}` : `${error.code}: ${error.message}`
+  return trouble({
+    condition: 'Backend',
+    severity: state === 'ill' ? 'error' : 'warning',
+    reason: health,
+    message,
+    since,
+  })
+}

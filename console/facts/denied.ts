@@ -1,0 +1,48 @@
+import { isObject } from '../../crds/settings/json.ts'
+
+/** A call that was denied, as the audit log has it. */
+export interface DeniedCall {
+  readonly time: string
+  readonly type: string
+  readonly who: string
+  readonly client: string
+  readonly tool: string
+  readonly error: string
+  readonly requestId: string
+}
+
+const MOST = 50
+
+const text = (value: unknown): string => (typeof value === 'string' ? value.slice(0, 300) : '')
+
+/** Returns the latest denied calls in audit lines, the newest first. Lines of another form are left out. */
+export function deniedIn(lines: readonly string[]): readonly DeniedCall[] {
+  const found: DeniedCall[] = []
+  for (const line of lines.toReversed()) {
+    const call = found.length < MOST ? deniedCall(line) : undefined
+    if (call) found.push(call)
+  }
+  return found
+}
+
+function deniedCall(line: string): DeniedCall | undefined {
+  let event: unknown
+  try {
+    event = JSON.parse(line)
+  } catch {
+    return undefined
+  }
+  if (!isObject(event) || event['level'] !== 'audit' || event['outcome'] !== 'denied') return undefined
+  const [subject, client, target] = ['subject', 'client', 'target'].map((name) =>
+    isObject(event[name]) ? event[name] : {},
+  )
+  return {
+    time: text(event['time']),
+    type: text(event['type']),
+    who: text(subject?.['name']) || text(subject?.['id']) || 'anonymous',
+    client: text(client?.['name']) || text(client?.['id']),
+    tool: text(target?.['tool']) || text(target?.['name']),
+    error: text(event['error']),
+    requestId: text(event['request_id']),
+  }
+}

@@ -1,0 +1,45 @@
+import type { ObjectIndex } from '../../operator/model/index.ts'
+import type { Places } from '../places/place.ts'
+import { isWorkload } from './places.ts'
+import { type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { byState } from './verdict.ts'
+
+/** The facts of the first page. */
+export interface HomeFacts {
+  readonly counts: { readonly ill: number; readonly attention: number; readonly well: number; readonly unknown: number }
+  /** What is ill or needs a look, the worst first; at most `MOST_SHOWN`. */
+  readonly subjects: readonly Subject[]
+  readonly more: number
+  /** What clients connect to. */
+  readonly served: readonly (Subject & { readonly url: string | null })[]
+  readonly servedMore: number
+  /** Pods that have not answered yet. */
+  readonly pending: number
+}
+
+const MOST_SHOWN = 50
+const MOST_SERVED = 12
+
+/** Collects the facts of the first page. */
+export function homeFacts(objects: ObjectIndex, reports: ReportsByObject, places: Places, pending: number): HomeFacts {
+  const all = subjectsIn(objects, reports)
+  const counts = { ill: 0, attention: 0, well: 0, unknown: 0 }
+  for (const { state } of all) counts[state]++
+  const wrong = all
+    .filter(({ state }) => state === 'ill' || state === 'attention')
+    .sort((a, b) => byState(a.state, b.state))
+  const isServed = ({ kind }: Subject) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry'
+  const hasGateway = all.some(isServed)
+  const served = all.filter((one) => (hasGateway ? isServed(one) : isWorkload(one.kind)))
+  return {
+    counts,
+    subjects: wrong.slice(0, MOST_SHOWN),
+    more: Math.max(0, wrong.length - MOST_SHOWN),
+    served: served.slice(0, MOST_SERVED).map((one) => {
+      const object = objects.get(one.kind, one.namespace, one.name)
+      return { ...one, url: (object && places.publicUrl(object)) ?? null }
+    }),
+    servedMore: Math.max(0, served.length - MOST_SERVED),
+    pending,
+  }
+}

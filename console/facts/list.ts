@@ -1,0 +1,89 @@
+import { kinds } from '../../crds/index.ts'
+import type { ObjectIndex } from '../../operator/model/index.ts'
+import { type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { byState, type State } from './verdict.ts'
+
+/** The question to the list of workloads, as its query has it. */
+export interface ListQuery {
+  readonly ns: string
+  readonly kind: string
+  readonly state: string
+  readonly q: string
+  readonly sort: string
+  readonly cursor: string
+}
+
+export interface ListFacts {
+  readonly rows: readonly Subject[]
+  /** The first row's number, from 1, and the number of all that match. */
+  readonly first: number
+  readonly total: number
+  readonly next: string | null
+  readonly previous: string | null
+  readonly namespaces: readonly string[]
+  readonly kinds: readonly string[]
+  readonly query: ListQuery
+}
+
+const PAGE = 100
+const LONGEST_QUERY = 200
+export const STATES: readonly State[] = ['ill', 'attention', 'unknown', 'well']
+export const SORTS = ['state', 'name', 'kind', 'namespace'] as const
+
+/** The kinds on the list: whatever runs or is called. */
+export const LISTED: readonly string[] = Object.values(kinds)
+  .filter(({ role }) => role === 'workload' || role === 'entry')
+  .map(({ kind }) => kind)
+
+const byText = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
+const byName = (left: Subject, right: Subject): number =>
+  byText(left.namespace, right.namespace) || byText(left.name, right.name) || byText(left.kind, right.kind)
+
+const ORDERS: Readonly<Record<string, (left: Subject, right: Subject) => number>> = {
+  state: (left, right) => byState(left.state, right.state) || byName(left, right),
+  name: (left, right) => byText(left.name, right.name) || byName(left, right),
+  kind: (left, right) => byText(left.kind, right.kind) || byName(left, right),
+  namespace: byName,
+}
+
+/** Reads the query of the list; values without a meaning count as absent. */
+export function readListQuery(query: (name: string) => string | undefined): ListQuery {
+  const text = (name: string) => (query(name) ?? '').slice(0, LONGEST_QUERY)
+  const oneOf = (name: string, known: readonly string[]) => (known.includes(text(name)) ? text(name) : '')
+  return {
+    ns: text('ns'),
+    kind: oneOf('kind', LISTED),
+    state: oneOf('state', STATES),
+    q: text('q'),
+    sort: oneOf('sort', SORTS) || 'state',
+    cursor: /^\d{1,7}$/.test(text('cursor')) ? text('cursor') : '',
+  }
+}
+
+/** Filters, sorts and cuts the list of workloads. */
+export function listFacts(objects: ObjectIndex, reports: ReportsByObject, query: ListQuery): ListFacts {
+  const all = subjectsIn(objects, reports).filter(({ kind }) => LISTED.includes(kind))
+  const wanted = query.q.toLowerCase()
+  const matching = all.filter(
+    ({ kind, namespace, name, state, troubles }) =>
+      (query.ns === '' || namespace === query.ns) &&
+      (query.kind === '' || kind === query.kind) &&
+      (query.state === '' || state === query.state) &&
+      (wanted === '' ||
+        [kind, namespace, name, ...troubles.map(({ reason }) => reason)].some((text) =>
+          text.toLowerCase().includes(wanted),
+        )),
+  )
+  matching.sort(ORDERS[query.sort])
+  const start = Math.min(Number(query.cursor), Math.max(0, matching.length - 1))
+  return {
+    rows: matching.slice(start, start + PAGE),
+    first: matching.length === 0 ? 0 : start + 1,
+    total: matching.length,
+    next: start + PAGE < matching.length ? String(start + PAGE) : null,
+    previous: start > 0 ? String(Math.max(0, start - PAGE)) : null,
+    namespaces: [...new Set(all.map(({ namespace }) => namespace))].sort(byText),
+    kinds: [...new Set(all.map(({ kind }) => kind))].sort(byText),
+    query,
+  }
+}

@@ -1,0 +1,255 @@
+import { kindNamed } from '../../crds/index.ts'
+import type { ObjectIndex } from '../../operator/model/index.ts'
+import type { ObjectId } from './places.ts'
+import { keyOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import type { State } from './verdict.ts'
+
+/** A box of the map. */
+export interface Box {
+  readonly key: string
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  /** `missing`: something names it, and it is not there. `folded`: a whole namespace. */
+  readonly state: State | 'missing' | 'folded' | 'outside'
+  readonly href: string | null
+  readonly x: number
+  readonly y: number
+}
+
+/** A line from one box to another, through the points between the columns. */
+export interface Edge {
+  readonly from: string
+  readonly to: string
+  readonly points: readonly (readonly [x: number, y: number])[]
+}
+
+export interface MapFacts {
+  readonly boxes: readonly Box[]
+  readonly edges: readonly Edge[]
+  readonly width: number
+  readonly height: number
+  /** Objects in namespaces that are folded. */
+  readonly folded: number
+  readonly namespaces: readonly string[]
+  readonly ns: string
+  readonly outside: boolean
+}
+
+export const BOX = { width: 200, height: 46 } as const
+const GAP = { x: 90, y: 14 } as const
+const MARGIN = 16
+const MOST_BOXES = 500
+const SWEEPS = 6
+
+interface Node {
+  readonly key: string
+  readonly rank: number
+  readonly box: Omit<Box, 'x' | 'y'> | undefined
+  readonly left: Node[]
+  readonly right: Node[]
+  place: number
+  y: number
+}
+
+/** The column of a kind: gateways, groups, servers, settings, what lies outside. */
+function rankOf(kind: string): number {
+  if (kind === 'VirtualMCPServer' || kind === 'MCPRegistry') return 0
+  if (kind === 'MCPGroup') return 1
+  const role = kindNamed(kind)?.role
+  if (role === 'workload' || role === 'entry') return 2
+  return role === undefined ? 4 : 3
+}
+
+interface MapQuery {
+  readonly ns: string
+  /** Shows Secrets and ConfigMaps that are named. Nobody asks whether they exist. */
+  readonly outside: boolean
+  /** The object around which the map is drawn; undefined for all. */
+  readonly center?: ObjectId
+}
+
+type Pair = readonly [from: ObjectId, to: ObjectId]
+
+/** Returns what leads to what: a gateway to its group, the group to its members, anything to its settings. */
+function pairsIn(objects: ObjectIndex, shown: readonly Subject[], outside: boolean): readonly Pair[] {
+  return shown.flatMap((from) =>
+    objects.references(from.kind, from.namespace, from.name).flatMap((reference): readonly Pair[] => {
+      const to = { namespace: from.namespace, kind: reference.kind, name: reference.name }
+      if (kindNamed(to.kind) === undefined && !outside) return []
+      const isMember = to.kind === 'MCPGroup' && from.kind !== 'VirtualMCPServer'
+      return [isMember ? [to, from] : [from, to]]
+    }),
+  )
+}
+
+/** Returns the keys that can be reached along the pairs, in one direction. */
+function reached(start: string, pairs: readonly (readonly [string, string])[]): ReadonlySet<string> {
+  const next = Map.groupBy(pairs, ([from]) => from)
+  const found = new Set([start])
+  for (const key of found) for (const [, to] of next.get(key) ?? []) found.add(to)
+  return found
+}
+
+function around(center: ObjectId, pairs: readonly Pair[]): ReadonlySet<string> {
+  const forward = pairs.map(([from, to]) => [keyOf(from), keyOf(to)] as const)
+  const backward = forward.map(([from, to]) => [to, from] as const)
+  return new Set([...reached(keyOf(center), forward), ...reached(keyOf(center), backward)])
+}
+
+/** Chooses the namespaces whose objects are shown, so that there are not too many boxes; the others are folded. */
+function shownNamespaces(all: readonly Subject[]): ReadonlySet<string> {
+  const sizes = Map.groupBy(all, ({ namespace }) => namespace)
+  const shown = new Set<string>()
+  let count = sizes.size
+  for (const [namespace, { length }] of sizes) {
+    if (count + length > MOST_BOXES) continue
+    shown.add(namespace)
+    count += length
+  }
+  return shown
+}
+
+/** Builds the map: boxes in columns by kind, with as few crossings as a few sweeps bring. */
+export function mapFacts(objects: ObjectIndex, reports: ReportsByObject, query: MapQuery): MapFacts {
+  const everything = subjectsIn(objects, reports)
+  const namespaces = [...new Set(everything.map(({ namespace }) => namespace))]
+  const wanted = everything.filter(({ namespace }) => query.ns === '' || namespace === query.ns)
+  const pairsOfAll = pairsIn(objects, wanted, query.outside)
+  const near = query.center && around(query.center, pairsOfAll)
+  const all = near === undefined ? wanted : wanted.filter((one) => near.has(keyOf(one)))
+  const open = all.length > MOST_BOXES ? shownNamespaces(all) : undefined
+  const subjects = (open === undefined ? all : all.filter(({ namespace }) => open.has(namespace))).slice(0, MOST_BOXES)
+  const nodes = new Map<string, Node>()
+  for (const subject of subjects) addNode(nodes, boxOf(subject), rankOf(subject.kind))
+  for (const [namespace, { length }] of foldedIn(all, open)) addNode(nodes, foldedBox(namespace, length), 0)
+  const edges = pairsOfAll.filter(([from, to]) => nodes.has(keyOf(from)) || nodes.has(keyOf(to)))
+  const lines = edges.flatMap((pair) => lineOf(nodes, pair, near))
+  const columns = arrange(nodes)
+  const placed = [...nodes.values()].flatMap(({ box, rank, y }) =>
+    box ? [{ ...box, x: xOf(rank), y: MARGIN + y }] : [],
+  )
+  return {
+    boxes: placed,
+    edges: lines.map(({ from, to, through }) => ({
+      from: from.key,
+      to: to.key,
+      points: pointsOf([from, ...through, to]),
+    })),
+    width: xOf(columns) + BOX.width + MARGIN,
+    height: Math.max(0, ...placed.map(({ y }) => y)) + BOX.height + MARGIN,
+    folded: all.length - subjects.length,
+    namespaces,
+    ns: query.ns,
+    outside: query.outside,
+  }
+}
+
+function foldedIn(
+  all: readonly Subject[],
+  open: ReadonlySet<string> | undefined,
+): ReadonlyMap<string, { length: number }> {
+  if (open === undefined) return new Map()
+  return Map.groupBy(
+    all.filter(({ namespace }) => !open.has(namespace)),
+    ({ namespace }) => namespace,
+  )
+}
+
+const boxOf = (subject: Subject): Omit<Box, 'x' | 'y'> => ({
+  key: keyOf(subject),
+  kind: subject.kind,
+  namespace: subject.namespace,
+  name: subject.name,
+  state: subject.state,
+  href: subject.href,
+})
+
+const foldedBox = (namespace: string, count: number): Omit<Box, 'x' | 'y'> => ({
+  key: `namespace/${namespace}`,
+  kind: `namespace with ${count} objects`,
+  namespace,
+  name: namespace,
+  state: 'folded',
+  href: `/map?ns=${encodeURIComponent(namespace)}`,
+})
+
+function addNode(nodes: Map<string, Node>, box: Omit<Box, 'x' | 'y'>, rank: number): Node {
+  const node: Node = { key: box.key, rank, box, left: [], right: [], place: nodes.size, y: 0 }
+  nodes.set(box.key, node)
+  return node
+}
+
+interface Line {
+  readonly from: Node
+  readonly to: Node
+  readonly through: readonly Node[]
+}
+
+/** Joins two boxes; where columns lie between them, through a point in each, so that no line runs behind a box. */
+function lineOf(nodes: Map<string, Node>, [from, to]: Pair, near: ReadonlySet<string> | undefined): readonly Line[] {
+  if (near !== undefined && !(near.has(keyOf(from)) && near.has(keyOf(to)))) return []
+  const [source, target] = [from, to].map((id) => nodes.get(keyOf(id)) ?? addMissing(nodes, id)) as [Node, Node]
+  const through: Node[] = []
+  let before = source
+  for (let rank = source.rank + 1; rank < target.rank; rank++) {
+    const key = `${source.key} → ${target.key} ${rank}`
+    const point: Node = { key, rank, box: undefined, left: [before], right: [], place: nodes.size, y: 0 }
+    nodes.set(key, point)
+    before.right.push(point)
+    through.push(point)
+    before = point
+  }
+  before.right.push(target)
+  target.left.push(before)
+  return [{ from: source, to: target, through }]
+}
+
+function addMissing(nodes: Map<string, Node>, id: ObjectId): Node {
+  const isOurs = kindNamed(id.kind) !== undefined
+  const box = { key: keyOf(id), ...id, state: isOurs ? ('missing' as const) : ('outside' as const), href: null }
+  return addNode(nodes, box, rankOf(id.kind))
+}
+
+const xOf = (rank: number): number => MARGIN + rank * (BOX.width + GAP.x)
+
+/** Orders the columns by sweeps: each box goes to the mean place of its neighbours. Returns the last column's number. */
+function arrange(nodes: ReadonlyMap<string, Node>): number {
+  const columns = Map.groupBy(nodes.values(), ({ rank }) => rank)
+  const ranks = [...columns.keys()].sort((a, b) => a - b)
+  const settle = (column: readonly Node[]) => {
+    let y = 0
+    for (const [place, node] of column.entries()) {
+      node.place = place
+      node.y = y
+      y += node.box === undefined ? GAP.y : BOX.height + GAP.y
+    }
+  }
+  for (const column of columns.values()) settle(column)
+  for (let sweep = 0; sweep < SWEEPS; sweep++) {
+    const isDown = sweep % 2 === 0
+    for (const rank of isDown ? ranks : [...ranks].reverse()) {
+      const column = columns.get(rank) as Node[]
+      const wish = new Map(column.map((node) => [node, meanOf(isDown ? node.left : node.right, node.y)]))
+      column.sort((a, b) => (wish.get(a) as number) - (wish.get(b) as number) || a.place - b.place)
+      settle(column)
+    }
+  }
+  return ranks.at(-1) ?? 0
+}
+
+const meanOf = (nodes: readonly Node[], otherwise: number): number =>
+  nodes.length === 0 ? otherwise : nodes.reduce((sum, { y }) => sum + y, 0) / nodes.length
+
+function pointsOf(way: readonly Node[]): readonly (readonly [number, number])[] {
+  return way.flatMap((node, index): readonly (readonly [number, number])[] => {
+    const y = MARGIN + node.y + (node.box === undefined ? 0 : BOX.height / 2)
+    const [left, right] = [xOf(node.rank), xOf(node.rank) + BOX.width]
+    if (index === 0) return [[right, y]]
+    if (index === way.length - 1) return [[node.rank <= (way[0] as Node).rank ? right : left, y]]
+    return [
+      [left, y],
+      [right, y],
+    ]
+  })
+}

@@ -1,0 +1,42 @@
+import { kindNamed, kinds } from '../../crds/index.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+
+/** Kind, namespace and name of an object. */
+export interface ObjectId {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Returns the identity of an object. */
+export const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): ObjectId => ({
+  kind,
+  namespace,
+  name,
+})
+
+/** Returns the short name of a kind, as it stands in paths. */
+const shortOf = (kind: string): string => kindNamed(kind)?.shortNames[0] ?? kind.toLowerCase()
+
+/** Returns the kind with a short name; undefined if there is none. */
+export const kindOfShort = (short: string) => Object.values(kinds).find(({ shortNames }) => shortNames[0] === short)
+
+/** Returns the path of an object's page, or of a part of it. The one function that writes these paths. */
+export const pathOf = ({ kind, namespace, name }: ObjectId, part = ''): string =>
+  `/ns/${encodeURIComponent(namespace)}/${shortOf(kind)}/${encodeURIComponent(name)}${part === '' ? '' : `/${part}`}`
+
+export const isWorkload = (kind: string): boolean => kindNamed(kind)?.role === 'workload'
+/** Tells whether a kind speaks MCP at a listener of its own. */
+export const servesMcp = (kind: string): boolean => isWorkload(kind) && kind !== 'MCPRegistry'
+
+const NAMES: Readonly<Record<string, string>> = {
+  VirtualMCPServer: 'gateway',
+  MCPServer: 'server',
+  MCPRemoteProxy: 'remote proxy',
+  MCPRegistry: 'registry',
+  MCPServerEntry: 'remote server',
+  MCPGroup: 'group',
+}
+
+/** Returns the word for a kind. */
+export const wordOf = (kind: string): string => NAMES[kind] ?? kind

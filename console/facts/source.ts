@@ -1,0 +1,53 @@
+import { stringify } from 'yaml'
+import { isObject } from '../../crds/settings/json.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { idOf, type ObjectId, pathOf } from './places.ts'
+
+export interface SourceFacts extends ObjectId {
+  readonly href: string
+  readonly yaml: string
+  readonly file: string | null
+  /** Who writes the object: Argo CD, Flux, Helm; null if nobody is known. */
+  readonly managedBy: string | null
+}
+
+const MARKS: readonly (readonly [string, RegExp])[] = [
+  ['Argo CD', /^argocd\.argoproj\.io\/|^argocd-/],
+  ['Flux', /^(kustomize|helm)\.toolkit\.fluxcd\.io\/|^(kustomize|helm)-controller$/],
+  ['Helm', /^meta\.helm\.sh\/|^helm$/],
+]
+
+/** Returns who writes an object, by its labels, annotations and field managers. */
+export function managedBy({ metadata }: KubernetesObject): string | null {
+  const {
+    labels = {},
+    annotations = {},
+    managers = [],
+  } = metadata as typeof metadata & { managers?: readonly string[] }
+  const words = [...Object.keys(labels), ...Object.keys(annotations), ...managers]
+  if (labels['app.kubernetes.io/managed-by'] === 'Helm') return 'Helm'
+  return MARKS.find(([, mark]) => words.some((word) => mark.test(word)))?.[0] ?? null
+}
+
+/** Returns the manifest of an object: what its author wrote, without what the cluster adds. */
+export function sourceFacts(object: KubernetesObject, file: string | undefined): SourceFacts {
+  const { apiVersion, kind, metadata, status: _, ...rest } = object
+  const { name, namespace, labels, annotations } = metadata
+  const kept =
+    annotations &&
+    Object.entries(annotations).filter(([key]) => key !== 'kubectl.kubernetes.io/last-applied-configuration')
+  const given = {
+    name,
+    namespace,
+    ...(labels && { labels }),
+    ...(kept && kept.length > 0 && { annotations: Object.fromEntries(kept) }),
+  }
+  const id = idOf(object)
+  return {
+    ...id,
+    href: pathOf(id),
+    yaml: stringify({ apiVersion, kind, metadata: given, ...(isObject(rest) ? rest : {}) }),
+    file: file ?? null,
+    managedBy: managedBy(object),
+  }
+}

@@ -1,0 +1,101 @@
+import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import type { Report } from '../places/place.ts'
+import { type Backend, backendsIn, backendsInStatus, backendTrouble } from './backends.ts'
+import { idOf, type ObjectId, pathOf } from './places.ts'
+import { byState, type State, type Trouble, verdictOf } from './verdict.ts'
+
+/** An object with its state, as it stands on the list of workloads and on the first page. */
+export interface Subject extends ObjectId {
+  readonly state: State
+  readonly troubles: readonly Trouble[]
+  /** Gateways that lose something, and how many tools, while it is ill. */
+  readonly gateways: readonly string[]
+  readonly tools: number
+  readonly backends: number
+  readonly href: string
+}
+
+/** The reports of gateways and proxies, by `kind/namespace/name`. */
+export type ReportsByObject = ReadonlyMap<string, readonly Report[]>
+
+export const keyOf = ({ kind, namespace, name }: ObjectId): string => `${kind}/${namespace}/${name}`
+
+/** Returns the backends of a workload: by the pods' reports where they were asked, else by its status. */
+export function backendsOf(object: KubernetesObject, reports: ReportsByObject): readonly Backend[] {
+  const asked = reports.get(keyOf(idOf(object)))
+  const reported = asked === undefined ? [] : backendsIn(asked)
+  return reported.length > 0 ? reported : backendsInStatus(object)
+}
+
+/** What gateways say of one member of their group. */
+interface Seen {
+  readonly gateways: string[]
+  tools: number
+  worst: Backend
+}
+
+/** Returns the members of a gateway's group by name. */
+function membersByName(objects: ObjectIndex, gateway: KubernetesObject): ReadonlyMap<string, ObjectId> {
+  const { kind, namespace, name } = idOf(gateway)
+  const groups = objects.references(kind, namespace, name).filter((one) => one.kind === 'MCPGroup')
+  const members = groups.flatMap((group) => objects.referrers('MCPGroup', namespace, group.name))
+  return new Map(
+    members.filter((one) => one.kind !== 'VirtualMCPServer').map((one) => [one.name, { namespace, ...one }]),
+  )
+}
+
+function seenBy(objects: ObjectIndex, gateways: readonly KubernetesObject[], reports: ReportsByObject) {
+  const seen = new Map<string, Seen>()
+  for (const gateway of gateways) {
+    const members = membersByName(objects, gateway)
+    for (const backend of backendsOf(gateway, reports)) {
+      const member = members.get(backend.name)
+      if (member === undefined) continue
+      const before = seen.get(keyOf(member))
+      if (before === undefined) {
+        seen.set(keyOf(member), { gateways: [gateway.metadata.name], tools: backend.tools ?? 0, worst: backend })
+        continue
+      }
+      before.gateways.push(gateway.metadata.name)
+      before.tools += backend.tools ?? 0
+      if (byState(backend.state, before.worst.state) < 0) before.worst = backend
+    }
+  }
+  return seen
+}
+
+const worst = (...states: readonly State[]): State => [...states].sort(byState)[0] as State
+
+/**
+ * Judges every object: by its own conditions and, of the members of groups, by what the gateways say of them. `reports`
+ * holds the answers of the pods that were asked.
+ */
+export function subjectsIn(objects: ObjectIndex, reports: ReportsByObject): readonly Subject[] {
+  const all = objects.all()
+  const seen = seenBy(
+    objects,
+    all.filter(({ kind }) => kind === 'VirtualMCPServer'),
+    reports,
+  )
+  return all.map((object) => {
+    const id = idOf(object)
+    const { state, troubles } = verdictOf(object)
+    const view = seen.get(keyOf(id))
+    const ofBackend = view && backendTrouble(view.worst)
+    const isUnknown = state === 'unknown' && view !== undefined
+    return {
+      ...id,
+      state:
+        ofBackend && view
+          ? worst(state === 'unknown' ? 'well' : state, view.worst.state)
+          : isUnknown
+            ? view.worst.state
+            : state,
+      troubles: ofBackend ? [...troubles, ofBackend] : troubles,
+      gateways: view?.gateways ?? [],
+      tools: view?.tools ?? 0,
+      backends: backendsOf(object, reports).length,
+      href: pathOf(id),
+    }
+  })
+}

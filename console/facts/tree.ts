@@ -1,0 +1,128 @@
+import { type KindName, kinds } from '../../crds/index.ts'
+import { isObject } from '../../crds/settings/json.ts'
+import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import type { Condition } from '../../operator/reconcile/index.ts'
+
+/** A line of a tree, with its branches. */
+export interface Branch {
+  readonly text: string
+  readonly branches: readonly Branch[]
+}
+
+/** Conditions that are good if True; the others then indicate trouble. */
+const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed)$/
+/** Conditions whose content `Ready` repeats. */
+const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
+
+const roleOf = (kind: string) => kinds[kind as KindName]?.role
+const leaf = (text: string): Branch => ({ text, branches: [] })
+
+interface Status {
+  readonly conditions?: readonly Condition[]
+  readonly replicas?: number
+  readonly readyReplicas?: number
+  readonly url?: string
+  readonly externalUrl?: string
+  readonly imagePinned?: boolean
+}
+
+const statusOf = (object: KubernetesObject) => (object['status'] ?? {}) as Status
+
+/** Formats kind and name, and whether it is ready. */
+function titleOf(object: KubernetesObject, prefix = ''): string {
+  const ready = statusOf(object).conditions?.find(({ type }) => type === 'Ready')
+  const state =
+    ready === undefined
+      ? 'not looked at by an operator'
+      : ready.status === 'True'
+        ? 'ready'
+        : `not ready: ${ready.reason}: ${ready.message}`
+  return `${object.kind} ${prefix}${object.metadata.name}: ${state}`
+}
+
+/** Returns the conditions that indicate a problem. */
+const troubles = (object: KubernetesObject): readonly Branch[] =>
+  (statusOf(object).conditions ?? []).flatMap(({ type, status, reason, message }) =>
+    REPEATED.has(type) || (status === 'True') === GOOD.test(type) || status === 'Unknown'
+      ? []
+      : [leaf(`${type}: ${reason}: ${message}`)],
+  )
+
+/** Returns the pods and addresses of a workload. */
+function placesOf(object: KubernetesObject): readonly Branch[] {
+  const { replicas, readyReplicas, url, externalUrl, imagePinned } = statusOf(object)
+  return [
+    ...(replicas === undefined ? [] : [leaf(`pods: ${readyReplicas ?? 0} of ${replicas} ready`)]),
+    ...(url === undefined ? [] : [leaf(`url: ${url}`)]),
+    ...(externalUrl === undefined ? [] : [leaf(`external url: ${externalUrl}`)]),
+    ...(imagePinned === false ? [leaf('image: named by a tag, not by its digest')] : []),
+  ]
+}
+
+/**
+ * Formats the report of a workload's pod on one of its backends or sources. It is untrusted: a pod may report anything.
+ */
+function reportText(report: Readonly<Record<string, unknown>>): string {
+  const { health, state, revision, tools, servers, lastError, error } = report
+  const failure = [lastError, error].find(isObject)
+  return [
+    String(health ?? state ?? 'unknown'),
+    ...(typeof revision === 'string' ? [`MCP ${revision}`] : []),
+    ...(typeof tools === 'number' ? [`${tools} tools`] : []),
+    ...(typeof servers === 'number' ? [`${servers} servers`] : []),
+    ...(failure && health !== 'healthy' ? [`${failure['code']}: ${failure['message']}`] : []),
+  ].join(', ')
+}
+
+/** What a pod says of each backend or source, by name. */
+export type Reports = ReadonlyMap<string, string>
+
+/** Returns what a pod's `/status` says of each backend or source, by name. */
+export function reportsIn({ backends, sources }: Readonly<Record<string, unknown>>): Reports {
+  const named = [backends, sources].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
+  return new Map(named.map((report) => [String(report['name']), reportText(report)]))
+}
+
+/** Returns the members of a group, each with the report of the gateway's pod. */
+function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports: Reports): readonly Branch[] {
+  const { namespace = '', name } = metadata
+  return objects
+    .referrers('MCPGroup', namespace, name)
+    .filter(({ kind }) => kind !== 'VirtualMCPServer')
+    .flatMap((member) => {
+      const object = objects.get(member.kind, namespace, member.name)
+      const report = reports.get(member.name)
+      if (!object) return []
+      return [{ text: `${titleOf(object)}${report === undefined ? '' : `; ${report}`}`, branches: [] }]
+    })
+}
+
+/** Returns the references of a workload: its group with the members, and its configurations. */
+function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports: Reports): readonly Branch[] {
+  const { namespace = '', name } = workload.metadata
+  const isGateway = workload.kind === 'VirtualMCPServer'
+  return objects.references(workload.kind, namespace, name).flatMap((reference) => {
+    const object = objects.get(reference.kind, namespace, reference.name)
+    if (roleOf(reference.kind) === undefined) return []
+    if (!object) return [leaf(`${reference.kind} ${reference.name}: missing`)]
+    const members = isGateway && object.kind === 'MCPGroup' ? membersOf(objects, object, reports) : []
+    return [{ text: titleOf(object), branches: [...troubles(object), ...members] }]
+  })
+}
+
+/** Builds the tree of a workload, as the command and the console show it; `found` is the report of one of its pods, or the reason why there is none. */
+export function treeOf(objects: ObjectIndex, workload: KubernetesObject, found: Reports | string): Branch {
+  const [reports, silence]: [Reports, Branch[]] = typeof found === 'string' ? [new Map(), [leaf(found)]] : [found, []]
+  // The backends of a gateway are the members of its group.
+  const own = workload.kind === 'VirtualMCPServer' ? [] : [...reports].map(([name, text]) => leaf(`${name}: ${text}`))
+  return {
+    text: titleOf(workload, `${workload.metadata.namespace}/`),
+    branches: [
+      ...placesOf(workload),
+      ...troubles(workload),
+      ...silence,
+      ...own,
+      ...referencesOf(objects, workload, reports),
+    ],
+  }
+}

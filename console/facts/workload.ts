@@ -1,0 +1,127 @@
+import { isObject } from '../../crds/settings/json.ts'
+import type { KubernetesObject, ObjectIndex } from '../../operator/model/index.ts'
+import type { Places, Report } from '../places/place.ts'
+import { type Backend, backendsIn, backendsInStatus } from './backends.ts'
+import { idOf, isWorkload, type ObjectId, pathOf, servesMcp } from './places.ts'
+import { keyOf, type ReportsByObject, type Subject, subjectsIn } from './subjects.ts'
+import { type Branch, reportsIn, treeOf } from './tree.ts'
+import { conditionsOf } from './verdict.ts'
+
+/** The facts of an object's own page. */
+export interface WorkloadFacts extends Subject {
+  readonly url: string | null
+  readonly replicas: number | null
+  readonly readyReplicas: number | null
+  readonly backendsSeen: readonly Backend[]
+  readonly sources: readonly Readonly<Record<string, string | number | null>>[]
+  readonly conditions: readonly {
+    readonly type: string
+    readonly status: string
+    readonly reason: string
+    readonly message: string
+    readonly since: string | null
+  }[]
+  readonly references: readonly (ObjectId & { readonly exists: boolean; readonly href: string | null })[]
+  readonly referrers: readonly (ObjectId & { readonly href: string })[]
+  /** The same tree as that of `kubectl portico status`. */
+  readonly tree: Branch
+  /** Pods that could not be asked, with the reason and the right that is missing. */
+  readonly silent: readonly { readonly missing: string; readonly right: string | null }[]
+  /** Warnings that the pods report. */
+  readonly problems: readonly { readonly code: string; readonly message: string }[]
+  readonly file: string | null
+  /** The parts of the page that this object has. */
+  readonly parts: readonly string[]
+  readonly pending: number
+}
+
+interface Told {
+  readonly objects: ObjectIndex
+  readonly object: KubernetesObject
+  readonly reports: readonly Report[]
+  readonly places: Places
+  readonly pending: number
+}
+
+const text = (value: unknown, most = 2_000): string | null => (typeof value === 'string' ? value.slice(0, most) : null)
+const count = (value: unknown): number | null => (typeof value === 'number' ? value : null)
+
+/** Returns the parts of an object's page. */
+export function partsOf(kind: string): readonly string[] {
+  if (servesMcp(kind)) return ['tools', 'access', 'map', 'changes', 'usage', 'connect', 'yaml', 'log']
+  return isWorkload(kind) ? ['map', 'connect', 'yaml', 'log'] : ['map', 'yaml']
+}
+
+function silentIn(reports: readonly Report[]) {
+  return reports.flatMap((report) =>
+    'missing' in report ? [{ missing: report.missing, right: report.right ?? null }] : [],
+  )
+}
+
+function problemsIn(reports: readonly Report[]) {
+  const found = reports.flatMap((report) => ('status' in report ? report.status['problems'] : []))
+  const known = found.filter(isObject).slice(0, 200)
+  return known.map((problem) => ({
+    code: text(problem['code'], 100) ?? 'Problem',
+    message: text(problem['message']) ?? '',
+  }))
+}
+
+function sourcesIn(reports: readonly Report[]) {
+  const found = reports.flatMap((report) => ('status' in report ? report.status['sources'] : []))
+  return found
+    .filter(isObject)
+    .slice(0, 1_000)
+    .map(({ name, state, servers, skills, lastSuccess, error }) => ({
+      name: text(name, 253) ?? '',
+      state: text(state, 50) ?? 'unknown',
+      servers: count(servers),
+      skills: count(skills),
+      lastSuccess: text(lastSuccess, 50),
+      error: isObject(error) ? `${text(error['code'], 100)}: ${text(error['message'])}` : null,
+    }))
+}
+
+/** Collects the facts of one object. */
+export function workloadFacts({ objects, object, reports, places, pending }: Told): WorkloadFacts {
+  const id = idOf(object)
+  const { kind, namespace, name } = id
+  const byObject: ReportsByObject = new Map([[keyOf(id), reports]])
+  const subject = subjectsIn(objects, byObject).find((one) => keyOf(one) === keyOf(id)) as Subject
+  const { replicas, readyReplicas } = isObject(object['status']) ? object['status'] : {}
+  const reported = backendsIn(reports)
+  const first = reports.find((report) => 'status' in report)
+  const silence = reports.find((report) => 'missing' in report)
+  const found = first ? reportsIn(first.status) : silence && isWorkload(kind) ? silence.missing : new Map()
+  return {
+    ...subject,
+    url: places.publicUrl(object) ?? null,
+    replicas: count(replicas),
+    readyReplicas: count(readyReplicas),
+    backendsSeen: reported.length > 0 ? reported : backendsInStatus(object),
+    sources: sourcesIn(reports),
+    conditions: conditionsOf(object).map(({ type, status, reason, message, lastTransitionTime }) => ({
+      type,
+      status,
+      reason,
+      message,
+      since: lastTransitionTime ?? null,
+    })),
+    references: objects.references(kind, namespace, name).map((one) => referenceOf(objects, { namespace, ...one })),
+    referrers: objects
+      .referrers(kind, namespace, name)
+      .map((one) => ({ namespace, ...one, href: pathOf({ namespace, ...one }) })),
+    tree: treeOf(objects, object, found),
+    silent: isWorkload(kind) ? silentIn(reports) : [],
+    problems: problemsIn(reports),
+    file: places.fileOf(object) ?? null,
+    parts: partsOf(kind),
+    pending,
+  }
+}
+
+function referenceOf(objects: ObjectIndex, id: ObjectId) {
+  const isOurs = id.kind !== 'Secret' && id.kind !== 'ConfigMap'
+  const exists = !isOurs || objects.get(id.kind, id.namespace, id.name) !== undefined
+  return { ...id, exists, href: isOurs && exists ? pathOf(id) : null }
+}

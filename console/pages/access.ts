@@ -1,0 +1,132 @@
+import type { AccessFacts, Step } from '../facts/access.ts'
+import type { DeniedCall } from '../facts/denied.ts'
+import { partsOf } from '../facts/workload.ts'
+import { type Child, type Element, h } from './element.ts'
+import { empty, moment, note, stateTag, table } from './parts.ts'
+import { workloadHead } from './workload.ts'
+
+const step = ({ step: name, passed, says }: Step): Element =>
+  h(
+    'li',
+    { class: 'card' },
+    h(
+      'div',
+      { class: 'top' },
+      h('b', {}, name),
+      passed === null
+        ? h('span', { class: 'tag' }, '– none')
+        : stateTag(passed ? 'well' : 'ill', passed ? 'passes' : 'stops here'),
+    ),
+    h('p', { dir: 'auto' }, says),
+  )
+
+function form(facts: AccessFacts, token: string): Element {
+  const { question, href } = facts
+  return h(
+    'form',
+    { class: 'fields', action: `${href}/access`, method: 'post', 'data-keep': true },
+    h('input', { type: 'hidden', name: 'form', value: token }),
+    h(
+      'label',
+      {},
+      h('span', {}, 'Tool'),
+      h('input', { name: 'tool', required: true, maxlength: 500, value: question.tool }),
+    ),
+    h(
+      'label',
+      {},
+      h('span', {}, 'Claims of the caller as JSON, with sub; empty: anonymous'),
+      h('textarea', { name: 'claims', spellcheck: 'false' }, question.claims),
+    ),
+    h(
+      'label',
+      {},
+      h('span', {}, 'Arguments as JSON'),
+      h('textarea', { name: 'arguments', spellcheck: 'false' }, question.arguments),
+    ),
+    h('div', {}, h('button', {}, 'Explain')),
+  )
+}
+
+function outcome({ verdict, steps, explanation }: AccessFacts): Child {
+  if (verdict === null) return null
+  return [
+    h('h2', {}, 'Answer'),
+    h('p', { role: 'status' }, stateTag(verdict === 'allowed' ? 'well' : 'ill', verdict.toUpperCase())),
+    h('ol', { class: 'cards' }, steps.map(step)),
+    policies(explanation),
+  ]
+}
+
+function policies(explanation: unknown): Child {
+  const { policies: found, errors } = (explanation ?? {}) as { policies?: unknown; errors?: unknown }
+  const rows = [found, errors].flatMap((list) => (Array.isArray(list) ? list : [])) as Readonly<
+    Record<string, unknown>
+  >[]
+  if (rows.length === 0) return null
+  return table(
+    [
+      {
+        title: 'Policy',
+        cell: (row: Readonly<Record<string, unknown>>) => [
+          String(row['policy']),
+          row['id'] === undefined ? '' : ` (${String(row['id'])})`,
+        ],
+      },
+      { title: 'Effect', cell: (row: Readonly<Record<string, unknown>>) => String(row['effect'] ?? 'error') },
+      {
+        title: 'Text',
+        cell: (row: Readonly<Record<string, unknown>>) => h('code', {}, String(row['text'] ?? row['message'])),
+      },
+    ],
+    rows,
+    { caption: 'The policies that decided', key: (row) => `${String(row['policy'])} ${String(row['id'])}` },
+  )
+}
+
+/** The calls that were denied lately, each with a link that explains it. */
+export const deniedTable = (calls: readonly DeniedCall[], hrefOf: (call: DeniedCall) => string, now: number): Element =>
+  table<DeniedCall>(
+    [
+      {
+        title: 'Tool',
+        cell: (call) =>
+          h('a', { href: hrefOf(call), 'aria-label': `Explain ${call.tool || call.type}` }, call.tool || call.type),
+      },
+      { title: 'When', cell: ({ time }) => moment(time, now) },
+      { title: 'Who', cell: ({ who }) => h('span', { dir: 'auto' }, who) },
+      { title: 'Error', cell: ({ error }) => error },
+      { title: 'Request', cell: ({ requestId }) => h('code', {}, requestId) },
+    ],
+    calls,
+    { caption: 'Newest first', key: ({ requestId, time }) => `${requestId} ${time}`, isRead: true },
+  )
+
+/** The page that explains who may call what of one workload. */
+export function accessPage(facts: AccessFacts, token: string, now: number): Child {
+  return [
+    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'access'),
+    h('p', { class: 'lead' }, 'Says which step lets a call pass or stops it. Nothing is called.'),
+    facts.right !== null
+      ? note(
+          'warn',
+          h('p', {}, 'You may not ask its pods. The right that is missing:'),
+          h('pre', { tabindex: 0, role: 'group', 'aria-label': 'The missing right' }, facts.right),
+        )
+      : form(facts, token),
+    facts.error !== null && note('bad', h('p', { role: 'alert' }, facts.error)),
+    outcome(facts),
+    h('h2', {}, 'Denied lately'),
+    facts.deniedMissing !== null && note('', h('p', {}, facts.deniedMissing)),
+    facts.denied.length === 0
+      ? empty(
+          h('p', {}, 'No denied call in the audit log. '),
+          h('p', {}, 'The log is written where ', h('code', {}, 'audit.enabled'), ' is true.'),
+        )
+      : deniedTable(
+          facts.denied,
+          ({ tool, requestId }) => `${facts.href}/access?${new URLSearchParams({ tool, request: requestId })}`,
+          now,
+        ),
+  ]
+}

@@ -1,0 +1,135 @@
+import type { HomeFacts } from '../facts/home.ts'
+import { wordOf } from '../facts/places.ts'
+import type { Subject } from '../facts/subjects.ts'
+import type { State } from '../facts/verdict.ts'
+import { type Child, type Element, h } from './element.ts'
+import { copyable, empty, moment, stateSign, stateTag } from './parts.ts'
+
+const TALLIES: readonly (readonly [State, string])[] = [
+  ['ill', 'ill'],
+  ['attention', 'to look at'],
+  ['well', 'well'],
+  ['unknown', 'not known'],
+]
+
+function tally({ counts }: HomeFacts): Element {
+  return h(
+    'ul',
+    { class: 'tally' },
+    TALLIES.filter(([state]) => state !== 'unknown' || counts.unknown > 0).map(([state, word]) =>
+      h(
+        'li',
+        { 'data-key': state },
+        h(
+          'a',
+          { class: counts[state] === 0 ? 'none' : state, href: `/workloads?state=${state}` },
+          h('b', {}, String(counts[state])),
+          h('span', {}, h('span', { 'aria-hidden': 'true' }, `${stateSign(state)} `), word),
+        ),
+      ),
+    ),
+  )
+}
+
+const plural = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`
+
+/** What is lost while a subject is ill. */
+export function impactText({ gateways, tools }: Subject): string {
+  if (gateways.length === 0) return ''
+  const names = gateways.slice(0, 5).join(', ')
+  const more = gateways.length > 5 ? ` and ${gateways.length - 5} more` : ''
+  return `${plural(gateways.length, 'gateway')} ${gateways.length === 1 ? 'loses' : 'lose'} ${tools > 0 ? plural(tools, 'tool') : 'its tools'}: ${names}${more}`
+}
+
+function incident(subject: Subject, now: number): Element {
+  const [first] = subject.troubles
+  const impact = subject.state === 'ill' ? impactText(subject) : ''
+  return h(
+    'li',
+    { class: `incident ${subject.state}`, 'data-key': `${subject.kind}/${subject.namespace}/${subject.name}` },
+    h(
+      'h3',
+      {},
+      stateTag(subject.state),
+      h('a', { href: subject.href }, `${subject.namespace}/${subject.name}`),
+      h(
+        'span',
+        { class: 'soft small' },
+        wordOf(subject.kind),
+        first && first.since !== null ? [' · since ', moment(first.since, now)] : '',
+      ),
+    ),
+    subject.troubles
+      .slice(0, 3)
+      .map((one) => h('p', { class: 'says', dir: 'auto' }, h('b', {}, one.reason), ': ', one.message)),
+    impact !== '' && h('p', {}, '→ ', impact),
+    first !== undefined && first.next !== null && h('p', {}, h('b', {}, 'What to do: '), first.next),
+    h(
+      'div',
+      { class: 'acts' },
+      h('a', { href: subject.href, 'aria-label': `Why is ${subject.name} ${subject.state}?` }, 'Why'),
+      first !== undefined && h('a', { href: first.help }, `Help: ${first.reason}`),
+      h('a', { href: `${subject.href}/yaml`, 'aria-label': `YAML of ${subject.name}` }, 'YAML'),
+    ),
+  )
+}
+
+function served(one: HomeFacts['served'][number]): Element {
+  return h(
+    'li',
+    { class: 'card', 'data-key': `${one.kind}/${one.namespace}/${one.name}` },
+    h('div', { class: 'top' }, h('h3', {}, h('a', { href: one.href }, one.name)), stateTag(one.state)),
+    h(
+      'p',
+      {},
+      `${wordOf(one.kind)} in ${one.namespace}`,
+      one.backends > 0 ? `, ${plural(one.backends, 'server')} behind it` : '',
+    ),
+    one.url !== null && copyable(one.url),
+    h(
+      'div',
+      { class: 'acts' },
+      h('a', { href: `${one.href}/connect`, 'aria-label': `Connect a client to ${one.name}` }, 'Connect'),
+      one.kind !== 'MCPRegistry' &&
+        h('a', { href: `${one.href}/tools`, 'aria-label': `Tools of ${one.name}` }, 'Tools'),
+    ),
+  )
+}
+
+/** The first page: what is wrong, then what is served. */
+export function homePage(facts: HomeFacts, place: string, now: number): Child {
+  const { counts, subjects, more, pending } = facts
+  const all = counts.ill + counts.attention + counts.well + counts.unknown
+  if (all === 0)
+    return [
+      h('h1', {}, place),
+      empty(
+        h('p', {}, h('b', {}, 'Nothing is here yet.')),
+        h('p', {}, 'A gateway shows tools of several servers at one address. The samples are a start:'),
+        h('p', {}, h('code', {}, 'kubectl apply -f samples/quickstart')),
+        h('p', {}, h('a', { href: '/help' }, 'Help')),
+      ),
+    ]
+  return [
+    h('h1', {}, place),
+    tally(facts),
+    pending > 0 && h('p', { class: 'soft', 'data-pending': true }, `Still asking ${plural(pending, 'pod')}.`),
+    subjects.length === 0
+      ? h(
+          'p',
+          { class: 'calm' },
+          counts.unknown === 0 ? `✓ All ${all} are well.` : '✓ Nothing is wrong as far as is known.',
+        )
+      : [
+          h('h2', {}, 'What is wrong'),
+          h(
+            'ul',
+            { class: 'incidents' },
+            subjects.map((subject) => incident(subject, now)),
+          ),
+        ],
+    more > 0 && h('p', {}, h('a', { href: '/workloads?sort=state' }, `and ${more} more`)),
+    facts.served.length > 0 && [h('h2', {}, 'What is served'), h('ul', { class: 'cards' }, facts.served.map(served))],
+    facts.servedMore > 0 && h('p', {}, h('a', { href: '/workloads' }, `and ${facts.servedMore} more`)),
+  ]
+}

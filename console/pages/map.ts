@@ -1,0 +1,130 @@
+import { BOX, type Box, type Edge, type MapFacts } from '../facts/map.ts'
+import { wordOf } from '../facts/places.ts'
+import { type Child, type Element, h, visible } from './element.ts'
+import { empty, stateSign, stateTag, table } from './parts.ts'
+
+/** Characters that fit into a box. */
+const FITTING = 24
+
+const cut = (text: string): string => {
+  const shown = visible(text)
+  return shown.length > FITTING ? `${shown.slice(0, FITTING - 1)}…` : shown
+}
+
+const isState = (state: Box['state']) =>
+  state === 'ill' || state === 'attention' || state === 'well' || state === 'unknown'
+
+function signOf({ state }: Box): string {
+  if (state === 'missing') return '✕'
+  return isState(state) ? stateSign(state) : '…'
+}
+
+function wordOfState({ state }: Box): Child {
+  if (state === 'missing') return stateTag('ill', 'missing')
+  return isState(state) ? stateTag(state) : h('span', { class: 'tag' }, state)
+}
+
+function box(one: Box): Element {
+  const content = [
+    h('title', {}, `${wordOf(one.kind)} ${one.namespace}/${one.name}: ${one.state}`),
+    h('rect', { x: one.x, y: one.y, width: BOX.width, height: BOX.height, rx: 8 }),
+    h('text', { x: one.x + 12, y: one.y + 19 }, `${signOf(one)} ${cut(one.name)}`),
+    h('text', { x: one.x + 12, y: one.y + 36, class: 'kind' }, cut(wordOf(one.kind))),
+  ]
+  const group = h('g', { class: `box ${one.state}`, 'data-key': one.key }, ...content)
+  return one.href === null ? group : h('a', { href: one.href, 'data-key': `a ${one.key}` }, group)
+}
+
+function edge({ points, from, to }: Edge): Element {
+  const [first, ...rest] = points as [readonly [number, number], ...(readonly [number, number])[]]
+  let [x, y] = first
+  let path = `M${x} ${y}`
+  for (const [nextX, nextY] of rest) {
+    const middle = (x + nextX) / 2
+    path +=
+      nextX === x
+        ? `C${x + 40} ${y} ${x + 40} ${nextY} ${nextX} ${nextY}`
+        : `C${middle} ${y} ${middle} ${nextY} ${nextX} ${nextY}`
+    ;[x, y] = [nextX, nextY]
+  }
+  return h('path', { class: 'edge', d: path, 'data-key': `${from} ${to}` })
+}
+
+/** The drawing, and the same as a list below it. */
+export function mapDrawing(facts: MapFacts): Child {
+  if (facts.boxes.length === 0) return empty(h('p', {}, 'There is nothing to draw.'))
+  const names = new Map(facts.boxes.map((one) => [one.key, one]))
+  const leads = Map.groupBy(facts.edges, ({ from }) => from)
+  const link = (one: Box) => (one.href === null ? one.name : h('a', { href: one.href }, one.name))
+  return [
+    h(
+      'div',
+      { class: 'map', tabindex: 0, role: 'group', 'aria-label': 'Map; the table below says the same' },
+      h(
+        'svg',
+        {
+          width: facts.width,
+          height: facts.height,
+          viewBox: `0 0 ${facts.width} ${facts.height}`,
+          'aria-label': 'Map',
+          role: 'group',
+        },
+        facts.edges.map(edge),
+        facts.boxes.map(box),
+      ),
+    ),
+    h('h2', {}, 'The same as a list'),
+    table<Box>(
+      [
+        { title: 'Object', cell: link },
+        { title: 'Kind', cell: ({ kind }) => wordOf(kind) },
+        { title: 'State', cell: wordOfState },
+        {
+          title: 'Leads to',
+          cell: ({ key }) => {
+            const targets = (leads.get(key) ?? []).flatMap(({ to }) => names.get(to) ?? [])
+            return targets.length === 0 ? '–' : targets.map((one, index) => [index > 0 && ', ', link(one)])
+          },
+        },
+      ],
+      facts.boxes,
+      { caption: `${facts.boxes.length} boxes, ${facts.edges.length} lines`, key: ({ key }) => key },
+    ),
+  ]
+}
+
+/** The page of the whole map. */
+export function mapPage(facts: MapFacts): Child {
+  return [
+    h('h1', {}, 'Map'),
+    h(
+      'p',
+      { class: 'lead' },
+      'Gateways on the left, then groups, servers and settings. What is named and missing is dashed.',
+    ),
+    h(
+      'form',
+      { class: 'filter', action: '/map', method: 'get', 'data-keep': true },
+      h(
+        'label',
+        {},
+        h('span', {}, 'Namespace'),
+        h(
+          'select',
+          { name: 'ns' },
+          h('option', { value: '' }, 'all'),
+          facts.namespaces.slice(0, 500).map((name) => h('option', { value: name, selected: name === facts.ns }, name)),
+        ),
+      ),
+      h(
+        'label',
+        {},
+        h('span', {}, 'Secrets and ConfigMaps'),
+        h('input', { type: 'checkbox', name: 'outside', value: 'yes', checked: facts.outside }),
+      ),
+      h('button', {}, 'Show'),
+    ),
+    facts.folded > 0 && h('p', {}, `${facts.folded} objects are folded into their namespaces.`),
+    mapDrawing(facts),
+  ]
+}

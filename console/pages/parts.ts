@@ -1,0 +1,132 @@
+/** Parts of several pages. */
+import type { State, Trouble } from '../facts/verdict.ts'
+import { type Child, type Element, h } from './element.ts'
+
+const SIGNS: Readonly<Record<State, string>> = { ill: '✕', attention: '!', well: '✓', unknown: '?' }
+const WORDS: Readonly<Record<State, string>> = { ill: 'ill', attention: 'look', well: 'well', unknown: 'not known' }
+
+/** The sign of a state, with a word. */
+export const stateTag = (state: State, word: string = WORDS[state]): Element =>
+  h('span', { class: `state ${state}` }, h('span', { 'aria-hidden': 'true' }, SIGNS[state]), word)
+
+export const stateSign = (state: State): string => SIGNS[state]
+
+/** A moment in UTC: the time, with the date if it is another day than `now` (milliseconds since 1970). */
+export function moment(at: string | number | null, now: number): Child {
+  const date = new Date(at ?? Number.NaN)
+  if (Number.isNaN(date.getTime())) return '–'
+  const iso = date.toISOString()
+  const isToday = iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10)
+  return h(
+    'time',
+    { datetime: iso },
+    isToday ? `${iso.slice(11, 16)} UTC` : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`,
+  )
+}
+
+export interface Column<Row> {
+  readonly title: string
+  readonly isNumber?: boolean
+  cell(row: Row): Child
+}
+
+interface TableOptions<Row> {
+  readonly caption: string
+  /** Identifies a row over refreshes. */
+  key(row: Row): string
+  /** True if somebody reads the table: rows that come or go wait for a click. */
+  readonly isRead?: boolean
+}
+
+/** A table whose first column heads the rows; on a narrow screen each row is a card. */
+export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions<Row>): Element {
+  return h(
+    'div',
+    { class: 'table' },
+    h(
+      'table',
+      {},
+      h('caption', {}, options.caption),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          columns.map(({ title, isNumber }) => h('th', { scope: 'col', class: isNumber && 'num' }, title)),
+        ),
+      ),
+      h(
+        'tbody',
+        { 'data-rows': options.isRead === true ? 'ask' : undefined },
+        rows.map((row) =>
+          h(
+            'tr',
+            { 'data-key': options.key(row) },
+            columns.map(({ title, isNumber, cell }, index) =>
+              index === 0
+                ? h('th', { scope: 'row' }, cell(row))
+                : h('td', { 'data-label': title, class: isNumber && 'num' }, cell(row)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  )
+}
+
+/** A text with a button that copies it; without script the button does nothing and the text can be selected. */
+export const copyable = (text: string): Element =>
+  h(
+    'div',
+    { class: 'address' },
+    h('code', {}, text),
+    h(
+      'button',
+      { type: 'button', class: 'quiet mini', 'data-copy': text, 'aria-label': `Copy ${text.slice(0, 80)}` },
+      'Copy',
+    ),
+  )
+
+/** A block of text to copy. */
+export const copyBlock = (text: string, label: string): Element =>
+  h(
+    'div',
+    {},
+    h('pre', { role: 'group', tabindex: 0, 'aria-label': label }, text),
+    h('button', { type: 'button', class: 'quiet mini', 'data-copy': text, 'aria-label': `Copy: ${label}` }, 'Copy'),
+  )
+
+export const facts = (rows: readonly (readonly [string, Child])[]): Element =>
+  h(
+    'dl',
+    { class: 'facts' },
+    rows.flatMap(([name, value]) =>
+      value === null || value === undefined ? [] : [h('dt', {}, name), h('dd', {}, value)],
+    ),
+  )
+
+export const note = (look: '' | 'warn' | 'bad', ...children: readonly Child[]): Element =>
+  h('div', { class: `note ${look}`.trim() }, ...children)
+
+export const empty = (...children: readonly Child[]): Element => h('div', { class: 'empty' }, ...children)
+
+/** A trouble as people need it: what is said, what it means, what to do. */
+export const troubleItem = (one: Trouble, now: number): Element =>
+  h(
+    'li',
+    {
+      class: `incident ${one.severity === 'error' ? 'ill' : ''}`.trim(),
+      'data-key': `${one.condition} ${one.reason} ${one.message}`,
+    },
+    h(
+      'h3',
+      {},
+      stateTag(one.severity === 'error' ? 'ill' : 'attention', one.reason),
+      h('span', { class: 'soft small' }, one.condition, one.since === null ? '' : [' since ', moment(one.since, now)]),
+    ),
+    h('p', { class: 'says', dir: 'auto', tabindex: 0, role: 'group', 'aria-label': 'Message' }, one.message),
+    one.meaning !== null && h('p', {}, one.meaning),
+    one.next !== null && h('p', {}, h('b', {}, 'What to do: '), one.next),
+    h('div', { class: 'acts' }, h('a', { href: one.help }, `Help: ${one.reason}`)),
+  )

@@ -1,0 +1,195 @@
+import type { Backend } from '../facts/backends.ts'
+import { wordOf } from '../facts/places.ts'
+import type { Branch } from '../facts/tree.ts'
+import type { WorkloadFacts } from '../facts/workload.ts'
+import { type Child, type Element, h } from './element.ts'
+import { impactText } from './home.ts'
+import { copyable, facts as list, moment, note, stateTag, table, troubleItem } from './parts.ts'
+
+const TITLES: Readonly<Record<string, string>> = {
+  '': 'Overview',
+  tools: 'Tools',
+  access: 'Access',
+  map: 'Map',
+  changes: 'Changes',
+  usage: 'Usage',
+  connect: 'Connect',
+  yaml: 'YAML',
+  log: 'Log',
+}
+
+interface Head {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly href: string
+  readonly parts: readonly string[]
+}
+
+/** The head of an object's page: its name, and links to the parts of the page. */
+export function workloadHead(head: Head, part: string, state?: Element): Child {
+  return [
+    h(
+      'p',
+      { class: 'crumbs' },
+      h('a', { href: '/workloads' }, 'Workloads'),
+      ' / ',
+      h('a', { href: `/workloads?ns=${encodeURIComponent(head.namespace)}` }, head.namespace),
+    ),
+    h('div', { class: 'top' }, h('h1', {}, head.name), h('span', { class: 'tag' }, wordOf(head.kind)), state),
+    h(
+      'nav',
+      { 'aria-label': 'Parts of this page' },
+      h(
+        'ul',
+        { class: 'tabs' },
+        ['', ...head.parts].map((one) =>
+          h(
+            'li',
+            {},
+            h(
+              'a',
+              {
+                href: one === '' ? head.href : `${head.href}/${one}`,
+                'aria-current': one === part ? 'page' : undefined,
+              },
+              TITLES[one] ?? one,
+            ),
+          ),
+        ),
+      ),
+    ),
+  ]
+}
+
+function backends(facts: WorkloadFacts, now: number): Child {
+  if (facts.backendsSeen.length === 0) return null
+  return [
+    h('h2', {}, 'Servers'),
+    table<Backend>(
+      [
+        { title: 'Server', cell: ({ name }) => name },
+        { title: 'State', cell: ({ state, health }) => stateTag(state, health) },
+        { title: 'MCP', cell: ({ revision }) => revision ?? '–' },
+        { title: 'Circuit', cell: ({ circuit }) => circuit ?? '–' },
+        { title: 'Tools', isNumber: true, cell: ({ tools }) => tools ?? '–' },
+        { title: 'Latency', isNumber: true, cell: ({ latencyMs }) => (latencyMs === null ? '–' : `${latencyMs} ms`) },
+        {
+          title: 'Error',
+          cell: ({ error, since }) =>
+            error === null
+              ? '–'
+              : [
+                  h('span', { dir: 'auto' }, `${error.code}: ${error.message}`),
+                  since !== null && [' since ', moment(since, now)],
+                ],
+        },
+      ],
+      facts.backendsSeen,
+      { caption: 'As the pods see them', key: ({ name }) => name },
+    ),
+  ]
+}
+
+function sources(facts: WorkloadFacts, now: number): Child {
+  if (facts.sources.length === 0) return null
+  return [
+    h('h2', {}, 'Sources'),
+    table(
+      [
+        { title: 'Source', cell: (source: WorkloadFacts['sources'][number]) => source['name'] },
+        { title: 'State', cell: (source: WorkloadFacts['sources'][number]) => source['state'] },
+        { title: 'Servers', isNumber: true, cell: (source: WorkloadFacts['sources'][number]) => source['servers'] },
+        {
+          title: 'Last success',
+          cell: (source: WorkloadFacts['sources'][number]) => moment(source['lastSuccess'] ?? null, now),
+        },
+        { title: 'Error', cell: (source: WorkloadFacts['sources'][number]) => source['error'] ?? '–' },
+      ],
+      facts.sources,
+      { caption: 'What fills the registry', key: (source) => String(source['name']) },
+    ),
+  ]
+}
+
+const branch = ({ text, branches }: Branch): Element =>
+  h('li', {}, text, branches.length > 0 && h('ul', { class: 'tree' }, branches.map(branch)))
+
+function silence(facts: WorkloadFacts): Child {
+  return facts.silent.map(({ missing, right }) =>
+    note(
+      'warn',
+      h('p', {}, `Its pods were not asked: ${missing}.`),
+      right !== null && h('p', {}, 'The right that is missing:'),
+      right !== null && h('pre', { tabindex: 0, role: 'group', 'aria-label': 'The missing right' }, right),
+    ),
+  )
+}
+
+const conditions = (facts: WorkloadFacts, now: number): Child =>
+  facts.conditions.length === 0
+    ? note('', h('p', {}, 'No operator has looked at it yet.'))
+    : table<WorkloadFacts['conditions'][number]>(
+        [
+          { title: 'Condition', cell: ({ type }) => type },
+          { title: 'Status', cell: ({ status }) => status },
+          { title: 'Reason', cell: ({ reason }) => reason },
+          { title: 'Message', cell: ({ message }) => h('span', { dir: 'auto' }, message) },
+          { title: 'Since', cell: ({ since }) => moment(since, now) },
+        ],
+        facts.conditions,
+        { caption: 'All conditions', key: ({ type }) => type },
+      )
+
+/** The page of one object: what is wrong with it, what is behind it, what it names. */
+export function workloadPage(facts: WorkloadFacts, now: number): Child {
+  const { replicas, readyReplicas, url, file } = facts
+  const impact = facts.state === 'ill' ? impactText(facts) : ''
+  return [
+    workloadHead(facts, '', stateTag(facts.state)),
+    list([
+      ['Address', url === null ? null : copyable(url)],
+      ['Pods', replicas === null ? null : `${readyReplicas ?? 0} of ${replicas} ready`],
+      ['Manifest', file],
+      ['Loses', impact === '' ? null : impact],
+      [
+        'Used by',
+        facts.referrers.length === 0
+          ? null
+          : facts.referrers
+              .slice(0, 100)
+              .map((one, index) => [
+                index > 0 ? ', ' : '',
+                h('a', { href: one.href }, one.name),
+                ` (${wordOf(one.kind)})`,
+              ]),
+      ],
+    ]),
+    facts.pending > 0 && h('p', { class: 'soft', 'data-pending': true }, 'Still asking its pods.'),
+    facts.troubles.length > 0 && [
+      h('h2', {}, 'What is wrong'),
+      h(
+        'ul',
+        { class: 'incidents' },
+        facts.troubles.map((one) => troubleItem(one, now)),
+      ),
+    ],
+    facts.problems.length > 0 && [
+      h('h2', {}, 'What its pods report'),
+      h(
+        'ul',
+        { class: 'incidents' },
+        facts.problems.map(({ code, message }) =>
+          h('li', { class: 'incident' }, h('h3', {}, code), h('p', { class: 'says', dir: 'auto' }, message)),
+        ),
+      ),
+    ],
+    silence(facts),
+    backends(facts, now),
+    sources(facts, now),
+    h('h2', {}, 'What belongs to it'),
+    h('ul', { class: 'tree root' }, branch(facts.tree)),
+    h('h2', {}, 'Conditions'),
+    conditions(facts, now),
+  ]
+}

@@ -1,0 +1,73 @@
+import { LISTED, type ListFacts, type ListQuery, SORTS, STATES } from '../facts/list.ts'
+import { wordOf } from '../facts/places.ts'
+import type { Subject } from '../facts/subjects.ts'
+import { type Child, type Element, h } from './element.ts'
+import { empty, stateTag, table } from './parts.ts'
+
+const select = (name: string, label: string, value: string, options: readonly (readonly [string, string])[]): Element =>
+  h(
+    'label',
+    {},
+    h('span', {}, label),
+    h(
+      'select',
+      { name },
+      options.map(([text, shown]) => h('option', { value: text, selected: text === value }, shown)),
+    ),
+  )
+
+function filter({ query, namespaces }: ListFacts): Element {
+  const any: readonly [string, string] = ['', 'any']
+  return h(
+    'form',
+    { class: 'filter', action: '/workloads', method: 'get', 'data-keep': true },
+    select('state', 'State', query.state, [any, ...STATES.map((state) => [state, state] as const)]),
+    select('kind', 'Kind', query.kind, [any, ...LISTED.map((kind) => [kind, wordOf(kind)] as const)]),
+    select('ns', 'Namespace', query.ns, [any, ...namespaces.slice(0, 500).map((name) => [name, name] as const)]),
+    select(
+      'sort',
+      'Sort by',
+      query.sort,
+      SORTS.map((sort) => [sort, sort] as const),
+    ),
+    h('label', {}, h('span', {}, 'Text'), h('input', { type: 'search', name: 'q', value: query.q })),
+    h('button', {}, 'Show'),
+  )
+}
+
+/** Returns the path of the list with another cursor. */
+function pageOf(query: ListQuery, cursor: string): string {
+  const given = Object.entries({ ...query, cursor }).filter(([, value]) => value !== '')
+  return `/workloads?${new URLSearchParams(given)}`
+}
+
+const columns = [
+  { title: 'Name', cell: (row: Subject) => h('a', { href: row.href }, row.name) },
+  { title: 'State', cell: (row: Subject) => stateTag(row.state) },
+  { title: 'Namespace', cell: (row: Subject) => row.namespace },
+  { title: 'Kind', cell: (row: Subject) => wordOf(row.kind) },
+  { title: 'Backends', isNumber: true, cell: (row: Subject) => (row.backends === 0 ? '–' : row.backends) },
+  { title: 'Reason', cell: (row: Subject) => row.troubles[0]?.reason ?? '–' },
+]
+
+/** The list of workloads: filter, sort and pages work without script. */
+export function workloadsPage(facts: ListFacts): Child {
+  const { rows, first, total, next, previous, query } = facts
+  return [
+    h('h1', {}, 'Workloads'),
+    filter(facts),
+    total === 0
+      ? empty(h('p', {}, 'No workload matches.'), h('p', {}, h('a', { href: '/workloads' }, 'Show all')))
+      : table(columns, rows, {
+          caption: `${first}–${first + rows.length - 1} of ${total.toLocaleString('en')}`,
+          key: ({ kind, namespace, name }) => `${kind}/${namespace}/${name}`,
+          isRead: true,
+        }),
+    h(
+      'div',
+      { class: 'pages' },
+      previous !== null && h('a', { class: 'button quiet', rel: 'prev', href: pageOf(query, previous) }, 'Previous'),
+      next !== null && h('a', { class: 'button quiet', rel: 'next', href: pageOf(query, next) }, 'Next'),
+    ),
+  ]
+}

@@ -1,0 +1,395 @@
+import { LRUCache } from 'lru-cache'
+import { type KindDeclaration, kinds, VERSION } from '../../crds/index.ts'
+import { isObject } from '../../crds/settings/json.ts'
+import { ApiError, type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
+import { createWorld, type KubernetesObject } from '../../operator/model/index.ts'
+import { serviceName } from '../../operator/render/object/names.ts'
+import type { Pod } from '../../operator/runtime/pods/observation.ts'
+import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
+import { PlaceError, type Places, type Report, type Viewer, type World } from './place.ts'
+import { runningPods } from './pods.ts'
+import { readJson } from './read-json.ts'
+
+interface ClusterOptions {
+  readonly title: string
+  readonly group: string
+  /** Namespaces that are read where a viewer may not list all; empty if they are found out. */
+  readonly namespaces: readonly string[]
+  /** True if only these namespaces are wanted, even if the viewer may list all. */
+  readonly isBound?: boolean
+  /** Returns the API server with the viewer's own credential. */
+  apiFor(viewer: Viewer): ApiServer
+  /** `proxy`: pods are asked through the API server. `address`: by their own address, once the viewer's right is known. */
+  readonly reach: 'proxy' | 'address'
+  close(): Promise<void>
+}
+
+/** How long lists, reports and decisions are kept, in milliseconds. */
+const WORLD_MS = 10_000
+const REPORT_MS = 10_000
+const DECISION_MS = 30_000
+const PAGE = 500
+/** Most objects of a kind that are read. */
+const MOST_OBJECTS = 20_000
+/** Most namespaces that a viewer's rights are asked for. */
+const MOST_NAMESPACES = 50
+const LOG_LINES = 500
+
+interface Kept {
+  world: World | undefined
+  reading: Promise<World> | undefined
+  /** No request is sent before this time (milliseconds since 1970). */
+  notBefore: number
+}
+
+type Api = ApiServer
+
+interface Listed {
+  readonly objects: readonly KubernetesObject[]
+  readonly isCut: boolean
+}
+
+const isForbidden = (error: unknown): boolean => error instanceof ApiError && error.status === 403
+
+/** The place of a cluster: what the API server shows to the viewer's own credential. */
+export class ClusterPlaces implements Places {
+  readonly kind = 'cluster'
+  readonly title: string
+  readonly #options: ClusterOptions
+  readonly #worlds = new LRUCache<string, Kept>({ max: 64 })
+  readonly #reports = new LRUCache<string, { at: number; reports: Promise<readonly Report[]> }>({ max: 2_000 })
+  readonly #decisions = new LRUCache<string, Promise<boolean>>({ max: 10_000, ttl: DECISION_MS })
+
+  constructor(options: ClusterOptions) {
+    this.#options = options
+    this.title = options.title
+  }
+
+  group = (): string => this.#options.group
+
+  close = (): Promise<void> => this.#options.close()
+
+  async world(viewer: Viewer): Promise<World> {
+    const key = `${viewer.id} ${viewer.namespaces?.join(',') ?? ''}`
+    let kept = this.#worlds.get(key)
+    if (kept === undefined) this.#worlds.set(key, (kept = { world: undefined, reading: undefined, notBefore: 0 }))
+    const { world } = kept
+    if (world !== undefined && Date.now() - world.asOf < WORLD_MS) return world
+    if (Date.now() < kept.notBefore) {
+      const seconds = Math.ceil((kept.notBefore - Date.now()) / 1000)
+      if (world !== undefined) return { ...world, stale: `the API server asks to wait ${seconds} s` }
+      throw new PlaceError('away', 'the API server asks to wait', seconds)
+    }
+    kept.reading ??= this.#readInto(kept, viewer)
+    return kept.reading
+  }
+
+  async #readInto(kept: Kept, viewer: Viewer): Promise<World> {
+    try {
+      kept.world = await this.#read(viewer)
+      return kept.world
+    } catch (error) {
+      const failure = placeError(error)
+      if (failure.retryAfter !== undefined) kept.notBefore = Date.now() + failure.retryAfter * 1000
+      if (failure.kind === 'refused') kept.world = undefined
+      if (kept.world === undefined) throw failure
+      return { ...kept.world, stale: failure.message }
+    } finally {
+      kept.reading = undefined
+    }
+  }
+
+  async #read(viewer: Viewer): Promise<World> {
+    const api = this.#options.apiFor(viewer)
+    const asOf = Date.now()
+    const all = Object.values(kinds)
+    if (this.#options.isBound !== true) {
+      const whole = await Promise.all(all.map((kind) => this.#listOf(api, kind, undefined)))
+      if (whole.some((listed) => listed !== undefined)) {
+        const notReadable = all.flatMap(({ plural }, index) => (whole[index] === undefined ? [plural] : []))
+        return worldOf({ listed: whole, asOf, namespaces: [], notReadable })
+      }
+    }
+    const { found, left, needsNamespaces } = await this.#namespacesFor(viewer, api)
+    const lists = await Promise.all(found.flatMap((name) => all.map((kind) => this.#listOf(api, kind, name))))
+    const readable = found.filter((_, index) =>
+      lists.slice(index * all.length, (index + 1) * all.length).some((listed) => listed !== undefined),
+    )
+    const notReadable = [...left, ...found.filter((name) => !readable.includes(name))]
+    return {
+      ...worldOf({ listed: lists, asOf, namespaces: readable, notReadable }),
+      ...(needsNamespaces && { needsNamespaces }),
+    }
+  }
+
+  /** Returns the namespaces to read, those that the viewer may not read, and whether the viewer has to name some. */
+  async #namespacesFor(viewer: Viewer, api: Api) {
+    const { namespaces } = this.#options
+    if (this.#options.isBound === true) return { found: namespaces, left: [], needsNamespaces: false }
+    const listed = await namesOfNamespaces(api)
+    if (listed !== undefined) {
+      const asked = listed.slice(0, MOST_NAMESPACES)
+      const may = await Promise.all(
+        asked.map((name) => this.#may(viewer, { verb: 'list', plural: 'virtualmcpservers', namespace: name })),
+      )
+      return {
+        found: asked.filter((_, index) => may[index]),
+        left: [...asked.filter((_, index) => !may[index]), ...listed.slice(MOST_NAMESPACES)],
+        needsNamespaces: false,
+      }
+    }
+    const named = [...new Set([...namespaces, ...(viewer.namespaces ?? [])])].slice(0, MOST_NAMESPACES)
+    return { found: named, left: [], needsNamespaces: named.length === 0 }
+  }
+
+  /** Lists a kind, or returns undefined if the viewer may not. */
+  async #listOf(
+    api: Api,
+    { plural, kind }: KindDeclaration,
+    namespace: string | undefined,
+  ): Promise<Listed | undefined> {
+    const resource = { group: this.#options.group, version: VERSION, plural, kind }
+    const objects: KubernetesObject[] = []
+    try {
+      let token: string | undefined
+      do {
+        const { metadata, items } = await api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
+        for (const item of items ?? [])
+          objects.push({
+            ...item,
+            apiVersion: `${resource.group}/${VERSION}`,
+            kind,
+            metadata: withoutManagers(item.metadata),
+          })
+        token = metadata.continue
+      } while (token && objects.length < MOST_OBJECTS)
+      return { objects, isCut: token !== undefined && token !== '' }
+    } catch (error) {
+      if (isForbidden(error)) return undefined
+      if (isNotFound(error)) return { objects: [], isCut: false }
+      throw error
+    }
+  }
+
+  /** Tells whether the viewer has a right in a namespace, by a SelfSubjectAccessReview that is kept for 30 s. */
+  #may(viewer: Viewer, right: Right): Promise<boolean> {
+    const key = `${viewer.id} ${JSON.stringify(right)}`
+    let decision = this.#decisions.get(key)
+    if (decision === undefined) {
+      decision = this.#review(viewer, right)
+      this.#decisions.set(key, decision)
+      decision.catch(() => this.#decisions.delete(key))
+    }
+    return decision
+  }
+
+  async #review(viewer: Viewer, { verb, plural, subresource, namespace, name, group }: Right): Promise<boolean> {
+    const body = {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectAccessReview',
+      spec: {
+        resourceAttributes: {
+          verb,
+          resource: plural,
+          subresource,
+          namespace,
+          name,
+          group: group ?? this.#options.group,
+        },
+      },
+    }
+    const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+    const { status } = await this.#options
+      .apiFor(viewer)
+      .request<{ status?: { allowed?: boolean } }>('POST', path, { body })
+    return status?.allowed === true
+  }
+
+  reports(viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]> {
+    const { kind, metadata } = workload
+    // A report shows no more than the viewer's right to it, which is asked before, so viewers share it where the console asks pods itself.
+    const owner = this.#options.reach === 'address' ? '' : viewer.id
+    const key = `${owner} ${kind}/${metadata.namespace}/${metadata.name}`
+    const ask = () => {
+      const known = this.#reports.get(key)
+      if (known && performance.now() - known.at < REPORT_MS) return known.reports
+      const reports = this.#askPods(viewer, workload, '/status')
+      this.#reports.set(key, { at: performance.now(), reports })
+      return reports
+    }
+    return this.#ifAllowed(viewer, workload, ask)
+  }
+
+  async #ifAllowed(
+    viewer: Viewer,
+    workload: KubernetesObject,
+    ask: () => Promise<readonly Report[]>,
+  ): Promise<readonly Report[]> {
+    try {
+      const lacking = await this.#lackingRight(viewer, workload, 'live')
+      return lacking === undefined
+        ? await ask()
+        : [{ missing: 'you may not see the reports of its pods', right: lacking }]
+    } catch (error) {
+      return [{ missing: placeError(error).message }]
+    }
+  }
+
+  /** Returns the missing right as a `kubectl auth can-i` line, if the viewer lacks both ways to it. */
+  async #lackingRight(
+    viewer: Viewer,
+    { kind, metadata }: KubernetesObject,
+    virtual: 'live' | 'explain',
+  ): Promise<string | undefined> {
+    if (this.#options.reach === 'proxy') return undefined
+    const { plural } = kinds[kind as keyof typeof kinds]
+    const { namespace = 'default', name } = metadata
+    const verb = virtual === 'live' ? 'get' : 'create'
+    if (await this.#may(viewer, { verb, plural, subresource: virtual, namespace, name })) return undefined
+    const forward = { verb: 'create', plural: 'pods', subresource: 'portforward', namespace, group: '' }
+    if (virtual === 'live' && (await this.#may(viewer, forward))) return undefined
+    return `kubectl auth can-i ${verb} ${plural}.${this.#options.group}/${name} --subresource=${virtual} --namespace ${namespace}`
+  }
+
+  async #askPods(viewer: Viewer, workload: KubernetesObject, path: string): Promise<readonly Report[]> {
+    try {
+      const pods = await runningPods({ api: this.#options.apiFor(viewer) }, workload)
+      if (pods.length === 0) return [{ missing: 'no pod runs' }]
+      return await Promise.all(pods.slice(0, 10).map((pod) => this.#askPod(viewer, pod, path)))
+    } catch (error) {
+      return [{ missing: placeError(error).message }]
+    }
+  }
+
+  async #askPod(viewer: Viewer, pod: Pod, path: string): Promise<Report> {
+    try {
+      const status = await this.#requestPod(viewer, pod, path)
+      return isObject(status) ? { status, at: Date.now() } : { missing: 'the pod’s answer is no object' }
+    } catch (error) {
+      return { missing: `pod ${pod.metadata.name} isn’t asked: ${(error as Error).message}` }
+    }
+  }
+
+  #requestPod(viewer: Viewer, pod: Pod, path: string, body?: object): Promise<unknown> {
+    const port = dataPlanePort(pod, 'admin')
+    if (this.#options.reach === 'address') {
+      const { podIP = '' } = pod.status ?? {}
+      const host = podIP.includes(':') ? `[${podIP}]` : podIP
+      return readJson(`http://${host}:${port}${path}`, body === undefined ? {} : { method: 'POST', body })
+    }
+    const { namespace, name } = pod.metadata
+    const proxied = `${pathOf(PODS, namespace, `${name}:${port}`, 'proxy')}${path}`
+    return this.#options.apiFor(viewer).request(body === undefined ? 'GET' : 'POST', proxied, { timeout: 5_000, body })
+  }
+
+  async definitions(viewer: Viewer, workload: KubernetesObject): Promise<Report> {
+    const [first] = await this.#ifAllowed(viewer, workload, () => this.#askPods(viewer, workload, '/definitions'))
+    return first ?? { missing: 'no pod runs' }
+  }
+
+  async explain(viewer: Viewer, workload: KubernetesObject, question: object): Promise<unknown> {
+    const lacking = await this.#lackingRight(viewer, workload, 'explain')
+    if (lacking !== undefined) throw new PlaceError('forbidden', lacking)
+    try {
+      const [pod] = await runningPods({ api: this.#options.apiFor(viewer) }, workload)
+      if (pod === undefined) throw new PlaceError('away', 'no pod runs')
+      return await this.#requestPod(viewer, pod, '/explain', question)
+    } catch (error) {
+      throw error instanceof PlaceError ? error : placeError(error)
+    }
+  }
+
+  address(_: Viewer, { kind, metadata: { name, namespace } }: KubernetesObject): string | undefined {
+    // On a laptop the names of Services lead nowhere.
+    if (this.#options.reach === 'proxy') return undefined
+    const port = kind === 'MCPRegistry' ? 8080 : 4483
+    return `http://${serviceName(kind, name)}.${namespace}.svc:${port}`
+  }
+
+  publicUrl({ status }: KubernetesObject): string | undefined {
+    const { externalUrl, url } = isObject(status) ? status : {}
+    return [externalUrl, url].find((one): one is string => typeof one === 'string' && one !== '')
+  }
+
+  async audit(viewer: Viewer, workload: KubernetesObject): Promise<readonly string[] | string> {
+    try {
+      const api = this.#options.apiFor(viewer)
+      const pods = await runningPods({ api }, workload)
+      const logs = await Promise.all(pods.slice(0, 5).map((pod) => logOf(api, pod)))
+      return logs.flat()
+    } catch (error) {
+      return placeError(error).message
+    }
+  }
+
+  fileOf = (): undefined => undefined
+}
+
+interface Right {
+  readonly verb: string
+  readonly plural: string
+  readonly subresource?: string
+  readonly namespace: string
+  readonly name?: string
+  readonly group?: string
+}
+
+async function logOf(api: Api, pod: Pod): Promise<readonly string[]> {
+  const { namespace, name } = pod.metadata
+  const container = dataPlaneContainer(pod)
+  const answer = await api.open('GET', pathOf(PODS, namespace, name, 'log'), {
+    query: { tailLines: LOG_LINES, limitBytes: 1024 * 1024, container },
+  })
+  const text = await answer.body.text()
+  if (answer.statusCode !== 200) throw new ApiError(answer.statusCode, '', `the log of pod ${name} can’t be read`)
+  return text.split('\n').filter((line) => line.includes('"audit"'))
+}
+
+function dataPlaneContainer(pod: Pod): string | undefined {
+  const { containers = [], initContainers = [] } = (pod as KubernetesObject)['spec'] as Partial<
+    Record<'containers' | 'initContainers', readonly { readonly name: string }[]>
+  >
+  return [...initContainers, ...containers].find(({ name }) => name === 'portico' || name === 'vmcp')?.name
+}
+
+async function namesOfNamespaces(api: Api): Promise<readonly string[] | undefined> {
+  const resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
+  try {
+    const { items } = await api.list(resource, undefined, { query: { limit: PAGE } })
+    return (items ?? []).map(({ metadata }) => metadata.name)
+  } catch (error) {
+    if (isForbidden(error)) return undefined
+    throw error
+  }
+}
+
+/** Keeps the names of field managers, which tell who writes an object, and drops their long lists of fields. */
+function withoutManagers(metadata: KubernetesObject['metadata']): KubernetesObject['metadata'] {
+  const { managedFields, ...rest } = metadata as { managedFields?: readonly { readonly manager?: string }[] }
+  const managers = [...new Set((managedFields ?? []).flatMap(({ manager }) => manager ?? []))]
+  return { ...rest, managers } as unknown as KubernetesObject['metadata']
+}
+
+interface WorldParts {
+  readonly listed: readonly (Listed | undefined)[]
+  readonly asOf: number
+  readonly namespaces: readonly string[]
+  readonly notReadable: readonly string[]
+}
+
+function worldOf({ listed, ...rest }: WorldParts): World {
+  const { objects } = createWorld()
+  for (const list of listed) for (const object of list?.objects ?? []) objects.put(object)
+  return { objects, cut: listed.some((list) => list?.isCut === true), ...rest }
+}
+
+/** Turns any failure into one with a text for the viewer. */
+function placeError(error: unknown): PlaceError {
+  if (error instanceof PlaceError) return error
+  if (!(error instanceof ApiError))
+    return new PlaceError('away', `the API server can’t be reached: ${(error as Error).message}`)
+  if (error.status === 401) return new PlaceError('refused', 'the cluster does not accept this token')
+  if (error.status === 403) return new PlaceError('forbidden', error.message)
+  return new PlaceError('away', `the API server answers ${error.status}: ${error.message}`, error.retryAfter)
+}

@@ -1,0 +1,91 @@
+import { isObject } from '../../crds/settings/json.ts'
+import { fillWorld, type KubernetesObject } from '../../operator/model/index.ts'
+import { PlaceError, type Places, type Report, type World } from './place.ts'
+import { readJson } from './read-json.ts'
+
+interface LocalId {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/** What `portico run` knows of what it runs. */
+export interface LocalSource {
+  /** The API group of our kinds. */
+  readonly group: string
+  /** The objects with the status that an operator would write, each with its file. */
+  objects(): readonly { readonly object: KubernetesObject; readonly file: string }[]
+  endpoints(): readonly (LocalId & { readonly url: string; readonly admin: string })[]
+  /** The latest audit lines of a workload's data plane. */
+  auditLines(id: LocalId): readonly string[]
+}
+
+/** The data planes are on this machine, and asking them costs next to nothing. */
+const KEPT_MS = 1_000
+
+const idOf = ({ kind, metadata: { namespace = 'default', name } }: KubernetesObject): LocalId => ({
+  kind,
+  namespace,
+  name,
+})
+const keyOf = ({ kind, namespace, name }: LocalId) => `${kind}/${namespace}/${name}`
+
+/** The place of `portico run`: its manifests, and the processes that it has started. */
+export function machinePlaces(source: LocalSource, title: string): Places {
+  const kept = new Map<string, { readonly at: number; readonly report: Promise<Report> }>()
+  const endpointOf = (object: KubernetesObject) => {
+    const key = keyOf(idOf(object))
+    return source.endpoints().find((endpoint) => keyOf(endpoint) === key)
+  }
+  const ask = async (object: KubernetesObject, path: string): Promise<Report> => {
+    const endpoint = endpointOf(object)
+    if (endpoint === undefined) return { missing: 'it does not run' }
+    try {
+      const status = await readJson(`${endpoint.admin}${path}`)
+      return isObject(status) ? { status, at: Date.now() } : { missing: 'its answer is no object' }
+    } catch (error) {
+      return { missing: (error as Error).message }
+    }
+  }
+  const asked = (object: KubernetesObject, path: string): Promise<Report> => {
+    const key = `${keyOf(idOf(object))}${path}`
+    const now = performance.now()
+    for (const [old, { at }] of kept) if (now - at > KEPT_MS) kept.delete(old)
+    const known = kept.get(key)
+    if (known) return known.report
+    const report = ask(object, path)
+    kept.set(key, { at: now, report })
+    return report
+  }
+  return {
+    kind: 'machine',
+    title,
+    group: () => source.group,
+    async world(): Promise<World> {
+      const { objects } = fillWorld({ objects: source.objects().map(({ object }) => object) })
+      return { objects, namespaces: [], notReadable: [], asOf: Date.now(), cut: false }
+    },
+    reports: async (_, workload) => [await asked(workload, '/status')],
+    definitions: (_, workload) => asked(workload, '/definitions'),
+    async explain(_, workload, question) {
+      const endpoint = endpointOf(workload)
+      if (endpoint === undefined) throw new PlaceError('away', 'it does not run')
+      try {
+        return await readJson(`${endpoint.admin}/explain`, { method: 'POST', body: question, timeoutMs: 30_000 })
+      } catch (error) {
+        throw new PlaceError('away', (error as Error).message)
+      }
+    },
+    address: (_, workload) => {
+      const url = endpointOf(workload)?.url
+      return url === undefined ? undefined : url.replace(/\/mcp$/, '')
+    },
+    publicUrl: (workload) => endpointOf(workload)?.url,
+    audit: async (_, workload) => source.auditLines(idOf(workload)),
+    fileOf: (object) => {
+      const key = keyOf(idOf(object))
+      return source.objects().find((one) => keyOf(idOf(one.object)) === key)?.file
+    },
+    close: async () => undefined,
+  }
+}

@@ -1,0 +1,48 @@
+import { request } from 'undici'
+
+const TIMEOUT_MS = 2_000
+/** A foreign process may answer in place of ours. */
+const LARGEST = 4 * 1024 * 1024
+
+interface Asked {
+  readonly method?: 'GET' | 'POST'
+  readonly body?: object
+  readonly timeoutMs?: number
+}
+
+/**
+ * Asks an admin listener of a data plane for JSON. Throws an Error for another status than 200, with the answer's own
+ * message where it has one.
+ */
+export async function readJson(
+  url: string,
+  { method = 'GET', body, timeoutMs = TIMEOUT_MS }: Asked = {},
+): Promise<unknown> {
+  const answer = await request(url, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    signal: AbortSignal.timeout(2 * timeoutMs),
+  })
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > LARGEST) throw new Error(`the answer has more than ${LARGEST} bytes`)
+    chunks.push(chunk)
+  }
+  const text = Buffer.concat(chunks).toString()
+  if (answer.statusCode === 200) return JSON.parse(text)
+  throw new Error(`HTTP ${answer.statusCode}: ${messageIn(text)}`)
+}
+
+function messageIn(text: string): string {
+  try {
+    const { message } = JSON.parse(text) as { message?: unknown }
+    if (typeof message === 'string') return message
+  } catch {
+    // The text itself says what there is to say.
+  }
+  return text.slice(0, 300)
+}

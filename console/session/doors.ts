@@ -1,0 +1,24 @@
+import type { Context, Hono } from 'hono'
+import type { Viewer } from '../places/place.ts'
+
+/** A viewer's session. */
+export interface Session {
+  readonly id: string
+  readonly viewer: Viewer
+  /** Tells whether the viewer can log out. */
+  readonly canLogOut: boolean
+}
+
+/** How viewers come in: by a one-time link on one's own machine, or by a login. */
+export interface Doors {
+  /** True on one's own machine: pages of other origins may not even link here. */
+  readonly isLocal: boolean
+  /** The path at which a viewer without a session logs in; undefined if only a link lets in. */
+  readonly loginPath: string | undefined
+  /** Returns the session of a request; undefined if it has none. */
+  find(c: Context): Promise<Session | undefined>
+  /** Adds the routes that need no session. */
+  routes(app: Hono): void
+  /** The key of form tokens. */
+  readonly formKey: Buffer
+}

@@ -1,0 +1,74 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
+import { RunningPortico } from '../support/operator/running-portico.ts'
+import { object } from '../support/operator/standalone-run.ts'
+
+const repository = join(import.meta.dirname, '../..')
+export const clock = `${JSON.stringify(process.execPath)} ${join(repository, 'samples/quickstart/clock-server.ts')}`
+
+export const group = object('MCPGroup', 'all', 'spec: {}\n')
+export const gateway = (name: string, rest = '') =>
+  object('VirtualMCPServer', name, `spec:\n  groupRef: {name: all}\n  incomingAuth: {type: anonymous}\n${rest}`)
+export const server = (name: string, command = clock) =>
+  object(
+    'MCPServer',
+    name,
+    `  annotations: {portico.dev/local-command: ${JSON.stringify(command)}}\nspec:\n  image: x/y:1.0.0\n  transport: streamable-http\n  groupRef: {name: all}\n`,
+  )
+
+interface Line {
+  readonly endpoints: readonly { readonly kind: string; readonly url: string }[]
+  readonly console: { readonly open: string }
+}
+
+/** `portico run` over manifests, with its console open. */
+export class OpenConsole implements AsyncDisposable {
+  readonly folder: TemporaryFolder
+  readonly portico: RunningPortico
+  url = ''
+  cookie = ''
+
+  private constructor(folder: TemporaryFolder, portico: RunningPortico) {
+    this.folder = folder
+    this.portico = portico
+  }
+
+  static async start(manifests: string, args: readonly string[] = []): Promise<OpenConsole> {
+    const folder = temporaryFolder()
+    writeFileSync(join(folder.path, 'all.yaml'), manifests)
+    const portico = new RunningPortico([join(folder.path, 'all.yaml'), '--state', join(folder.path, 'state'), ...args])
+    const one = new OpenConsole(folder, portico)
+    await portico.report('something is served', ({ endpoints }) => endpoints.length > 1)
+    one.url = one.line.endpoints.find(({ kind }) => kind === 'Console')?.url ?? ''
+    return one
+  }
+
+  get line(): Line {
+    return this.portico.reports.at(-1) as unknown as Line
+  }
+
+  /** Swaps the link for a cookie. */
+  async open(): Promise<void> {
+    const answer = await fetch(this.line.console.open, { redirect: 'manual' })
+    this.cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
+  }
+
+  get(path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+    return fetch(`${this.url}${path}`, { headers: { cookie: this.cookie, ...headers }, redirect: 'manual' })
+  }
+
+  async text(path: string): Promise<string> {
+    return (await this.get(path)).text()
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: each page has facts of its own
+  async json(path: string): Promise<any> {
+    return (await this.get(path, { accept: 'application/json' })).json()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.portico.stop()
+    this.folder[Symbol.dispose]()
+  }
+}
