@@ -22,6 +22,7 @@ const ORDER: readonly Section[] = [
       'docs/workflows.md',
       'docs/tool-search.md',
       'docs/gitops.md',
+      'docs/console.md',
       'docs/kubectl.md',
     ],
   },

@@ -8,7 +8,20 @@ import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '..')
 const words = process.argv.slice(2)
-const FOLDERS = ['bench', 'bin', 'build', 'check', 'cli', 'console', 'crds', 'dataplane', 'docs', 'operator', 'samples', 'test']
+const FOLDERS = [
+  'bench',
+  'bin',
+  'build',
+  'check',
+  'cli',
+  'console',
+  'crds',
+  'dataplane',
+  'docs',
+  'operator',
+  'samples',
+  'test',
+]
 /** An editor that saves writes more than once. */
 const SETTLE_MS = 200
 
