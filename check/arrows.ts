@@ -135,6 +135,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'limits',
     'rate-limits',
     'mcp',
+    'pins',
     'backends',
     'aggregation',
     'access',

@@ -16,6 +16,7 @@ import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
+import { pinning } from './pinning.ts'
 import { redisSettings } from './redis.ts'
 import { telemetrySchema } from './telemetry.ts'
 import { compositeTools } from './workflow/definition.ts'
@@ -113,6 +114,7 @@ const backend = Type.Object(
       ),
     ),
     credential: Type.Optional(credential),
+    pinning: Type.Optional(pinning),
     timeout: Type.Optional(duration('gateway', 'Longest wait for this backend’s answer.')),
     allowPrivateIP: Type.Optional(
       Type.Boolean({

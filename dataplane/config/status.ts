@@ -36,6 +36,18 @@ const backend = Type.Object({
   tools: Type.Number(),
   /** Null until the backend's tools are known. */
   latencyMs: orNull(Type.Number()),
+  /** Definitions by whether they were approved; null while none is checked. Absent in older pods. */
+  definitions: Type.Optional(
+    orNull(
+      Type.Object({
+        approved: Type.Number(),
+        withheld: Type.Number(),
+        reported: Type.Number(),
+        /** Names that have pins and are not listed. */
+        missing: Type.Number(),
+      }),
+    ),
+  ),
 })
 
 /** A failure at a provider where users log in, in the provider's own words if it gave any. No token is in it. */

@@ -37,6 +37,7 @@ const ENDPOINT_EVENTS = [
   'session_ended',
   'authentication_failed',
   'http_request',
+  'definition_withheld',
 ] as const
 
 const WORKFLOW_EVENTS = [

@@ -14,6 +14,8 @@ import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shap
 export interface BuiltCatalog {
   readonly catalog: Catalog
   readonly backends: readonly Backend[]
+  /** The tools that each of them has shown. */
+  readonly tools: ReadonlyMap<Backend, Backend['tools']>
 }
 
 export type { Route }
@@ -52,12 +54,17 @@ interface Shown {
   readonly isForModel: boolean
   /** The URI of the page that shows the tool's result. */
   readonly page: string | undefined
+  /** True if it only takes its name. */
+  readonly isWithheld?: boolean
 }
 
 type Shaping = Pick<GatewayConfig, 'role' | 'aggregation' | 'compositeTools'>
 type Strategy = 'prefix' | 'priority' | 'manual'
 /** The tools of a backend, as shown to everybody or in one session. */
-export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'>
+export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'> & {
+  /** Returns the names of listed tools that are not shown; `pinned`: only those of which another text was approved. */
+  withheld?(kind: 'tools', which: 'all' | 'pinned'): readonly string[]
+}
 type Part = readonly [backend: ShownTools, shape: Shape]
 
 /**
@@ -66,9 +73,13 @@ type Part = readonly [backend: ShownTools, shape: Shape]
  */
 export function buildCatalog(config: Shaping, backends: readonly ShownTools[], holderOf: HolderOf = nobody): Catalog {
   const withheldPages: string[] = []
-  const clashes = new Clashes(config.aggregation?.conflictResolution ?? 'prefix')
+  const strategy = config.aggregation?.conflictResolution ?? 'prefix'
+  const clashes = new Clashes(strategy)
+  // A tool that was approved and has changed keeps its name, so that no other backend's tool is called by it. A tool
+  // that was never approved has no effect on other backends, unless the configuration puts its backend first.
+  const taken = strategy === 'priority' ? 'all' : 'pinned'
   const own = inOrder(config, backends).flatMap(([backend, shape]) => [
-    ...shownTools(backend, shape, config.role === 'proxy'),
+    ...shownTools(backend, shape, config.role === 'proxy', taken),
   ])
   const tools = withoutClashes(
     own.map((tool) => withRightPage(tool, holderOf, withheldPages)),
@@ -102,7 +113,7 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
     if (name !== undefined) shown.set(name, name === tool.name ? tool : renamed(tool, name))
   }
   for (const name of clashes.conflicts.keys()) shown.delete(name)
-  return [...shown.values()]
+  return [...shown.values()].filter(({ isWithheld }) => isWithheld !== true)
 }
 
 /** Returns the name of the backend whose resource has a URI, as clients read it; undefined if there is none. */
@@ -166,21 +177,41 @@ function inOrder({ role, aggregation }: Shaping, backends: readonly ShownTools[]
   return [...backends].sort(byRank).map((backend) => [backend, shapeOf({ role, aggregation }, backend.name)])
 }
 
-function* shownTools(backend: ShownTools, shape: Shape, exact: boolean): Generator<Shown> {
+function* shownTools(backend: ShownTools, shape: Shape, exact: boolean, taken?: 'all' | 'pinned'): Generator<Shown> {
   if (shape.hidden) return
+  const nameOf = (key: string): string | undefined => {
+    const own = overrideOf(shape, key).name ?? key
+    if (shape.filter !== undefined && !shape.filter.has(own)) return undefined
+    return exact ? own : fitName(shape.prefix + own)
+  }
   const seen = new Set<string>()
   for (const tool of backend.tools ?? []) {
     // A backend's second tool of one name can't be called.
-    if (seen.has(tool.name)) continue
-    seen.add(tool.name)
-    const own = overrideOf(shape, tool.name).name ?? tool.name
-    if (shape.filter !== undefined && !shape.filter.has(own)) continue
-    yield shownTool(backend, tool, shape, exact ? own : fitName(shape.prefix + own))
+    if (seen.has(tool.key)) continue
+    seen.add(tool.key)
+    const name = nameOf(tool.key)
+    if (name !== undefined) yield shownTool(backend, tool, shape, name)
+  }
+  for (const key of (taken === undefined ? undefined : backend.withheld?.('tools', taken)) ?? []) {
+    if (seen.has(key)) continue
+    seen.add(key)
+    const name = nameOf(key)
+    if (name !== undefined) yield withheldTool(backend.name, key, name)
   }
 }
 
+/** Returns the place of a tool that is not shown. */
+const withheldTool = (backend: string, tool: string, name: string): Shown => ({
+  name,
+  text: '{}',
+  route: { backend, tool, rename: undefined, nameHeader: '', paramHeaders: [] },
+  isForModel: false,
+  page: undefined,
+  isWithheld: true,
+})
+
 function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownName: string): Shown {
-  const { name, paramHeaders, app, isRepeatable } = tool
+  const { key: name, paramHeaders, app, isRepeatable } = tool
   const override = overrideOf(shape, name)
   const text = backend.runsTasks ? tool.text : withoutTaskSupport(tool.text)
   return {
@@ -255,7 +286,8 @@ export function shownToolsOf({ routes }: Pick<Catalog, 'routes'>): ReadonlyMap<s
 
 /**
  * Returns the catalog to show in place of `next`. If names clash that the configuration must resolve, the catalog shown
- * `before` stays, provided that it has no clashes and all of its backends still exist. `backends` holds the existing
+ * `before` stays, provided that it has no clashes, all of its backends still exist, and what they need approval for
+ * still has it. `backends` holds the existing
  * ones. It is empty until all have been polled: at the start the set of tools depends on the order of answers, so it is
  * nothing to fall back to.
  */
@@ -263,5 +295,13 @@ export function goodCatalog(next: BuiltCatalog, before: BuiltCatalog, backends: 
   if (next.catalog.conflicts.length === 0 || before.catalog.conflicts.length > 0 || backends.length === 0) return next
   const present = new Set(backends)
   const gone = new Set(before.backends.filter((backend) => !present.has(backend)).map(({ name }) => name))
-  return [...before.catalog.routes.values()].every(({ backend }) => !gone.has(backend)) ? before : next
+  const isServed = [...before.catalog.routes.values()].every(({ backend }) => !gone.has(backend))
+  return isServed && before.backends.every((backend) => areApproved(backend, before.tools.get(backend))) ? before : next
+}
+
+/** Tells whether tools that a backend has shown are still approved, if it needs approval. */
+function areApproved({ definitions, tools }: Backend, before: Backend['tools']): boolean {
+  if (!definitions.areEnforced || before === undefined) return true
+  const approved = new Set(tools)
+  return before.every((tool) => approved.has(tool))
 }

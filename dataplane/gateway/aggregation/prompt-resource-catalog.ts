@@ -3,7 +3,7 @@ import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import type { BackendItem } from '../backends/lists/list-page.ts'
-import { APPS_EXTENSION } from '../mcp/apps.ts'
+import { APPS_EXTENSION, WITH_APPS } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/tasks.ts'
@@ -32,8 +32,12 @@ export interface PromptResourceCatalog {
   readonly prompts: ReadonlyMap<string, Route>
   /** The names of the backends that have resources, in the order of the configuration. */
   readonly holders: readonly string[]
+  /** Of these, the names of those that read only what they list: other definitions of theirs are not approved. */
+  readonly closed: ReadonlySet<string>
   /** The names of backends, by URI and by URI template, as listed. */
   readonly uris: ReadonlyMap<string, string>
+  /** URIs and URI templates that are withheld, by the names of their backends. */
+  readonly withheld: ReadonlyMap<string, ReadonlySet<string>>
   readonly templates: readonly (UriPattern & { readonly backend: string })[]
 }
 
@@ -55,11 +59,13 @@ export function buildPromptResourceCatalog(
   backends: readonly Backend[],
 ): PromptResourceCatalog {
   const prompts = new Map<string, Route>()
+  const taken = new Set<string>()
   const promptTexts = backends.flatMap((backend) => {
     const { prefix } = shapeOf(config, backend.name)
-    return addPrompts(backend, (key) => (config.role === 'proxy' ? key : fitName(prefix + key)), prompts)
+    return addPrompts(backend, (key) => (config.role === 'proxy' ? key : fitName(prefix + key)), prompts, taken)
   })
   const uris = new Map<string, string>()
+  const withheld = new Map(backends.map((backend) => [backend.name, withheldUris(backend)] as const))
   const templates = addressed(backends, 'templates', uris)
   const resources = addressed(backends, 'resources', uris)
   const shown = backends.filter(({ name }) => !shapeOf(config, name).hidden)
@@ -75,7 +81,9 @@ export function buildPromptResourceCatalog(
     },
     prompts,
     holders: backends.filter(({ capabilities }) => isObject(capabilities['resources'])).map(({ name }) => name),
+    closed: new Set(backends.filter(({ definitions }) => !definitions.showsUnlistedResources).map(({ name }) => name)),
     uris,
+    withheld,
     // An equal template of a second backend is not shown, but that backend has URIs of it, too.
     templates: backends
       .flatMap(({ name, templates: own }) => own.map(({ key }) => ({ backend: name, ...uriPattern(key) })))
@@ -84,15 +92,21 @@ export function buildPromptResourceCatalog(
 }
 
 /** Adds the routes of a backend's prompts by their shown names, and returns the texts to show. */
-function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: Map<string, Route>): string[] {
+function addPrompts(
+  backend: Backend,
+  nameOf: (key: string) => string,
+  prompts: Map<string, Route>,
+  taken: Set<string>,
+): string[] {
   const texts: string[] = []
   const seen = new Set<string>()
   for (const { key, text } of backend.prompts) {
     if (seen.has(key)) continue
     seen.add(key)
     const own = nameOf(key)
-    const name = prompts.has(own) ? otherName(own, `${backend.name}\0${key}`) : own
-    if (prompts.has(name)) continue
+    const isTaken = (name: string): boolean => prompts.has(name) || taken.has(name)
+    const name = isTaken(own) ? otherName(own, `${backend.name}\0${key}`) : own
+    if (isTaken(name)) continue
     const renamed = name !== key
     prompts.set(name, {
       backend: backend.name,
@@ -103,6 +117,8 @@ function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: 
     })
     texts.push(renamed ? editObject(text, { name: JSON.stringify(name) }) : text)
   }
+  // A prompt that was approved and has changed keeps its name.
+  for (const key of backend.withheld('prompts', 'pinned')) if (!seen.has(key)) taken.add(nameOf(key))
   return texts
 }
 
@@ -121,12 +137,17 @@ function addressed(backends: readonly Backend[], kind: 'resources' | 'templates'
       uris.set(item.key, backend.name)
       found.push({ backend: backend.name, item })
     }
-    // Pages of apps need not be listed (MCP Apps, resource discovery).
-    for (const { app } of (kind === 'resources' && backend.tools) || [])
-      if (app?.uri !== undefined && !uris.has(app.uri)) uris.set(app.uri, backend.name)
+    const others = [...backend.withheld(kind, 'pinned'), ...(kind === 'resources' ? pagesOf(backend) : [])]
+    for (const uri of others) if (!uris.has(uri)) uris.set(uri, backend.name)
   }
   return found
 }
+
+/** Returns the URIs of a backend's pages, which need not be listed (MCP Apps, resource discovery). */
+const pagesOf = ({ tools = [], definitions }: Backend): readonly string[] => [
+  ...tools.flatMap(({ app }) => app?.uri ?? []),
+  ...(definitions.pins?.names('pages') ?? []),
+]
 
 function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
   const list = `"${listForms[kind].member}":[${texts.join(',')}]`
@@ -159,18 +180,17 @@ export function instructionsOf(backends: readonly Backend[]): string | undefined
   return parts.length === 0 ? undefined : parts.join('\n\n')
 }
 
-/** Returns the name of the backend that has a resource; undefined if none is known. */
+/** Returns the name of the backend that has a resource; undefined if none is known, or it is withheld. */
 export function holderOf(catalog: PromptResourceCatalog, uri: string): string | undefined {
-  const { uris, templates, holders } = catalog
+  const { uris, templates, holders, closed } = catalog
+  const [only] = holders
   // A URI may exist without being listed, and a single backend must be its owner.
-  if (holders.length === 1) return holders[0]
-  return (
-    uris.get(uri) ??
-    nearestHolder(
-      catalog,
-      uri,
-      templates.filter((template) => template.matches(uri)),
-    )
+  const listed = holders.length === 1 && only !== undefined && !closed.has(only) ? only : uris.get(uri)
+  if (listed !== undefined) return isWithheld(catalog, listed, uri) ? undefined : listed
+  return nearestHolder(
+    catalog,
+    uri,
+    templates.filter((template) => template.matches(uri) && !isWithheld(catalog, template.backend, uri)),
   )
 }
 
@@ -221,11 +241,28 @@ function foldersOf(uri: string): string[] {
   return folders
 }
 
+const isWithheld = ({ withheld }: PromptResourceCatalog, backend: string, uri: string): boolean =>
+  withheld.get(backend)?.has(uri) === true
+
+/** Returns the URIs and URI templates of a backend that are withheld, unless they are shown as well. */
+function withheldUris(backend: Backend): ReadonlySet<string> {
+  const { definitions, resources, templates } = backend
+  if (!definitions.areEnforced) return NO_URIS
+  const shown = new Set([...resources, ...templates].map(({ key }) => key))
+  const withheld = [...backend.withheld('resources', 'all'), ...backend.withheld('templates', 'all')]
+  // What the read of a page gives is checked itself.
+  return new Set(withheld.filter((uri) => !shown.has(uri) && !definitions.isPage(uri)))
+}
+
+const NO_URIS: ReadonlySet<string> = new Set()
+
 /** Returns the `extensions` declared in both eras: those that need nothing of the gateway; empty if there are none. */
 function extensionsOf(backends: readonly Backend[]): object {
-  const apps = backends.flatMap(({ capabilities: { extensions } }) =>
-    isObject(extensions) && isObject(extensions[APPS_EXTENSION]) ? [extensions[APPS_EXTENSION]] : [],
-  )
+  const apps = backends.flatMap(({ capabilities: { extensions }, definitions }) => {
+    if (!isObject(extensions) || !isObject(extensions[APPS_EXTENSION])) return []
+    // Nothing that a backend may change at will reaches clients of one that needs approval.
+    return [definitions.areEnforced ? WITH_APPS.extensions[APPS_EXTENSION] : extensions[APPS_EXTENSION]]
+  })
   return declared(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object })
 }
 

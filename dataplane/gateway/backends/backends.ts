@@ -35,6 +35,14 @@ interface BackendsOptions {
   readonly ownIssuer: { readonly upstreamTokens: UpstreamTokens }
 }
 
+/** Puts other pins in force at a backend, whose lists stay. */
+function approve(backend: Backend, pinning: BackendConfig['pinning']): void {
+  if (!backend.definitions.follow(pinning)) return
+  // They may tell of entries that are withheld now.
+  backend.entryNotes = { tools: [], prompts: [], resources: [], templates: [] }
+  backend.refreshLists()
+}
+
 /** The backends of one gateway, in the order of the configuration. */
 export class Backends {
   readonly #log: Logger
@@ -74,10 +82,15 @@ export class Backends {
     this.#members = new Map()
     this.#policy = policy
     for (const config of configs) {
-      const key = JSON.stringify([config, common])
+      const { pinning, ...others } = config
+      const key = JSON.stringify([others, common])
       const known = before.get(config.name)
-      if (known?.key === key) before.delete(config.name)
-      this.#members.set(config.name, known?.key === key ? known : this.#start(key, { config, ...common }))
+      const isKnown = known?.key === key
+      if (isKnown) {
+        before.delete(config.name)
+        approve(known.backend, pinning)
+      }
+      this.#members.set(config.name, isKnown ? known : this.#start(key, { config, ...common }))
     }
     for (const { feed } of this.#members.values()) feed.follow(policy)
     const members = [...this.#members.values()]

@@ -57,7 +57,8 @@ export function personalBackend(
       const caller = new CallerHeaders(config.name, configured, credential)
       // A message stream (HTTP+SSE) is one conversation: each caller has one.
       const transport = config.transport === 'sse' ? undefined : transportOf(shared, credential, strategy)
-      const backend = new Backend({ ...options, caller, transport })
+      const { definitions } = shared
+      const backend = new Backend({ ...options, caller, transport, definitions })
       backend.health.policy = policy()
       return backend
     },

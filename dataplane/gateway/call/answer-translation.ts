@@ -19,7 +19,8 @@ import type { Upstream } from './upstream.ts'
 /** The member that a modern result has and a legacy one lacks. */
 const COMPLETE_TYPE = '"complete"'
 const COMPLETE = `"resultType":${COMPLETE_TYPE}`
-const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
+/** The members of a modern result of a read that a legacy one lacks. */
+export const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
 /** Builds the edits that turn a legacy backend's answer, also a large one, into one for a modern client. */
 export const editsForModern = ({ id, message }: Asked): AnswerEdits => ({

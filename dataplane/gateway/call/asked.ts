@@ -1,3 +1,4 @@
+import type { PublicError } from '../../server/errors.ts'
 import type { Details, Observation, Observe } from '../../telemetry/observe.ts'
 import type { Route } from '../aggregation/route.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -16,6 +17,21 @@ export interface Destination {
   readonly route: Route
   /** The name by which clients see the tool of the route, if it was called by another name. */
   readonly shownName?: string | undefined
+  /** Checks the answer before any of it goes to the client; absent: it passes as it comes. */
+  readonly check?: AnswerCheck | undefined
+}
+
+/** A check of an answer, which is held whole for it. */
+export interface AnswerCheck {
+  /** The largest answer in bytes that is checked. */
+  readonly mostBytes: number
+  /** True if nothing goes to the client unchecked; false if the answer goes there in any case. */
+  readonly isRequired: boolean
+  /**
+   * Returns the result (JSON text) that goes to the client in the place of this one, or an error. `undefined`: the
+   * answer is too large.
+   */
+  checked(result: string | undefined): string | PublicError
 }
 
 /** The parts of the gateway that a call uses. */

@@ -15,6 +15,7 @@ import { isListChanged } from '../backends/lists/list-kind.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import { type AnswerEdits, AnswerScanner, sameId } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { memberText } from '../mcp/json.ts'
 import { isId, type Message } from '../mcp/message.ts'
 import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
@@ -33,7 +34,7 @@ import {
   translated,
   withId,
 } from './answer-translation.ts'
-import { type Asked, type CallServices, callDetails, type Destination } from './asked.ts'
+import { type AnswerCheck, type Asked, type CallServices, callDetails, type Destination } from './asked.ts'
 import { type InputRequired, inputRequiredBy, MOST_ROUNDS, withInputs } from './input/input-required.ts'
 import { CLIENT_TIMEOUT_MS, relayServerRequest } from './input/server-request.ts'
 import { answerLimited, answerWithLink, withoutLinkResponse } from './own-answers.ts'
@@ -114,6 +115,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly route: Route
   readonly backend: Backend
   readonly shownName: string | undefined
+  readonly check: AnswerCheck | undefined
   context: RequestContext
   readonly first: Message
   message: Message
@@ -146,7 +148,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #isWaitingForDrain = false
 
   constructor(services: CallServices, context: RequestContext, destination: Destination, message: Message) {
-    const { backend, route, shownName } = destination
+    const { backend, route, shownName, check } = destination
     this.services = services
     this.context = context
     this.message = message
@@ -154,6 +156,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.route = route
     this.backend = backend
     this.shownName = shownName
+    this.check = check
     this.share = context.share
     const now = performance.now()
     this.startedAt = now
@@ -347,6 +350,10 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return new AnswerScanner(this.#edits)
   }
 
+  get mostHeld(): number | undefined {
+    return this.check?.mostBytes
+  }
+
   holds(bytes: number): boolean {
     const { share } = this
     if (share === undefined) return true
@@ -358,6 +365,10 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (this.#state !== 'asked') {
       this.#upstream.stop()
       this.#fail(new BackendFailure('backend_failed', 'gave a large answer while its own question was open'))
+      return true
+    }
+    if (this.check?.isRequired === true) {
+      this.#abort('its answer is too large to be checked', this.check.checked(undefined))
       return true
     }
     this.#stripper ??= stripperFor(this, this.#upstream)
@@ -407,7 +418,22 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (!sameId(scanner.id, this.#upstream.sentId))
       this.#fail(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
     else if (this.#state === 'suspended') this.#early = [scanner, body]
+    else if (!flowed && !scanner.hasError && this.#isTaken(body)) return
     else if (flowed || !this.#requiresInput(body)) this.#give(scanner, body, flowed)
+  }
+
+  /**
+   * Checks a result if that is needed. If nothing may pass unchecked, gives the client what the check makes of it and
+   * nothing else of the answer, and returns true.
+   */
+  #isTaken(body: Buffer): boolean {
+    const { check } = this
+    if (check === undefined) return false
+    const checked = check.checked(memberText(body.toString('utf8'), 'result') ?? '')
+    if (!check.isRequired) return false
+    if (checked instanceof PublicError) this.#refuse(checked)
+    else this.#reply(200, Buffer.from(`{"jsonrpc":"2.0","id":${this.id},"result":${checked}}`), false)
+    return true
   }
 
   /** Gives the client the backend's answer. `flowed`: all but its end has been given in parts. */

@@ -24,6 +24,8 @@ export interface ViewGround {
   readonly catalogs: SharedCatalogs
   /** Reports that the lists of a view have changed. */
   changed(view: CallerView, before: Catalogs): void
+  /** Reports that the lists of one of its own backends have come. */
+  listed(backend: Backend): void
 }
 
 /** The interval between checks whether a caller's lists are out of date. */
@@ -162,14 +164,15 @@ export class CallerView implements View {
       of,
       backend,
       feed: new CallerFeed(backend, {
-        onChange: () => this.#changed(),
+        onChange: () => this.#changed(backend),
         openTools: of.openTools,
         lists: this.#ground.lists,
       }),
     }
   }
 
-  #changed(): void {
+  #changed(backend: Backend): void {
+    this.#ground.listed(backend)
     const before = this.kept?.catalogs
     this.kept = undefined
     if (before !== undefined) this.#ground.changed(this, before)

@@ -53,6 +53,8 @@ interface CallerViewsOptions {
   busy(): readonly { readonly binding: string }[]
   /** Drops a caller's own backend. */
   onGone(backend: Backend): void
+  /** Reports that the lists of a caller's own backend have come. */
+  onListed(backend: Backend): void
   /** The memory limit of the container, if it has one. */
   readonly memoryBytes?: number | undefined
 }
@@ -88,6 +90,7 @@ export class CallerViews {
       catalogs: new SharedCatalogs(mostBytes),
       shared,
       changed: (view: CallerView, before: Catalogs) => this.#changed(view, before),
+      listed: (backend: Backend) => options.onListed(backend),
     }
     this.#ground = {
       ...fixed,
@@ -223,6 +226,11 @@ export class CallerViews {
   /** Returns this caller's view outside of a request; the shared view if the caller is not known here. */
   known(binding: string): View {
     return this.#latest.get(binding) ?? this.#ground.shared
+  }
+
+  /** Returns the backend of this name as it is for each caller that has it for themselves. */
+  backendsOf(name: string): readonly Backend[] {
+    return [...this.#views.values()].flatMap(({ own }) => own.filter((backend) => backend.name === name))
   }
 
   /** The number of callers whose own lists of a backend are truncated, by the backend's name. */

@@ -29,6 +29,7 @@ import { openSessionStorage, type SessionStorage, storageKey } from '../sessions
 import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
+import { Approvals } from './approvals.ts'
 import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
@@ -60,6 +61,8 @@ export class Gateway {
   readonly audit: Auditing
   /** The memory that callers and backends take in this process. */
   readonly budget: Budget
+  /** Tells of definitions that are not approved. */
+  readonly approvals: Approvals
   /** Counts requests of the clients of a proxy in front. */
   readonly clientRequests: ClientRequests
   /** Checks tool calls against the rate limits. */
@@ -106,6 +109,7 @@ export class Gateway {
     this.log = log
     this.observe = observe
     this.audit = audit
+    this.approvals = new Approvals(options)
     this.budget = new Budget(budgetLimits(memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(memoryBytes) / 2)
     this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(memoryBytes) })
@@ -173,6 +177,7 @@ export class Gateway {
       client: { name: 'portico', version: serverInfo.version },
     }
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
+    this.approvals.forget()
     this.shared.rebuild()
     for (const backend of gone) this.letGo(backend)
   }
@@ -240,6 +245,7 @@ export class Gateway {
       conflicts,
       storageProblem: this.storageProblem,
       cutForCallers: this.views.cut,
+      variantsOf: (name: string) => this.views.backendsOf(name),
     }
     return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, runs, ...more })
   }
@@ -289,6 +295,7 @@ const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
     host: gateway,
     backends,
     onRebuilt(before, after) {
+      for (const backend of backends.all) gateway.approvals.listed(backend)
       gateway.sessions.watchAgain()
       notifyOfChanges(gateway, before, after)
     },
@@ -315,6 +322,7 @@ const viewsOf = (
       ...gateway.sessions.openStreams,
     ],
     onGone: (backend) => gateway.letGo(backend),
+    onListed: (backend) => gateway.approvals.listedForCaller(backend),
   })
 
 /** Builds the sessions of clients and connects them to the parts that handle their ends and messages. */

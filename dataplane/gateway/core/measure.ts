@@ -4,6 +4,7 @@ import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/judge.ts'
 import { shownToolsOf } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
+import { definitionCounts } from './approvals.ts'
 import type { Gateway } from './gateway.ts'
 
 const sessions = gauge('portico.sessions', '{session}', 'Open sessions with clients that this replica knows.')
@@ -19,6 +20,11 @@ const health = gauge(
   'The state of a backend: 1 for the one that it is in, 0 for the others.',
 )
 const circuit = gauge('portico.backend.circuit', '', 'The circuit of a backend: 1 for the state that it is in.')
+const definitions = gauge(
+  'portico.definitions',
+  '{definition}',
+  'Definitions of a backend, by whether they are approved.',
+)
 const policy: MetricDescription = {
   name: 'portico.policy.decisions',
   unit: '{decision}',
@@ -53,6 +59,7 @@ export function measureGateway(gateway: Gateway): Measured {
     readings: [
       ...ofProcess(gateway),
       ...shared.backends.flatMap((backend) => ofBackend(backend, shown.get(backend.name) ?? 0)),
+      ...shared.backends.flatMap((backend) => ofDefinitions(backend, gateway.views.backendsOf(backend.name))),
       ...(setup.judge === undefined ? [] : ofPolicies(setup.judge.decisions)),
       ...(search === undefined ? [] : ofSearches(search.status)),
     ],
@@ -91,6 +98,13 @@ function ofBackend({ name, health: its }: Backend, shown: number): Reading[] {
     ...states(circuit, circuitStates, its.circuit),
   ]
 }
+
+const ofDefinitions = (backend: Backend, variants: readonly Backend[]): Reading[] =>
+  Object.entries(definitionCounts(backend, variants) ?? {}).map(([state, value]) => ({
+    metric: definitions,
+    labels: { [BACKEND]: backend.name, [STATE]: state },
+    value,
+  }))
 
 const ofPolicies = ({ counts }: Decisions): Reading[] =>
   Object.entries(counts).flatMap(([action, decided]) =>

@@ -32,7 +32,7 @@ export class SharedView implements View {
   constructor(options: SharedViewOptions) {
     this.#options = options
     const { catalog, promptsAndResources } = buildCatalogs(options.host.setup.config, [])
-    this.#built = { catalog, backends: [] }
+    this.#built = { catalog, backends: [], tools: new Map() }
     this.promptsAndResources = promptsAndResources
     this.#shown = { judge: options.host.setup.judge, catalog, promptsAndResources }
   }
@@ -60,7 +60,8 @@ export class SharedView implements View {
   #show(next: Catalog): void {
     const { backends, allListed } = this
     this.conflicts = next.conflicts
-    this.#built = goodCatalog({ catalog: next, backends }, this.#built, allListed ? backends : [])
+    const tools = new Map(backends.map((backend) => [backend, backend.tools]))
+    this.#built = goodCatalog({ catalog: next, backends, tools }, this.#built, allListed ? backends : [])
     if (this.catalog !== next)
       this.#options.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
   }

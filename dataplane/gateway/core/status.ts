@@ -7,6 +7,7 @@ import type { Setup } from '../request/setup.ts'
 import type { ToolSearch } from '../search/tool-search.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import type { WorkflowRuns } from '../workflows/runs.ts'
+import { definitionCounts, definitionProblem } from './approvals.ts'
 
 interface StatusParts {
   readonly setup: Setup
@@ -17,6 +18,8 @@ interface StatusParts {
   readonly backends: readonly Backend[]
   /** The number of callers whose own lists of a backend are truncated, by the backend's name. */
   readonly cutForCallers: ReadonlyMap<string, number>
+  /** Returns the backend of a name as it is for each caller that has it for themselves. */
+  variantsOf(name: string): readonly Backend[]
   readonly runs: WorkflowRuns
   /** The tool names that clash. */
   readonly conflicts: readonly string[]
@@ -52,6 +55,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
       since: backend.health.illSince ?? null,
       tools: shown.get(backend.name) ?? 0,
       latencyMs: backend.tools === undefined ? null : backend.health.latencyMs,
+      definitions: definitionCounts(backend, parts.variantsOf(backend.name)),
     })),
   }
 }
@@ -61,6 +65,7 @@ function problemsOf({
   catalog,
   backends,
   cutForCallers,
+  variantsOf,
   conflicts,
   storageProblem,
   rateLimits,
@@ -78,6 +83,10 @@ function problemsOf({
     ...warningsOf('RateLimitsNotKept', rateLimits.problems),
     ...warningsOf('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
     ...warningsOf('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
+    ...backends.flatMap((backend) => {
+      const problem = definitionProblem(backend, variantsOf(backend.name))
+      return problem === undefined ? [] : warningsOf(problem.code, [problem.message])
+    }),
     ...backends.flatMap(({ name, lists }) =>
       warningsOf(
         'ListCut',

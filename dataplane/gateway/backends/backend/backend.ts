@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { definitionDigest } from '../../../../crds/settings/definition-digest.ts'
 import { parseTimer } from '../../../../crds/settings/duration.ts'
 import type { BackendConfig } from '../../../config/gateway.ts'
 import { AddressRefused } from '../../../net/connect.ts'
@@ -8,13 +9,14 @@ import type { Operation } from '../../../telemetry/observe.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { MODERN } from '../../mcp/revisions.ts'
 import { declaresTasks } from '../../mcp/tasks.ts'
+import { Definitions } from '../../pins/definitions.ts'
 import { IDENTITY } from '../connection/answer-head.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendHeaders, type CallerHeaders, ConfiguredHeaders } from '../connection/headers.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
-import type { ListKind } from '../lists/list-kind.ts'
+import { type ListKind, pinKindOf } from '../lists/list-kind.ts'
 import type { BackendItem, EntryNote } from '../lists/list-page.ts'
 import { ListRooms } from '../lists/list-room.ts'
 import type { BackendTool } from '../lists/tool.ts'
@@ -44,6 +46,19 @@ export interface BackendOptions {
   readonly release?: (() => Promise<void>) | undefined
   /** Connections that it shares with others. Absent: it has its own. */
   readonly transport?: Transport | undefined
+  /** The definitions that were approved, for all callers of it. Absent: those of `config`. */
+  readonly definitions?: Definitions | undefined
+}
+
+/** What a backend has said of itself, whether or not that is shown. */
+interface Said {
+  /** The last good list; undefined until a first list has come. */
+  tools: readonly BackendTool[] | undefined
+  prompts: readonly BackendItem[]
+  resources: readonly BackendItem[]
+  templates: readonly BackendItem[]
+  /** Known once a session was opened or the era was probed. */
+  instructions: string | undefined
 }
 
 /**
@@ -96,21 +111,24 @@ export class Backend implements SessionPeer {
   /** Counts the bytes kept of its lists. */
   readonly lists: ListRooms
   readonly share: Share
-  /** The last good list; undefined until a first list has come. */
-  tools: readonly BackendTool[] | undefined
-  prompts: readonly BackendItem[] = NO_ITEMS
-  resources: readonly BackendItem[] = NO_ITEMS
-  templates: readonly BackendItem[] = NO_ITEMS
+  /** The definitions that were approved. */
+  readonly definitions: Definitions
+  /** What it has said. Feeds write it; only reports to operators read it: clients are shown `tools` and the others. */
+  readonly said: Said = {
+    tools: undefined,
+    prompts: NO_ITEMS,
+    resources: NO_ITEMS,
+    templates: NO_ITEMS,
+    instructions: undefined,
+  }
   /** The notes on repaired and omitted entries of its lists. */
-  readonly entryNotes: Record<ListKind, readonly EntryNote[]> = { tools: [], prompts: [], resources: [], templates: [] }
+  entryNotes: Record<ListKind, readonly EntryNote[]> = { tools: [], prompts: [], resources: [], templates: [] }
   /** The capabilities at the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */
   era: Era | undefined
   /** Tells whether a modern backend supports the legacy era too: legacy clients are then served in sessions. */
   readonly legacySupport: LegacySupport
-  /** Its `instructions`, known once a session was opened or the era was probed. */
-  instructions: string | undefined
   closed = false
   /** Refreshes its lists. The feed that keeps the lists sets it. */
   refreshLists: () => void = () => {
@@ -142,6 +160,7 @@ export class Backend implements SessionPeer {
     this.lists = new ListRooms(share)
     this.log = log.child({ backend: config.name })
     this.caller = caller
+    this.definitions = options.definitions ?? new Definitions(config.pinning)
     this.headers = caller ?? options.headers ?? new ConfiguredHeaders(config, directory)
     this.hasStreamSessions = config.transport === 'sse'
     this.#protocolEra = config.protocolEra
@@ -154,6 +173,52 @@ export class Backend implements SessionPeer {
     this.#sharesTransport = transport !== undefined
     this.#release = options.release
     this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
+  }
+
+  /** The tools that are shown; undefined until a first list has come. */
+  get tools(): readonly BackendTool[] | undefined {
+    return this.said.tools === undefined ? undefined : this.definitions.shown('tools', this.said.tools)
+  }
+
+  get prompts(): readonly BackendItem[] {
+    return this.definitions.shown('prompts', this.said.prompts)
+  }
+
+  get resources(): readonly BackendItem[] {
+    return this.definitions.shown('resources', this.said.resources)
+  }
+
+  get templates(): readonly BackendItem[] {
+    return this.definitions.shown('resourceTemplates', this.said.templates)
+  }
+
+  /**
+   * Returns the keys of listed items that are not shown. `pinned`: only those of which another text was approved.
+   */
+  withheld(kind: ListKind, which: 'all' | 'pinned'): readonly string[] {
+    const { definitions, said } = this
+    const keys = definitions.withheld(pinKindOf(kind), said[kind] ?? NO_ITEMS).map(({ key }) => key)
+    return which === 'all' ? keys : keys.filter((key) => definitions.pins?.has(pinKindOf(kind), key))
+  }
+
+  /** The instructions that are shown. */
+  get instructions(): string | undefined {
+    return this.definitions.shownInstructions(this.said.instructions)
+  }
+
+  /** Takes its instructions in the answer to `initialize`. */
+  instructed(text: string | undefined): void {
+    if (text === this.said.instructions) return
+    this.said.instructions = text
+    // Whether the instructions are approved is told to operators with the lists.
+    if (this.definitions.pins !== undefined) this.refreshLists()
+  }
+
+  /** Tells whether operators may be told of an entry of a list by its name and JSON text. */
+  mayTellOf(kind: ListKind, key: string, text: string): boolean {
+    const { definitions } = this
+    if (!definitions.areEnforced) return true
+    return definitions.pins?.reasonAgainst(pinKindOf(kind), key, definitionDigest(text)) === undefined
   }
 
   /** Returns the metric for calls of one of its tools. */
@@ -263,8 +328,8 @@ export class Backend implements SessionPeer {
     const isChosen = this.#protocolEra === 'stateless'
     this.era =
       era.era === 'modern' && this.#hasOneEra && !isChosen && (await this.#opensSession()) ? { era: 'legacy' } : era
-    if (this.era.era === 'modern') this.instructions = this.era.instructions
-    this.#eraUntil = performance.now() + ERA_MS
+    if (this.era.era === 'modern') this.said.instructions = this.era.instructions
+    this.#eraUntil = performance.now() + (this.definitions.pins === undefined ? ERA_MS : 0)
     return this.era
   }
 

@@ -7,13 +7,18 @@ import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
 /** Takes the parts of a backend's answer to one request. */
 export interface AnswerOwner {
+  /** The largest answer in bytes that is held whole; absent: 64 KiB. What is held beyond that passes `holds`. */
+  readonly mostHeld?: number | undefined
   /** Takes the head of the HTTP answer. */
   begun?(status: number, headers: HeadersRead): void
   /** Returns the scanner for the next message. */
   scanner(): AnswerScanner
   /** Takes a part of an answer that is too large to hold. Returns false to ask for a drain before more comes. */
   part(bytes: Buffer): boolean
-  /** Takes the bytes held so far of a message that may be no answer. Returns false if they are too many. */
+  /**
+   * Takes the bytes held so far of a message that may be no answer, or of a large answer that is held whole. Returns
+   * false if they are too many.
+   */
   holds(bytes: number): boolean
   /** Takes the whole answer. `body` is empty if it was streamed in parts. */
   answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
@@ -281,7 +286,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     if (scanner.bad) this.#fail(new BackendFailure('backend_failed', 'sent malformed JSON'))
     for (let index = from; index < this.#held.length; index++) this.#size += (this.#held[index] as Buffer).length
     if (this.#size <= HELD || this.#over) return
-    if (scanner.isAnswer) this.#flowing = true
+    if (scanner.isAnswer && this.#size > (this.#owner.mostHeld ?? HELD)) this.#flowing = true
+    else if (scanner.isAnswer && this.#owner.holds(this.#size)) return
     else if (this.#size > LARGEST_UNKNOWN || !this.#owner.holds(this.#size))
       this.#fail(new BackendFailure('backend_failed', 'sent a message that is too large'))
   }

@@ -26,6 +26,10 @@ export const listForms: Readonly<Record<ListKind, ListForm>> = {
   },
 }
 
+/** Returns the name that pins have for a kind of list. */
+export const pinKindOf = (kind: ListKind): 'tools' | 'prompts' | 'resources' | 'resourceTemplates' =>
+  kind === 'templates' ? 'resourceTemplates' : kind
+
 export const TOOLS_CHANGED = 'notifications/tools/list_changed'
 const LIST_CHANGED: ReadonlySet<unknown> = new Set([
   TOOLS_CHANGED,

@@ -9,6 +9,8 @@ export interface BackendItem {
   readonly key: string
   /** The backend's own JSON text, with repairs only: unknown members are shown unchanged. */
   readonly text: string
+  /** The text before the repairs, if there were any. */
+  readonly source?: string | undefined
 }
 
 /** A repair of a list entry, or the reason to omit it. */
@@ -33,6 +35,14 @@ export interface NewEntry extends BackendItem {
 /** The way to read a page. Without a kind the only rule for its entries is that of the key. */
 export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind }
 
+/** The limits of a reading. */
+export interface ReadLimits {
+  /** Tells whether an entry with so much text is kept. The list ends at the first one that is not. */
+  fits?(textLength: number): boolean
+  /** Tells whether operators may be told of an entry by its name and text. */
+  mayTell?(key: string, text: string): boolean
+}
+
 /** The most characters of a note: notes are kept and logged, and the names in them come from the backend. */
 const LONGEST_NOTE = 300
 const LONGEST_KEY = 100
@@ -44,31 +54,26 @@ const SINGULAR: Readonly<Record<ListKind, string>> = {
 }
 
 /**
- * Reads the answer to a request for a list. Entries that clients refuse are repaired or omitted. The list ends at the
- * first entry that `fits` refuses. `itemOf` makes an item of an entry or returns the rule that omits it. Throws a
+ * Reads the answer to a request for a list. Entries that clients refuse are repaired or omitted. `itemOf` makes an item of an entry or returns the rule that omits it. Throws a
  * TypeError if the answer holds no list.
  */
 export function readPage<T>(
   answer: string,
   { kind, member, key }: ReadPage,
   itemOf: (entry: NewEntry) => T | string,
-  fits: (textLength: number) => boolean = () => true,
+  limits: ReadLimits = {},
 ): ListPage<T> {
   const result = memberText(answer, 'result')
   const list = result === undefined ? undefined : memberText(result, member)
   if (result === undefined || list === undefined || !list.startsWith('[')) throw new TypeError(`no list of ${member}`)
   const cursor: unknown = JSON.parse(memberText(result, 'nextCursor') ?? 'null')
-  const page = new Page(kind ?? 'tools', itemOf)
-  const elements = new Elements(list, 0)
-  while (elements.next()) {
-    const text = elements.value
-    if (!fits(text.length)) break
-    const entry = kind === undefined ? plainEntry(text) : readEntry(kind, text)
-    page.take(entry, 'broken' in entry ? nameIn(text, key) : entry.value[key], key)
-  }
+  const page = new Page(kind ?? 'tools', itemOf, limits)
+  page.read(list, kind, key)
   const { items, notes } = page
   return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined, notes }
 }
+
+const isMended = (entry: ReadEntry): boolean => 'mended' in entry && entry.mended.length > 0
 
 /** The items of a page, and the notes on its entries. */
 class Page<T> {
@@ -76,31 +81,55 @@ class Page<T> {
   readonly notes: EntryNote[] = []
   readonly #kind: ListKind
   readonly #itemOf: (entry: NewEntry) => T | string
+  readonly #limits: ReadLimits
 
-  constructor(kind: ListKind, itemOf: (entry: NewEntry) => T | string) {
+  constructor(kind: ListKind, itemOf: (entry: NewEntry) => T | string, limits: ReadLimits) {
     this.#kind = kind
     this.#itemOf = itemOf
+    this.#limits = limits
   }
 
-  /** Adds an entry; `name` is the value of its member `key`. */
-  take(entry: ReadEntry, name: unknown, key: string): void {
+  /** Reads the entries of a list (JSON text), which `key` names. */
+  read(list: string, kind: EntryKind | undefined, key: string): void {
+    const fits = (text: string): boolean => this.#limits.fits?.(text.length) !== false
+    const elements = new Elements(list, 0)
+    while (elements.next()) {
+      const text = elements.value
+      if (!fits(text)) return
+      const entry = kind === undefined ? plainEntry(text) : readEntry(kind, text)
+      // An entry that was mended is kept in both forms.
+      if (isMended(entry) && !fits(text)) return
+      this.take(entry, text, 'broken' in entry ? nameIn(text, key) : entry.value[key], key)
+    }
+  }
+
+  /** Adds an entry (JSON text: `source`); `name` is the value of its member `key`. */
+  take(entry: ReadEntry, source: string, name: unknown, key: string): void {
     if (typeof name !== 'string' || name === '') {
       this.#note(true, `without a ${key} is left out`)
       return
     }
     const quoted = JSON.stringify(name.slice(0, LONGEST_KEY))
+    // What an entry breaks may have texts of it.
+    const mayTell = this.#limits.mayTell?.(name, source) !== false
+    const leaveOut = (rule: string) =>
+      this.#note(
+        true,
+        `${quoted} is left out: ${mayTell ? rule : 'it breaks a rule of the protocol, and is not approved'}`,
+      )
     if ('broken' in entry) {
-      this.#note(true, `${quoted} is left out: ${entry.broken}`)
+      leaveOut(entry.broken)
       return
     }
     const { text, value, mended } = entry
-    const item = this.#itemOf({ key: name, text: detached(text), value })
+    const kept = { text: detached(text), ...(text === source ? {} : { source: detached(source) }) }
+    const item = this.#itemOf({ key: name, ...kept, value })
     if (typeof item === 'string') {
-      this.#note(true, `${quoted} is left out: ${item}`)
+      leaveOut(item)
       return
     }
     this.items.push(item)
-    if (mended.length > 0) this.#note(false, `${quoted} is mended: ${mended.join(', ')}`)
+    if (mended.length > 0 && mayTell) this.#note(false, `${quoted} is mended: ${mended.join(', ')}`)
   }
 
   #note(isLeftOut: boolean, message: string): void {
@@ -109,11 +138,13 @@ class Page<T> {
 }
 
 /** Reads a page of a list of this kind, or of one of the gateway's own form. */
-export const readListPage = (
-  answer: string,
-  form: ReadPage,
-  fits?: (textLength: number) => boolean,
-): ListPage<BackendItem> => readPage(answer, form, ({ key, text }) => ({ key, text }), fits)
+export const readListPage = (answer: string, form: ReadPage, limits?: ReadLimits): ListPage<BackendItem> =>
+  readPage(
+    answer,
+    form,
+    ({ key, text, source }) => (source === undefined ? { key, text } : { key, text, source }),
+    limits,
+  )
 
 function plainEntry(text: string) {
   const value: unknown = JSON.parse(text)

@@ -4,6 +4,7 @@ import type { ListKind } from './list-kind.ts'
 /** An item of a list. All of its content was read from its JSON text. */
 interface Item {
   readonly text: string
+  readonly source?: string | undefined
 }
 
 /**
@@ -33,15 +34,16 @@ export class SharedLists {
   }
 }
 
-/** Returns a digest that differs for lists that differ in kind or texts: each text follows its length. */
+/** Returns a digest that differs for lists that differ in kind or texts: the texts of an item follow their lengths. */
 function digestOf(kind: ListKind, list: readonly Item[]): string {
   const digest = createHash('sha256').update(kind)
-  for (const { text } of list) digest.update(`${text.length}:`).update(text)
+  for (const { text, source = '' } of list)
+    digest.update(`${text.length}:${source.length}:`).update(text).update(source)
   return digest.digest('base64url')
 }
 
-/** Tells whether two lists have the same texts. */
+/** Tells whether two lists have the same texts, also before repairs: a pin is a digest of those. */
 export function sameTexts(before: readonly Item[] | undefined, after: readonly Item[]): boolean {
   if (before?.length !== after.length) return false
-  return after.every(({ text }, index) => text === before[index]?.text)
+  return after.every(({ text, source }, index) => text === before[index]?.text && source === before[index]?.source)
 }

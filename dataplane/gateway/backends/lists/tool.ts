@@ -1,13 +1,16 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { appOf, type ToolApp } from '../../mcp/apps.ts'
 import { InvalidParamHeader, type ParamHeader, paramHeadersOf } from '../../mcp/headers.ts'
-import { type ListPage, type NewEntry, type ReadPage, readPage } from './list-page.ts'
+import { type ListPage, type NewEntry, type ReadLimits, type ReadPage, readPage } from './list-page.ts'
 
 /** A tool as its backend shows it. */
 export interface BackendTool {
-  readonly name: string
+  /** Its name. */
+  readonly key: string
   /** The backend's own JSON text, with repairs only: unknown members are shown unchanged. */
   readonly text: string
+  /** The text before the repairs, if there were any. */
+  readonly source?: string | undefined
   readonly paramHeaders: readonly ParamHeader[]
   readonly app: ToolApp | undefined
   /** True if the tool declares that a call may be repeated: it changes nothing, or nothing more the second time. */
@@ -16,21 +19,21 @@ export interface BackendTool {
 
 /**
  * Reads the answer to `tools/list`. Omits a tool with invalid header declarations (2026-07-28, transports: a client
- * must drop it), and a tool that clients refuse. The list ends at the first tool that `fits` refuses. Throws a
- * TypeError if the answer holds no list.
+ * must drop it), and a tool that clients refuse. Throws a TypeError if the answer holds no list.
  */
-export function readToolPage(answer: string, fits?: (textLength: number) => boolean): ListPage<BackendTool> {
-  return readPage(answer, TOOLS, toolIn, fits)
+export function readToolPage(answer: string, limits?: ReadLimits): ListPage<BackendTool> {
+  return readPage(answer, TOOLS, toolIn, limits)
 }
 
 const TOOLS: ReadPage = { kind: 'tools', member: 'tools', key: 'name' }
 
 /** Returns a tool, or the rule that omits it. */
-function toolIn({ key, text, value }: NewEntry): BackendTool | string {
+function toolIn({ key, text, source, value }: NewEntry): BackendTool | string {
   try {
     return {
-      name: key,
+      key,
       text,
+      ...(source === undefined ? {} : { source }),
       paramHeaders: paramHeadersOf(value['inputSchema']),
       app: appOf(value),
       isRepeatable: isRepeatable(value),

@@ -111,7 +111,7 @@ export class CallerFeed {
     backend.health.listed(performance.now() - start)
     this.#isListed = true
     const changed = await refreshPromptsAndResources(backend)
-    if (!changed && sameTexts(backend.tools, tools)) return
+    if (!changed && sameTexts(backend.said.tools, tools)) return
     this.#show(tools)
   }
 
@@ -126,7 +126,8 @@ export class CallerFeed {
     backend.log.debug({ code: failure.code, reason: failure.message }, 'no list of tools for a caller')
     // Lists that the backend gave for a credential that it now refuses are no longer shown.
     if (failure.status !== 401 && failure.status !== 403) return
-    if (backend.tools === undefined || backend.tools.length === 0) return
+    const { said } = backend
+    if (said.tools === undefined || said.tools.length === 0) return
     this.#show([])
   }
 
@@ -134,16 +135,16 @@ export class CallerFeed {
   async #showOpenTools(): Promise<void> {
     const { backend } = this
     const tools = this.#isListed ? undefined : await this.#options.openTools()
-    if (backend.closed || tools === undefined || sameTexts(backend.tools, tools)) return
+    if (backend.closed || tools === undefined || sameTexts(backend.said.tools, tools)) return
     this.#show(tools)
   }
 
   /** Shows these tools and the other lists read so far. */
   #show(tools: readonly BackendTool[]): void {
-    const { backend } = this
+    const { said } = this.backend
     const { lists, onChange } = this.#options
-    backend.tools = lists.same('tools', tools)
-    for (const kind of ITEM_KINDS) backend[kind] = lists.same(kind, backend[kind])
+    said.tools = lists.same('tools', tools)
+    for (const kind of ITEM_KINDS) said[kind] = lists.same(kind, said[kind])
     onChange()
   }
 }

@@ -1,5 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
+import { withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/request.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
@@ -22,7 +23,7 @@ export async function refreshPromptsAndResources(backend: Backend): Promise<bool
 }
 
 async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
-  const before = backend[kind]
+  const before = backend.said[kind]
   const room = backend.lists.room(kind)
   room.begin()
   const notes: EntryNote[] = []
@@ -37,7 +38,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   backend.entryNotes[kind] = notes
   // An unchanged list stays the same object: others may hold it as well.
   if (sameTexts(before, after)) return false
-  backend[kind] = after
+  backend.said[kind] = withKnownItems(before, after)
   return true
 }
 
@@ -49,7 +50,11 @@ async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): 
     const answer = await askPage(backend, listForms[kind].method, cursor)
     resultOf(answer)
     const { text } = answer
-    const read = readListPage(text, { ...listForms[kind], kind }, room.fits)
+    const read = readListPage(
+      text,
+      { ...listForms[kind], kind },
+      { fits: room.fits, mayTell: (key, entry) => backend.mayTellOf(kind, key, entry) },
+    )
     for (const item of read.items) items.push(item)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
     if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return items

@@ -43,7 +43,7 @@ const refused = (error: unknown): boolean =>
 
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
-  if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askModern(backend, cursor))
+  if (isObject(capabilities['tools'])) return collect(backend, roomOf(backend), (cursor) => askModern(backend, cursor))
   // The backend has no tools: the probe alone shows whether it is alive.
   await backend.probe()
   return NONE
@@ -102,7 +102,7 @@ async function askOpened(
   { capabilities }: Opened,
   room: ListRoom,
 ): Promise<Listed> {
-  if (isObject(capabilities['tools'])) return collect(room, (cursor) => askLegacy(backend, session, cursor))
+  if (isObject(capabilities['tools'])) return collect(backend, room, (cursor) => askLegacy(backend, session, cursor))
   // The backend has no tools: any answer to a ping shows that it is alive.
   const body = requestText(session.ownId(), 'ping', {})
   const answer = await backend.post({ headers: session.headers(), body, isInSession: true })
@@ -117,7 +117,7 @@ type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
 
 const roomOf = (backend: Backend): ListRoom => backend.lists.room('tools')
 
-async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
+async function collect(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
   room.begin()
   const tools: BackendTool[] = []
   const notes: EntryNote[] = []
@@ -125,7 +125,7 @@ async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
   for (let page = 0; page < MOST_PAGES; page++) {
     const answer = await ask(cursor)
     resultOf(answer)
-    const read = readPage(answer.text, room)
+    const read = readPage(backend, answer.text, room)
     for (const tool of read.items) tools.push(tool)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
     // A backend that repeats a cursor would never come to an end.
@@ -136,9 +136,9 @@ async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
   return { tools, notes }
 }
 
-function readPage(text: string, room: ListRoom) {
+function readPage(backend: Backend, text: string, room: ListRoom) {
   try {
-    return readToolPage(text, room.fits)
+    return readToolPage(text, { fits: room.fits, mayTell: (key, entry) => backend.mayTellOf('tools', key, entry) })
   } catch (cause) {
     throw new BackendFailure('backend_failed', `tools/list: ${(cause as Error).message}`, { cause })
   }

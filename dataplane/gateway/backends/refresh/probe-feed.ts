@@ -26,8 +26,8 @@ export function probeFeed(backend: Backend, { onChange, authorize }: ProbeOption
   /** Records that the backend is alive. Its lists belong to each caller, so none is shown to all. */
   function lives(ms: number): void {
     backend.health.listed(ms)
-    if (backend.tools !== undefined) return
-    backend.tools = []
+    if (backend.said.tools !== undefined) return
+    backend.said.tools = []
     onChange()
   }
 

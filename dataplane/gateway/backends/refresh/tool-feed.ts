@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
@@ -30,6 +31,8 @@ export class ToolFeed implements Feed {
   readonly #schedule: Schedule
   #retryMs = FIRST_RETRY_MS
   readonly #began = performance.now()
+  /** What was shown of the instructions at the last change that was told. */
+  #told: string | undefined
   #warned = ''
   #reported = ''
 
@@ -75,8 +78,10 @@ export class ToolFeed implements Feed {
           .map(({ message }) => message),
         ...backend.lists.warnings,
       ])
-      if (changed || !sameTexts(backend.tools, tools)) {
-        backend.tools = tools
+      const instructions = instructionsState(backend)
+      if (changed || !sameTexts(backend.said.tools, tools) || this.#told !== instructions) {
+        backend.said.tools = withKnownItems(backend.said.tools, tools)
+        this.#told = instructions
         this.#onChange()
       }
       this.#changes.keep()
@@ -115,4 +120,11 @@ export class ToolFeed implements Feed {
       this.#log.warn({ backend: this.backend.name, warnings }, 'entries of its lists are mended or left out')
     this.#warned = text
   }
+}
+
+/** Returns what is shown of instructions that have pins, or why nothing is. */
+const instructionsState = ({ definitions, said }: Backend): string | undefined => {
+  if (definitions.pins === undefined) return undefined
+  const reason = definitions.reasonAgainstInstructions(said.instructions)
+  return reason === undefined ? said.instructions : `\0${reason}`
 }

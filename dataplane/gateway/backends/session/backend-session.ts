@@ -229,7 +229,7 @@ export class BackendSession {
       revision,
       capabilities: capabilitiesIn(result, backend.capabilitiesFor(this)),
     }
-    if (!isTry) backend.instructions = instructionsIn(result)
+    if (!isTry) backend.instructed(instructionsIn(result))
     await this.#notify(opened, notificationText('notifications/initialized'))
     if (this.#keeper === undefined || !(await this.#isOthers(opened, remembered))) this.opened = opened
     this.#headers = []

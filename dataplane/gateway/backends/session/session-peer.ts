@@ -53,7 +53,8 @@ export interface SessionPeer extends StreamPeer {
   readonly tryTimeoutMs: number
   /** Returns the capabilities of the gateway's own session, so that equal ones are kept once. */
   capabilitiesFor(session: object): Readonly<Record<string, unknown>> | undefined
-  instructions: string | undefined
+  /** Takes its `instructions`; undefined if it has none. */
+  instructed(text: string | undefined): void
   /** Sends one of the gateway's own messages. Rejects with a BackendFailure. */
   post(request: OwnPost): Promise<BackendAnswer>
   /** Refreshes the lists after a change notification. */

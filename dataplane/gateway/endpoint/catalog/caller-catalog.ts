@@ -89,7 +89,10 @@ export function instructionsFor({
   view,
 }: EndpointRequest): undefined | string | Promise<undefined | string> {
   const { judge } = setup
-  if (judge === undefined) return view.promptsAndResources.instructions
+  if (judge === undefined)
+    return view.backends.some(({ definitions }) => definitions.areEnforced)
+      ? instructionsOf(view.backends)
+      : view.promptsAndResources.instructions
   return judge.lists
     .backends(judge.principalOf(caller), view)
     .then((seen) => instructionsOf(view.backends.filter(({ name }) => seen.has(name))))

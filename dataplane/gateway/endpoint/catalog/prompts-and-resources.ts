@@ -20,6 +20,7 @@ import {
   destinationOf,
   unknown,
 } from './caller-catalog.ts'
+import { pageCheck } from './page-check.ts'
 
 /** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
@@ -45,7 +46,8 @@ export function getPrompt(request: EndpointRequest): void {
 export function readResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
     const { backend, uri } = backendOfRequest(request)
-    relayCall(request.gateway, request, at(backend, encodeHeaderValue(uri)))
+    const check = pageCheck(request, backend, uri, () => unknownResource(request, uri))
+    relayCall(request.gateway, request, { ...at(backend, encodeHeaderValue(uri)), check })
   })
 }
 
@@ -115,8 +117,8 @@ const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
   unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })
 
 /** Replaces `ref` by the one that was authorized: of two members with one name, another parser may use the other. */
-function asJudged({ message, setup }: EndpointRequest, ref: Readonly<Record<string, unknown>>): Message {
-  if (setup.judge === undefined) return message
+function asJudged({ message, setup, view }: EndpointRequest, ref: Readonly<Record<string, unknown>>): Message {
+  if (setup.judge === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)) return message
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
   return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
 }

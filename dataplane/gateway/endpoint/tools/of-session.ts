@@ -87,10 +87,10 @@ async function listsIn(request: EndpointRequest, session: Session, backend: Back
   await backend.caller?.needed()
   if (!(await session.isServedIn(backend))) return view
   const tools = await askedNow(backend, session.backendSession(backend), share)
-  if (sameTexts(backend.tools, tools)) return view
+  if (sameTexts(backend.said.tools, tools)) return view
   const shown: ShownTools = {
     name: backend.name,
-    tools,
+    tools: backend.definitions.shown('tools', tools),
     runsTasks: backend.runsTasks,
     // Names that a server makes up for each session would create an unbounded number of series.
     callOperationOf: () => backend.operationOf('tools/call'),

@@ -113,7 +113,7 @@ test('tools that no client may have are left out, with the reason', () => {
   const bad = '{"name":"bad","inputSchema":{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}}'
   const { items, notes } = readToolPage(`{"result":{"tools":[${tool('x')},${bad},{"inputSchema":{}},5]}}`)
   assert.equal(
-    items.map(({ name }) => name),
+    items.map(({ key }) => key),
     ['x'],
   )
   assert.is(notes.filter(({ isLeftOut }) => isLeftOut).length, 3)

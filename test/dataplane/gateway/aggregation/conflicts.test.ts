@@ -11,7 +11,7 @@ type Aggregation = NonNullable<TestConfig['aggregation']>
 const backend = (name: string, tools: readonly string[]) =>
   ({
     name,
-    tools: tools.map((tool) => ({ name: tool, text: `{"name":"${tool}"}`, paramHeaders: [] })),
+    tools: tools.map((tool) => ({ key: tool, text: `{"name":"${tool}"}`, paramHeaders: [] })),
     callOperationOf: () => undefined,
   }) as never
 

@@ -70,6 +70,7 @@ async function startViews(tools: ReadonlyMap<unknown, readonly string[]>) {
   const views = new CallerViews({
     host: { setup: { config, ownIssuer: { hasLogins: false } } },
     ...{ backends, shared, onChange: () => {}, busy: () => [] },
+    onListed: () => {},
     onGone: (backend) => closing.push(backend.close()),
   })
   async function viewOf(subject: string): Promise<View> {

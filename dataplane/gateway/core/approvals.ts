@@ -1,0 +1,209 @@
+import type { Logger } from 'pino'
+import type { Auditing } from '../../audit/event.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { ITEM_KINDS, type ListKind, pinKindOf } from '../backends/lists/list-kind.ts'
+import type { JudgedList, Unapproved } from '../pins/definitions.ts'
+import type { PinKind, Pins, Reason } from '../pins/pins.ts'
+
+/** How many definitions of a backend are approved. */
+export interface DefinitionCounts {
+  readonly approved: number
+  readonly withheld: number
+  readonly reported: number
+  /** Names that have pins and are not listed. */
+  readonly missing: number
+}
+
+const LISTS: readonly ListKind[] = ['tools', ...ITEM_KINDS]
+/** The most states of backends that belong to one caller each. */
+const MOST_TOLD = 10_000
+const LONGEST_NAME = 64
+const MOST_NAMES = 10
+
+/** An unapproved definition of any kind. */
+interface Found extends Unapproved {
+  readonly kind: PinKind
+}
+
+/** Tells operators of definitions that are not approved, when they become so. */
+export class Approvals {
+  readonly #audit: Auditing
+  readonly #log: Logger
+  /** What was told of each backend. */
+  readonly #told = new WeakMap<Backend, ReadonlySet<string>>()
+  /** What was told of backends that belong to one caller each, by the name of the backend. */
+  readonly #toldOfCallers = new Map<string, Set<string>>()
+
+  constructor({ audit, log }: { readonly audit: Auditing; readonly log: Logger }) {
+    this.#audit = audit
+    this.#log = log
+  }
+
+  /** Tells of what a backend lists now and has not before. */
+  listed(backend: Backend): void {
+    if (backend.definitions.pins === undefined) return
+    const found = unapprovedOf(backend)
+    const before = this.#told.get(backend)
+    this.#told.set(backend, new Set(found.map(keyOf)))
+    for (const one of found) if (before?.has(keyOf(one)) !== true) this.#tell(backend, one)
+  }
+
+  /** Tells of what a caller's own backend lists: of each definition once, whoever sees it, until the pins change. */
+  listedForCaller(backend: Backend): void {
+    if (backend.definitions.pins === undefined) return
+    for (const one of unapprovedOf(backend)) this.#tellOnce(backend, one)
+  }
+
+  /** Takes the outcome of a read of a page. */
+  pageRead(backend: Backend, uri: string, reason: Reason | undefined): void {
+    const { pages } = backend.definitions
+    const before = pages.get(uri)
+    pages.set(uri, reason ?? 'approved')
+    if (reason !== undefined && reason !== before) this.#tell(backend, { kind: 'pages', name: uri, reason })
+  }
+
+  /** Forgets what was told of callers' backends, whose pins have changed. */
+  forget(): void {
+    this.#toldOfCallers.clear()
+  }
+
+  #tellOnce(backend: Backend, one: Found): void {
+    let told = this.#toldOfCallers.get(backend.name)
+    if (told === undefined) this.#toldOfCallers.set(backend.name, (told = new Set()))
+    const key = keyOf(one)
+    if (told.has(key) || told.size >= MOST_TOLD) return
+    told.add(key)
+    this.#tell(backend, one)
+  }
+
+  #tell({ name: backend, definitions }: Backend, { kind, name, reason }: Found): void {
+    const isWithheld = definitions.areEnforced
+    this.#log.debug({ backend, kind, name: plainName(name), reason }, 'a definition is not approved')
+    this.#audit.log?.write({
+      type: 'definition_withheld',
+      outcome: isWithheld ? 'denied' : 'success',
+      target: {
+        backend,
+        kind,
+        ...(kind === 'instructions' ? {} : { name: plainName(name) }),
+        reason,
+        mode: isWithheld ? 'enforce' : 'report',
+      },
+    })
+  }
+}
+
+const keyOf = ({ kind, name, reason }: Found): string => `${kind} ${reason} ${name}`
+
+/** Returns everything that a backend says now and that is not approved. */
+function unapprovedOf(backend: Backend): readonly Found[] {
+  const { definitions, said } = backend
+  const reason = definitions.reasonAgainstInstructions(said.instructions)
+  const found: Found[] = reason === undefined ? [] : [{ kind: 'instructions', name: '', reason }]
+  for (const kind of LISTS)
+    for (const one of listOf(backend, kind)?.unapproved ?? []) found.push({ kind: pinKindOf(kind), ...one })
+  return found
+}
+
+function listOf({ definitions, said }: Backend, kind: ListKind): JudgedList<never> | undefined {
+  const list = said[kind]
+  return list === undefined ? undefined : (definitions.judged(pinKindOf(kind), list) as JudgedList<never>)
+}
+
+/** Returns the pages of a backend that were read last and are approved, or are not. */
+const pagesOf = ({ definitions }: Backend, areApproved: boolean): readonly Found[] =>
+  [...definitions.pages.entries()].flatMap(([name, state]) => {
+    if ((state === 'approved') !== areApproved) return []
+    return [{ kind: 'pages' as const, name, reason: state === 'changed' ? state : 'unpinned' }]
+  })
+
+/**
+ * Counts the definitions of a backend by their names; null while it has no pins. `variants`: the backend as it is for
+ * each caller, if callers have it for themselves. A name that is approved for one of them and not for another counts as
+ * both.
+ */
+export function definitionCounts(backend: Backend, variants: readonly Backend[]): DefinitionCounts | null {
+  const { pins, areEnforced } = backend.definitions
+  if (pins === undefined) return null
+  const all = [backend, ...variants]
+  const unapproved = unapprovedIn(backend, variants).length
+  const listed = new Set(all.flatMap(listedNames))
+  const isListed = all.some(({ said }) => said.tools !== undefined)
+  return {
+    approved: new Set(all.flatMap(approvedNames)).size + pagesOf(backend, true).length,
+    withheld: areEnforced ? unapproved : 0,
+    reported: areEnforced ? 0 : unapproved,
+    missing: isListed ? pinnedNames(pins).filter((name) => !listed.has(name)).length : 0,
+  }
+}
+
+const pinnedNames = (pins: Pins): readonly string[] =>
+  LISTS.flatMap((kind) => [...pins.names(pinKindOf(kind))].map((name) => `${kind} ${name}`))
+
+const listedNames = ({ said }: Backend): readonly string[] =>
+  LISTS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${kind} ${key}`))
+
+/** Returns the names of what a backend says that is approved, with those of its kind. */
+function approvedNames(backend: Backend): readonly string[] {
+  const { said, definitions } = backend
+  const isInstructed =
+    said.instructions !== undefined && definitions.reasonAgainstInstructions(said.instructions) === undefined
+  const unapproved = new Set(unapprovedOf(backend).map(({ kind, name }) => `${kind} ${name}`))
+  const names = LISTS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${pinKindOf(kind)} ${key}`))
+  return [...(isInstructed ? ['instructions'] : []), ...names.filter((name) => !unapproved.has(name))]
+}
+
+/** Returns what is not approved of a backend for any caller, each name once. */
+function unapprovedIn(backend: Backend, variants: readonly Backend[]): readonly Found[] {
+  const found = new Map<string, Found>()
+  for (const one of [...[backend, ...variants].flatMap(unapprovedOf), ...pagesOf(backend, false)])
+    found.set(`${one.kind} ${one.name}`, one)
+  return [...found.values()]
+}
+
+const NOUNS: Readonly<Record<PinKind, string>> = {
+  instructions: 'instructions',
+  tools: 'tools',
+  prompts: 'prompts',
+  resources: 'resources',
+  resourceTemplates: 'resource templates',
+  pages: 'pages',
+}
+
+/**
+ * Returns the problem with a backend's definitions; undefined if there is none. The text depends on names alone, so
+ * that it stays the same while a definition changes again and again.
+ */
+export function definitionProblem(
+  backend: Backend,
+  variants: readonly Backend[],
+): { readonly code: 'DefinitionWithheld' | 'DefinitionReported'; readonly message: string } | undefined {
+  if (backend.definitions.pins === undefined) return undefined
+  const found = unapprovedIn(backend, variants)
+  if (found.length === 0) return undefined
+  const { areEnforced } = backend.definitions
+  const shown = found.toSorted((a, b) => (keyWithout(a) < keyWithout(b) ? -1 : 1)).slice(0, MOST_NAMES)
+  const byKind = Map.groupBy(shown, ({ kind }) => kind)
+  const named = [...byKind].map(([kind, ones]) =>
+    kind === 'instructions' ? NOUNS[kind] : `${NOUNS[kind]} ${ones.map(({ name }) => quoted(name)).join(', ')}`,
+  )
+  const more = found.length > shown.length ? ` and ${found.length - shown.length} more` : ''
+  const are = found.length === 1 ? '1 definition is' : `${found.length} definitions are`
+  const what = areEnforced ? `${are} withheld` : `${are} not approved`
+  return {
+    code: areEnforced ? 'DefinitionWithheld' : 'DefinitionReported',
+    message: `${backend.name}: ${what}: ${named.join('; ')}${more}`,
+  }
+}
+
+const keyWithout = ({ kind, name }: Found): string => `${kind} ${name}`
+
+/** Returns a name in ASCII, with escapes for all else, and cut: it comes from the backend. */
+function plainName(name: string): string {
+  const cut = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name
+  return JSON.stringify(cut)
+    .slice(1, -1)
+    .replace(/[^\x20-\x7e]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+const quoted = (name: string): string => `"${plainName(name)}"`

@@ -1,0 +1,174 @@
+import { LRUCache } from 'lru-cache'
+import { definitionDigest, instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
+import type { PinningConfig } from '../../config/pinning.ts'
+import { bareResource } from './bare-resource.ts'
+import { type PinKind, Pins, type Reason } from './pins.ts'
+
+/** An item of a backend's list. */
+export interface Definition {
+  /** Its name, URI or URI template. */
+  readonly key: string
+  /** The JSON text that is shown. */
+  readonly text: string
+  /** The JSON text as the backend sent it, if it was mended. */
+  readonly source?: string | undefined
+}
+
+/** The kinds of lists. */
+export type ListedKind = Extract<PinKind, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>
+
+/** A definition that is not approved. */
+export interface Unapproved {
+  readonly name: string
+  readonly reason: Reason
+}
+
+/** A list as the pins see it. */
+export interface JudgedList<T extends Definition> {
+  /** The items that are shown, in order. */
+  readonly shown: readonly T[]
+  /** The items that are not shown, in order. */
+  readonly withheld: readonly T[]
+  readonly unapproved: readonly Unapproved[]
+}
+
+const NOTHING: readonly never[] = []
+const PAGE = /^ui:/i
+/** The most pages whose state is known. */
+const MOST_PAGES = 256
+const digests = new WeakMap<Definition, string | false>()
+
+/** Returns the digest of a definition as the backend sent it; undefined if it has none. Computed once for each item. */
+export function digestOf(definition: Definition): string | undefined {
+  let digest = digests.get(definition)
+  if (digest === undefined) {
+    digest = definitionDigest(definition.source ?? definition.text) ?? false
+    digests.set(definition, digest)
+  }
+  return digest === false ? undefined : digest
+}
+
+/** Returns the item as it is shown if it is approved; else the reason why it is not. */
+function verdictOn<T extends Definition>(pins: Pins, kind: ListedKind, item: T): T | Reason {
+  if (kind !== 'resources' || pins.unlisted(kind) !== 'bare' || pins.has(kind, item.key))
+    return pins.reasonAgainst(kind, item.key, digestOf(item)) ?? item
+  const text = bareResource(item.text)
+  return text === undefined ? 'unpinned' : { ...item, text, source: item.source ?? item.text }
+}
+
+/**
+ * The definitions of one backend against its pins, for all callers: what is shown of what the backend says. Whatever
+ * goes to clients passes here.
+ */
+export class Definitions {
+  /** The pins in force; undefined while none are. */
+  pins: Pins | undefined
+  #key = ''
+  #judged = new WeakMap<readonly Definition[], JudgedList<Definition>>()
+  /** The pages that were read last, by URI, and why they are not approved. */
+  readonly pages = new LRUCache<string, Reason | 'approved'>({ max: MOST_PAGES })
+  #instructions: { readonly text: string; readonly reason: Reason | undefined } | undefined
+
+  constructor(config?: PinningConfig) {
+    this.follow(config)
+  }
+
+  /** Takes other pins. Returns whether they differ. */
+  follow(config: PinningConfig | undefined): boolean {
+    const key = config === undefined ? '' : JSON.stringify(config)
+    if (key === this.#key) return false
+    this.#key = key
+    this.pins = config === undefined ? undefined : new Pins(config)
+    this.#judged = new WeakMap()
+    this.#instructions = undefined
+    this.pages.clear()
+    return true
+  }
+
+  /** True if what is not approved is withheld. */
+  get areEnforced(): boolean {
+    return this.pins?.isEnforced === true
+  }
+
+  /** Returns the items of a list that are shown: the same list if all are. */
+  shown<T extends Definition>(kind: ListedKind, list: readonly T[]): readonly T[] {
+    return this.areEnforced ? this.judged(kind, list).shown : list
+  }
+
+  /** Returns the items of a list that are not shown. */
+  withheld<T extends Definition>(kind: ListedKind, list: readonly T[]): readonly T[] {
+    return this.areEnforced ? this.judged(kind, list).withheld : NOTHING
+  }
+
+  /** Holds a list against the pins. Computed once for each list. */
+  judged<T extends Definition>(kind: ListedKind, list: readonly T[]): JudgedList<T> {
+    const known = this.#judged.get(list)
+    // A list of each kind is another object.
+    if (known !== undefined) return known as JudgedList<T>
+    const judged = this.#judge(kind, list)
+    this.#judged.set(list, judged)
+    return judged
+  }
+
+  #judge<T extends Definition>(kind: ListedKind, list: readonly T[]): JudgedList<T> {
+    const { pins } = this
+    if (pins === undefined) return { shown: list, withheld: NOTHING, unapproved: NOTHING }
+    const shown: T[] = []
+    const withheld: T[] = []
+    const unapproved: Unapproved[] = []
+    for (const item of list) {
+      const verdict = verdictOn(pins, kind, item)
+      if (typeof verdict !== 'string') shown.push(pins.isEnforced ? verdict : item)
+      else {
+        unapproved.push({ name: item.key, reason: verdict })
+        ;(pins.isEnforced ? withheld : shown).push(item)
+      }
+    }
+    const isWhole = shown.length === list.length && shown.every((item, index) => item === list[index])
+    return { shown: isWhole ? list : shown, withheld, unapproved }
+  }
+
+  /** Returns the instructions that are shown. */
+  shownInstructions(text: string | undefined): string | undefined {
+    return this.areEnforced && this.reasonAgainstInstructions(text) !== undefined ? undefined : text
+  }
+
+  /** Returns the reason why instructions are not approved; undefined if they are, or there are none. */
+  reasonAgainstInstructions(text: string | undefined): Reason | undefined {
+    if (text === undefined || this.pins === undefined) return undefined
+    if (this.#instructions?.text !== text)
+      this.#instructions = { text, reason: this.pins.reasonAgainst('instructions', '', instructionsDigest(text)) }
+    return this.#instructions.reason
+  }
+
+  /**
+   * Returns the reason why an app's page is not approved, by the JSON text of `contents` in the result of its read
+   * (undefined if there is none); undefined if it is.
+   */
+  reasonAgainstPage(uri: string, contents: string | undefined): Reason | undefined {
+    return this.pins?.reasonAgainst('pages', uri, contents === undefined ? undefined : pageDigest(contents))
+  }
+
+  /** Tells whether a URI is that of an app's page, by its scheme (SEP-1865) or because it has pins as a page. */
+  isPage(uri: string): boolean {
+    return PAGE.test(uri) || this.pins?.has('pages', uri) === true
+  }
+
+  /** True if a resource may be read that the backend does not list. */
+  get showsUnlistedResources(): boolean {
+    return !this.areEnforced || this.pins?.unlisted('resources') === 'allow'
+  }
+}
+
+/** Returns `list` with the items of `before` in the place of equal ones, whose digests are known. */
+export function withKnownItems<T extends Definition>(
+  before: readonly T[] | undefined,
+  list: readonly T[],
+): readonly T[] {
+  if (before === undefined || before.length === 0) return list
+  const known = new Map(before.map((item) => [item.source ?? item.text, item]))
+  return list.map((item) => {
+    const same = known.get(item.source ?? item.text)
+    return same !== undefined && same.text === item.text ? same : item
+  })
+}

@@ -1,0 +1,377 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { OFTEN, pinsOf } from '../../../support/gateway/pinning.ts'
+import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import { type ChangingServer, type Shows, startChangingServer } from '../../../support/servers/changing-server.ts'
+
+/**
+ * Every member of a definition, of every kind, in both eras: a change that nobody approved reaches no client, no log,
+ * no status and no metric, and what has changed is as unknown as what never was. The word of each change is POISON.
+ */
+
+const TOOL = {
+  name: 'tool',
+  title: 'Tool',
+  description: 'Does a thing.',
+  inputSchema: {
+    type: 'object',
+    properties: { a: { type: 'string', description: 'An a.', default: 'x', enum: ['x', 'y'] } },
+    required: ['a'],
+  },
+  outputSchema: { type: 'object', properties: { b: { type: 'string' } } },
+  annotations: { title: 'A tool', readOnlyHint: true, destructiveHint: false },
+  icons: [{ src: 'https://example.com/i.png', mimeType: 'image/png' }],
+  _meta: { 'com.example/x': 1, ui: { resourceUri: 'ui://page' } },
+  execution: { taskSupport: 'forbidden' },
+  'x-unknown': { more: [1] },
+}
+const PROMPT = {
+  name: 'prompt',
+  title: 'Prompt',
+  description: 'Says a thing.',
+  arguments: [{ name: 'a', description: 'An a.', required: true }],
+  icons: [{ src: 'https://example.com/p.png' }],
+  _meta: { x: 1 },
+  'x-unknown': 1,
+}
+const RESOURCE = {
+  uri: 'file:///a',
+  name: 'a',
+  title: 'A',
+  description: 'A file.',
+  mimeType: 'text/plain',
+  size: 1,
+  annotations: { audience: ['user'], priority: 0.5 },
+  icons: [{ src: 'https://example.com/r.png' }],
+  _meta: { x: 1 },
+  'x-unknown': 1,
+}
+const TEMPLATE = {
+  uriTemplate: 'data:{x}',
+  name: 't',
+  title: 'T',
+  description: 'Files.',
+  mimeType: 'text/plain',
+  annotations: { priority: 1 },
+  icons: [{ src: 'https://example.com/t.png' }],
+  _meta: { x: 1 },
+  'x-unknown': 1,
+}
+const PAGE = [
+  {
+    uri: 'ui://page',
+    mimeType: 'text/html;profile=mcp-app',
+    text: '<p>page</p>',
+    _meta: { ui: { csp: { connectDomains: ['https://example.com'] } } },
+  },
+]
+
+const json = (value: object): string => JSON.stringify(value)
+const first = (): Partial<Shows> => ({
+  tools: [json(TOOL), json({ name: 'other', inputSchema: { type: 'object' } })],
+  prompts: [json(PROMPT), json({ name: 'other' })],
+  resources: [json(RESOURCE), json({ uri: 'file:///other', name: 'other' })],
+  resourceTemplates: [json(TEMPLATE), json({ uriTemplate: 'other:{x}', name: 'other' })],
+  instructions: 'Use it well.',
+  pages: { 'ui://page': json(PAGE) },
+})
+
+type Kind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates'
+type Change = readonly [what: string, changed: string]
+
+/** Changes one member after the other: its value, or one value inside it; also adds, removes and repeats members. */
+function changesOf(definition: Readonly<Record<string, unknown>>, key: string): Change[] {
+  const poisoned = (value: unknown): unknown[] => {
+    if (Array.isArray(value))
+      return [
+        [...value, 'POISON'],
+        ...value.flatMap((one, at) => poisoned(one).map((two) => value.toSpliced(at, 1, two))),
+      ]
+    if (typeof value === 'object' && value !== null)
+      return [
+        { ...value, POISON: 1 },
+        ...Object.entries(value).flatMap(([name, one]) => poisoned(one).map((two) => ({ ...value, [name]: two }))),
+      ]
+    if (typeof value === 'string') return [`${value} POISON`]
+    return typeof value === 'boolean' ? [!value] : [7]
+  }
+  const text = json(definition)
+  return [
+    ...Object.entries(definition).flatMap(([name, value]): Change[] => [
+      ...(name === key
+        ? []
+        : [
+            ...poisoned(value).map((one, at): Change => [`${name} ${at + 1}`, json({ ...definition, [name]: one })]),
+            [`without ${name}`, json({ ...definition, [name]: undefined })] as const,
+          ]),
+      [`${name} twice, ours first`, `${text.slice(0, -1)},${json({ [name]: name === key ? 'z' : 'POISON' }).slice(1)}`],
+      [`${name} twice, ours last`, `${json({ [name]: 'POISON' }).slice(0, -1)},${text.slice(1)}`],
+    ]),
+    ['a zero width space', json({ ...definition, [key === 'name' ? 'description' : 'title']: 'A\u200b' })],
+    ['a tag character', json({ ...definition, title: 'A\u{e0050}' })],
+    ['another normal form', json({ ...definition, title: 'e\u0301' })],
+    ['a new member', json({ ...definition, more: 'POISON' })],
+    ['a member named __proto__', `${text.slice(0, -1)},"__proto__":{"description":"POISON"}}`],
+    ['a depth of 65', `${text.slice(0, -1)},"more":${'['.repeat(65)}"POISON"${']'.repeat(65)}}`],
+    ['a megabyte more', json({ ...definition, more: 'POISON'.repeat(2 ** 17) })],
+    ['a lone surrogate', `${text.slice(0, -1)},"more":"POISON \\udead"}`],
+    ['a number beyond doubles', `${text.slice(0, -1)},"POISON":1e999}`],
+  ]
+}
+
+interface Asked {
+  readonly method: string
+  readonly params: Record<string, unknown>
+  /** The same for what does not exist. */
+  readonly unknown: Record<string, unknown>
+}
+
+const asks: Readonly<Record<Kind, readonly Asked[]>> = {
+  tools: [{ method: 'tools/call', params: { name: 'tool', arguments: {} }, unknown: { name: 'none', arguments: {} } }],
+  prompts: [
+    { method: 'prompts/get', params: { name: 'prompt' }, unknown: { name: 'nobody' } },
+    {
+      method: 'completion/complete',
+      params: { ref: { type: 'ref/prompt', name: 'prompt' }, argument: { name: 'a', value: '' } },
+      unknown: { ref: { type: 'ref/prompt', name: 'nobody' }, argument: { name: 'a', value: '' } },
+    },
+  ],
+  resources: [
+    { method: 'resources/read', params: { uri: 'file:///a' }, unknown: { uri: 'file:///b' } },
+    {
+      method: 'completion/complete',
+      params: { ref: { type: 'ref/resource', uri: 'file:///a' }, argument: { name: 'a', value: '' } },
+      unknown: { ref: { type: 'ref/resource', uri: 'file:///b' }, argument: { name: 'a', value: '' } },
+    },
+  ],
+  resourceTemplates: [
+    { method: 'resources/read', params: { uri: 'data:1' }, unknown: { uri: 'data-1' } },
+    {
+      method: 'completion/complete',
+      params: { ref: { type: 'ref/resource', uri: 'data:{x}' }, argument: { name: 'x', value: '' } },
+      unknown: { ref: { type: 'ref/resource', uri: 'data-{x}' }, argument: { name: 'x', value: '' } },
+    },
+  ],
+}
+
+const NAMES = ['"tool"', '"prompt"', '"file:///a"', '"data:1"', '"data:{x}"']
+const UNKNOWN = ['"none"', '"nobody"', '"file:///b"', '"data-1"', '"data-{x}"']
+
+const LISTS: readonly (readonly [method: string, member: Kind])[] = [
+  ['tools/list', 'tools'],
+  ['prompts/list', 'prompts'],
+  ['resources/list', 'resources'],
+  ['resources/templates/list', 'resourceTemplates'],
+]
+
+type Ask = (method: string, params?: Record<string, unknown>) => Promise<RpcAnswer>
+
+for (const era of ['legacy', 'modern'] as const) {
+  let server: ChangingServer
+  let gateway: GatewayUnderTest
+  let clients: readonly Ask[]
+
+  test.before(async () => {
+    server = await startChangingServer(era, first())
+    gateway = await startGateway({
+      role: 'proxy',
+      backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: pinsOf(server.shows) } }],
+      failureHandling: OFTEN,
+    })
+    const session = await openSession(gateway.url)
+    clients = [
+      (method, params = {}) => post(gateway.url, rpc(method, params), session),
+      (method, params = {}) => postModern(gateway.url, method, params),
+    ]
+    await served()
+  })
+  test.after(async () => {
+    await gateway.close()
+    await server.close()
+  })
+
+  test.before.each(async () => {
+    Object.assign(server.shows, first())
+    server.shows.apps = '{}'
+    await served()
+  })
+
+  const counts = async () => {
+    const { definitions } = (await gateway.status()).backends[0] as {
+      definitions?: { withheld: number; missing: number }
+    }
+    return definitions ?? { withheld: -1, missing: -1 }
+  }
+  const served = () =>
+    eventually('all is served', async () => (await counts()).withheld === 0 && (await counts()).missing === 0, 5000)
+  /** A definition that is no valid one is left out of the list, and so it is missing. */
+  const withheld = (what = '') =>
+    eventually(
+      `${what} is withheld`,
+      async () => {
+        const { withheld: count, missing } = await counts()
+        return count + missing > 0
+      },
+      5000,
+    )
+  /** Waits for two more polls. */
+  const polls = async () => {
+    const before = server.calls('tools/list').length
+    await eventually('polls', () => server.calls('tools/list').length >= before + 2)
+  }
+
+  /** Everything that a client, an operator or a log may get. */
+  async function everything(): Promise<string> {
+    const texts: string[] = []
+    for (const ask of clients) for (const [method] of LISTS) texts.push((await ask(method)).text)
+    texts.push((await postModern(gateway.url, 'server/discover')).text)
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } }
+    texts.push((await post(gateway.url, rpc('initialize', params, 0))).text)
+    for (const path of ['/status', '/metrics']) texts.push(await (await fetch(gateway.adminUrl + path)).text())
+    texts.push(await (await fetch(gateway.base, { headers: { accept: 'text/html' } })).text())
+    return `${texts.join('\n')}\n${JSON.stringify(gateway.lines)}`
+  }
+
+  const definitions = [
+    ['tools', TOOL, 'name'],
+    ['prompts', PROMPT, 'name'],
+    ['resources', RESOURCE, 'uri'],
+    ['resourceTemplates', TEMPLATE, 'uriTemplate'],
+  ] as const
+  for (const [kind, definition, key] of definitions)
+    test(`${era} server, ${kind}: no change reaches anybody, and the approved text is served again`, async () => {
+      const original = server.shows[kind][0] as string
+      const changes = changesOf(definition, key)
+      for (const [what, changed] of changes) {
+        server.shows[kind][0] = changed
+        await withheld(what)
+        const at = `${what}: `
+        for (const ask of clients) {
+          for (const [method, member] of LISTS) {
+            const { result } = (await ask(method)).json
+            assert.is((result as Record<string, unknown[]>)[member]?.length, member === kind ? 1 : 2, at + method)
+          }
+          for (const { method, params, unknown } of asks[kind]) {
+            const sent = server.seen.filter(({ message }) => message.method === method).length
+            const [one, none] = [await ask(method, params), await ask(method, unknown)]
+            const nameless = (text: string, names: readonly string[]) =>
+              names.reduce((rest, name) => rest.replaceAll(name, '?'), text)
+            assert.is(nameless(one.text, NAMES), nameless(none.text, UNKNOWN), at + method)
+            assert.is(one.status, none.status, at + method)
+            assert.is(
+              server.seen.filter(({ message }) => message.method === method).length,
+              sent,
+              `${at}${method} is not sent`,
+            )
+          }
+        }
+        const all = await everything()
+        assert.not.ok(all.includes('POISON'), at)
+        assert.not.ok(all.includes('\u{e0050}') || all.includes('\u200b'), at)
+        server.shows[kind][0] = original
+        await served()
+      }
+      assert.ok(changes.length > 20)
+    })
+
+  test(`${era} server: a withheld definition stays so, whatever it says next, and while it is away`, async () => {
+    const original = server.shows.tools[0] as string
+    for (let count = 0; count < 3; count++) {
+      server.shows.tools[0] = json({ ...TOOL, description: `POISON ${count}` })
+      await polls()
+      assert.is((await counts()).withheld, 1)
+    }
+    const [, other = ''] = server.shows.tools
+    server.shows.tools = [other]
+    await eventually('it is missing', async () => (await counts()).missing === 1)
+    server.shows.tools = [json({ ...TOOL, description: 'POISON again' }), other]
+    await withheld()
+    server.shows.tools = [json({ ...TOOL, name: 'renamed' }), other]
+    await eventually('the old name is missing', async () => (await counts()).missing === 1)
+    for (const ask of clients) assert.is((await ask('tools/list')).json.result.tools.length, 1)
+    server.shows.tools = [original, other]
+    await served()
+  })
+
+  test(`${era} server: another spelling of the same definition is served`, async () => {
+    const original = server.shows.tools[0] as string
+    const reversed = Object.fromEntries(Object.entries(TOOL).reverse())
+    server.shows.tools[0] = JSON.stringify(reversed, null, 2).replace('"com.example/x": 1', '"com.example\\/x": 1.0')
+    await polls()
+    assert.is((await counts()).withheld, 0)
+    for (const ask of clients) assert.is((await ask('tools/list')).json.result.tools.length, 2)
+    server.shows.tools[0] = original
+    await polls()
+  })
+
+  test(`${era} server: changed instructions reach nobody`, async () => {
+    assert.ok((await everything()).includes('Use it well.'))
+    server.shows.instructions = 'POISON'
+    // A server of sessions tells them in each.
+    await openSession(gateway.url)
+    await clients[0]?.('tools/call', { name: 'other', arguments: {} })
+    const session = await openSession(gateway.url)
+    await post(gateway.url, rpc('tools/call', { name: 'other', arguments: {} }), session)
+    await withheld()
+    const all = await everything()
+    assert.not.ok(all.includes('POISON'))
+    assert.not.ok(all.includes('Use it well.'))
+    for (const ask of clients) assert.is((await ask('tools/list')).json.result.tools.length, 2)
+    server.shows.instructions = 'Use it well.'
+    const again = await openSession(gateway.url)
+    await post(gateway.url, rpc('tools/call', { name: 'other', arguments: {} }), again)
+    await served()
+    assert.ok((await everything()).includes('Use it well.'))
+  })
+
+  test(`${era} server: a page that has changed by a byte, or in its policy alone, is not there`, async () => {
+    const original = server.shows.pages['ui://page'] as string
+    for (const ask of clients)
+      assert.equal((await ask('resources/read', { uri: 'ui://page' })).json.result.contents, PAGE)
+    const [page] = PAGE
+    const changes = [
+      json([{ ...page, text: '<p>page</p> POISON' }]),
+      json([{ ...page, _meta: { ui: { csp: { connectDomains: ['https://POISON.example'] } } } }]),
+      json([page, page]),
+      json([{ ...page, text: 'POISON'.repeat(20_000) }]),
+      json([{ ...page, text: 'POISON'.repeat(800_000) }]),
+      `[${json(page as object).slice(0, -1)},"text":"POISON"}]`,
+      '[]',
+      '"POISON"',
+    ]
+    for (const changed of changes) {
+      server.shows.pages['ui://page'] = changed
+      for (const ask of clients) {
+        const [one, none] = [
+          await ask('resources/read', { uri: 'ui://page' }),
+          await ask('resources/read', { uri: 'ui://none' }),
+        ]
+        assert.is(one.text, none.text.replaceAll('ui://none', 'ui://page'), changed.slice(0, 200))
+        assert.is(one.status, none.status)
+      }
+      assert.not.ok((await everything()).includes('POISON'))
+    }
+    server.shows.pages['ui://page'] = `${original},"_meta":{"ui":"POISON"}`
+    for (const ask of clients) {
+      const { text } = await ask('resources/read', { uri: 'ui://page' })
+      assert.ok(text.includes('<p>page</p>') && !text.includes('POISON'))
+    }
+    server.shows.pages['ui://page'] = original
+    for (const ask of clients)
+      assert.equal((await ask('resources/read', { uri: 'ui://page' })).json.result.contents, PAGE)
+  })
+
+  test(`${era} server: what it declares of apps is not passed on`, async () => {
+    server.shows.apps = '{"mimeTypes":["POISON"]}'
+    server.shows.tools.push(json({ name: 'new', inputSchema: { type: 'object' } }))
+    await eventually('it is seen', async () => (await counts()).withheld === 1)
+    const all = await everything()
+    assert.not.ok(all.includes('POISON'))
+    server.shows.tools.pop()
+    await served()
+  })
+}
+
+test.run()

@@ -1,0 +1,87 @@
+import { answer, type RawServer, startRawServer } from './raw-server.ts'
+
+/** What a server shows, as JSON texts; a test changes it while the server runs. */
+export interface Shows {
+  tools: string[]
+  prompts: string[]
+  resources: string[]
+  resourceTemplates: string[]
+  instructions: string | undefined
+  /** JSON text of `contents`, by URI. */
+  pages: Record<string, string>
+  /** The most items of a page of a list. */
+  pageSize: number
+  /** JSON text of the apps extension that it declares. */
+  apps: string
+}
+
+export interface ChangingServer extends RawServer {
+  readonly shows: Shows
+}
+
+/** A server of one era that shows what the test says, byte for byte, and answers every call and read. */
+export async function startChangingServer(
+  era: 'modern' | 'legacy',
+  first: Partial<Shows>,
+  port?: number,
+): Promise<ChangingServer> {
+  const shows: Shows = {
+    tools: [],
+    prompts: [],
+    resources: [],
+    resourceTemplates: [],
+    instructions: undefined,
+    pages: {},
+    pageSize: 1000,
+    apps: '{"mimeTypes":["text/html;profile=mcp-app"]}',
+    ...first,
+  }
+  const capabilities = () =>
+    `"capabilities":{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"completions":{},"extensions":{"io.modelcontextprotocol/ui":${shows.apps}}}`
+  const instructed = () =>
+    shows.instructions === undefined ? '' : `,"instructions":${JSON.stringify(shows.instructions)}`
+  const complete = era === 'modern' ? '"resultType":"complete","ttlMs":0,"cacheScope":"private",' : ''
+  const lists: Readonly<Record<string, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>> = {
+    'tools/list': 'tools',
+    'prompts/list': 'prompts',
+    'resources/list': 'resources',
+    'resources/templates/list': 'resourceTemplates',
+  }
+  const server = await startRawServer({
+    era,
+    ...(port === undefined ? {} : { port }),
+    call: (request) => answer(request, `{${complete}"content":[{"type":"text","text":"called"}]}`),
+    before(request, res) {
+      const { method = '', params = {} } = request.message
+      const say = (result: string, headers = {}) => {
+        res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(answer(request, result))
+        return true
+      }
+      const list = lists[method]
+      if (list !== undefined) {
+        const from = Number(params['cursor'] ?? 0)
+        const items = shows[list].slice(from, from + shows.pageSize)
+        const next = from + shows.pageSize < shows[list].length ? `,"nextCursor":"${from + shows.pageSize}"` : ''
+        return say(`{${complete}"${list}":[${items.join(',')}]${next}}`)
+      }
+      if (method === 'server/discover' && era === 'modern')
+        return say(`{${complete}"supportedVersions":["2026-07-28"],${capabilities()}${instructed()}}`)
+      if (method === 'initialize' && era === 'legacy')
+        return say(
+          `{"protocolVersion":"2025-11-25",${capabilities()},"serverInfo":{"name":"changing","version":"1"}${instructed()}}`,
+          { 'mcp-session-id': `session-${Math.random()}` },
+        )
+      if (method === 'resources/read') {
+        const uri = String(params['uri'])
+        const contents = shows.pages[uri] ?? `[{"uri":${JSON.stringify(uri)},"text":"read"}]`
+        return say(`{${complete}"contents":${contents}}`)
+      }
+      if (method === 'prompts/get')
+        return say(`{${complete}"messages":[{"role":"user","content":{"type":"text","text":"got"}}]}`)
+      if (method === 'completion/complete') return say(`{${complete}"completion":{"values":["completed"]}}`)
+      if (method === 'resources/subscribe' || method === 'ping') return say('{}')
+      return false
+    },
+  })
+  return { ...server, shows }
+}
