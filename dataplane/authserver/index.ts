@@ -165,7 +165,7 @@ const knownParties = (
 ) => ({
   delegates: new DelegateClients(delegateClientsIn(config), { directory, log: clientLog }),
   machines: new MachineClients(config.inboundGrants?.clientCredentials?.clients ?? [], { directory, log: clientLog }),
-  trusted: new TrustedIssuers(issuerPolicies(config), { issuers, directory, log }),
+  trusted: new TrustedIssuers(issuerPolicies(config), { cluster: config.cluster, issuers, directory, log }),
 })
 
 /** Opens the limits for strangers and the checks by which clients authenticate. */

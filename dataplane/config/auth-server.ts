@@ -3,6 +3,7 @@ import { upstreamProviders } from '../../crds/settings/auth/upstream.ts'
 import { upstreamFilter } from '../../crds/settings/auth/upstream-filter.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { list, object, type Static, scope, Type, text, url } from '../../crds/settings/schema.ts'
+import { cluster } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
 
 /** The embedded authorization server of a gateway. */
@@ -22,6 +23,7 @@ export const authServer = extended(asFile(authServerSettings), {
     ),
   ),
   upstreamFilter: Type.Optional(asFile(upstreamFilter)),
+  cluster: Type.Optional(cluster),
   storage: Type.Optional(
     object('Where registrations and logins are kept. Absent: in memory, for one replica.', {
       type: storageType('gateway'),

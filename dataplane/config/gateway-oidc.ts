@@ -7,7 +7,8 @@ import { object, type Static, Type, text, url } from '../../crds/settings/schema
 const strict = { additionalProperties: false }
 const file = (description: string) => Type.String({ description, minLength: 1 })
 
-const cluster = Type.Object(
+/** The API server of a cluster, which issues tokens of ServiceAccounts and has their keys. */
+export const cluster = Type.Object(
   {
     apiServer: Type.Optional(
       Type.String({

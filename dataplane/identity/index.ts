@@ -19,7 +19,7 @@ export {
   isExpired,
   SKEW_S,
 } from './caller.ts'
-export { Issuers, type LocalIssuer, type OpenProvider } from './issuers.ts'
+export { Issuers, type LocalIssuer, type OpenProvider, type Provider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
 export { type ProofGuard, type ProofState, proofGuard } from './proof/proof-guard.ts'
 export { ProofNonces } from './proof/proof-nonces.ts'

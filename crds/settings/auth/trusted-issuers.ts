@@ -3,6 +3,7 @@ import { limits } from '../limits.ts'
 import { caBundleRef } from '../references.ts'
 import {
   type CelRule,
+  choice,
   defaulted,
   duration,
   flag,
@@ -110,6 +111,13 @@ const trustedIssuer = (readBy: Reader) =>
     {
       issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
       name: Type.Optional(label(readBy, 'Name, by which `inboundGrants` refers to it.')),
+      keySource: Type.Optional(
+        choice(
+          readBy,
+          'Where its keys come from: its metadata or `jwksUrl` (`discovery`, the default), or the API server of this cluster (`cluster`), which issues tokens of ServiceAccounts.',
+          ['discovery', 'cluster'],
+        ),
+      ),
       jwksUrl: Type.Optional(url(readBy, 'Where its keys are. Absent: found by discovery.')),
       caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for its metadata and keys.')),
       allowPrivateIPs: defaulted(flag(readBy, 'Its keys may be at a private address.', { default: false })),
@@ -123,6 +131,10 @@ const trustedIssuer = (readBy: Reader) =>
       rules: [
         ...httpsUnlessAllowed({ name: 'issuerUrl' }, { name: 'jwksUrl', optional: true }),
         { rule: '!self.allowPrivateIPs || has(self.jwksUrl)', message: 'allowPrivateIPs needs jwksUrl' },
+        {
+          rule: "!has(self.keySource) || self.keySource != 'cluster' || !(has(self.jwksUrl) || has(self.caBundleRef) || self.allowPrivateIPs)",
+          message: 'keySource cluster excludes jwksUrl, caBundleRef and allowPrivateIPs: the API server has the keys',
+        },
         ...TOKEN_EXCHANGE_RULES,
       ],
     },

@@ -1,10 +1,11 @@
 import { resolve } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Logger } from 'pino'
-import type { TrustedIssuerConfig } from '../../config/auth-server.ts'
+import type { AuthServerConfig, TrustedIssuerConfig } from '../../config/auth-server.ts'
 import type { IssuerPolicies, JwtBearerPolicy, TokenExchangePolicy } from '../../config/authserver/inbound-grants.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
-import { type Issuers, type OpenProvider, verifyJwt } from '../../identity/index.ts'
+import { API_SERVER, SERVICE_ACCOUNT_CA, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
+import { type Issuers, type OpenProvider, type Provider, verifyJwt } from '../../identity/index.ts'
 
 /** A JWT as a grant (RFC 7523 section 2.1). */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -40,19 +41,33 @@ interface TrustedIssuersOptions {
   readonly issuers: Issuers
   /** The folder that file paths of the configuration are relative to. */
   readonly directory: string
+  /** The cluster whose ServiceAccounts may be trusted. */
+  readonly cluster: AuthServerConfig['cluster']
   readonly log: Logger
+}
+
+/** Returns the API server that has the keys of ServiceAccounts: the configured one, or the one of the pod's cluster. */
+function clusterOf(cluster: AuthServerConfig['cluster'], directory: string): NonNullable<Provider['cluster']> {
+  const ofPod = { tokenFile: SERVICE_ACCOUNT_TOKEN, caFile: SERVICE_ACCOUNT_CA }
+  const { apiServer = API_SERVER, tokenFile, caFile }: NonNullable<AuthServerConfig['cluster']> = cluster ?? ofPod
+  return {
+    apiServer,
+    tokenFile: resolve(directory, tokenFile),
+    ...(caFile !== undefined && { caFile: resolve(directory, caFile) }),
+  }
 }
 
 /** The external issuers, found by name alone: what a token says about its keys is ignored. */
 export class TrustedIssuers {
   readonly #issuers: ReadonlyMap<string, TrustedIssuer & { readonly open: OpenProvider }>
 
-  constructor(all: readonly IssuerPolicies[], { issuers, directory, log }: TrustedIssuersOptions) {
+  constructor(all: readonly IssuerPolicies[], { cluster, issuers, directory, log }: TrustedIssuersOptions) {
     this.#issuers = new Map(
       all.map(({ issuer: config, tokenExchange, jwtBearer }) => {
         const { issuerUrl: issuer, jwksUrl, caBundleFile: ca, allowPrivateIPs, insecureAllowHTTP } = config
         const provider = {
           issuer,
+          cluster: config.keySource === 'cluster' ? clusterOf(cluster, directory) : undefined,
           jwksUrl,
           caBundleFile: ca === undefined ? undefined : resolve(directory, ca),
           allowPrivateIP: allowPrivateIPs,

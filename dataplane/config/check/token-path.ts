@@ -11,6 +11,9 @@ export const JWKS_TOKENS = '/var/run/secrets/portico/jwks'
 /** The path at which Kubernetes mounts the token of a pod's ServiceAccount. */
 export const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 
+/** The path at which Kubernetes mounts the CA of the cluster's API server. */
+export const SERVICE_ACCOUNT_CA = '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt'
+
 /** The API server by the name that pods of its cluster use. */
 export const API_SERVER = 'https://kubernetes.default.svc'
 const API_SERVERS: ReadonlySet<string> = new Set([API_SERVER, `${API_SERVER}.cluster.local`])

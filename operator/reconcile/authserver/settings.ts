@@ -36,7 +36,14 @@ export function authServerSettings(
       ...(loginPolicy === 'onDemand' ? { loginPolicy } : {}),
     })),
     ...storageOf(owner, spec, place),
+    ...clusterOf(spec, mounts),
   }
+}
+
+/** Builds where keys of ServiceAccounts come from, if they are trusted: the API server, by the token of the pod. */
+function clusterOf({ trustedIssuers = [] }: AuthServerSpec, mounts: Mounts): Pick<AuthServerConfig, 'cluster'> {
+  if (trustedIssuers.every(({ keySource }) => keySource !== 'cluster')) return {}
+  return { cluster: { tokenFile: mounts.clusterFile('token'), caFile: mounts.clusterFile('ca.crt') } }
 }
 
 /** Builds the storage of registrations and logins. Each workload has its own key prefix in a shared Redis. */

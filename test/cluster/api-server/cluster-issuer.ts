@@ -1,11 +1,13 @@
 /** Tokens of ServiceAccounts, as clusters issue them that are not this rig's own: whatever their issuer is called. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAuthenticate } from '../../../dataplane/identity/index.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { refusal, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 import { type ProtectedServer, protectedGateway, protectedRegistry } from '../../support/identity/protected-servers.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { newCluster } from '../support/cluster.ts'
@@ -102,6 +104,43 @@ test('over HTTP, at a gateway and at a registry', async () => {
   assert.is(status, 401)
   assert.match(challenge, 'subject is not let in here')
   await Promise.all(open.map((server) => server.close()))
+})
+
+const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+
+test('an authorization server redeems tokens of ServiceAccounts by the keys of the API server', async () => {
+  const trusted = {
+    issuerUrl: CLOUD,
+    keySource: 'cluster' as const,
+    jwtBearerGrant: {
+      maxAssertionAge: '5m',
+      subjectBindings: [
+        { subject: 'system:serviceaccount:default:agent', allowedResources: ['https://tools.example/mcp'] },
+      ],
+    },
+  }
+  const server = await startAuthServer({
+    authServer: { allowedAudiences: ['https://tools.example/mcp'], cluster: mount(), trustedIssuers: [trusted] },
+  })
+  const redeem = (assertion: string) => new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })
+  try {
+    const own = `--audience=${server.issuer}`
+    const jwt = token('agent', own)
+    const answer = await redeem(jwt)
+    const { access_token: issued } = (await answer.json()) as { access_token: string }
+    assert.is(answer.status, 200)
+    const { sub, aud } = decodeJwt(issued)
+    assert.equal([sub, aud], [`${CLOUD}#system:serviceaccount:default:agent`, 'https://tools.example/mcp'])
+    assert.is(await refusal(redeem(jwt)), '400 invalid_grant', 'once')
+    assert.is(await refusal(redeem(token('agent', `--audience=${AUDIENCE}`))), '400 invalid_grant', 'another audience')
+    assert.is(await refusal(redeem(token('agent'))), '400 invalid_grant', 'a token for the API server')
+    assert.is(await refusal(redeem(token('gateway', own))), '400 invalid_grant', 'another account')
+    plane.kubectl(['create', 'namespace', 'other'])
+    plane.kubectl(['create', 'serviceaccount', 'agent', '--namespace=other'])
+    assert.is(await refusal(redeem(token('agent', '--namespace=other', own))), '400 invalid_grant', 'another namespace')
+  } finally {
+    await server.close()
+  }
 })
 
 test('another issuer of the API server is followed; of several the first signs', async () => {

@@ -27,6 +27,17 @@ const ofGrants = (
 ) => found({ delegateClients: undefined, trustedIssuers: [named], inboundGrants, ...more })
 const ofIssuer = (more: object) => found({ trustedIssuers: [{ ...issuer, ...more }] })
 
+test('the API server alone has the keys of ServiceAccounts', () => {
+  const ofCluster = { keySource: 'cluster', issuerUrl: 'https://10.0.0.1' }
+  assert.equal(ofIssuer(ofCluster), [])
+  assert.match(ofIssuer({ ...ofCluster, jwksUrl: 'https://x.example/keys' }).join(), /jwksUrl has no place/)
+  assert.match(ofIssuer({ ...ofCluster, caBundleFile: 'ca' }).join(), /caBundleFile has no place/)
+  assert.match(ofIssuer({ ...ofCluster, allowPrivateIPs: true }).join(), /allowPrivateIPs has no place/)
+  const at = (apiServer: string) => found({ cluster: { apiServer, tokenFile: 't' } })
+  assert.equal([...at('https://kubernetes.default.svc'), ...at('https://127.0.0.1:6443')], [])
+  assert.match(at('https://keys.example').join(), /^\/cluster\/apiServer must be the cluster’s own/)
+})
+
 test('machines prove themselves in one way, by an id that is nobody else’s', () => {
   const machine = { clientId: 'job', clientSecretFile: 's', allowedResources: ['x'] }
   const withClients = (clients: object[], more: object = {}) =>

@@ -374,6 +374,18 @@ test('machines get their secrets and keys as files, and a missing one holds the 
   assert.match(told(twice, 'Valid') ?? '', /clients\/0\/clientId must not be the id of one of delegateClients/)
 })
 
+test('keys of ServiceAccounts come from the API server, by the token of the pod', () => {
+  const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'a', allowedResources: ['tools'] }] }
+  const trusted = { issuerUrl: 'https://kubernetes.default.svc', keySource: 'cluster', jwtBearerGrant }
+  const plans = plansFor(settings({ trustedIssuers: [trusted] }))
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const { trustedIssuers, cluster } = configOf(plans).authServer ?? {}
+  assert.equal(trustedIssuers, [trusted])
+  assert.equal(cluster, { tokenFile: '../cluster/token', caFile: '../cluster/ca.crt' })
+  const { keySource: _, ...found } = trusted
+  assert.is(configOf(plansFor(settings({ trustedIssuers: [found] }))).authServer?.cluster, undefined)
+})
+
 test('under disableUpstreamTokenInjection a backend that needs a provider’s token is left out', () => {
   const backend = `
 ---

@@ -137,7 +137,7 @@ const ownPolicies = `
 
 /** The same in the form of grants. */
 const grants = `
-    trustedIssuers: [{issuerUrl: https://outside.example.com, name: outside}]
+    trustedIssuers: [{issuerUrl: https://outside.example.com, name: outside, keySource: cluster}]
     inboundGrants:
       tokenExchange:
         delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]

@@ -12,6 +12,7 @@ import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'
 import { duplicates } from '../duplicates.ts'
 import { issuerFindings } from '../issuer.ts'
+import { apiServerProblem } from '../token-path.ts'
 import { isLoopback } from '../url.ts'
 
 /** Checks the clients and issuers of token exchange and of assertions. */
@@ -23,6 +24,7 @@ export function delegationFindings(config: AuthServerConfig, at: string): readon
     ...clientFindings(config, `${at}${clientsAt}/delegateClients`),
     ...duplicates(trustedIssuers, ({ issuerUrl }) => issuerUrl, `${at}/trustedIssuers`, '/issuerUrl'),
     ...nameFindings(config, at),
+    ...clusterFindings(config, at),
     ...trustedIssuers.flatMap((issuer, index) => trustedFindings(issuer, `${at}/trustedIssuers/${index}`, config)),
     ...issuerPolicies(config).flatMap((policies) => policyFindings(policies, at, config)),
   ]
@@ -103,11 +105,32 @@ function clientFindings(config: AuthServerConfig, at: string): readonly Finding[
   ]
 }
 
+/** Checks the API server that has the keys of issuers: the pod's token goes to no other server. */
+function clusterFindings({ cluster }: AuthServerConfig, at: string): readonly Finding[] {
+  const problem = cluster?.apiServer === undefined ? undefined : apiServerProblem(cluster.apiServer)
+  return problem === undefined ? [] : [{ pointer: `${at}/cluster/apiServer`, message: problem }]
+}
+
 function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthServerConfig): readonly Finding[] {
-  const { allowPrivateIPs, jwksUrl } = issuer
+  const { allowPrivateIPs, jwksUrl, caBundleFile, keySource } = issuer
+  const isOfCluster = keySource === 'cluster'
+  const others = { jwksUrl, caBundleFile, ...(allowPrivateIPs && { allowPrivateIPs }) }
   return [
+    ...Object.entries(isOfCluster ? others : {})
+      .filter(([, value]) => value !== undefined)
+      .map(([field]) => ({
+        pointer: `${at}/${field}`,
+        message: 'has no place beside keySource cluster: the API server has the keys',
+      })),
     ...issuerFindings(
-      { ...issuer, issuer: issuer.issuerUrl, allowPrivateIP: allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
+      {
+        ...issuer,
+        // The issuer is not called where the API server has its keys.
+        ...(isOfCluster && { cluster: {} }),
+        issuer: issuer.issuerUrl,
+        allowPrivateIP: allowPrivateIPs,
+        allowedBy: 'allowPrivateIPs',
+      },
       at,
       'issuerUrl',
     ),
