@@ -233,7 +233,10 @@ document.addEventListener('keydown', (event) => {
   const { target, key } = event
   if (event.ctrlKey || event.metaKey || event.altKey) return
   if (target instanceof HTMLElement && target.matches('input,select,textarea')) {
-    if (key === 'Escape') target.blur()
+    if (key === 'Escape') {
+      target.blur()
+      window.stop()
+    }
     return
   }
   if (isGoing) {
@@ -265,6 +268,8 @@ const KEYS = {
   j: () => moveRow(1),
   k: () => moveRow(-1),
   '?': () => showKeys(),
+  // A call that runs is a page that loads: to stop it ends the request, and so the call.
+  Escape: () => window.stop(),
 }
 
 /** What the keys do. */

@@ -6,6 +6,7 @@ import { readBody } from '../../dataplane/server/body.ts'
 import { type ErrorCode, PublicError } from '../../dataplane/server/errors.ts'
 import type { HostNames } from '../../dataplane/server/hosts.ts'
 import { type RequestVariables, requestIds } from '../../dataplane/server/request-id.ts'
+import { WorkloadTokens } from '../mcp/tokens.ts'
 import { type Child, h, treeOf } from '../pages/element.ts'
 import { type Frame, pageText } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
@@ -72,8 +73,9 @@ export function consoleApp(options: AppOptions): Hono<Env> {
       time: `${new Date().toISOString().slice(11, 19)} UTC`,
     }
   }
+  const tokens = new WorkloadTokens()
   for (const [path, page] of Object.entries(routes)) {
-    const serve = async (c: Context) => servePage(c as Context<Env>, page, options, frameOf)
+    const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, tokens }, frameOf)
     app.get(path, serve)
     app.post(path, serve)
   }
@@ -114,12 +116,16 @@ async function readForm(
       message: 'Content-Type must be application/x-www-form-urlencoded.',
     })
   const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
-  if (!isFormToken(form.get('form') ?? '', doors.formKey, session.id, c.req.path))
+  if (!isFormToken(form.get('form') ?? '', doors.formKey, session.id, new URL(c.req.url).pathname))
     throw new PublicError('forbidden', { message: 'This form is of another session; reload the page.' })
   return form
 }
 
-async function servePage(c: Context<Env>, page: Page, options: AppOptions, frameOf: FrameOf): Promise<Response> {
+interface PageOptions extends AppOptions {
+  readonly tokens: WorkloadTokens
+}
+
+async function servePage(c: Context<Env>, page: Page, options: PageOptions, frameOf: FrameOf): Promise<Response> {
   const { places, doors } = options
   const session = c.get('session') as Session
   const form = formOf(c)
@@ -133,6 +139,7 @@ async function servePage(c: Context<Env>, page: Page, options: AppOptions, frame
     places,
     session,
     world,
+    tokens: options.tokens,
     now: Date.now(),
     isPage,
     query: (name) => c.req.query(name),

@@ -1,5 +1,6 @@
-import { access, accessHome, connect, help, log, map, source, workloadMap } from './more-pages.ts'
+import { access, accessHome, connect, help, log, map, source, workloadMap } from './object-pages.ts'
 import { home, workload, workloads } from './pages.ts'
+import { tools, tryTool } from './try-pages.ts'
 import type { Page } from './visit.ts'
 
 const OBJECT = '/ns/:ns/:short/:name'
@@ -13,6 +14,8 @@ export const routes: Readonly<Record<string, Page>> = {
   '/help': help,
   '/help/:page': help,
   [OBJECT]: workload,
+  [`${OBJECT}/tools`]: tools,
+  [`${OBJECT}/tools/:tool`]: tryTool,
   [`${OBJECT}/map`]: workloadMap,
   [`${OBJECT}/access`]: access,
   [`${OBJECT}/connect`]: connect,

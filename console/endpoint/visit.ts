@@ -1,4 +1,5 @@
 import type { Context } from 'hono'
+import type { WorkloadTokens } from '../mcp/tokens.ts'
 import type { Child } from '../pages/element.ts'
 import type { Places, World } from '../places/place.ts'
 import type { Session } from '../session/doors.ts'
@@ -9,6 +10,8 @@ export interface Visit {
   readonly places: Places
   readonly session: Session
   readonly world: World
+  /** The viewers' tokens for workloads. */
+  readonly tokens: WorkloadTokens
   /** Milliseconds since 1970. */
   readonly now: number
   /** True if a page is wanted, which does not wait long for slow parts; false for JSON, which waits. */

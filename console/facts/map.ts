@@ -36,8 +36,8 @@ export interface MapFacts {
   readonly outside: boolean
 }
 
-export const BOX = { width: 200, height: 46 } as const
-const GAP = { x: 90, y: 14 } as const
+export const BOX = { width: 180, height: 46 } as const
+const GAP = { x: 60, y: 14 } as const
 const MARGIN = 16
 const MOST_BOXES = 500
 const SWEEPS = 6

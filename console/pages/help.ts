@@ -1,4 +1,4 @@
-import { reasons } from '../facts/reasons.ts'
+import { type ReasonText, reasons } from '../facts/reasons.ts'
 import { type Child, h } from './element.ts'
 import { table } from './parts.ts'
 
@@ -55,7 +55,7 @@ export const helpPages: Readonly<Record<string, { readonly title: string; readon
         { class: 'lead' },
         'Every object says by its conditions how it is. The reason is a word for programs; here is what it means.',
       ),
-      table<[string, { readonly meaning: string; readonly next: string }]>(
+      table<[string, ReasonText]>(
         [
           { title: 'Reason', cell: ([reason]) => h('span', { id: reason }, reason) },
           { title: 'Meaning', cell: ([, { meaning }]) => meaning },

@@ -4,7 +4,7 @@ import { type Child, type Element, h, visible } from './element.ts'
 import { empty, stateSign, stateTag, table } from './parts.ts'
 
 /** Characters that fit into a box. */
-const FITTING = 24
+const FITTING = 21
 
 const cut = (text: string): string => {
   const shown = visible(text)

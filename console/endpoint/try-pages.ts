@@ -1,0 +1,187 @@
+import { isObject } from '../../crds/settings/json.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { idOf, pathOf, servesMcp } from '../facts/places.ts'
+import { keyOf } from '../facts/subjects.ts'
+import { hintsOf, type ResultFacts, resultOf, type ToolRow, type ToolsFacts, type TryFacts } from '../facts/tools.ts'
+import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
+import { argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
+import { toolsPage, tryPage } from '../pages/tools.ts'
+import { objectOf } from './pages.ts'
+import { type Page, patiently, type Visit } from './visit.ts'
+
+/** Returns the workload and where the console calls it. The address comes from the place, never from the object's own words. */
+function targetOf(visit: Visit) {
+  const object = objectOf(visit)
+  if (!servesMcp(object.kind)) throw new PublicError('not_found')
+  const { places, session, tokens } = visit
+  const base = places.address(session.viewer, object)
+  const token = tokens.get(session.id, keyOf(idOf(object)))
+  return { object, token, target: base === undefined ? undefined : { url: `${base}/mcp`, token } }
+}
+
+const FAR = 'the console can’t reach it from here; in a cluster it can'
+
+const list = async (target: Target | undefined): Promise<Listed> =>
+  target === undefined ? { failed: FAR } : listTools(target)
+
+const rowOf = ({ name, title, description, annotations }: Tool, href: string): ToolRow => ({
+  name,
+  title,
+  description,
+  hints: hintsOf(annotations),
+  href: `${href}/tools/${encodeURIComponent(name)}`,
+})
+
+function toolsFacts(visit: Visit, listed: Listed | undefined): ToolsFacts {
+  const { object, token } = targetOf(visit)
+  const id = idOf(object)
+  const href = pathOf(id)
+  const refused = listed !== undefined && 'refused' in listed ? listed.refused : undefined
+  const failed = listed !== undefined && 'failed' in listed ? listed.failed : undefined
+  return {
+    ...id,
+    href,
+    tools: listed !== undefined && 'tools' in listed ? listed.tools.map((tool) => rowOf(tool, href)) : [],
+    missing:
+      listed === undefined
+        ? 'still asking'
+        : refused
+          ? `HTTP ${refused.status}: ${refused.challenge ?? refused.text.slice(0, 300)}`
+          : (failed ?? null),
+    needsToken: refused?.status === 401 || refused?.status === 403,
+    hasToken: token !== undefined,
+  }
+}
+
+/** The tools of a workload; a POST keeps or forgets the viewer's token for it. */
+export const tools: Page = async (visit) => {
+  const { form, session, tokens } = visit
+  const { object } = targetOf(visit)
+  const key = keyOf(idOf(object))
+  if (form?.has('forget')) tokens.delete(session.id, key)
+  else if (form !== undefined && !tokens.set(session.id, key, form.get('token')?.trim() ?? ''))
+    throw new PublicError('invalid_request', { message: 'This is no token.' })
+  const facts = toolsFacts(visit, await patiently(list(targetOf(visit).target), visit.isPage && form === undefined))
+  return {
+    title: `${facts.name}: tools`,
+    facts,
+    content: toolsPage(facts, visit.formToken(`${facts.href}/tools`)),
+    isLive: form === undefined,
+  }
+}
+
+/** Returns the answers to a tool's questions, as the form has them. */
+function responsesIn(form: URLSearchParams): Readonly<Record<string, unknown>> | undefined {
+  const ids = form.getAll('ask').slice(0, 20)
+  if (ids.length === 0) return undefined
+  return Object.fromEntries(
+    ids.map((id) => {
+      const action = form.get(`do.${id}`) ?? 'cancel'
+      const given = [...form].flatMap(([name, value]) =>
+        name.startsWith(`in.${id}.`) ? [[name.slice(`in.${id}.`.length), typed(value)]] : [],
+      )
+      return [id, action === 'accept' ? { action, content: Object.fromEntries(given) } : { action }]
+    }),
+  )
+}
+
+/** Numbers and truth values are typed as such; everything else is text. */
+function typed(value: string): unknown {
+  if (value === 'true' || value === 'false') return value === 'true'
+  return /^-?\d+(\.\d+)?$/.test(value) && value.length < 16 ? Number(value) : value
+}
+
+const MOST_PROGRESS = 50
+
+async function run(
+  target: Target,
+  name: string,
+  params: Readonly<Record<string, unknown>>,
+  signal: AbortSignal,
+): Promise<ResultFacts> {
+  const progress: string[] = []
+  const answer = await callMcp(
+    target,
+    'tools/call',
+    { name, ...params },
+    {
+      signal,
+      timeoutMs: 120_000,
+      onNotification(message) {
+        const given = isObject(message['params']) ? message['params'] : {}
+        if (message['method'] !== 'notifications/progress' || progress.length >= MOST_PROGRESS) return
+        const { progress: done, total, message: said } = given
+        progress.push(
+          `${String(done)}${total === undefined ? '' : ` of ${String(total)}`}${said === undefined ? '' : ` ${String(said)}`}`,
+        )
+      },
+    },
+  )
+  return resultOf(answer, progress, fieldsOf)
+}
+
+const isDestructive = ({ annotations }: Tool): boolean =>
+  annotations['destructiveHint'] === true && annotations['readOnlyHint'] !== true
+
+interface Outcome {
+  readonly problem: string | null
+  readonly result: ResultFacts | null
+}
+
+async function outcomeOf({ form, c }: Visit, target: Target, tool: Tool, fields: readonly Field[]): Promise<Outcome> {
+  if (form === undefined) return { problem: null, result: null }
+  const given = argumentsIn(form, fields)
+  if (typeof given === 'string') return { problem: given, result: null }
+  if (isDestructive(tool) && form.get('confirmed') !== 'yes')
+    return { problem: 'Confirm that it may destroy something.', result: null }
+  const responses = responsesIn(form)
+  const state = form.get('state') ?? ''
+  const params = {
+    arguments: given,
+    ...(responses && { inputResponses: responses }),
+    ...(state !== '' && { requestState: state }),
+  }
+  try {
+    return { problem: null, result: await run(target, tool.name, params, c.req.raw.signal) }
+  } catch (error) {
+    return { problem: `The call failed, and was not repeated: ${(error as Error).message}`, result: null }
+  }
+}
+
+/** The page that calls a tool, as the viewer. */
+export const tryTool: Page = async (visit) => {
+  const { form, param } = visit
+  const { target } = targetOf(visit)
+  const name = param('tool')
+  const listed = await list(target)
+  const facts = toolsFacts(visit, listed)
+  const tool = 'tools' in listed ? listed.tools.find((one) => one.name === name) : undefined
+  if (tool === undefined || target === undefined) {
+    if (facts.missing === null)
+      throw new PublicError('not_found', { message: 'There is no tool of this name that you see.' })
+    return {
+      title: `${facts.name}: tools`,
+      facts,
+      content: toolsPage(facts, visit.formToken(`${facts.href}/tools`)),
+      isLive: false,
+    }
+  }
+  const fields = fieldsOf(tool.inputSchema)
+  const { problem, result } = await outcomeOf(visit, target, tool, fields)
+  const row = rowOf(tool, facts.href)
+  const values = Object.fromEntries(fields.map((field) => [field.name, form?.get(`${INPUT}${field.name}`) ?? '']))
+  const all: TryFacts = {
+    ...facts,
+    tools: [],
+    tool: row,
+    schema: JSON.stringify(tool.inputSchema ?? {}, null, 2).slice(0, 20_000),
+    fields,
+    values,
+    raw: form?.get('raw') ?? '',
+    problem,
+    asksAgain: isDestructive(tool),
+    result,
+  }
+  const content = tryPage(all, visit.formToken(row.href), visit.formToken(`${facts.href}/tools`))
+  return { title: tool.name, facts: all, content, isLive: false }
+}

@@ -1,0 +1,145 @@
+import { isObject } from '../../crds/settings/json.ts'
+import type { McpAnswer } from '../mcp/client.ts'
+import type { Field } from '../mcp/form-values.ts'
+import type { ObjectId } from './places.ts'
+
+export interface ToolRow {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly hints: readonly string[]
+  readonly href: string
+}
+
+export interface ToolsFacts extends ObjectId {
+  readonly href: string
+  readonly tools: readonly ToolRow[]
+  readonly missing: string | null
+  /** True if callers need a token and the console has none for this viewer. */
+  readonly needsToken: boolean
+  readonly hasToken: boolean
+}
+
+export interface TryFacts extends ToolsFacts {
+  readonly tool: ToolRow
+  readonly schema: string
+  readonly fields: readonly Field[]
+  readonly values: Readonly<Record<string, string>>
+  readonly raw: string
+  readonly problem: string | null
+  /** True if the tool may destroy something, and has to be confirmed. */
+  readonly asksAgain: boolean
+  readonly result: ResultFacts | null
+}
+
+/** A question of the tool to its caller. */
+export interface InputQuestion {
+  readonly id: string
+  readonly message: string
+  readonly fields: readonly Field[]
+}
+
+export interface ResultFacts {
+  readonly status: number
+  readonly durationMs: number
+  readonly isError: boolean
+  readonly bytes: number
+  readonly isCut: boolean
+  readonly requestId: string | null
+  readonly content: readonly ContentPart[]
+  readonly structured: string | null
+  readonly error: string | null
+  readonly raw: string
+  /** Progress that was told before the answer. */
+  readonly progress: readonly string[]
+  readonly questions: readonly InputQuestion[]
+  readonly requestState: string | null
+}
+
+export interface ContentPart {
+  readonly type: string
+  readonly text: string
+  readonly mimeType: string | null
+  readonly bytes: number
+}
+
+/** Most characters of a part, and of the raw answer, that a page shows. */
+const MOST_SHOWN = 20_000
+const MOST_PARTS = 200
+
+const cut = (value: string): string => (value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value)
+
+const HINTS: readonly (readonly [name: string, value: boolean, word: string])[] = [
+  ['readOnlyHint', true, 'read-only'],
+  ['destructiveHint', true, 'destructive'],
+  ['idempotentHint', true, 'idempotent'],
+  ['openWorldHint', true, 'open-world'],
+]
+
+/** Returns the hints of a tool as words. They are the server's own claims. */
+export const hintsOf = (annotations: Readonly<Record<string, unknown>>): readonly string[] =>
+  HINTS.flatMap(([name, value, word]) => (annotations[name] === value ? [word] : []))
+
+/** Reads the answer to a call of a tool. */
+export function resultOf(
+  answer: McpAnswer,
+  progress: readonly string[],
+  fieldsIn: (schema: unknown) => readonly Field[],
+): ResultFacts {
+  const { message, status, durationMs, bytes, isCut, requestId } = answer
+  const result = isObject(message?.['result']) ? message['result'] : {}
+  const error = isObject(message?.['error']) ? message['error'] : undefined
+  const content = Array.isArray(result['content']) ? result['content'].filter(isObject).slice(0, MOST_PARTS) : []
+  const structured = result['structuredContent']
+  return {
+    status,
+    durationMs,
+    bytes,
+    isCut,
+    requestId,
+    isError: error !== undefined || result['isError'] === true || message === undefined,
+    content: content.map(partOf),
+    structured: structured === undefined ? null : cut(JSON.stringify(structured, null, 2)),
+    error: errorText(answer, error),
+    raw: cut(message === undefined ? answer.text : JSON.stringify(message, null, 2)),
+    progress,
+    questions: questionsIn(result, fieldsIn),
+    requestState: typeof result['requestState'] === 'string' ? result['requestState'] : null,
+  }
+}
+
+function errorText(
+  { message, isCut, status }: McpAnswer,
+  error: Readonly<Record<string, unknown>> | undefined,
+): string | null {
+  if (error !== undefined) return `${String(error['code'])}: ${String(error['message'])}`
+  if (status === 401) return 'The token has ended or is not accepted. The call was not repeated.'
+  if (isCut) return 'The answer is too long to be kept.'
+  return message === undefined ? `HTTP ${status}, and no message of MCP.` : null
+}
+
+function partOf(part: Readonly<Record<string, unknown>>): ContentPart {
+  const { type, text, data, mimeType, uri, resource } = part
+  const inner = isObject(resource) ? resource : {}
+  const shown = [text, inner['text'], uri, inner['uri']].find((one) => typeof one === 'string') ?? ''
+  const size = typeof data === 'string' ? Math.floor((data.length * 3) / 4) : Buffer.byteLength(String(shown))
+  return {
+    type: String(type),
+    text: cut(String(shown)),
+    mimeType: typeof mimeType === 'string' ? mimeType : null,
+    bytes: size,
+  }
+}
+
+function questionsIn(
+  result: Readonly<Record<string, unknown>>,
+  fieldsIn: (schema: unknown) => readonly Field[],
+): readonly InputQuestion[] {
+  if (result['resultType'] !== 'input_required' || !isObject(result['inputRequests'])) return []
+  return Object.entries(result['inputRequests'])
+    .slice(0, 20)
+    .map(([id, asked]) => {
+      const params = isObject(asked) && isObject(asked['params']) ? asked['params'] : {}
+      return { id, message: String(params['message'] ?? ''), fields: fieldsIn(params['requestedSchema']) }
+    })
+}

@@ -1,0 +1,184 @@
+import { request } from 'undici'
+import { isObject } from '../../crds/settings/json.ts'
+
+/** Where and as whom the console calls a workload. No part of it comes from a browser but the token. */
+export interface Target {
+  /** The URL of the MCP endpoint. */
+  readonly url: string
+  readonly token: string | undefined
+}
+
+/** The answer to one request. */
+export interface McpAnswer {
+  readonly status: number
+  /** `WWW-Authenticate`, where the workload wants a token. */
+  readonly challenge: string | null
+  readonly requestId: string | null
+  /** The JSON-RPC message that answers; undefined if there is none. */
+  readonly message: Readonly<Record<string, unknown>> | undefined
+  /** The bytes of the body that were read, and whether there were more. */
+  readonly bytes: number
+  readonly isCut: boolean
+  readonly text: string
+  readonly durationMs: number
+}
+
+interface CallOptions {
+  readonly signal?: AbortSignal
+  readonly timeoutMs?: number
+  /** Called with each notification that comes before the answer. */
+  readonly onNotification?: (message: Readonly<Record<string, unknown>>) => void
+}
+
+const REVISION = '2026-07-28'
+const TIMEOUT_MS = 60_000
+/** Most bytes of an answer that are kept. */
+const MOST_BYTES = 16 * 1024 * 1024
+
+/** The name of the request's subject, which the modern era repeats in a header (MCP 2026-07-28, Streamable HTTP). */
+const nameIn = (params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
+  typeof params['name'] === 'string' ? { 'mcp-name': headerText(params['name']) } : {}
+
+/** A header holds visible ASCII; other names go as the specification encodes them. */
+const headerText = (text: string): string =>
+  /^[\x21-\x7e]+$/.test(text) && !text.startsWith('=?') ? text : `=?base64?${Buffer.from(text).toString('base64')}?=`
+
+/**
+ * Sends one request of the modern era. Redirects are not followed: the token is for this workload alone. Throws an Error
+ * if nothing answers.
+ */
+export async function callMcp(
+  { url, token }: Target,
+  method: string,
+  params: Readonly<Record<string, unknown>>,
+  options: CallOptions = {},
+): Promise<McpAnswer> {
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': REVISION,
+    'io.modelcontextprotocol/clientInfo': { name: 'portico-console', version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
+    progressToken: 1,
+  }
+  const started = performance.now()
+  const response = await request(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': REVISION,
+      'mcp-method': method,
+      ...nameIn(params),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } }),
+    headersTimeout: options.timeoutMs ?? TIMEOUT_MS,
+    bodyTimeout: options.timeoutMs ?? TIMEOUT_MS,
+    ...(options.signal && { signal: options.signal }),
+  })
+  const { headers, statusCode } = response
+  const isStream = String(headers['content-type']).startsWith('text/event-stream')
+  const read = await (isStream ? readEvents(response.body, options) : readText(response.body))
+  return {
+    status: statusCode,
+    challenge: headers['www-authenticate']?.toString() ?? null,
+    requestId: headers['x-request-id']?.toString() ?? null,
+    durationMs: Math.round(performance.now() - started),
+    ...read,
+  }
+}
+
+type Read = Pick<McpAnswer, 'message' | 'bytes' | 'isCut' | 'text'>
+type Body = AsyncIterable<Buffer>
+
+async function readText(body: Body): Promise<Read> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of body) {
+    bytes += chunk.length
+    if (bytes > MOST_BYTES) return { message: undefined, bytes, isCut: true, text: '' }
+    chunks.push(chunk)
+  }
+  const text = Buffer.concat(chunks).toString()
+  return { message: parsed(text), bytes, isCut: false, text }
+}
+
+/** Reads server-sent events until the answer to the request. */
+async function readEvents(body: Body, { onNotification }: CallOptions): Promise<Read> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  let bytes = 0
+  for await (const chunk of body) {
+    bytes += chunk.length
+    if (bytes > MOST_BYTES) return { message: undefined, bytes, isCut: true, text: '' }
+    rest += decoder.decode(chunk, { stream: true })
+    const events = rest.split(/\r?\n\r?\n/)
+    rest = events.pop() ?? ''
+    for (const event of events) {
+      const text = dataOf(event)
+      const message = parsed(text)
+      if (message === undefined) continue
+      if ('id' in message && ('result' in message || 'error' in message)) return { message, bytes, isCut: false, text }
+      onNotification?.(message)
+    }
+  }
+  return { message: undefined, bytes, isCut: false, text: rest }
+}
+
+const dataOf = (event: string): string =>
+  event
+    .split(/\r?\n/)
+    .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []))
+    .join('\n')
+
+function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A tool as a workload lists it. Nothing of it is trusted. */
+export interface Tool {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly inputSchema: unknown
+  readonly annotations: Readonly<Record<string, unknown>>
+}
+
+const MOST_PAGES = 100
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** The list of tools, or the reason why there is none. */
+export type Listed = { readonly tools: readonly Tool[] } | { readonly refused: McpAnswer } | { readonly failed: string }
+
+/** Lists the tools that the token's owner sees. Never rejects. */
+export async function listTools(target: Target): Promise<Listed> {
+  const tools: Tool[] = []
+  let cursor: string | undefined
+  try {
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const answer = await callMcp(target, 'tools/list', cursor === undefined ? {} : { cursor }, { timeoutMs: 10_000 })
+      const { result } = answer.message ?? {}
+      if (answer.status !== 200 || !isObject(result)) return { refused: answer }
+      const found = Array.isArray(result['tools']) ? result['tools'].filter(isObject) : []
+      tools.push(...found.map(toolOf))
+      if (typeof result['nextCursor'] !== 'string') return { tools }
+      cursor = result['nextCursor']
+    }
+    return { tools }
+  } catch (error) {
+    return { failed: (error as Error).message }
+  }
+}
+
+const toolOf = (item: Readonly<Record<string, unknown>>): Tool => ({
+  name: text(item['name']),
+  title: text(item['title']),
+  description: text(item['description']),
+  inputSchema: item['inputSchema'],
+  annotations: isObject(item['annotations']) ? item['annotations'] : {},
+})

@@ -1,0 +1,97 @@
+import { isObject } from '../../crds/settings/json.ts'
+
+/** A field of the form for a tool's arguments. */
+export interface Field {
+  readonly name: string
+  readonly label: string
+  readonly hint: string
+  readonly kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json'
+  readonly isRequired: boolean
+  readonly choices: readonly string[]
+  readonly min: number | undefined
+  readonly max: number | undefined
+  readonly longest: number | undefined
+}
+
+const MOST_FIELDS = 100
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+const number = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined
+
+/** Returns the fields for a schema of arguments. Whatever is no plain value is typed as JSON. */
+export function fieldsOf(schema: unknown): readonly Field[] {
+  const { properties, required } = isObject(schema) ? schema : {}
+  const needed = new Set(Array.isArray(required) ? required : [])
+  return Object.entries(isObject(properties) ? properties : {})
+    .slice(0, MOST_FIELDS)
+    .map(([name, property]) => fieldOf(name, isObject(property) ? property : {}, needed.has(name)))
+}
+
+function fieldOf(name: string, property: Readonly<Record<string, unknown>>, isRequired: boolean): Field {
+  const choices = Array.isArray(property['enum']) ? property['enum'].filter((one) => typeof one === 'string') : []
+  const isChoice = choices.length > 0 && choices.length <= 500
+  return {
+    name,
+    label: text(property['title']) || name,
+    hint: text(property['description']),
+    kind: isChoice ? 'choice' : kindOf(property),
+    isRequired,
+    choices,
+    min: number(property['minimum']),
+    max: number(property['maximum']),
+    longest: number(property['maxLength']),
+  }
+}
+
+const PLAIN: Readonly<Record<string, Field['kind']>> = {
+  string: 'text',
+  number: 'number',
+  integer: 'integer',
+  boolean: 'boolean',
+}
+
+function kindOf({ type, oneOf, anyOf, allOf }: Readonly<Record<string, unknown>>): Field['kind'] {
+  if (oneOf !== undefined || anyOf !== undefined || allOf !== undefined) return 'json'
+  return (typeof type === 'string' && Object.hasOwn(PLAIN, type) ? PLAIN[type] : undefined) ?? 'json'
+}
+
+/** The prefix of the names of inputs. */
+export const INPUT = 'arg.'
+
+/** Reads the arguments of a form: the raw JSON if it was typed, else the fields. Returns a message if one is wrong. */
+export function argumentsIn(
+  form: URLSearchParams,
+  fields: readonly Field[],
+): Readonly<Record<string, unknown>> | string {
+  const raw = form.get('raw') ?? ''
+  if (raw.trim() !== '') {
+    const value = jsonIn(raw)
+    return isObject(value) ? value : 'The raw arguments are no JSON object.'
+  }
+  const found: [string, unknown][] = []
+  for (const field of fields) {
+    const given = form.get(`${INPUT}${field.name}`) ?? ''
+    if (given === '') continue
+    const value = readValue(field, given)
+    if (value === undefined) return `${field.name}: this is no ${field.kind === 'json' ? 'JSON' : field.kind}.`
+    found.push([field.name, value])
+  }
+  return Object.fromEntries(found)
+}
+
+function readValue({ kind }: Field, given: string): unknown {
+  if (kind === 'text' || kind === 'choice') return given
+  const value = jsonIn(given)
+  if (kind === 'number') return typeof value === 'number' ? value : undefined
+  if (kind === 'integer') return Number.isInteger(value) ? value : undefined
+  return value
+}
+
+function jsonIn(given: string): unknown {
+  try {
+    return JSON.parse(given)
+  } catch {
+    return undefined
+  }
+}

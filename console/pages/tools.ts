@@ -1,0 +1,245 @@
+import type { ResultFacts, ToolRow, ToolsFacts, TryFacts } from '../facts/tools.ts'
+import { partsOf } from '../facts/workload.ts'
+import { type Field, INPUT } from '../mcp/form-values.ts'
+import { type Child, type Element, h } from './element.ts'
+import { empty, facts as list, note, stateTag, table } from './parts.ts'
+import { workloadHead } from './workload.ts'
+
+/** The form for the viewer's token of this workload, which stays in the console. */
+function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: string): Child {
+  const form = (...inside: readonly Child[]) =>
+    h(
+      'form',
+      { class: 'filter', method: 'post', action: `${href}/tools`, 'data-keep': true },
+      h('input', { type: 'hidden', name: 'form', value: token }),
+      ...inside,
+    )
+  if (hasToken)
+    return form(
+      h('span', {}, 'The console has a token of yours for this workload.'),
+      h('button', { class: 'quiet', name: 'forget', value: 'yes' }, 'Forget it'),
+    )
+  if (!needsToken) return null
+  return note(
+    'warn',
+    h(
+      'p',
+      {},
+      'Callers need a token. Paste one that this workload accepts: it is kept in the console’s memory for an hour, and goes to this workload alone.',
+    ),
+    missing !== null && h('p', { class: 'soft small' }, missing),
+    form(
+      h(
+        'label',
+        {},
+        h('span', {}, 'Access token'),
+        h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', maxlength: 16_384 }),
+      ),
+      h('button', {}, 'Use it'),
+    ),
+  )
+}
+
+/** The tools that a workload shows to the viewer. */
+export function toolsPage(facts: ToolsFacts, token: string): Child {
+  return [
+    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'tools'),
+    tokenForm(facts, token),
+    facts.missing !== null &&
+      !facts.needsToken &&
+      note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
+    facts.tools.length === 0
+      ? empty(h('p', {}, 'No tool is shown.'))
+      : table<ToolRow>(
+          [
+            { title: 'Tool', cell: ({ name, href }) => h('a', { href }, name) },
+            {
+              title: 'Description',
+              cell: ({ title, description }) =>
+                h('span', { dir: 'auto', class: 'about' }, title === '' ? '' : `${title}. `, description.slice(0, 400)),
+            },
+            { title: 'Hints', cell: ({ hints }) => (hints.length === 0 ? '–' : hints.join(', ')) },
+          ],
+          facts.tools,
+          { caption: `${facts.tools.length} tools, as you see them`, key: ({ name }) => name, isRead: true },
+        ),
+  ]
+}
+
+function input(field: Field, name: string, value: string): Element {
+  const common = {
+    name,
+    'aria-required': field.isRequired ? 'true' : undefined,
+    'aria-describedby': field.hint === '' ? undefined : `hint-${name}`,
+  }
+  if (field.kind === 'boolean')
+    return h(
+      'select',
+      common,
+      [
+        ['', '–'],
+        ['true', 'true'],
+        ['false', 'false'],
+      ].map(([option, shown]) => h('option', { value: option as string, selected: option === value }, shown)),
+    )
+  if (field.kind === 'choice')
+    return h(
+      'select',
+      common,
+      h('option', { value: '' }, '–'),
+      field.choices.map((choice) => h('option', { value: choice, selected: choice === value }, choice)),
+    )
+  if (field.kind === 'json') return h('textarea', { ...common, spellcheck: 'false', placeholder: 'JSON' }, value)
+  if (field.kind === 'text') return h('input', { ...common, maxlength: field.longest, value })
+  return h('input', {
+    ...common,
+    type: 'number',
+    step: field.kind === 'integer' ? 1 : 'any',
+    min: field.min,
+    max: field.max,
+    value,
+  })
+}
+
+const fieldRow = (field: Field, name: string, value: string): Element =>
+  h(
+    'label',
+    {},
+    h('span', { dir: 'auto' }, field.label, field.isRequired ? ' *' : ''),
+    input(field, name, value),
+    field.hint !== '' && h('span', { class: 'hint', dir: 'auto', id: `hint-${name}` }, field.hint),
+  )
+
+function callForm(facts: TryFacts, token: string): Element {
+  const { tool, fields, values, raw, asksAgain, result } = facts
+  return h(
+    'form',
+    { class: 'fields', method: 'post', action: tool.href, 'data-keep': true, 'data-try': true },
+    h('input', { type: 'hidden', name: 'form', value: token }),
+    fields.map((field) => fieldRow(field, `${INPUT}${field.name}`, values[field.name] ?? '')),
+    h(
+      'details',
+      { open: raw !== '' || (fields.length === 0 && facts.schema.includes('"properties"')) },
+      h('summary', {}, 'Raw JSON in place of the fields'),
+      h('textarea', { name: 'raw', 'aria-label': 'Arguments as JSON', spellcheck: 'false' }, raw),
+    ),
+    result !== null && result.questions.length > 0 && questions(result),
+    asksAgain &&
+      note(
+        'warn',
+        h('p', {}, 'This tool says that it may destroy something.'),
+        h(
+          'label',
+          {},
+          h('input', { type: 'checkbox', name: 'confirmed', value: 'yes', required: true }),
+          ' Run it all the same',
+        ),
+      ),
+    h(
+      'div',
+      { class: 'top' },
+      h('button', {}, 'Run'),
+      h('span', { class: 'soft small' }, 'It runs for real, as you. Esc stops it.'),
+    ),
+  )
+}
+
+const questions = (result: ResultFacts): Element =>
+  h(
+    'fieldset',
+    {},
+    h('legend', {}, 'The tool asks'),
+    h('input', { type: 'hidden', name: 'state', value: result.requestState ?? '' }),
+    result.questions.map((question) => [
+      h('p', { dir: 'auto' }, question.message),
+      h('input', { type: 'hidden', name: 'ask', value: question.id }),
+      question.fields.map((field) => fieldRow(field, `in.${question.id}.${field.name}`, '')),
+      h(
+        'label',
+        {},
+        h('span', {}, 'Answer'),
+        h(
+          'select',
+          { name: `do.${question.id}` },
+          ['accept', 'decline', 'cancel'].map((action) => h('option', { value: action }, action)),
+        ),
+      ),
+    ]),
+  )
+
+function resultView(result: ResultFacts): Child {
+  const {
+    status,
+    durationMs,
+    bytes,
+    isError,
+    content,
+    structured,
+    error,
+    raw,
+    progress,
+    requestId,
+    questions: asked,
+  } = result
+  const title = asked.length > 0 ? 'It asks for input' : isError ? 'failed' : 'answered'
+  return [
+    h('h2', { id: 'result' }, 'Result'),
+    h(
+      'p',
+      { role: 'status', class: 'top' },
+      stateTag(asked.length > 0 ? 'attention' : isError ? 'ill' : 'well', title),
+      h('span', {}, `HTTP ${status} in ${durationMs} ms, ${bytes.toLocaleString('en')} bytes`),
+    ),
+    list([
+      ['Request', requestId === null ? null : h('code', {}, requestId)],
+      ['Progress', progress.length === 0 ? null : progress.join('; ')],
+    ]),
+    error !== null && note('bad', h('p', { dir: 'auto' }, error)),
+    content.map(({ type, text, mimeType, bytes: size }, index) => [
+      h(
+        'h3',
+        {},
+        `${index + 1}. ${type}${mimeType === null ? '' : ` (${mimeType})`}, ${size.toLocaleString('en')} bytes`,
+      ),
+      text !== '' && h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': `Part ${index + 1}` }, text),
+    ]),
+    structured !== null && [
+      h('h3', {}, 'Structured'),
+      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Structured result' }, structured),
+    ],
+    h(
+      'details',
+      {},
+      h('summary', {}, 'Raw JSON-RPC'),
+      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Raw answer' }, raw),
+    ),
+  ]
+}
+
+/** The page that calls a tool. */
+export function tryPage(facts: TryFacts, token: string, tokenFormToken: string): Child {
+  const { tool, problem, result, schema } = facts
+  return [
+    workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'tools'),
+    h('h2', {}, tool.name),
+    tool.title !== '' && h('p', { dir: 'auto' }, h('b', {}, tool.title)),
+    h('p', { dir: 'auto', class: 'lead' }, tool.description),
+    tool.hints.length > 0 &&
+      h(
+        'p',
+        {},
+        'It says of itself: ',
+        tool.hints.map((hint) => [h('span', { class: 'tag' }, hint), ' ']),
+      ),
+    tokenForm(facts, tokenFormToken),
+    problem !== null && note('bad', h('p', { role: 'alert' }, problem)),
+    callForm(facts, token),
+    result !== null && resultView(result),
+    h(
+      'details',
+      {},
+      h('summary', {}, 'Schema of the arguments'),
+      h('pre', { tabindex: 0, role: 'group', 'aria-label': 'Schema' }, schema),
+    ),
+  ]
+}

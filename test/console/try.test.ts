@@ -1,0 +1,151 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startBrowser } from '../support/browser.ts'
+import { eventually } from '../support/eventually.ts'
+import { object } from '../support/operator/standalone-run.ts'
+import { gateway, group, OpenConsole, server } from './support.ts'
+
+const POLICY =
+  'permit(principal, action == Action::"call_tool", resource) unless { resource == Tool::"clock_current_time" };'
+const manifests = [
+  group,
+  gateway('tools'),
+  server('clock'),
+  object(
+    'VirtualMCPServer',
+    'guarded',
+    `spec:\n  groupRef: {name: all}\n  incomingAuth:\n    type: anonymous\n    authzConfig: {type: inline, inline: {policies: [${JSON.stringify(POLICY)}]}}\n  config:\n    audit: {enabled: true}\n`,
+  ),
+].join('---\n')
+
+let one: OpenConsole
+
+test.before(async () => {
+  one = await OpenConsole.start(manifests)
+  await one.portico.report('all is served', ({ endpoints }) => endpoints.length === 4)
+  await one.open()
+})
+test.after(() => one[Symbol.asyncDispose]())
+
+/** Sends a page's form as a browser would. */
+async function post(
+  path: string,
+  fields: Readonly<Record<string, string>>,
+  changes: Readonly<Record<string, string>> = {},
+) {
+  const page = await one.text(path)
+  const action = path.split('?')[0] as string
+  const form = [...page.matchAll(/<form[^>]*action="([^"]+)"[^>]*><input type="hidden" name="form" value="([^"]+)"/g)]
+  const token = form.find(([, to]) => to === action)?.[2] ?? ''
+  const headers = { cookie: one.cookie, origin: one.url, accept: 'application/json' }
+  return fetch(one.url + action, {
+    method: 'POST',
+    headers,
+    body: new URLSearchParams({ form: token, ...fields, ...changes }),
+  })
+}
+
+test('the tools that the viewer sees are listed, each with a form', async () => {
+  const { facts } = await one.json('/ns/default/vmcp/tools/tools')
+  const names = facts.tools.map(({ name }: { name: string }) => name)
+  assert.ok(names.includes('clock_convert_time'), names.join())
+  const { facts: tool } = await one.json('/ns/default/vmcp/tools/tools/clock_convert_time')
+  const kinds = Object.fromEntries(tool.fields.map(({ name, kind }: { name: string; kind: string }) => [name, kind]))
+  assert.equal([kinds['time'], kinds['to']], ['text', 'json'])
+  assert.is((await one.get('/ns/default/vmcp/tools/tools/nothing')).status, 404)
+})
+
+test('a call runs with the typed values, or with raw JSON; the result is text', async () => {
+  const path = '/ns/default/vmcp/tools/tools/clock_convert_time'
+  const typed = { 'arg.time': '2026-11-20T15:00', 'arg.from': 'Europe/Lisbon', 'arg.to': '["Asia/Tokyo"]' }
+  for (const fields of [
+    typed,
+    { raw: JSON.stringify({ time: '2026-11-20T15:00', from: 'Europe/Lisbon', to: ['Asia/Tokyo'] }) },
+  ]) {
+    const answer = await post(path, fields)
+    assert.is(answer.status, 200)
+    const { facts } = (await answer.json()) as { facts: { result: { isError: boolean; content: { text: string }[] } } }
+    assert.is(facts.result.isError, false, JSON.stringify(facts.result))
+    assert.match(facts.result.content[0]?.text ?? '', '2026-11-21 00:00  Asia/Tokyo')
+  }
+  const wrong = (await (await post(path, { 'arg.to': '{' })).json()) as { facts: { problem: string; result: unknown } }
+  assert.equal([wrong.facts.problem, wrong.facts.result], ['to: this is no JSON.', null])
+})
+
+test('a form without its token, with that of another form, or from elsewhere calls nothing', async () => {
+  const path = '/ns/default/vmcp/tools/tools/clock_convert_time'
+  const page = await one.text('/ns/default/vmcp/tools/access')
+  const other = /name="form" value="([^"]+)"/.exec(page)?.[1] ?? ''
+  for (const form of ['', 'x', other]) assert.is((await post(path, {}, { form })).status, 403)
+  const json = await fetch(one.url + path, {
+    method: 'POST',
+    headers: { cookie: one.cookie, origin: one.url, 'content-type': 'application/json' },
+    body: '{}',
+  })
+  assert.is(json.status, 415)
+})
+
+test('explain says the same as POST /explain, for an allowed, a denied and an unknown tool', async () => {
+  const admin = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.admin
+  for (const [tool, verdict] of [
+    ['clock_convert_time', 'allowed'],
+    ['clock_current_time', 'denied'],
+    ['nothing', 'denied'],
+  ] as const) {
+    const { facts } = (await (
+      await post('/ns/default/vmcp/guarded/access', { tool, claims: '', arguments: '' })
+    ).json()) as {
+      facts: { verdict: string; explanation: object; error: string | null }
+    }
+    const direct = await fetch(`${admin}/explain`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ tool, arguments: {} }),
+    })
+    assert.equal(facts.explanation, await direct.json(), tool)
+    assert.is(facts.verdict, verdict, tool)
+  }
+})
+
+test('odd claims are answered', async () => {
+  for (const claims of ['{"sub": "a\\"b\'<img>"}', '[]', '{', 'null', JSON.stringify({ sub: 'x'.repeat(70_000) })]) {
+    const answer = await post('/ns/default/vmcp/guarded/access', { tool: 'clock_convert_time', claims, arguments: '' })
+    assert.ok([200, 413].includes(answer.status), `${claims.slice(0, 20)}: ${answer.status}`)
+  }
+})
+
+test('a denied call of the audit log fills the form', async () => {
+  const url = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.url ?? ''
+  await post('/ns/default/vmcp/guarded/tools/clock_convert_time', { raw: '{}' })
+  const { callMcp } = await import('../../console/mcp/client.ts')
+  const denied = await callMcp({ url, token: undefined }, 'tools/call', { name: 'clock_current_time', arguments: {} })
+  assert.is(denied.status, 403)
+  const calls = async () => (await one.json('/ns/default/vmcp/guarded/access')).facts.denied
+  await eventually('the audit log has it', async () => (await calls()).length > 0)
+  const [{ requestId }] = await calls()
+  const filled = await one.json(`/ns/default/vmcp/guarded/access?request=${requestId}`)
+  assert.is(filled.facts.question.tool, 'clock_current_time')
+})
+
+test('in a browser without a mouse: a tool is called, and the typed values stay', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  await page.goto(one.line.console.open)
+  await page.goto(`${one.url}/ns/default/vmcp/tools/tools/clock_convert_time`)
+  await page.focus('[name="arg.time"]')
+  await page.keyboard.type('2026-11-20T15:00')
+  await page.focus('[name="arg.from"]')
+  await page.keyboard.type('Europe/Lisbon')
+  await page.focus('[name="arg.to"]')
+  await page.keyboard.type('["Asia/Tokyo"]')
+  await page.focus('[name="arg.time"]')
+  await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
+  const text = (await page.evaluate('document.querySelector("main").innerText')) as string
+  assert.match(text, /2026-11-21 00:00\s+Asia.Tokyo/, text)
+  assert.is(
+    await page.$eval('[name="arg.from"]', (input) => (input as unknown as { value: string }).value),
+    'Europe/Lisbon',
+  )
+})
+
+test.run()
