@@ -15,6 +15,7 @@ const ORDER: readonly Section[] = [
     title: 'Tasks',
     files: [
       'docs/clients.md',
+      'docs/enterprise.md',
       'docs/login-providers.md',
       'docs/authentication.md',
       'docs/authorization.md',

@@ -39,7 +39,7 @@ const REFRESH_MS = 5 * 60_000
 /** The age from which keys are no longer trusted, because their issuer has been unreachable for too long. */
 const STALE_MS = 60 * 60_000
 /** The least interval of fetches for unknown key ids, since anybody can invent key ids. */
-const COOLDOWN_MS = 10_000
+const COOLDOWN_MS = 30_000
 /** The time after which an empty set is accepted: an issuer may be empty while it starts. */
 const EMPTY_ACCEPTED_MS = 60_000
 const BACKOFF = { first: 500, longest: 15_000 }

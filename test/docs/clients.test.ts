@@ -21,4 +21,15 @@ test('the gateway knows clients by document, by secret and by assertion', () => 
   assert.is(authServer?.trustedIssuers?.length, 2)
 })
 
+test('the page about companies has a gateway where people come by assertions alone', () => {
+  const page = readFileSync(new URL('../../docs/enterprise.md', import.meta.url), 'utf8')
+  const [manifest] = [...page.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+  const plan = plansOfText(`${others}---\n${manifest}`).get('VirtualMCPServer/tools')
+  assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+  assert.is(condition(plan, 'ReferencesResolved') ?? 'True AllFound', 'True AllFound')
+  const { authServer } = parse(configText(plan)) as GatewayConfig
+  assert.equal(authServer?.upstreamProviders, [])
+  assert.is(authServer?.inboundGrants?.jwtBearer?.issuerPolicies?.[0]?.subjectRules?.[0]?.name, 'engineers')
+})
+
 test.run()

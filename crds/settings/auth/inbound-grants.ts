@@ -2,8 +2,9 @@
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
 import { type CelRule, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
+import { JWT_BEARER_RULES, jwtBearerPolicy } from './jwt-bearer.ts'
 import { clientCredentials } from './machine-clients.ts'
-import { jwtBearerPolicy, TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
+import { TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
 
 /** Confidential clients of the configuration that may exchange tokens. */
 export const delegateClients = (readBy: Reader) =>
@@ -45,10 +46,11 @@ const jwtBearer = (readBy: Reader) =>
     issuerPolicies: Type.Optional(
       list(
         'Issuers whose assertions are a grant.',
-        object('How assertions of one issuer are redeemed.', {
-          issuerRef: issuerRef(readBy),
-          ...jwtBearerPolicy(readBy),
-        }),
+        object(
+          'How assertions of one issuer are redeemed.',
+          { issuerRef: issuerRef(readBy), ...jwtBearerPolicy(readBy) },
+          { rules: JWT_BEARER_RULES },
+        ),
         { type: { map: ['issuerRef'] }, max: 20 },
       ),
     ),

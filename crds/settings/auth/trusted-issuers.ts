@@ -1,22 +1,9 @@
 import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef } from '../references.ts'
-import {
-  type CelRule,
-  choice,
-  defaulted,
-  duration,
-  flag,
-  label,
-  list,
-  object,
-  type Reader,
-  scope,
-  Type,
-  text,
-  url,
-} from '../schema.ts'
+import { type CelRule, choice, defaulted, flag, label, list, object, type Reader, Type, text, url } from '../schema.ts'
 import { registeredClaims } from './auth-server-bounds.ts'
+import { JWT_BEARER_RULES, jwtBearerPolicy } from './jwt-bearer.ts'
 
 const names = (
   readBy: Reader,
@@ -24,44 +11,6 @@ const names = (
   max: number,
   options: { rules?: { rule: string; message: string }[] } = {},
 ) => list(description, text(readBy, 'A value.', { min: 1, max: limits.name }), { min: 1, max, ...options })
-
-const subjectBinding = (readBy: Reader) =>
-  object('What a subject may reach.', {
-    subject: text(readBy, 'Subject (`sub`), compared exactly.', { min: 1, max: limits.name, pattern: '^[^*]+$' }),
-    allowedResources: list(
-      'Resources (audiences) that it may ask for.',
-      text(readBy, 'A resource.', { min: 1, max: limits.url }),
-      { min: 1, max: 50 },
-    ),
-  })
-
-/** The fields of a policy by which assertions of an issuer are a grant (RFC 7523). */
-export const jwtBearerPolicy = (readBy: Reader) => ({
-  maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, by its `iat`; up to 1h.', {
-    rules: [
-      { rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' },
-      { rule: "duration(self) <= duration('1h')", message: 'maxAssertionAge must be at most 1h' },
-    ],
-  }),
-  acceptedAudiences: Type.Optional(
-    list(
-      'Audiences of plain assertions accepted besides the issuer; an ID-JAG names the issuer alone.',
-      text(readBy, 'An audience.', { min: 1, max: limits.url }),
-      { max: 10 },
-    ),
-  ),
-  defaultScopes: Type.Optional(
-    list('Scopes of an ID-JAG that states none. Absent: all that clients may ask for.', scope(readBy), {
-      min: 1,
-      max: 50,
-    }),
-  ),
-  subjectBindings: list('Who may reach what.', subjectBinding(readBy), {
-    type: { map: ['subject'] },
-    min: 1,
-    max: 50,
-  }),
-})
 
 /** The fields of a policy by which clients exchange an issuer's tokens (RFC 8693). */
 export const tokenExchangePolicy = (readBy: Reader) => ({
@@ -124,7 +73,9 @@ const trustedIssuer = (readBy: Reader) =>
       insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
       ...tokenExchangePolicy(readBy),
       jwtBearerGrant: Type.Optional(
-        object('Assertions of this issuer as a grant (RFC 7523). Absent: none.', jwtBearerPolicy(readBy)),
+        object('Assertions of this issuer as a grant (RFC 7523). Absent: none.', jwtBearerPolicy(readBy), {
+          rules: JWT_BEARER_RULES,
+        }),
       ),
     },
     {

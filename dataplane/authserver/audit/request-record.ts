@@ -27,6 +27,13 @@ interface Answer {
 
 type Claims = Readonly<Record<string, unknown>>
 
+/** What the log tells of an assertion. */
+interface AssertionFacts {
+  readonly reason?: string
+  readonly rules?: readonly string[]
+  readonly digest?: string
+}
+
 /**
  * Collects what the audit log records about one request to the authorization server. The endpoints note facts as they
  * find them. The event is written once the response is known. No note is a token, a code, a secret or the name of a
@@ -42,6 +49,7 @@ export class RequestRecord {
   #caller: Caller | undefined
   #client: AuditEvent['client']
   #target: AuditTarget = {}
+  #assertion: AuditTarget = {}
   #waypoint: Waypoint | undefined
   /** The presented refresh token has been replaced before. */
   #isReused = false
@@ -93,6 +101,16 @@ export class RequestRecord {
   introspected(claims: Claims | undefined): void {
     this.#target = { active: String(claims !== undefined) }
     if (claims !== undefined) this.about(claims)
+  }
+
+  /** Notes what is known of an assertion: why it is refused, the rules that admit its subject, its digest. */
+  assertion({ reason, rules, digest }: AssertionFacts): void {
+    this.#assertion = {
+      ...this.#assertion,
+      ...(reason !== undefined && { reason: plain(reason) }),
+      ...(rules !== undefined && rules.length > 0 && { rule: plain(rules.join(' ')) }),
+      ...(digest !== undefined && { jti_digest: digest }),
+    }
   }
 
   /** Notes an error that the client gets before its user is asked. */
@@ -188,7 +206,7 @@ export class RequestRecord {
       durationMs: performance.now() - this.#startedAt,
       caller: this.#caller,
       client: this.#client,
-      target: this.#target,
+      target: { ...this.#target, ...this.#assertion },
     })
   }
 }

@@ -74,7 +74,9 @@ export function metadata(front: Front, c: FrontContext): Response {
     ...(hasLogins && { authorization_response_iss_parameter_supported: true }),
     // An OpenID Connect member for clients that read only the document of RFC 8414: without it they expect RS256.
     id_token_signing_alg_values_supported: [provider().keys.alg],
-    ...(trusted.hasAssertions && methods.length > 1 && { authorization_grant_profiles_supported: [ID_JAG] }),
+    ...(trusted.hasIdJags({ confidential: methods.length > 1, documents: acceptsDocuments }) && {
+      authorization_grant_profiles_supported: [ID_JAG],
+    }),
     ...(acceptsDocuments && { client_id_metadata_document_supported: true }),
     ...(c.req.path.includes('openid-configuration') && {
       subject_types_supported: ['public'],

@@ -2,10 +2,11 @@ import { resolve } from 'node:path'
 import type { JWTPayload } from 'jose'
 import type { Logger } from 'pino'
 import type { AuthServerConfig, TrustedIssuerConfig } from '../../config/auth-server.ts'
-import type { IssuerPolicies, JwtBearerPolicy, TokenExchangePolicy } from '../../config/authserver/inbound-grants.ts'
+import type { IssuerPolicies, TokenExchangePolicy } from '../../config/authserver/inbound-grants.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import { API_SERVER, SERVICE_ACCOUNT_CA, SERVICE_ACCOUNT_TOKEN } from '../../config/check/token-path.ts'
 import { type Issuers, type OpenProvider, type Provider, verifyJwt } from '../../identity/index.ts'
+import { type AssertionPolicy, compilePolicy } from './assertion-policy.ts'
 
 /** A JWT as a grant (RFC 7523 section 2.1). */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -15,8 +16,8 @@ export interface TrustedIssuer {
   readonly config: TrustedIssuerConfig
   /** Undefined if its tokens have no part in an exchange. */
   readonly tokenExchange: TokenExchangePolicy | undefined
-  /** Undefined if its assertions are no grant. */
-  readonly jwtBearer: JwtBearerPolicy | undefined
+  /** How its assertions are redeemed; undefined if they are no grant. */
+  readonly assertions: AssertionPolicy | undefined
   /** The matcher for the actor; absent for every actor. */
   readonly matchesActor: ClaimMatcher | undefined
 }
@@ -77,14 +78,28 @@ export class TrustedIssuers {
         }
         const actorMatcher = tokenExchange?.actorMatcher
         const matchesActor = actorMatcher === undefined ? undefined : compileClaimMatcher(actorMatcher)
-        return [issuer, { config, tokenExchange, jwtBearer, matchesActor, open: issuers.open(provider, log) }]
+        const assertions = jwtBearer && compilePolicy(jwtBearer)
+        return [issuer, { config, tokenExchange, assertions, matchesActor, open: issuers.open(provider, log) }]
       }),
     )
   }
 
   /** Tells whether one of them issues assertions that are accepted as a grant. */
   get hasAssertions(): boolean {
-    return [...this.#issuers.values()].some(({ jwtBearer }) => jwtBearer !== undefined)
+    return [...this.#issuers.values()].some(({ assertions }) => assertions !== undefined)
+  }
+
+  /**
+   * Tells whether one of them issues assertions for one client (ID-JAG) that some client may redeem.
+   * @param knows the kinds of clients that there are
+   */
+  hasIdJags(knows: { readonly confidential: boolean; readonly documents: boolean }): boolean {
+    return [...this.#issuers.values()].some(({ assertions }) => {
+      if (assertions?.config.acceptedAssertionTypes?.includes('id_jag') === false) return false
+      return (
+        assertions !== undefined && (knows.confidential || (assertions.config.clients === 'any' && knows.documents))
+      )
+    })
   }
 
   find(issuer: string): TrustedIssuer | undefined {
@@ -116,9 +131,3 @@ export class TrustedIssuers {
 
 /** The subject becomes part of a subject here. Characters that end a line or reverse a text could deceive readers. */
 const SUBJECT = /^[^\p{C}\p{Zl}\p{Zp}]{1,512}$/u
-
-/**
- * Builds the subject of an external user in our tokens. An issuer has no `#` (RFC 8414 section 2), so the first one
- * ends it: no two people share a name, and none has the name of a user who logs in here.
- */
-export const outsideSubject = (issuer: string, subject: string): string => `${issuer}#${subject}`

@@ -333,9 +333,31 @@ test('an assertion that is redeemed, and redeemed again', async () => {
   const { access_token } = await tokensOf(await redeem())
   unwritten.add(access_token)
   assert.is(await refusal(redeem()), '400 invalid_grant')
+  const client = new TestClient(server.issuer)
+  const foreign = async (iss: string) => {
+    const token = await idp.mint({ iss, sub: 'ci', aud: server.issuer })
+    unwritten.add(token)
+    return token
+  }
   const [redeemed, refused] = await told('oauth_assertion success', 'oauth_assertion denied invalid_grant')
   assert.equal([redeemed?.subject?.issuer, redeemed?.subject?.id], [server.issuer, `${idp.issuer}#ci`])
   assert.equal([refused?.subject?.issuer, refused?.subject?.id], [idp.issuer, 'ci'])
+  const digest = targetOf(redeemed)?.['jti_digest']
+  assert.match(String(digest), /^[\w-]{43}$/)
+  assert.equal(targetOf(redeemed)?.['rule'], 'ci')
+  assert.equal(targetOf(refused), { rule: 'ci', reason: 'used', jti_digest: digest })
+  assert.is(
+    await refusal(client.post('token', { grant_type: BEARER, assertion: await foreign('https://nobody.example') })),
+    '400 invalid_grant',
+  )
+  const [stranger] = await told('oauth_assertion denied invalid_grant')
+  assert.equal(targetOf(stranger), { reason: 'untrusted_issuer' })
+  assert.is(
+    await refusal(client.post('token', { grant_type: BEARER, assertion: await foreign(`${idp.issuer}/`) })),
+    '400 invalid_grant',
+  )
+  const [misspelt] = await told('oauth_assertion denied invalid_grant')
+  assert.equal(targetOf(misspelt), { reason: 'issuer_spelling' })
 })
 
 test('a provider that is linked on demand, and not by somebody else', async () => {

@@ -107,6 +107,16 @@ const failures =
 const judging =
   'authzConfig: {type: inline, inline: {policies: ["permit(principal, action, resource);"], primaryUpstreamProvider: corp}}'
 
+/** Who may redeem assertions of an issuer, but for bindings. */
+const redemption = `
+acceptedAssertionTypes: [jwt_bearer, id_jag]
+replay: reusable
+clients: any
+subjectRules: [{name: r, subject: "beginning*", matcher: "claims.a == 'b'", allowedResources: [x], scopes: [s]}]
+tenants: {claim: tid, allowed: [t]}
+audTenant: t
+claims: {name: name, email: email, groups: groups, groupsKept: ["g*"]}`
+
 /** The issuers of other tokens, in the form of each issuer's own policies. */
 const ownPolicies = `
     delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
@@ -133,7 +143,7 @@ const ownPolicies = `
           maxAssertionAge: 5m
           acceptedAudiences: [a]
           defaultScopes: [a]
-          subjectBindings: [{subject: s, allowedResources: [x]}]`
+          subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n          ')}`
 
 /** The same in the form of grants. */
 const grants = `
@@ -155,7 +165,7 @@ const grants = `
             maxAssertionAge: 5m
             acceptedAudiences: [a]
             defaultScopes: [a]
-            subjectBindings: [{subject: s, allowedResources: [x]}]`
+            subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n            ')}`
 
 /** Who may come to an authorization server without having registered. */
 const delegation = (index: number) => `

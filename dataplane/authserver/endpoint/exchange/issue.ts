@@ -48,7 +48,7 @@ const isName = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_NAME
 
 /** The content of a token that was not issued at a login. */
-interface GrantedToken {
+export interface GrantedToken {
   readonly subject: string
   readonly audience: string
   readonly clientId: string

@@ -2,8 +2,9 @@ import { type JWTPayload, jwtVerify } from 'jose'
 import { issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { loginOf } from '../../../upstream-tokens/index.ts'
+import { outsideSubject } from '../../provider/assertion-policy.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
-import { outsideSubject, type TrustedIssuer } from '../../provider/trusted-issuers.ts'
+import type { TrustedIssuer } from '../../provider/trusted-issuers.ts'
 import type { Front } from '../front.ts'
 import { OAuthError } from '../oauth-error.ts'
 
@@ -69,7 +70,9 @@ async function readOutside(
     throw new Error('a token of an issuer that is not trusted')
   const audiences = [found.tokenExchange.expectedAudience ?? settings.issuer]
   const { issuer, claims } = await trusted.verify(token, name, { audiences })
-  return { subject: outsideSubject(name, claims.sub), claims, expiresAt: claims.exp, issuer }
+  const subject = outsideSubject(name, claims, found.assertions?.config)
+  if (subject === undefined) throw new Error('a tenant that is not let in')
+  return { subject, claims, expiresAt: claims.exp, issuer }
 }
 
 /** Returns the login of a token, and whether the token can use the login's provider tokens. */

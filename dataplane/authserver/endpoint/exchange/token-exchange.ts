@@ -2,7 +2,7 @@ import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/delegate-clients.ts'
 import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
-import { type Actor, actOf, actorsOf, audienceFor, issue, scopesFor } from './issue.ts'
+import { type Actor, actOf, actorsOf, audienceFor, type GrantedToken, issue, scopesFor } from './issue.ts'
 import { loginOfPresented, type PresentedToken, readPresented } from './presented-token.ts'
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
@@ -73,10 +73,17 @@ function loginFor(subject: PresentedToken, audience: string) {
   return login !== undefined && subject.claims.aud === audience ? { login } : { delegatedLogin: login ?? delegated }
 }
 
-/** Returns the user's name and e-mail address from a token that was issued here. */
-function userOf({ claims: { name, email }, issuer }: PresentedToken): { name?: string; email?: string } {
+/** Returns the user's name, e-mail address and groups from a token that was issued here. */
+function userOf({
+  claims: { name, email, groups },
+  issuer,
+}: PresentedToken): Pick<GrantedToken, 'name' | 'email' | 'groups'> {
   if (issuer !== undefined) return {}
-  return { ...(typeof name === 'string' && { name }), ...(typeof email === 'string' && { email }) }
+  return {
+    ...(typeof name === 'string' && { name }),
+    ...(typeof email === 'string' && { email }),
+    ...(Array.isArray(groups) && { groups }),
+  }
 }
 
 /** The parties that ask for an exchange. */

@@ -8,6 +8,7 @@ import {
   type JwtBearerPolicy,
   type TokenExchangePolicy,
 } from '../../authserver/inbound-grants.ts'
+import { compileGlob } from '../../glob.ts'
 import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'
 import { duplicates } from '../duplicates.ts'
@@ -182,19 +183,39 @@ function exchangeFindings(policy: TokenExchangePolicy, at: string, config: AuthS
 }
 
 function bearerFindings(grant: JwtBearerPolicy, at: string): readonly Finding[] {
+  const { subjectBindings = [], subjectRules = [], acceptedAssertionTypes: types, replay = 'once' } = grant
+  const ageMs = parseDuration(grant.maxAssertionAge)
+  const [longestMs, longest] = LONGEST_AGE[replay]
   return [
-    ...ageFindings(parseDuration(grant.maxAssertionAge), `${at}/maxAssertionAge`),
-    ...duplicates(grant.subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
+    ...(ageMs <= 0 ? [{ pointer: `${at}/maxAssertionAge`, message: 'must be longer than zero' }] : []),
+    ...(ageMs > longestMs ? [{ pointer: `${at}/maxAssertionAge`, message: `must be at most ${longest}` }] : []),
+    ...(replay === 'reusable' && types !== undefined && !types.includes('jwt_bearer')
+      ? [
+          {
+            pointer: `${at}/replay`,
+            message: 'reusable is for plain assertions: acceptedAssertionTypes has no jwt_bearer',
+          },
+        ]
+      : []),
+    ...(subjectBindings.length + subjectRules.length === 0
+      ? [{ pointer: at, message: 'subjectBindings or subjectRules must let somebody in' }]
+      : []),
+    ...duplicates(subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
+    ...duplicates(subjectRules, ({ name }) => name, `${at}/subjectRules`, '/name'),
+    ...subjectRules.flatMap(({ subject, matcher }, index) => [
+      ...(subject === undefined && matcher === undefined
+        ? [{ pointer: `${at}/subjectRules/${index}`, message: 'set subject, matcher, or both' }]
+        : []),
+      ...matcherFindings(matcher, `${at}/subjectRules/${index}/matcher`),
+    ]),
+    ...(grant.claims?.groupsKept ?? []).flatMap((pattern, index) =>
+      globFindings(pattern, `${at}/claims/groupsKept/${index}`),
+    ),
   ]
 }
 
-/** Used assertions are remembered this long. A store that kept them for days would fill up. */
-const OLDEST_ASSERTION_MS = 60 * 60_000
-
-function ageFindings(ageMs: number, pointer: string): readonly Finding[] {
-  if (ageMs <= 0) return [{ pointer, message: 'must be longer than zero' }]
-  return ageMs > OLDEST_ASSERTION_MS ? [{ pointer, message: 'must be at most 1h' }] : []
-}
+/** Used assertions are remembered for their age, and a store that kept them for days would fill up. */
+const LONGEST_AGE = { once: [60 * 60_000, '1h'], reusable: [24 * 60 * 60_000, '24h'] } as const
 
 function actorFindings(policy: TokenExchangePolicy, at: string, isAll: boolean): readonly Finding[] {
   const { actorClaim, actorMatcher, allowedActors, allowMayAct, expectedAudience, allowedDelegateClients } = policy
@@ -212,10 +233,15 @@ function actorFindings(policy: TokenExchangePolicy, at: string, isAll: boolean):
   ]
 }
 
-function matcherFindings(text: string | undefined, pointer: string): readonly Finding[] {
-  if (text === undefined) return []
+const matcherFindings = (text: string | undefined, pointer: string): readonly Finding[] =>
+  text === undefined ? [] : usableFindings(() => compileClaimMatcher(text), pointer)
+
+const globFindings = (text: string, pointer: string): readonly Finding[] =>
+  usableFindings(() => compileGlob(text), pointer)
+
+function usableFindings(compile: () => unknown, pointer: string): readonly Finding[] {
   try {
-    compileClaimMatcher(text)
+    compile()
     return []
   } catch (error) {
     return [{ pointer, message: `can’t be used: ${(error as Error).message}` }]

@@ -1,0 +1,410 @@
+/** Assertions admitted by rules: many people by one rule, what their tokens carry, and once over two replicas. */
+
+import { createHash, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import {
+  type IdentityProvider,
+  type MintOptions,
+  startIdentityProvider,
+} from '../../../support/network/identity-provider.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const OTHER = 'https://other.example/mcp'
+const THIRD = 'https://third.example/mcp'
+const agentSecret = secret(randomBytes(24).toString('base64url'))
+const hmac = secret(randomBytes(32).toString('base64url'))
+
+/** Groups that may do anything, but for those of interns. */
+const POLICIES = [
+  'permit(principal in Group::"eng", action, resource);',
+  'forbid(principal in Group::"interns", action, resource);',
+  'permit(principal, action, resource) when { principal has claim_email && principal.claim_email == "boss@corp.example" && principal has claim_name && principal.claim_name == "The Boss" };',
+]
+
+let redis: RedisServer
+let raw: RawServer
+let idp: IdentityProvider
+let other: IdentityProvider
+let shared: IdentityProvider
+let workloads: IdentityProvider
+let documents: Server
+let document: string
+let server: AuthServerUnderTest
+let replica: GatewayUnderTest
+let agent: TestClient
+
+const policies = (): NonNullable<NonNullable<AuthServerConfig['inboundGrants']>['jwtBearer']>['issuerPolicies'] => [
+  {
+    issuerRef: 'corp',
+    maxAssertionAge: '10m',
+    acceptedAssertionTypes: ['id_jag'],
+    acceptedAudiences: [`${server?.issuer}/oauth/token`],
+    clients: 'any',
+    defaultScopes: ['tools:read'],
+    subjectRules: [
+      { name: 'eng', matcher: '"eng" in claims.groups', allowedResources: [server?.resource ?? 'https://x.example'] },
+      { name: 'by-prefix', subject: 'user-eng-*', allowedResources: [OTHER], scopes: ['tools:read'] },
+      { name: 'more', subject: 'user-eng-7', allowedResources: [OTHER, THIRD], scopes: ['admin'] },
+      { name: 'wrong', matcher: 'claims.missing.deeper == 1', allowedResources: [OTHER] },
+      {
+        name: 'boss',
+        subject: 'boss',
+        matcher: 'claims.email.endsWith("@corp.example")',
+        allowedResources: [server?.resource ?? 'https://x.example'],
+      },
+    ],
+    claims: { name: 'name', email: 'email', groups: 'groups', groupsKept: ['eng*', 'interns'] },
+  },
+  {
+    issuerRef: 'other',
+    maxAssertionAge: '5m',
+    subjectRules: [{ name: 'all', matcher: 'true', allowedResources: [OTHER] }],
+    claims: { groups: 'realm_access.roles' },
+  },
+  {
+    issuerRef: 'shared',
+    maxAssertionAge: '5m',
+    tenants: { claim: 'tid', allowed: ['t1', 't2'] },
+    audTenant: 'ours',
+    subjectRules: [{ name: 'all', matcher: 'true', allowedResources: [OTHER] }],
+  },
+  {
+    issuerRef: 'workloads',
+    maxAssertionAge: '24h',
+    replay: 'reusable',
+    subjectRules: [{ name: 'ns', subject: 'system:serviceaccount:a:*', allowedResources: [OTHER] }],
+  },
+]
+const grantsOf = (all = policies()) => ({ inboundGrants: { jwtBearer: { issuerPolicies: all ?? [] } } })
+
+test.before(async () => {
+  redis = await startRedis()
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  idp = await startIdentityProvider()
+  other = await startIdentityProvider()
+  shared = await startIdentityProvider()
+  workloads = await startIdentityProvider()
+  documents = createServer((_request, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ client_id: document, client_name: 'App', redirect_uris: ['http://127.0.0.1/c'] }))
+  })
+  await new Promise<void>((resolve) => documents.listen(0, '127.0.0.1', resolve))
+  document = `http://127.0.0.1:${(documents.address() as AddressInfo).port}/client.json`
+  const prepare = async (folder: string) => {
+    await writeFile(join(folder, 'agent'), agentSecret)
+    await writeFile(join(folder, 'hmac'), hmac)
+    await writeFile(join(folder, 'upstream-secret'), 'not used here')
+  }
+  server = await startAuthServer({
+    authServer: {
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      allowedAudiences: [OTHER, THIRD],
+      hmacSecretFiles: ['hmac'],
+      cimd: { enabled: true },
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+      delegateClients: ['agent', 'bot'].map((clientId) => ({
+        clientId,
+        clientSecretFile: 'agent',
+        audiences: [OTHER],
+        scopes: ['tools:call'],
+      })),
+      trustedIssuers: Object.entries({ corp: idp, other, shared, workloads }).map(([name, { issuer }]) => ({
+        name,
+        issuerUrl: issuer,
+      })),
+      ...grantsOf(),
+    },
+    gateway: { backends: [{ name: 'b', url: raw.url }], authz: { policies: POLICIES } },
+    prepare,
+  })
+  await configure(server.gateway, grantsOf())
+  replica = await startGateway(server.config(grantsOf()), prepare)
+  agent = new TestClient(server.issuer, 'agent')
+  agent.secret = agentSecret
+})
+test.after(async () => {
+  await Promise.all([replica.close(), server.close()])
+  documents.close()
+  await Promise.all([raw.close(), redis.stop(), ...[idp, other, shared, workloads].map((one) => one.close())])
+})
+
+async function configure(gateway: GatewayUnderTest, more: Partial<AuthServerConfig>): Promise<void> {
+  const before = (await gateway.status()).config
+  await gateway.configure(server.config(more))
+  await eventually('it is in force', async () => (await gateway.status()).config !== before)
+}
+
+const now = () => Math.floor(Date.now() / 1000)
+const ID_JAG = { header: { typ: 'oauth-id-jag+jwt' } }
+const jag = (claims: object = {}, from = idp, options: MintOptions = ID_JAG) =>
+  from.mint({ sub: 'user-eng-1', aud: server.issuer, client_id: 'agent', ...claims }, options)
+const redeem = (assertion: string, more: Record<string, string> = {}) =>
+  agent.token({ grant_type: BEARER, assertion, ...more })
+/** The token of an assertion, or how it was refused. */
+async function outcome(claims: object, more: Record<string, string> = {}, from = idp) {
+  const response = await redeem(await jag(claims, from), more)
+  if (response.status !== 200) return refusal(response)
+  const tokens = await tokensOf(response)
+  const token = decodeJwt(tokens.access_token)
+  assert.is(tokens.refresh_token, undefined)
+  assert.ok(tokens.expires_in <= 3600)
+  return { aud: token.aud, scope: tokens.scope, sub: token.sub, groups: token['groups'] }
+}
+const callAs = async (claims: object) => {
+  const { access_token } = await tokensOf(await redeem(await jag(claims)))
+  const headers = { authorization: `Bearer ${access_token}` }
+  return (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, headers)).status
+}
+
+test('one rule over groups admits whoever is in the group, and a beginning whoever has it', async () => {
+  for (const sub of ['anna', 'zoe', 'a#b', 'x'.repeat(512)]) {
+    const found = await outcome({ sub, groups: ['eng', 'all'], scope: 'tools:call' })
+    assert.equal(found, { aud: server.resource, scope: 'tools:call', sub: `${idp.issuer}#${sub}`, groups: ['eng'] })
+  }
+  for (const groups of [[], ['engineers'], 'eng', undefined, { eng: true }])
+    assert.is(await outcome({ sub: 'anna', groups }), '400 invalid_grant', JSON.stringify(groups))
+  assert.equal(await outcome({}), {
+    aud: OTHER,
+    scope: 'tools:read',
+    sub: `${idp.issuer}#user-eng-1`,
+    groups: undefined,
+  })
+  for (const sub of ['user-eng', 'User-eng-1', 'xuser-eng-1', 'user-eng-*x'.slice(1)])
+    assert.is(await outcome({ sub }), '400 invalid_grant', sub)
+})
+
+test('all rules that fit count: the resources of all, and the scopes of those that have the resource', async () => {
+  const scope = 'tools:read tools:call admin'
+  assert.equal(await outcome({ sub: 'user-eng-7', scope, resource: OTHER }), {
+    aud: OTHER,
+    scope: 'tools:read admin',
+    sub: `${idp.issuer}#user-eng-7`,
+    groups: undefined,
+  })
+  const third = await outcome({ sub: 'user-eng-7', scope, resource: THIRD })
+  assert.equal([(third as { aud: string }).aud, (third as { scope: string }).scope], [THIRD, 'admin'])
+  // Two resources are allowed and none is named.
+  assert.is(await outcome({ sub: 'user-eng-7', scope }), '400 invalid_grant')
+  assert.is(await outcome({ scope, resource: THIRD }), '400 invalid_grant')
+})
+
+test('scopes are those asked for and stated; without any stated they are the default ones', async () => {
+  const eng = { sub: 'anna', groups: ['eng'] }
+  const scopeOf = async (claims: object, scope?: string) => {
+    const found = await outcome({ ...eng, ...claims }, scope === undefined ? {} : { scope })
+    return typeof found === 'string' ? found : found.scope
+  }
+  assert.is(await scopeOf({ scope: 'tools:call other' }, 'tools:read tools:call'), 'tools:call')
+  assert.is(await scopeOf({ scope: 'tools:call other' }, 'tools:read'), '400 invalid_grant')
+  assert.is(await scopeOf({}), 'tools:read')
+  assert.is(await scopeOf({}, 'tools:call'), '400 invalid_grant')
+  for (const scope of ['', 7, ['tools:call']]) assert.is(await scopeOf({ scope }), '400 invalid_grant')
+})
+
+test('of several resources the asked one counts; none or a third is refused', async () => {
+  const two = { sub: 'user-eng-7', scope: 'admin', resource: [OTHER, THIRD] }
+  const audOf = async (resource?: string) => {
+    const found = await outcome(two, resource === undefined ? {} : { resource })
+    return typeof found === 'string' ? found : found.aud
+  }
+  assert.is(await audOf(THIRD), THIRD)
+  assert.is(await audOf(), '400 invalid_grant')
+  assert.is(await audOf(server.resource), '400 invalid_grant')
+})
+
+test('groups, name and e-mail of the assertion reach policies, which allow and deny by them', async () => {
+  assert.is(await callAs({ sub: 'anna', groups: ['eng', 'all'], scope: 'tools:call' }), 200)
+  assert.is(await callAs({ sub: 'anna', groups: ['eng', 'interns'], scope: 'tools:call' }), 403)
+  const boss = { sub: 'boss', email: 'boss@corp.example', name: 'The Boss', scope: 'tools:call' }
+  assert.is(await callAs(boss), 200)
+  assert.is(await callAs({ ...boss, email_verified: true }), 200)
+  assert.is(await callAs({ ...boss, name: 'Somebody' }), 403)
+  for (const email_verified of [false, 'false']) assert.is(await callAs({ ...boss, email_verified }), 403)
+})
+
+test('groups are copied as they are or not at all', async () => {
+  const eng = { sub: 'anna', scope: 'tools:call' }
+  // Those that no pattern keeps take no room.
+  const dropped = Array.from({ length: 500 }, (_, index) => `other-${index}`)
+  assert.equal(((await outcome({ ...eng, groups: ['eng', ...dropped] })) as { groups: unknown }).groups, ['eng'])
+  const many = Array.from({ length: 500 }, (_, index) => `eng-${index}`)
+  assert.is(await outcome({ ...eng, groups: ['eng', ...many] }), '400 invalid_grant')
+  assert.is(await outcome({ ...eng, groups: ['eng', 7] }), '400 invalid_grant')
+  assert.is(await outcome({ ...eng, groups: ['eng'], name: 'n'.repeat(1025) }), '400 invalid_grant')
+  const roles = async (realm_access: unknown) =>
+    ((await outcome({ realm_access }, {}, other)) as { groups: unknown }).groups
+  assert.equal(await roles({ roles: ['a', 'b', 'a'] }), ['a', 'b'])
+  assert.equal(await roles({ roles: 'a' }), ['a'])
+  for (const nothing of [undefined, null, 'roles', [], { roles: null }]) assert.is(await roles(nothing), undefined)
+})
+
+test('one assertion is good once, whichever replica it comes to, fifty times at once', async () => {
+  const token = await jag({ sub: 'anna', groups: ['eng'] })
+  const body = () =>
+    new URLSearchParams({ grant_type: BEARER, assertion: token, client_id: 'agent', client_secret: agentSecret })
+  const bases = [server.gateway.base, replica.base]
+  const all = await Promise.all(
+    Array.from({ length: 50 }, (_, index) =>
+      fetch(`${bases[index % 2]}/oauth/token`, { method: 'POST', body: body() }),
+    ),
+  )
+  assert.equal(all.map(({ status }) => status).sort(), [200, ...Array(49).fill(400)])
+  for (const one of all.filter(({ status }) => status === 200)) await tokensOf(one)
+  for (const base of bases)
+    assert.is(await refusal(fetch(`${base}/oauth/token`, { method: 'POST', body: body() })), '400 invalid_grant')
+})
+
+test('an assertion that lacks something, or is meant for something else, is refused', async () => {
+  const iat = now()
+  for (const [name, claims] of Object.entries({
+    'no jti': { jti: undefined },
+    'a jti of 300 bytes': { jti: 'é'.repeat(150) },
+    'no iat': { iat: undefined },
+    'eleven minutes': { iat, exp: iat + 660 },
+    'the token endpoint, though it is accepted of others': { aud: `${server.issuer}/oauth/token` },
+    'two audiences': { aud: [server.issuer, 'https://x.example'] },
+    'a slash more': { aud: `${server.issuer}/` },
+    'another client': { client_id: 'bot' },
+    'no client': { client_id: undefined },
+    'a tenant': { tenant: 't1' },
+    'a tenant of this server': { aud_tenant: 'ours' },
+    'some details': { authorization_details: [{ type: 'x' }] },
+    'somebody else': { sub_id: { format: 'iss_sub', iss: idp.issuer, sub: 'user-eng-2' } },
+    'a key': { cnf: { jkt: 'x' } },
+  }))
+    assert.is(await outcome(claims), '400 invalid_grant', name)
+  for (const typ of ['JWT', 'at+jwt', undefined, 'id-jag', ['oauth-id-jag+jwt']])
+    assert.is(await refusal(redeem(await jag({}, idp, { header: { typ } }))), '400 invalid_grant', String(typ))
+  const valid = await jag()
+  const [, body] = valid.split('.') as [string, string, string]
+  const encoded = (header: object) => Buffer.from(JSON.stringify(header)).toString('base64url')
+  assert.is(await refusal(redeem(`${encoded({ alg: 'none', typ: 'oauth-id-jag+jwt' })}.${body}.`)), '400 invalid_grant')
+  // HMAC with the public key as the secret.
+  const { keys } = (await (await fetch(idp.jwksUrl)).json()) as { keys: { kid: string; n?: string }[] }
+  const rsa = keys.find(({ n }) => n !== undefined)
+  const confused = await new SignJWT(decodeJwt(valid))
+    .setProtectedHeader({ alg: 'HS256', kid: rsa?.kid ?? '', typ: 'oauth-id-jag+jwt' })
+    .sign(Buffer.from(rsa?.n ?? '', 'base64url'))
+  assert.is(await refusal(redeem(secret(confused))), '400 invalid_grant')
+  assert.is(await refusal(agent.post('token', { grant_type: BEARER, assertion: await jag() })), '401 invalid_client')
+  assert.is(
+    await refusal(agent.post('token', { grant_type: BEARER, assertion: await jag(), client_id: 'agent' })),
+    '401 invalid_client',
+  )
+})
+
+test('a plain assertion is no ID-JAG where only those are accepted', async () => {
+  assert.is(await refusal(redeem(await jag({ client_id: undefined }, idp, {}))), '400 invalid_grant')
+})
+
+test('a public client with a metadata document redeems where any client may, and nowhere else', async () => {
+  const app = new TestClient(server.issuer, document)
+  const claims = { sub: 'anna', groups: ['eng'], client_id: document }
+  const tokens = await tokensOf(await app.token({ grant_type: BEARER, assertion: await jag(claims) }))
+  assert.is(decodeJwt(tokens.access_token)['client_id'], document)
+  // Its id in the assertion, and nobody else’s.
+  assert.is(await refusal(app.token({ grant_type: BEARER, assertion: await jag() })), '400 invalid_grant')
+  assert.is(await refusal(agent.token({ grant_type: BEARER, assertion: await jag(claims) })), '400 invalid_grant')
+  assert.is(await refusal(app.token({ grant_type: BEARER, assertion: await jag(claims, other) })), '401 invalid_client')
+  // One that has registered itself is known to no identity provider.
+  const open = await TestClient.register(server.issuer)
+  const own = await jag({ ...claims, client_id: open.id })
+  assert.is(await refusal(open.token({ grant_type: BEARER, assertion: own })), '401 invalid_client')
+})
+
+test('a tenant is a part of the person, and one that is not listed is not let in', async () => {
+  const sub = async (claims: object) => {
+    const found = await outcome({ sub: 'anna', ...claims }, {}, shared)
+    return typeof found === 'string' ? found : found.sub
+  }
+  assert.is(await sub({ tid: 't1' }), `${shared.issuer}#t1#anna`)
+  assert.is(await sub({ tid: 't2' }), `${shared.issuer}#t2#anna`)
+  assert.is(await sub({ tid: 't1', tenant: 't1', aud_tenant: 'ours' }), `${shared.issuer}#t1#anna`)
+  for (const claims of [
+    {},
+    { tid: 't3' },
+    { tid: ['t1'] },
+    { tid: 't1', tenant: 't2' },
+    { tid: 't1', aud_tenant: 'theirs' },
+  ])
+    assert.is(await sub(claims), '400 invalid_grant', JSON.stringify(claims))
+  // The same name at two issuers is two people.
+  assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
+})
+
+test('a plain assertion may be reusable; an ID-JAG of the same issuer is good once', async () => {
+  const pod = { sub: 'system:serviceaccount:a:job', client_id: undefined, iat: now() - 80_000, exp: now() + 3000 }
+  const plain = await jag(pod, workloads, {})
+  const send = () => agent.post('token', { grant_type: BEARER, assertion: plain })
+  for (let times = 0; times < 10; times++) await tokensOf(await send())
+  assert.is(
+    await refusal(
+      agent.post('token', {
+        grant_type: BEARER,
+        assertion: await jag({ ...pod, sub: 'system:serviceaccount:b:job' }, workloads, {}),
+      }),
+    ),
+    '400 invalid_grant',
+  )
+  const once = await jag({ sub: pod.sub }, workloads)
+  await tokensOf(await redeem(once))
+  assert.is(await refusal(redeem(once)), '400 invalid_grant')
+  const old = await jag({ ...pod, iat: now() - 86_500 }, workloads, {})
+  assert.is(await refusal(agent.post('token', { grant_type: BEARER, assertion: old })), '400 invalid_grant')
+})
+
+test('a new key works at its first use, and a thousand unknown ones cause at most two fetches', async () => {
+  const { privateKey, publicKey } = await generateKeyPair('ES256')
+  assert.ok(await exportJWK(publicKey))
+  await other.rotate({ keepOld: true })
+  const before = other.requests.get('/keys') ?? 0
+  assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
+  const claims = decodeJwt(await jag({}, other))
+  for (let index = 0; index < 1000; index++) {
+    const header = {
+      alg: 'ES256',
+      kid: createHash('sha256').update(String(index)).digest('hex'),
+      typ: 'oauth-id-jag+jwt',
+    }
+    const forged = await new SignJWT(claims).setProtectedHeader(header).sign(privateKey)
+    assert.is(await refusal(redeem(secret(forged))), '400 invalid_grant')
+  }
+  const fetched = (other.requests.get('/keys') ?? 0) - before
+  assert.ok(fetched <= 2, String(fetched))
+})
+
+test('the metadata name the profile, and no issuer', async () => {
+  const text = await (await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)).text()
+  assert.equal(JSON.parse(text).authorization_grant_profiles_supported, ['urn:ietf:params:oauth:grant-profile:id-jag'])
+  for (const { issuer } of [idp, other, shared, workloads]) assert.not.match(text, new RegExp(issuer))
+})
+
+test('an issuer that is taken out is refused at once', async () => {
+  const left = policies()?.filter(({ issuerRef }) => issuerRef !== 'other') ?? []
+  await configure(server.gateway, grantsOf(left))
+  assert.is(await outcome({ sub: 'anna' }, {}, other), '400 invalid_grant')
+  await configure(server.gateway, grantsOf())
+  assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
+})
+
+test.run()
