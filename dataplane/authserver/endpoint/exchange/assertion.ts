@@ -113,12 +113,8 @@ async function verified({ trusted, settings }: Front, assertion: string) {
 
 /** Returns the claim `iss` of an assertion that nothing has verified yet; empty if there is none. */
 function issuerNamed(assertion: string): string {
-  try {
-    const name: unknown = issuerOf(assertion)
-    return typeof name === 'string' ? name : ''
-  } catch {
-    return ''
-  }
+  const name: unknown = issuerOf(assertion)
+  return typeof name === 'string' ? name : ''
 }
 
 /** Checks that an ID-JAG is for the client that brings it. A public client is known by its metadata document. */
