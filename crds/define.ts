@@ -46,7 +46,7 @@ export const defineKind = <Spec extends TObject, Status extends TObject, const K
   declared: Declared<Spec, Status, Kind>,
 ): KindDeclaration<Spec, Status, Kind> => {
   const references = referencesOf(declared.spec)
-  const isCore = ({ kind }: ReferenceDeclaration) => typeof kind === 'string' && CORE.has(kind)
+  const isCore = ({ kind }: ReferenceDeclaration) => CORE.has(kind)
   return {
     ...declared,
     references: references.filter((reference) => !isCore(reference)),

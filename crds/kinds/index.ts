@@ -3,6 +3,7 @@ import { mcpAuthzConfig } from './mcp-authz-config.ts'
 import { mcpExternalAuthConfig } from './mcp-external-auth-config.ts'
 import { mcpGroup } from './mcp-group.ts'
 import { mcpOidcConfig } from './mcp-oidc-config.ts'
+import { mcpPin } from './mcp-pin.ts'
 import { mcpRegistry } from './mcp-registry.ts'
 import { mcpRemoteProxy } from './mcp-remote-proxy.ts'
 import { mcpServer } from './mcp-server.ts'
@@ -25,6 +26,7 @@ export const kinds = {
   MCPToolConfig: mcpToolConfig,
   MCPTelemetryConfig: mcpTelemetryConfig,
   MCPRegistry: mcpRegistry,
+  MCPPin: mcpPin,
 } as const
 
 export type KindName = keyof typeof kinds
@@ -37,6 +39,7 @@ export type { MCPAuthzConfig } from './mcp-authz-config.ts'
 export type { MCPExternalAuthConfig } from './mcp-external-auth-config.ts'
 export type { MCPGroup } from './mcp-group.ts'
 export type { MCPOIDCConfig } from './mcp-oidc-config.ts'
+export type { MCPPin } from './mcp-pin.ts'
 export type { MCPRegistry } from './mcp-registry.ts'
 export type { MCPRemoteProxy } from './mcp-remote-proxy.ts'
 export type { MCPServer } from './mcp-server.ts'
@@ -50,6 +53,7 @@ export {
   mcpExternalAuthConfig,
   mcpGroup,
   mcpOidcConfig,
+  mcpPin,
   mcpRegistry,
   mcpRemoteProxy,
   mcpServer,

@@ -1,5 +1,6 @@
 import { age, phase, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
+import { pinning } from '../settings/gateway/pinning.ts'
 import { headerForward } from '../settings/headers.ts'
 import { protocolEra } from '../settings/protocol-era.ts'
 import { caBundleRef, objectRef } from '../settings/references.ts'
@@ -31,6 +32,7 @@ export const mcpServerEntry = defineKind({
     ),
     caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the server.')),
     headerForward: Type.Optional(headerForward('gateway')),
+    pinning: Type.Optional(pinning('gateway')),
     allowPrivateEndpoint: defaulted(flag('gateway', 'The server may be at a private address.', { default: false })),
   }),
   status: status({ phase: Type.Optional(oneOf('Short summary of the conditions.', ['Pending', 'Valid', 'Failed'])) }),

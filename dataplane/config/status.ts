@@ -241,6 +241,17 @@ const reportedSource = Type.Object({
   leftOut: Type.Optional(source.properties.leftOut),
 })
 
+/** The part of a backend that tells of its definitions; absent of one whose definitions are not held to pins. */
+const reportedDefinitions = Type.Object({
+  name: backend.properties.name,
+  definitions: Type.Object({
+    approved: Type.Number(),
+    withheld: Type.Number(),
+    reported: Type.Number(),
+    missing: Type.Number(),
+  }),
+})
+
 export type ReportedStatus = Frozen<Static<typeof reportedStatus>>
 export type ReportedBackend = Frozen<Static<typeof reportedBackend>>
 export type ReportedSource = Frozen<Static<typeof reportedSource>>
@@ -248,6 +259,7 @@ export type ReportedSource = Frozen<Static<typeof reportedSource>>
 export const isReportedStatus = guard(reportedStatus)
 export const isReportedProblem = guard(problem)
 export const isReportedBackend = guard(reportedBackend)
+export const isReportedDefinitions = guard(reportedDefinitions)
 export const isReportedHealth = guard(reportedHealth)
 export const isReportedSource = guard(reportedSource)
 

@@ -66,10 +66,7 @@ function referencesOf(declaration: KindDeclaration, object: KubernetesObject): r
   const found = new Map<string, ObjectName>()
   const spec = (object['spec'] ?? {}) as never
   for (const { kind, names } of [...declaration.references, ...declaration.coreReferences]) {
-    for (const name of names(spec)) {
-      for (const target of typeof kind === 'string' ? [kind] : kind)
-        found.set(`${target}/${name}`, { kind: target, name })
-    }
+    for (const name of names(spec)) found.set(`${kind}/${name}`, { kind, name })
   }
   return [...found.values()]
 }

@@ -25,6 +25,7 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   RouteAccepted: 'Whether the Gateways carry the HTTPRoute.',
   DeletionBlocked: 'True while a config that is to be deleted is still in use.',
   EntriesValid: 'False when entries of a backend’s lists are left out.',
+  DefinitionsApproved: 'False when definitions of a server are withheld because no MCPPin approves them.',
   AggregationConflict: 'True when two backends offer one name.',
   AuditLogUnavailable: 'True when audit lines can’t be written.',
   PodStatusUnknown: 'True when the operator can’t ask the pods.',
@@ -132,6 +133,18 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'A credential for a backend can’t be used as it is configured.',
     next: 'Correct the MCPExternalAuthConfig that the message names.',
   },
+  DefinitionApproved: {
+    means: 'All that a server shows is approved again.',
+    next: 'Nothing.',
+  },
+  DefinitionReported: {
+    means: 'Definitions differ from what MCPPins approve, and are served all the same.',
+    next: 'Look at `portico diff --pins`, and approve the new texts with `portico pin` or ask who runs the server.',
+  },
+  DefinitionWithheld: {
+    means: 'Definitions of a server are withheld because no MCPPin approves them.',
+    next: 'Look at `portico diff --pins`, and approve the new texts with `portico pin` or ask who runs the server.',
+  },
   DefinitionsLeftOut: {
     means: 'Some composite tools are not served; the message names them with the cause.',
     next: 'Correct the definitions that the message names.',
@@ -143,6 +156,26 @@ export const reasons: Readonly<Record<string, Reason>> = {
   DeletionBlocked: {
     means: 'The object is to be deleted, and others still refer to it.',
     next: 'Delete or repoint the objects that the message names.',
+  },
+  AllApproved: {
+    means: 'MCPPins approve all definitions that the server shows.',
+    next: 'Nothing.',
+  },
+  Withheld: {
+    means: 'Definitions of a server are withheld because no MCPPin approves them; the message has counts and names.',
+    next: 'Look at `portico diff --pins`, and approve the new texts with `portico pin` or ask who runs the server.',
+  },
+  Unpinned: {
+    means: 'Pins are enforced and no MCPPin names the server, so nothing of it is listed.',
+    next: 'Write one with `portico pin`, read the texts in it, and apply it.',
+  },
+  PinsInvalid: {
+    means: 'An MCPPin is larger than can be read. What runs keeps the pins that it had.',
+    next: 'Spread the pins over several MCPPins of the server.',
+  },
+  Reported: {
+    means: 'Definitions are compared with MCPPins and served all the same; the message tells what differs.',
+    next: 'Set `pinning.mode: enforce` once all is approved.',
   },
   EntryInvalid: {
     means: 'An entry of a backend’s list that clients could not read is left out.',

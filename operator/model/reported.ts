@@ -1,5 +1,6 @@
 import { limits } from '../../crds/settings/limits.ts'
 import {
+  isReportedDefinitions,
   isReportedHealth,
   isReportedProblem,
   isReportedSource,
@@ -7,7 +8,7 @@ import {
   type ReportedSource,
 } from '../../dataplane/config/status.ts'
 import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
-import type { BackendObservation, SourceObservation, WorkloadObservation } from './view.ts'
+import type { BackendObservation, DefinitionsObservation, SourceObservation, WorkloadObservation } from './view.ts'
 
 const MESSAGE_LIMIT = 300
 /** `unknown` comes first: a pod that has not checked yet knows nothing. */
@@ -27,14 +28,14 @@ const WORST_SOURCE_LAST = ['Synced', 'Waiting', 'Failed'] as const
 const MOST_MESSAGES = 16
 
 /** The observations of a workload that come from the problems that its pods report. */
-export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries'>
+export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'definitions'>
 
 /** Codes of problems, by observation. */
 const CODES = {
   clashes: 'AggregationConflict',
   auditLog: 'AuditLogUnavailable',
   entries: 'EntryInvalid',
-} as const satisfies Record<keyof ReportedProblems, string>
+} as const satisfies Record<Exclude<keyof ReportedProblems, 'definitions'>, string>
 
 /**
  * Merges what the pods of a gateway report of its backends, by name; empty if they report none. Answers come from pods
@@ -110,6 +111,59 @@ const errorOf = (error: ReportedSource['error']): SourceObservation['error'] =>
 const boundedText = (value = '') => value.slice(0, MESSAGE_LIMIT).toWellFormed()
 const countOf = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(value, 0), 2 ** 31 - 1) : 0)
 
+/** The most names of definitions that an observation has, and the longest of them in characters. */
+const MOST_NAMES = 10
+const LONGEST_DEFINITION_NAME = 128
+/** The longest text in which a pod names definitions of one backend. */
+const DEFINITIONS_TEXT = 2_000
+const DEFINITION_CODES: ReadonlySet<string> = new Set(['DefinitionWithheld', 'DefinitionReported'])
+const KIND_OR_NAME = /\b(instructions|tools|prompts|resources|resource templates|pages)\b|("(?:[^"\\]|\\.)*")/g
+
+/** Returns the definitions that a problem's text names, each as its kind and the quoted name. */
+function namesIn(text: string): readonly string[] {
+  let kind = ''
+  const names: string[] = []
+  for (const [, word, quoted] of text.matchAll(KIND_OR_NAME)) {
+    if (word !== undefined) kind = word
+    if (word === 'instructions') names.push(word)
+    else if (quoted !== undefined) names.push(`${kind} ${quoted}`)
+  }
+  return names.slice(0, MOST_NAMES).map((name) => name.slice(0, LONGEST_DEFINITION_NAME).replace(/[^\x20-\x7e]/g, '?'))
+}
+
+const definitionsIn =
+  (texts: readonly string[]) =>
+  (report: unknown): DefinitionsObservation | undefined => {
+    if (!isReportedDefinitions(report) || report.name.length > limits.name) return undefined
+    const { name } = report
+    const { approved, withheld, reported, missing } = report.definitions
+    const own = texts.find((text) => text.startsWith(`${name}: `)) ?? ''
+    return {
+      name,
+      approved: countOf(approved),
+      withheld: countOf(withheld),
+      reported: countOf(reported),
+      missing: countOf(missing),
+      names: namesIn(own.slice(name.length)),
+    }
+  }
+
+/** Merges what pods report of the definitions of their backends, by name: of each the report that withholds most. */
+function reportedDefinitions(statuses: readonly unknown[]): readonly DefinitionsObservation[] {
+  const reports = statuses.flatMap((status) => {
+    if (!isReportedStatus(status)) return []
+    const texts = (status.problems ?? [])
+      .filter(isReportedProblem)
+      .flatMap(({ code, message }) => (DEFINITION_CODES.has(code) ? [message.slice(0, DEFINITIONS_TEXT)] : []))
+    return [(status.backends ?? []).slice(0, limits.statusNames).flatMap((item) => definitionsIn(texts)(item) ?? [])]
+  })
+  return worstByName(
+    reports,
+    (report) => report as DefinitionsObservation,
+    ({ withheld, reported, missing }) => withheld * 1e6 + reported * 1e3 + missing,
+  )
+}
+
 /**
  * Returns the observed problems in the `/status` answers of a workload's pods, sorted. Answers come from pods and are
  * untrusted: items of another shape are ignored, and the number of messages is limited.
@@ -117,7 +171,8 @@ const countOf = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(valu
 export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
   const problems = statuses.flatMap((status) => (isReportedStatus(status) ? (status.problems ?? []) : []))
   const known = problems.filter(isReportedProblem)
-  return Object.fromEntries(
+  const definitions = reportedDefinitions(statuses)
+  const found = Object.fromEntries(
     Object.entries(CODES).flatMap(([name, code]) => {
       const messages = known.flatMap((problem) =>
         problem.code === code ? [problem.message.slice(0, MESSAGE_LIMIT)] : [],
@@ -125,4 +180,5 @@ export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
       return messages.length === 0 ? [] : [[name, [...new Set(messages)].sort().slice(0, MOST_MESSAGES)]]
     }),
   )
+  return { ...found, ...(definitions.length > 0 && { definitions }) }
 }

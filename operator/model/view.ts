@@ -52,6 +52,8 @@ export interface WorkloadObservation {
   readonly reported?: true
   /** Entries of backends' lists that are left out, as the pods report; sorted. */
   readonly entries?: readonly string[]
+  /** The state of the definitions of pinned backends, as the pods report; by name. */
+  readonly definitions?: readonly DefinitionsObservation[]
   /** The reason why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
   /** The state of its HTTPRoute, as Gateways report; absent while there is none. */
@@ -67,6 +69,22 @@ export interface BackendObservation {
   readonly circuitBreakerState?: 'closed' | 'open' | 'half-open'
   /** Its last failure, while it is not healthy. */
   readonly message?: string
+}
+
+/**
+ * The state of a backend's definitions beside its pins: numbers and names that hold until something changes. It holds
+ * no text and no digest of a definition, which a backend may change at any moment.
+ */
+export interface DefinitionsObservation {
+  readonly name: string
+  readonly approved: number
+  readonly withheld: number
+  /** What differs and is served all the same. */
+  readonly reported: number
+  /** What is approved and not shown by the backend. */
+  readonly missing: number
+  /** The first of what is withheld or reported: its kind and its name, quoted, in ASCII. */
+  readonly names: readonly string[]
 }
 
 /** The state of an HTTPRoute at the Gateways that it names. */

@@ -3,6 +3,7 @@ import type { ClusterView, KubernetesObject, WholeView } from '../model/view.ts'
 import { reconcileMcpAuthzConfig } from './configs/mcp-authz-config.ts'
 import { reconcileMcpExternalAuthConfig } from './configs/mcp-external-auth-config.ts'
 import { reconcileMcpOidcConfig } from './configs/mcp-oidc-config.ts'
+import { reconcileMcpPin } from './configs/mcp-pin.ts'
 import { reconcileMcpTelemetryConfig } from './configs/mcp-telemetry-config.ts'
 import { reconcileMcpToolConfig } from './configs/mcp-tool-config.ts'
 import { reconcileVirtualMcpCompositeToolDefinition } from './configs/virtual-mcp-composite-tool-definition.ts'
@@ -32,6 +33,7 @@ const reconciles = {
   MCPToolConfig: reconcileMcpToolConfig,
   MCPTelemetryConfig: reconcileMcpTelemetryConfig,
   MCPRegistry: reconcileMcpRegistry,
+  MCPPin: reconcileMcpPin,
 } satisfies Record<KindName, unknown>
 
 type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileContext) => ExplainedPlan

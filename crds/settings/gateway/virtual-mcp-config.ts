@@ -9,6 +9,7 @@ import { aggregation } from './aggregation.ts'
 import { cors } from './cors.ts'
 import { failureHandling } from './failure-handling.ts'
 import { optimizer } from './optimizer.ts'
+import { gatewayPinning } from './pinning.ts'
 import { rateLimiting } from './rate-limits.ts'
 import { plainSessionStorage } from './session-storage.ts'
 import { incomingAuth, outgoingAuth, staticBackends, telemetry } from './virtual-mcp-native.ts'
@@ -69,6 +70,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   incomingAuth: Type.Optional(incomingAuth(REPLACED.incomingAuth)),
   outgoingAuth: Type.Optional(outgoingAuth(REPLACED.outgoingAuth)),
   optimizer: Type.Optional(optimizer),
+  pinning: Type.Optional(gatewayPinning),
   rateLimiting: Type.Optional(rateLimiting('gateway')),
   sessionStorage: Type.Optional(plainSessionStorage('gateway')),
   telemetry: Type.Optional(telemetry(REPLACED.telemetry)),

@@ -7,6 +7,7 @@ import { dpop } from '../auth/dpop.ts'
 import { extended } from '../file-form.ts'
 import { cors } from '../gateway/cors.ts'
 import { endpointPrefix } from '../gateway/endpoint-prefix.ts'
+import { pinning } from '../gateway/pinning.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
 import { sessionStorage } from '../gateway/session-storage.ts'
 import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../references.ts'
@@ -38,6 +39,7 @@ export const proxySettings = {
       { default: false },
     ),
   ),
+  pinning: Type.Optional(pinning('proxy')),
   sessionStorage: Type.Optional(sessionStorage('proxy')),
   rateLimiting: Type.Optional(rateLimiting('proxy')),
   resourceOverrides,

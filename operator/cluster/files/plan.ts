@@ -126,7 +126,7 @@ function referenceTo(object: KubernetesObject, { kind, name }: ObjectName): stri
   const declaration = kindNamed(object.kind)
   const all = declaration ? [...declaration.references, ...declaration.coreReferences] : []
   const [first] = all
-    .filter((reference) => [reference.kind].flat().includes(kind))
+    .filter((reference) => reference.kind === kind)
     .flatMap(({ places }) => places(object['spec'] as never, name))
   return first && `/spec${first}`
 }

@@ -60,7 +60,11 @@ interface ConfigStatus {
 }
 
 /** Returns the time at which the hash changed: the recorded time while the hash stays the same. */
-function hashTime(before: ConfigStatus | undefined, hash: string, now: string): Pick<ConfigStatus, 'configHashTime'> {
+export function hashTime(
+  before: ConfigStatus | undefined,
+  hash: string,
+  now: string,
+): Pick<ConfigStatus, 'configHashTime'> {
   if (before?.configHash !== hash) return { configHashTime: now }
   // A hash that was recorded without its time gets none: the time is unknown, and setting it would write every config.
   return before.configHashTime === undefined ? {} : { configHashTime: before.configHashTime }

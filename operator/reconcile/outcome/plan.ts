@@ -18,6 +18,8 @@ export interface PlannedEvent {
   readonly type: 'Normal' | 'Warning'
   readonly reason: string
   readonly message: string
+  /** The type of the condition that tells the same under another reason. */
+  readonly condition?: string
 }
 
 /** The fields of every status. Each kind adds its own. */

@@ -1,5 +1,6 @@
 import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { WorkloadObservation } from '../../model/view.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
@@ -7,11 +8,13 @@ import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
+import { type PinnedServer, pinningMode, serverPinning } from '../configs/pinning.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type Addressed, type Addresses, addressesOf, endpointOf, spelledBy } from './addresses.ts'
 import { type AuditSpec, auditOf } from './audit.ts'
 import { corsOf } from './cors.ts'
+import type { HeldDefinitions } from './definitions.ts'
 import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
 import { checkProofs } from './proofs.ts'
 import { rateLimitsOf } from './rate-limits.ts'
@@ -29,6 +32,7 @@ const PROOFS = '/spec/oidcConfigRef/dpop'
 export const PROXY_PLACES = {
   '/backends/0/headers': '/spec/headerForward/addPlaintextHeaders',
   '/backends/0/headerFiles': '/spec/headerForward/addHeadersFromSecret',
+  '/backends/0/pinning': '/spec/pinning',
   '/audit': '/spec/audit',
   '/cors': '/spec/cors',
   '/rateLimiting': '/spec/rateLimiting',
@@ -53,7 +57,9 @@ export const PROXY_ORIGINS = {
 const plainPrefix = (prefix: string | undefined) => prefix?.replace(/\/$/, '') || undefined
 
 interface ProxyObject extends Addressed {
+  readonly kind: PinnedServer['kind']
   readonly spec: AuthzFields &
+    PinnedServer['spec'] &
     Pick<PodSettings, 'httpRoute'> & {
       readonly proxyPort: number
       readonly oidcConfigRef?: OidcReference & Pick<GatewayConfig['incomingAuth'], 'dpop'>
@@ -86,7 +92,7 @@ export function assembleProxy(
   const urlAt = (address: string) => endpointOf(`${address}${prefix ?? ''}`)
   const found = addressesOf(object, proxyPort, urlAt, context)
   const addresses = spelledBy(found, [oidcConfigRef?.resourceUrl, oidcConfigRef?.audience])
-  const backend = { name, ...backendOf(mounts) }
+  const backend = { name, ...backendOf(mounts), ...serverPinning(object, resolver) }
   const shaping = sharedShaping(toolConfigRef, resolver)
   const oidc =
     oidcConfigRef && oidcSettings(oidcConfigRef, { ownIssuer: ownIssuerOf(object.spec, resolver) }, resolver, mounts)
@@ -118,4 +124,18 @@ export function assembleProxy(
   }
   checkProofs(config, PROOFS, resolver.problems)
   return { config, mounts, ...addresses }
+}
+
+/** Returns what a proxy holds the definitions of its server to, and what its pods report of them. */
+export function heldByProxy(
+  { metadata: { name }, spec }: PinnedServer,
+  { config }: Assembly,
+  seen: WorkloadObservation | undefined,
+): HeldDefinitions {
+  return {
+    name,
+    mode: pinningMode({ spec }),
+    isPinned: config.backends[0]?.pinning?.pins !== undefined,
+    seen: seen?.definitions?.find((one) => one.name === name),
+  }
 }

@@ -6,6 +6,7 @@ import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problem, type Problems, problemConditions } from '../outcome/problems.ts'
+import { definitionEvents } from './definitions.ts'
 
 interface WorkloadObject {
   readonly kind: string
@@ -131,10 +132,14 @@ function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEve
 function renderGood({ problems, object, render }: WorkloadPlan): Rendered | undefined {
   if (!problems.none || object.metadata.deletionTimestamp !== undefined) return undefined
   const rendered = render()
-  const { bytes } = rendered.config
+  const { bytes, pinBytes } = rendered.config
+  const pins =
+    pinBytes > 0
+      ? `: pins of definitions take ${pinBytes} of them; approve fewer, or spread servers over more groups`
+      : ''
   if (bytes > CONFIG_BYTES)
     problems.add('Valid', 'ConfigTooLarge', {
-      message: `the rendered configuration has ${bytes} bytes; at most ${CONFIG_BYTES} fit`,
+      message: `the rendered configuration has ${bytes} bytes; at most ${CONFIG_BYTES} fit${pins}`,
     })
   return problems.none ? rendered : undefined
 }
@@ -250,7 +255,7 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
       ...plan.observed?.(inForce, seen),
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
-    events: eventsOf(ready, conditions),
+    events: [...eventsOf(ready, conditions), ...definitionEvents(object, conditions)],
     finalizer: false,
     problems: problems.all(),
   }

@@ -6,6 +6,7 @@ import {
   mcpServer,
   mcpServerEntry,
 } from '../../../crds/index.ts'
+import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ObjectName } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
@@ -17,6 +18,7 @@ import {
   withCredential,
 } from '../backends/outgoing-credential.ts'
 import { providerProblem, type UpstreamProviders } from '../backends/upstream-providers.ts'
+import { type GatewayPinning, memberPinning, pinningMode } from '../configs/pinning.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -34,6 +36,8 @@ export interface Member {
   readonly backend: BackendConfig
   /** The way in which the gateway gets the credential for the member; undefined if it sends none. */
   readonly credential: OutgoingCredential | undefined
+  /** How strictly the definitions are held where the server's own bytes arrive. */
+  readonly mode: PinningMode
 }
 
 /** A member that the gateway can't call, with the reason. */
@@ -58,6 +62,8 @@ interface MemberOptions {
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
   /** True if the gateway authenticates its callers. */
   readonly hasCallers: boolean
+  /** How strictly the gateway holds the definitions of its members to their pins. */
+  readonly pinning: GatewayPinning
   /** The providers at which the gateway logs users in; undefined if it logs nobody in. */
   readonly upstreamProviders: UpstreamProviders
 }
@@ -66,6 +72,7 @@ interface MemberOptions {
 interface Plain {
   readonly backend: BackendConfig
   readonly own: CredentialReference
+  readonly mode: PinningMode
 }
 
 /** Returns one of our servers behind its Service. Its problems matter only while none of its pods run. */
@@ -73,13 +80,17 @@ function workloadBackend(
   object: MCPServer | MCPRemoteProxy,
   problems: Problems,
   assemble: () => void,
-  { resolver, context }: MemberOptions,
+  { resolver, context, pinning }: MemberOptions,
 ): Plain | string {
   const { name, namespace } = object.metadata
   assemble()
   if (!problems.none && resolver.view.observe(object.kind, namespace, name) === undefined) return joined(problems.all())
-  const backend = { name, url: endpointOf(addressOf(object, object.spec.proxyPort, context)) }
-  return { backend, own: object.spec.externalAuthConfigRef }
+  const backend = {
+    name,
+    url: endpointOf(addressOf(object, object.spec.proxyPort, context)),
+    ...memberPinning(object, pinning, resolver),
+  }
+  return { backend, own: object.spec.externalAuthConfigRef, mode: pinningMode(object) }
 }
 
 const goes = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
@@ -108,7 +119,8 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
   if (!object || goes(object)) return undefined
   const own = object.spec.externalAuthConfigRef
   checkEntry(object, inner, context, { credentials: options.credentialOf(name, own) === own })
-  return problems.none ? { backend: entryBackend(object, inner, mounts, context), own } : joined(problems.all())
+  const backend = { ...entryBackend(object, inner, mounts, context), ...memberPinning(object, options.pinning, inner) }
+  return problems.none ? { backend, own, mode: backend.pinning?.mode ?? 'disabled' } : joined(problems.all())
 }
 
 /** Returns a member as the gateway calls it, with the credential that applies to it, or why it can't be called. */
@@ -124,7 +136,7 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   const problem =
     credential && (signingProblem(member, plain.backend, credential) ?? credentialProblem(credential, options))
   if (problem !== undefined) return `MCPExternalAuthConfig ${JSON.stringify(credential?.config)}: ${problem}`
-  return { kind: member.kind, backend: withCredential(plain.backend, credential), credential }
+  return { kind: member.kind, backend: withCredential(plain.backend, credential), credential, mode: plain.mode }
 }
 
 /** Returns why requests to this member can't be signed: a signature covers one address and the body sent to it. */

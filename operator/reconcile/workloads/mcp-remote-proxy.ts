@@ -9,11 +9,12 @@ import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { reportDefinitions } from '../rendering/definitions.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { reportProofs } from '../rendering/proofs.ts'
-import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
+import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
@@ -73,7 +74,8 @@ export function reconcileMcpRemoteProxy(
       return renderGatewayPods(object, assembly, { service, gateways, problems }, context)
     },
     replicas: object.spec.replicas,
-    extra: (conditions) => {
+    extra: (conditions, seen) => {
+      reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions(object.spec, conditions)
       warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)

@@ -1,4 +1,4 @@
-import { type MCPServerEntry, mcpGroup, mcpServerEntry } from '../../../crds/index.ts'
+import { type MCPServerEntry, mcpGroup, mcpServerEntry, virtualMcpServer } from '../../../crds/index.ts'
 import { backendFindings } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -6,13 +6,15 @@ import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { settle } from '../configs/config.ts'
-import { generationOf, startConditions } from '../outcome/conditions.ts'
+import { gatewayPinningOf, memberPinning, pinningMode, serverPinning } from '../configs/pinning.ts'
+import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
 import { noteInvalid, partFindings } from '../outcome/file-findings.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
-import { startProblems } from '../outcome/problems.ts'
+import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { definitionEvents, type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'
 
 /** Builds a gateway's backend from an entry, with its CA bundle and header files in the gateway's pod. */
 export function entryBackend(
@@ -54,6 +56,35 @@ export function checkEntry(
   if (problems.none) noteInvalid(partFindings({ backends: [backend] }, PLACES), problems)
 }
 
+/**
+ * Returns what each gateway of the group holds the entry's definitions to, and what its pods report of them; without
+ * gateways, what the entry itself asks for.
+ */
+function heldByGateways(object: MCPServerEntry, resolver: Resolver): readonly HeldDefinitions[] {
+  const { view, namespace } = resolver
+  const { name } = object.metadata
+  const gateways = view.referrers(mcpGroup, namespace, object.spec.groupRef.name).flatMap((referrer) => {
+    const gateway =
+      referrer.kind === 'VirtualMCPServer' ? view.get(virtualMcpServer, namespace, referrer.name) : undefined
+    return gateway ?? []
+  })
+  const own = serverPinning(object, resolver).pinning
+  if (gateways.length === 0)
+    return [{ name, mode: pinningMode(object), isPinned: own?.pins !== undefined, seen: undefined }]
+  return gateways.map(({ kind, metadata, spec }) => {
+    const { pinning } = memberPinning(object, gatewayPinningOf(spec.config), resolver)
+    const seen = view.observe(kind, namespace, metadata.name)?.definitions?.find((one) => one.name === name)
+    return { name, mode: pinning?.mode ?? 'disabled', isPinned: pinning?.pins !== undefined, seen }
+  })
+}
+
+/** Sets `DefinitionsApproved` of an entry. Several gateways see the same server: the one that withholds most is told. */
+function reportEntry(held: readonly HeldDefinitions[], problems: Problems, conditions: Conditions): void {
+  const active = held.filter(({ mode }) => mode !== 'disabled')
+  const worst = active.toSorted((a, b) => (b.seen?.withheld ?? -1) - (a.seen?.withheld ?? -1))[0]
+  if (worst) reportDefinitions([worst], { isOfGateway: false, problems }, conditions)
+}
+
 const PLACES = {
   '/backends/0/url': '/spec/remoteUrl',
   '/backends/0/headers': '/spec/headerForward/addPlaintextHeaders',
@@ -67,9 +98,11 @@ export function reconcileMcpServerEntry(
   context: ReconcileContext,
 ): ExplainedPlan {
   const problems = startProblems()
-  checkEntry(object, startResolver(view, object.metadata.namespace, problems), context, { credentials: true })
+  const resolver = startResolver(view, object.metadata.namespace, problems)
+  checkEntry(object, resolver, context, { credentials: true })
   const conditions = startConditions(object, context.now)
-  const events = settle(problems, conditions)
+  reportEntry(heldByGateways(object, resolver), problems, conditions)
+  const events = [...settle(problems, conditions), ...definitionEvents(object, conditions)]
   return {
     children: [],
     status: {

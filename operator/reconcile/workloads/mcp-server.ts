@@ -29,10 +29,11 @@ import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { reportDefinitions } from '../rendering/definitions.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { gatewayPeers, warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { reportProofs } from '../rendering/proofs.ts'
-import { type Assembly, assembleProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
+import { type Assembly, assembleProxy, heldByProxy, PROXY_ORIGINS, PROXY_PLACES } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import {
@@ -229,7 +230,8 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     problems,
     render: () => renderMcpServer(object, assembly, resolver, context),
     replicas,
-    extra: (conditions) => {
+    extra: (conditions, seen) => {
+      reportDefinitions([heldByProxy(object, assembly, seen)], { isOfGateway: false, problems }, conditions)
       warnOfOutbound(assembly.outbound, context, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)

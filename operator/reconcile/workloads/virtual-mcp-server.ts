@@ -5,7 +5,7 @@ import { optimizer as optimizerSchema } from '../../../crds/settings/gateway/opt
 import type { Static } from '../../../crds/settings/schema.ts'
 import type { GatewayConfig, OptimizerConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
-import type { BackendObservation, ClusterView } from '../../model/view.ts'
+import type { BackendObservation, ClusterView, WorkloadObservation } from '../../model/view.ts'
 import { gatewayListeners } from '../../render/network/listeners.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
@@ -16,6 +16,7 @@ import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings, unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { gatewayPinningOf } from '../configs/pinning.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { gatewayFindings } from '../outcome/file-findings.ts'
 import { warnOfNoEffect } from '../outcome/no-effect.ts'
@@ -27,6 +28,7 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressesOf, endpointOf, spelledBy } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { corsOf } from '../rendering/cors.ts'
+import { type HeldDefinitions, reportDefinitions } from '../rendering/definitions.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { warnOfOpenToAll } from '../rendering/open-to-all.ts'
 import { checkProofs, reportProofs } from '../rendering/proofs.ts'
@@ -187,6 +189,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     context,
     credentialOf: (name, own) => credentialInForce(spec, name, own),
     hasCallers: spec.incomingAuth.type === 'oidc',
+    pinning: gatewayPinningOf(spec.config),
     upstreamProviders: upstreamProvidersOf(spec),
   })
   const { operational = {} } = spec.config ?? {}
@@ -251,6 +254,31 @@ function reportBackends({ served, leftOut }: Members, conditions: Conditions): v
   if (texts.length > 0) conditions.set('BackendsReady', 'False', 'BackendsLeftOut', texts.join('; '))
   else if (served.length === 0) conditions.set('BackendsReady', 'False', 'NoBackends', 'the group has no members')
   else conditions.set('BackendsReady', 'True', 'AllServed', '')
+}
+
+/**
+ * Returns what the definitions of each member are held to, and what is reported of them: by the gateway's own pods, and
+ * by the proxies of members that compare definitions themselves.
+ */
+function heldByMembers(
+  { served }: Members,
+  view: ClusterView,
+  { metadata: { namespace } }: VirtualMCPServer,
+  seen: WorkloadObservation | undefined,
+): readonly HeldDefinitions[] {
+  return served.flatMap(({ kind, backend: { name, pinning }, mode }) => {
+    const find = (from: WorkloadObservation | undefined) => from?.definitions?.find((one) => one.name === name)
+    const here: HeldDefinitions = {
+      name,
+      mode: pinning?.mode ?? 'disabled',
+      isPinned: pinning?.pins !== undefined,
+      seen: find(seen),
+    }
+    if (kind === 'MCPServerEntry' || mode === 'disabled') return [here]
+    // A proxy without pins says so itself.
+    const there = { name, mode, isPinned: true, seen: find(view.observe(kind, namespace, name)) }
+    return pinning === undefined ? [there] : [here, there]
+  })
 }
 
 /** Warns of settings for backends that the group doesn't have (yet), because of a typing error or a missing member. */
@@ -348,6 +376,11 @@ export function reconcileVirtualMcpServer(
       const { clashes = [], replicas: running } = seen ?? {}
       reportBackends(assembly.members, conditions)
       reportHealth(seen?.backends, conditions)
+      reportDefinitions(
+        heldByMembers(assembly.members, view, object, seen),
+        { isOfGateway: true, problems },
+        conditions,
+      )
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
       reportCompositeTools(assembly.compositeTools, assembly.config, conditions)

@@ -17,6 +17,8 @@ export interface RenderedConfig {
   /** `sha256:` over the file's bytes, as the data plane shows it on `/status`. */
   readonly hash: string
   readonly bytes: number
+  /** The bytes of all pins of definitions in it; 0 unless it is too large. */
+  readonly pinBytes: number
 }
 
 /** Returns the name of the ConfigMap with a workload's data-plane configuration. */
@@ -38,7 +40,13 @@ export function renderConfig(
     { apiVersion: 'v1', kind: 'ConfigMap', name, annotations: { [`${group}/config-hash`]: hash } },
     { data: { [`${role}.yaml`]: text } },
   )
-  return { configMap, hash, bytes: Buffer.byteLength(text) }
+  const bytes = Buffer.byteLength(text)
+  return { configMap, hash, bytes, pinBytes: bytes > CONFIG_BYTES ? pinBytesIn(config) : 0 }
+}
+
+function pinBytesIn({ backends = [] }: { readonly backends?: readonly { readonly pinning?: unknown }[] }): number {
+  const pins = backends.flatMap(({ pinning }) => (pinning === undefined ? [] : [pinning]))
+  return pins.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(pins))
 }
 
 /** Writes a configuration as YAML, which is easier to read, or as JSON if it is long. */

@@ -14,12 +14,12 @@ import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
 import {
   gatewayReportIn,
+  hasMuchToReport,
   type PodReports,
   reportReader,
   seldom,
   sourcesReader,
   together,
-  writesAuditLog,
 } from './status-readers.ts'
 import { WorkloadObserver } from './workload-observer.ts'
 
@@ -86,8 +86,8 @@ export class Observers {
       readers: {
         MCPRegistry: together(sourcesReader(world, onChange), problemsOf('MCPRegistry')),
         VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
-        MCPServer: seldom(problemsOf('MCPServer'), writesAuditLog),
-        MCPRemoteProxy: seldom(problemsOf('MCPRemoteProxy'), writesAuditLog),
+        MCPServer: seldom(problemsOf('MCPServer'), hasMuchToReport),
+        MCPRemoteProxy: seldom(problemsOf('MCPRemoteProxy'), hasMuchToReport),
       },
     })
     this.delivery = new ConfigDelivery({

@@ -24,7 +24,7 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
 })
 
 /** The part of a workload's observation that its pods report themselves. */
-type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'backends' | 'reported'>
+type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'definitions' | 'backends' | 'reported'>
 
 /** The reports of pods by the key of their workload. Pods that have not answered yet have none. */
 export type PodReports = Map<string, PodReport>
@@ -75,6 +75,11 @@ export const seldom = (reader: StatusReader, isOften: (object: KubernetesObject)
   isSeldom: (object) => !isOften(object),
 })
 
-/** Tells whether a proxy writes an audit log. */
-export const writesAuditLog = ({ spec }: KubernetesObject): boolean =>
-  (spec as { readonly audit?: { readonly enabled?: boolean } }).audit?.enabled === true
+/** Tells whether a proxy has more to report than problems with entries: an audit log, or definitions held to pins. */
+export function hasMuchToReport({ spec }: KubernetesObject): boolean {
+  const { audit, pinning } = spec as {
+    readonly audit?: { readonly enabled?: boolean }
+    readonly pinning?: { readonly mode?: string }
+  }
+  return audit?.enabled === true || (pinning !== undefined && pinning.mode !== 'disabled')
+}

@@ -13,9 +13,19 @@ interface LastingWarningsOptions {
 /** `kubectl apply -f` of a folder is usually faster. */
 const LASTS_MS = 5_000
 
-/** Returns the condition behind an event of this reason: it has the reason, or is of that type and true. */
-export const conditionOf = (object: KubernetesObject, reason: string): Condition | undefined =>
-  conditionsOf(object).find((one) => one.reason === reason || (one.status === 'True' && one.type === reason))
+/**
+ * Returns the condition behind an event: it has the event's reason, or is of that type and true; or, where the event
+ * names a type, it is of that type and false.
+ */
+export const conditionOf = (
+  object: KubernetesObject,
+  { reason, condition }: Pick<PlannedEvent, 'reason' | 'condition'>,
+): Condition | undefined =>
+  conditionsOf(object).find((one) =>
+    condition === undefined
+      ? one.reason === reason || (one.status === 'True' && one.type === reason)
+      : one.type === condition && one.status === 'False',
+  )
 
 /**
  * Delays warnings until they have lasted. Of objects that are applied together in any order, the first ones miss the
@@ -39,7 +49,7 @@ export class LastingWarnings {
     setTimeout(() => {
       this.#kept.delete(key)
       const there = this.#options.current(object)
-      const condition = there && conditionOf(there, event.reason)
+      const condition = there && conditionOf(there, event)
       if (condition) this.#options.write(there, { ...event, message: condition.message })
     }, this.#options.lasts ?? LASTS_MS).unref()
   }

@@ -152,7 +152,7 @@ export class StatusWriter {
     const isFirst = object['status'] === undefined
     for (const event of due) {
       // The status reports it already.
-      if (conditionOf(object, event.reason)) continue
+      if (event.condition === undefined && conditionOf(object, event)) continue
       if (event.type === 'Warning') this.#warnings.tell(object, event)
       else if (!isFirst) await this.#record(object, event)
     }

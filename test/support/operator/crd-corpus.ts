@@ -18,6 +18,8 @@ interface CorpusFile {
     readonly title: string
     readonly name?: string
     readonly set?: object
+    /** How often the one item of a list of the spec stands there, each time with a number behind its name. */
+    readonly many?: Readonly<Record<string, number>>
     readonly spec?: unknown
     readonly refused?: Record<string, string> | [string, string][]
   }[]
@@ -37,6 +39,15 @@ function merge(target: unknown, patch: unknown): unknown {
   return result
 }
 
+/** Repeats the items of lists. */
+function repeated(spec: unknown, many: Readonly<Record<string, number>>): unknown {
+  const lists = Object.entries(many).map(([field, count]) => {
+    const [item] = (spec as Record<string, { name: string }[]>)[field] ?? []
+    return [field, Array.from({ length: count }, (_, index) => ({ ...item, name: `${item?.name}${index}` }))]
+  })
+  return { ...(spec as object), ...Object.fromEntries(lists) }
+}
+
 const folder = new URL('../../crds/corpus', import.meta.url).pathname
 
 export function readCorpus(): CorpusCase[] {
@@ -49,7 +60,7 @@ export function readCorpus(): CorpusCase[] {
         apiVersion: apiVersionOf(DEFAULT_GROUP),
         kind,
         metadata: { name: one.name ?? `case-${index}` },
-        spec: (Object.hasOwn(one, 'spec') ? one.spec : merge(base, one.set ?? {})) as object,
+        spec: (Object.hasOwn(one, 'spec') ? one.spec : repeated(merge(base, one.set ?? {}), one.many ?? {})) as object,
       },
       refused: Array.isArray(one.refused) ? one.refused : Object.entries(one.refused ?? {}),
     }))

@@ -30,6 +30,9 @@ const pods = `
       podTemplateMetadataOverrides: {labels: {a: b}, annotations: {a: b}}
     proxyService: {labels: {a: b}, annotations: {a: b}}`
 
+/** A digest of a definition. */
+const digest = (letter: string) => `"sha256:${letter.repeat(64)}"`
+
 const filling = '{maxTokens: 5, refillPeriod: 10s}'
 const limiting = `{shared: ${filling}, perUser: ${filling}, tools: [{name: a, shared: ${filling}, perUser: ${filling}}]}`
 
@@ -41,6 +44,7 @@ const proofs = '{mode: required, algs: [ES256], maxAge: 60s, nonce: required, re
 
 const proxied = `
   protocolEra: session
+  pinning: {mode: report}
   audit: ${auditing('mcp_tool_call')}
   proxyPort: 9000
   cors: {origins: ["https://app.example.com"]}
@@ -386,7 +390,20 @@ spec:
   groupRef: {name: tools}
   caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
   protocolEra: stateless
+  pinning: {mode: report}
   allowPrivateEndpoint: true${headers}
+---
+kind: MCPPin
+metadata: {name: server}
+spec:
+  targetRef: {kind: MCPServer, name: server}
+  instructions: {digests: [${digest('a')}]}
+  tools: [{name: a, digests: [${digest('a')}, ${digest('b')}]}]
+  prompts: [{name: a, digests: [${digest('a')}]}]
+  resources: [{uri: "file:///a", digests: [${digest('a')}]}]
+  resourceTemplates: [{uriTemplate: "file:///{a}", digests: [${digest('a')}]}]
+  pages: [{uri: "ui://a", digests: [${digest('a')}]}]
+  unlisted: {tools: allow, prompts: allow, resources: bare, resourceTemplates: allow, instructions: allow, pages: allow}
 ---
 kind: MCPGroup
 metadata: {name: tools}
@@ -415,6 +432,7 @@ spec:
     groupRef: tools
     cors: {origins: ["https://app.example.com"]}
     rateLimiting: ${limiting}
+    pinning: {mode: report, unpinnedBackends: withhold}
     optimizer:
       maxToolsToReturn: 5
       embeddingProvider: openai

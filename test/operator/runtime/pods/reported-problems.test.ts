@@ -5,10 +5,10 @@ import type { ReportedStatus } from '../../../../dataplane/config/status.ts'
 import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { problemsIn } from '../../../../operator/model/reported.ts'
 import {
+  hasMuchToReport,
   type PodReports,
   reportReader,
   seldom,
-  writesAuditLog,
 } from '../../../../operator/runtime/pods/status-readers.ts'
 import { condition, plansOfText } from '../../../support/operator/plans.ts'
 
@@ -24,6 +24,37 @@ test('only problems that are known are taken from answers, and no more of them t
   const many = Array.from({ length: 1_000 }, (_, index) => problem(full.code, `${index} ${'x'.repeat(100_000)}`))
   const { auditLog = [], clashes } = problemsIn([{ problems: many }, { problems: [full] }])
   assert.equal([clashes, auditLog.length, Math.max(...auditLog.map(({ length }) => length))], [undefined, 16, 300])
+})
+
+test('definitions of backends are read with the names that the pod’s problem gives, and the worst pod counts', () => {
+  const backend = (name: string, counts: object | null) => ({
+    name,
+    definitions: counts && { approved: 1, withheld: 0, reported: 0, missing: 0, ...counts },
+  })
+  const text = 'far: 3 definitions are withheld: instructions; tools "a\\"b", "c\\u200b"; resource templates "x"'
+  const ill = { backends: [backend('far', { withheld: 3 })], problems: [problem('DefinitionWithheld', text)] }
+  const well = {
+    backends: [backend('far', {}), backend('near', null), { name: 'far', definitions: { approved: 'x' } }],
+  }
+  assert.equal(problemsIn([well, ill, 7, { backends: [null] }]), {
+    definitions: [
+      {
+        name: 'far',
+        approved: 1,
+        withheld: 3,
+        reported: 0,
+        missing: 0,
+        names: ['instructions', 'tools "a\\"b"', 'tools "c\\u200b"', 'resource templates "x"'],
+      },
+    ],
+  })
+  const many = Array.from({ length: 1_000 }, (_, index) => `"\u202e${index}${'x'.repeat(300)}"`).join(', ')
+  const strange = {
+    ...ill,
+    problems: [problem('DefinitionWithheld', `far: 9 definitions are withheld: tools ${many}`)],
+  }
+  const names = problemsIn([strange]).definitions?.[0]?.names ?? []
+  assert.ok(names.length <= 10 && names.every((name) => name.length <= 128 && /^[\x20-\x7e]*$/.test(name)))
 })
 
 test('a change is told of once: when it begins, when it ends, and when the workload is asked no more', () => {
@@ -53,7 +84,7 @@ test('a change is told of once: when it begins, when it ends, and when the workl
 test('all are asked, proxies without an audit log less often', () => {
   const { isSeldom } = seldom(
     reportReader('MCPServer', new Map(), () => undefined),
-    writesAuditLog,
+    hasMuchToReport,
   )
   const read = (spec: object) => isSeldom?.({ spec } as unknown as KubernetesObject)
   assert.equal([{}, { audit: {} }, { audit: { enabled: false } }, { audit: { enabled: true } }].map(read), [

@@ -1,0 +1,130 @@
+import { choice, defaulted, list, object, type Reader, Type, text } from '../schema.ts'
+
+/** Bounds of pins: of all lists of an object together, of the digests of one name, and of the object's JSON in bytes. */
+export const pinLimits = { items: 10_000, digests: 16, bytes: 1_000_000, name: 1024, uri: 2048 } as const
+
+const MODES = ['disabled', 'report', 'enforce'] as const
+
+const mode = (readBy: Reader) =>
+  defaulted(
+    choice(
+      readBy,
+      'With enforce only definitions that MCPPins approve are shown and served. With report all are, and what is not approved is told.',
+      MODES,
+      { default: 'disabled' },
+    ),
+  )
+
+/** Whether the definitions of a server are held to MCPPins. */
+export const pinning = (readBy: Reader) =>
+  object('Whether the definitions of the server are held to MCPPins.', { mode: mode(readBy) })
+
+/** Whether the definitions of a gateway's members are held to MCPPins. */
+export const gatewayPinning = object('Whether the definitions of the members are held to MCPPins.', {
+  mode: mode('gateway'),
+  unpinnedBackends: defaulted(
+    choice('gateway', 'What becomes of members that do not enforce pins themselves.', ['withhold', 'allow'], {
+      default: 'withhold',
+    }),
+  ),
+})
+
+/** How strictly the definitions of a server are held to its pins. */
+export type PinningMode = (typeof MODES)[number]
+
+const digests = list(
+  'Digests of the approved texts. Several stand for variants: of callers, of eras of MCP, of two versions during a rollout.',
+  // The pattern is that of a SHA-256 by the formula of the prefix.
+  text('gateway', 'A digest.', { max: 71, pattern: '^sha256:[0-9a-f]{64}$' }),
+  { type: 'set', min: 1, max: pinLimits.digests },
+)
+
+const pinsByName = (description: string) =>
+  Type.Optional(
+    list(
+      description,
+      object('An approved definition.', {
+        name: text('gateway', 'Name under which the server lists it.', { min: 1, max: pinLimits.name }),
+        digests,
+      }),
+      { type: { map: ['name'] }, max: pinLimits.items },
+    ),
+  )
+
+const pinsByUri = (description: string, pattern?: string) =>
+  Type.Optional(
+    list(
+      description,
+      object('An approved definition.', {
+        uri: text('gateway', 'Its URI.', {
+          min: 1,
+          max: pinLimits.uri,
+          ...(pattern === undefined ? {} : { pattern }),
+        }),
+        digests,
+      }),
+      { type: { map: ['uri'] }, max: pinLimits.items },
+    ),
+  )
+
+const unlisted = (what: string) =>
+  Type.Optional(choice('gateway', `${what} that no pin names; withhold when left out.`, ['withhold', 'allow']))
+
+/** The fields of an MCPPin that hold lists of pins. */
+export const PIN_LISTS = ['tools', 'prompts', 'resources', 'resourceTemplates', 'pages'] as const
+
+const sizes = PIN_LISTS.map((name) => `(has(self.${name}) ? size(self.${name}) : 0)`).join(' + ')
+
+/** The spec of an MCPPin. */
+export const pinSpec = object(
+  'Approved definitions of one server.',
+  {
+    targetRef: object('The server, in the same namespace.', {
+      kind: choice('operator', 'Kind of the server.', ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry']),
+      name: text('operator', 'Name of the server.', {
+        min: 1,
+        max: 253,
+        refersTo: ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'],
+      }),
+    }),
+    instructions: Type.Optional(object('The approved instructions.', { digests })),
+    tools: pinsByName('The approved tools.'),
+    prompts: pinsByName('The approved prompts.'),
+    resources: pinsByUri('The approved resources.'),
+    resourceTemplates: Type.Optional(
+      list(
+        'The approved resource templates.',
+        object('An approved definition.', {
+          uriTemplate: text('gateway', 'Its URI template.', { min: 1, max: pinLimits.uri }),
+          digests,
+        }),
+        { type: { map: ['uriTemplate'] }, max: pinLimits.items },
+      ),
+    ),
+    pages: pinsByUri('The approved pages of MCP apps, each by what a read of it answers.', '^ui://'),
+    unlisted: Type.Optional(
+      object('What becomes of definitions that no pin names. Of several MCPPins of one server the strictest counts.', {
+        tools: unlisted('Tools'),
+        prompts: unlisted('Prompts'),
+        resources: Type.Optional(
+          choice(
+            'gateway',
+            'Resources that no pin names; withhold when left out. With bare they are shown by uri, mimeType and a name made safe.',
+            ['withhold', 'bare', 'allow'],
+          ),
+        ),
+        resourceTemplates: unlisted('Resource templates'),
+        instructions: unlisted('Instructions'),
+        pages: unlisted('Pages'),
+      }),
+    ),
+  },
+  {
+    rules: [
+      {
+        rule: `${sizes} <= ${pinLimits.items}`,
+        message: `at most ${pinLimits.items} pins fit into one object; use several MCPPins`,
+      },
+    ],
+  },
+)

@@ -1,0 +1,141 @@
+import type { MCPPin } from '../../../crds/index.ts'
+import type { PinningMode } from '../../../crds/settings/gateway/pinning.ts'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import { joined, startProblems } from '../outcome/problems.ts'
+import type { Resolver } from '../references/resolver.ts'
+import { checkPins, pinsFor, type Target } from './mcp-pin.ts'
+
+type BackendPinning = NonNullable<BackendConfig['pinning']>
+type Pins = NonNullable<BackendPinning['pins']>
+type Unlisted = NonNullable<Pins['unlisted']>
+
+/** A member of a gateway as far as its pins matter. */
+export interface PinnedServer {
+  readonly kind: Target['kind']
+  readonly metadata: { readonly namespace: string; readonly name: string }
+  readonly spec: { readonly pinning?: { readonly mode: PinningMode } }
+}
+
+/** The pinning of a gateway. */
+export interface GatewayPinning {
+  readonly mode: PinningMode
+  readonly unpinnedBackends: 'withhold' | 'allow'
+}
+
+/** Returns the pinning of a gateway by its settings, with defaults. */
+export const gatewayPinningOf = (config: { readonly pinning?: GatewayPinning } | undefined): GatewayPinning =>
+  config?.pinning ?? { mode: 'disabled', unpinnedBackends: 'withhold' }
+
+const STRICTEST_LAST = ['disabled', 'report', 'enforce'] as const
+const STRICTEST_FIRST = ['withhold', 'bare', 'allow'] as const
+
+export const pinningMode = ({ spec }: Pick<PinnedServer, 'spec'>): PinningMode => spec.pinning?.mode ?? 'disabled'
+
+const stricter = (one: PinningMode, other: PinningMode): PinningMode =>
+  STRICTEST_LAST.indexOf(one) > STRICTEST_LAST.indexOf(other) ? one : other
+
+/** Adds the digests of one name. */
+function add(into: Map<string, Set<string>>, name: string, digests: readonly string[]): void {
+  const known = into.get(name)
+  if (known === undefined) into.set(name, new Set(digests))
+  else for (const digest of digests) known.add(digest)
+}
+
+const digestsByName = (lists: readonly (readonly (readonly [string, readonly string[]])[])[]) => {
+  const found = new Map<string, Set<string>>()
+  for (const items of lists) for (const [name, digests] of items) add(found, name, digests)
+  return found.size === 0
+    ? undefined
+    : sortedKeys(Object.fromEntries([...found].map(([name, digests]) => [name, [...digests].sort()])))
+}
+
+/** Returns the strictest answers of all pins; absent where none says anything. */
+function strictest(all: readonly MCPPin['spec'][]): Unlisted | undefined {
+  const names = ['tools', 'prompts', 'resources', 'resourceTemplates', 'instructions', 'pages'] as const
+  const said = names.flatMap((name) => {
+    const answers = all.flatMap(({ unlisted }) => unlisted?.[name] ?? [])
+    const first = STRICTEST_FIRST.find((answer) => answers.includes(answer as never))
+    return first === undefined ? [] : [[name, first]]
+  })
+  return said.length === 0 ? undefined : (Object.fromEntries(said) as Unlisted)
+}
+
+/** Joins the pins of several MCPPins of one server: what any of them approves is approved. */
+function joinedPins(pins: readonly MCPPin[]): Pins {
+  const all = pins.map(({ spec }) => spec)
+  const instructions = [...new Set(all.flatMap((spec) => spec.instructions?.digests ?? []))].sort()
+  const named = (list: 'tools' | 'prompts') =>
+    digestsByName(all.map((spec) => (spec[list] ?? []).map(({ name, digests }) => [name, digests] as const)))
+  const located = (list: 'resources' | 'pages') =>
+    digestsByName(all.map((spec) => (spec[list] ?? []).map(({ uri, digests }) => [uri, digests] as const)))
+  const lists = {
+    tools: named('tools'),
+    prompts: named('prompts'),
+    resources: located('resources'),
+    resourceTemplates: digestsByName(
+      all.map((spec) =>
+        (spec.resourceTemplates ?? []).map(({ uriTemplate, digests }) => [uriTemplate, digests] as const),
+      ),
+    ),
+    pages: located('pages'),
+    unlisted: strictest(all),
+  }
+  return {
+    ...(instructions.length === 0 ? {} : { instructions }),
+    ...Object.fromEntries(Object.entries(lists).filter(([, list]) => list !== undefined)),
+  }
+}
+
+/**
+ * Returns the approved definitions of a server; undefined if no MCPPin names it. An invalid MCPPin becomes a problem, so
+ * that what runs keeps its last good pins.
+ */
+function pinsOf({ kind, metadata: { namespace, name } }: PinnedServer, { view, problems }: Resolver): Pins | undefined {
+  const found = pinsFor(view, { kind, namespace, name })
+  for (const pin of found) {
+    const inner = startProblems()
+    checkPins(pin, inner)
+    if (inner.none) continue
+    const about = { kind: 'MCPPin', name: pin.metadata.name }
+    problems.add('ReferencesResolved', 'PinsInvalid', {
+      about,
+      message: `MCPPin ${JSON.stringify(about.name)}: ${joined(inner.all())}`,
+    })
+  }
+  return found.length === 0 ? undefined : joinedPins(found)
+}
+
+const withPins = (mode: 'report' | 'enforce', pins: Pins | undefined): { readonly pinning: BackendPinning } => ({
+  pinning: { mode, ...(pins === undefined ? {} : { pins }) },
+})
+
+/** Builds the pinning of a proxy's backend: nothing unless the server's own object asks for it. */
+export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<BackendConfig, 'pinning'> {
+  const mode = pinningMode(server)
+  return mode === 'disabled' ? {} : withPins(mode, pinsOf(server, resolver))
+}
+
+/**
+ * Builds the pinning of a gateway's backend. The proxy of an MCPServer or MCPRemoteProxy compares the server's own bytes
+ * itself and may change definitions afterwards, so the gateway adds nothing to one that enforces its pins. The
+ * definitions of an MCPServerEntry arrive at the gateway: the stricter of both modes counts. A member that neither
+ * enforces nor has pins here follows `unpinnedBackends`: without any pin nothing of it is approved.
+ */
+export function memberPinning(
+  member: PinnedServer,
+  { mode: ofGateway, unpinnedBackends }: GatewayPinning,
+  resolver: Resolver,
+): Pick<BackendConfig, 'pinning'> {
+  const own = pinningMode(member)
+  const unpinned = (mode: PinningMode) => (mode === 'disabled' ? {} : withPins(mode, undefined))
+  if (member.kind !== 'MCPServerEntry') {
+    const isHeld = ofGateway === 'disabled' || stricter(own, ofGateway) === own
+    return isHeld || unpinnedBackends === 'allow' ? {} : unpinned(ofGateway)
+  }
+  const mode = stricter(own, ofGateway)
+  if (mode === 'disabled') return {}
+  const pins = pinsOf(member, resolver)
+  if (pins !== undefined) return withPins(mode, pins)
+  return own !== 'enforce' && unpinnedBackends === 'allow' ? unpinned(own) : unpinned(mode)
+}

@@ -1,0 +1,278 @@
+/** MCPPins: what pods get of them, and what conditions and events tell of the definitions that pods report. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import { parseGateway } from '../../../dataplane/config/read/gateway-findings.ts'
+import { fillWorld, type KubernetesObject } from '../../../operator/model/index.ts'
+import type { Plan } from '../../../operator/reconcile/index.ts'
+import { condition, plansOf, plansOfText, worldContent } from '../../support/operator/plans.ts'
+
+const digest = (letter: string) => `sha256:${letter.repeat(64)}`
+const server = (pinning = '') => `
+kind: MCPServer
+metadata: {name: weather}
+spec: {image: x, transport: streamable-http, groupRef: {name: tools}${pinning && `, pinning: ${pinning}`}}
+---`
+const entry = (pinning = '') => `
+kind: MCPServerEntry
+metadata: {name: far}
+spec: {remoteUrl: "https://far.example/mcp", transport: streamable-http, groupRef: {name: tools}${pinning && `, pinning: ${pinning}`}}
+---`
+const gateway = (pinning = '', name = 'all') => `
+kind: VirtualMCPServer
+metadata: {name: ${name}}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}${pinning && `, config: {pinning: ${pinning}}`}}
+---`
+const group = `
+kind: MCPGroup
+metadata: {name: tools}
+spec: {}
+---`
+const pin = (name: string, target: string, rest: string) => `
+kind: MCPPin
+metadata: {name: ${name}}
+spec: {targetRef: {kind: ${target}}, ${rest}}
+---`
+const onWeather = 'MCPServer, name: weather'
+const onFar = 'MCPServerEntry, name: far'
+const tool = (name: string, ...letters: string[]) =>
+  `tools: [{name: ${name}, digests: [${letters.map((letter) => `"${digest(letter)}"`).join(', ')}]}]`
+
+/** A backend of a plan's configuration, as the data plane reads it. */
+function pinningIn(plan: Plan | undefined, name: string): BackendConfig['pinning'] {
+  const children = plan?.children === 'hold' ? [] : (plan?.children ?? [])
+  const map = children.find(({ kind }) => kind === 'ConfigMap') as { data?: Record<string, string> } | undefined
+  const text = map?.data?.['gateway.yaml'] ?? ''
+  parseGateway(text)
+  return (parse(text) as { backends: BackendConfig[] }).backends.find((backend) => backend.name === name)?.pinning
+}
+
+test('without pinning nothing is rendered and nothing is told, whatever pins there are', () => {
+  const plans = plansOfText(server() + group + gateway() + entry() + pin('a', onWeather, tool('a', 'a')))
+  for (const [name, backend] of [
+    ['MCPServer/weather', 'weather'],
+    ['VirtualMCPServer/all', 'weather'],
+    ['VirtualMCPServer/all', 'far'],
+  ] as const)
+    assert.is(pinningIn(plans.get(name), backend), undefined, `${name} ${backend}`)
+  for (const [name, plan] of plans) assert.is(condition(plan, 'DefinitionsApproved'), undefined, name)
+})
+
+test('the pins of all MCPPins of a server add up, and those of others do not count', () => {
+  const plans = plansOfText(
+    server('{mode: enforce}') +
+      group +
+      pin('one', onWeather, `${tool('a', 'b', 'a')}, instructions: {digests: ["${digest('e')}"]}`) +
+      pin(
+        'two',
+        onWeather,
+        `tools: [{name: a, digests: ["${digest('c')}", "${digest('a')}"]}, {name: constructor, digests: ["${digest('d')}"]}], unlisted: {resources: bare, tools: allow}`,
+      ) +
+      pin('three', onWeather, 'unlisted: {resources: allow, tools: withhold}') +
+      pin('other', 'MCPServer, name: other', tool('a', 'f')) +
+      pin('kind', 'MCPRemoteProxy, name: weather', tool('a', 'f')),
+  )
+  const joined = {
+    mode: 'enforce',
+    pins: {
+      instructions: [digest('e')],
+      tools: { a: [digest('a'), digest('b'), digest('c')], constructor: [digest('d')] },
+      unlisted: { tools: 'withhold', resources: 'bare' },
+    },
+  }
+  // As text: an own key `constructor` misleads a comparison of objects.
+  assert.is(JSON.stringify(pinningIn(plans.get('MCPServer/weather'), 'weather')), JSON.stringify(joined))
+  assert.equal(plans.get('MCPPin/one')?.status['referencingWorkloads'], [{ kind: 'MCPServer', name: 'weather' }])
+  assert.is(condition(plans.get('MCPPin/one'), 'Ready'), 'True Ready')
+  assert.match(condition(plans.get('MCPPin/kind'), 'Ready') ?? '', /^False ReferenceNotFound: MCPRemoteProxy "weather"/)
+  assert.equal(plans.get('MCPPin/kind')?.status['referencingWorkloads'], [])
+})
+
+test('an MCPPin that is being deleted approves nothing, and is held by nobody', () => {
+  const content = worldContent(server('{mode: enforce}') + group + pin('a', onWeather, tool('a', 'a')))
+  const objects = [...content.objects].map((object) =>
+    object.kind === 'MCPPin'
+      ? { ...object, metadata: { ...object.metadata, deletionTimestamp: '2026-11-20T11:00:00Z' } }
+      : object,
+  )
+  const plans = plansOf(fillWorld({ ...content, objects }))
+  assert.equal(pinningIn(plans.get('MCPServer/weather'), 'weather'), { mode: 'enforce' })
+  assert.is(plans.get('MCPPin/a')?.finalizer, false)
+  assert.match(condition(plans.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', /^False Unpinned: /)
+})
+
+test('a gateway leaves a server to the proxy that enforces, and withholds all of one that does not', () => {
+  const rendered = (own: string, pinning: string) =>
+    pinningIn(plansOfText(server(own) + group + gateway(pinning)).get('VirtualMCPServer/all'), 'weather')
+  for (const own of ['', '{mode: disabled}', '{mode: report}'])
+    assert.equal(rendered(own, '{mode: enforce}'), { mode: 'enforce' }, own)
+  assert.is(rendered('{mode: enforce}', '{mode: enforce}'), undefined)
+  assert.is(rendered('', '{mode: enforce, unpinnedBackends: allow}'), undefined)
+  assert.equal(rendered('', '{mode: report}'), { mode: 'report' })
+  assert.is(rendered('{mode: report}', '{mode: report}'), undefined)
+})
+
+test('of an entry and its gateway the stricter mode counts, and pins count without a mode of its own', () => {
+  const rendered = (own: string, pinning: string, pins = '') =>
+    pinningIn(plansOfText(entry(own) + group + gateway(pinning) + pins).get('VirtualMCPServer/all'), 'far')
+  const pins = pin('a', onFar, tool('a', 'a'))
+  const approved = { tools: { a: [digest('a')] } }
+  assert.equal(rendered('', '{mode: enforce}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(rendered('{mode: report}', '{mode: enforce}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(rendered('{mode: enforce}', '{mode: report}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(rendered('{mode: enforce}', '', pins), { mode: 'enforce', pins: approved })
+  assert.equal(rendered('', '{mode: enforce}'), { mode: 'enforce' })
+  assert.is(rendered('', '{mode: enforce, unpinnedBackends: allow}'), undefined)
+  assert.equal(rendered('', '{mode: enforce, unpinnedBackends: allow}', pins), { mode: 'enforce', pins: approved })
+  assert.equal(rendered('{mode: report}', '{mode: enforce, unpinnedBackends: allow}'), { mode: 'report' })
+  assert.equal(rendered('{mode: enforce}', '{mode: report, unpinnedBackends: allow}'), { mode: 'enforce' })
+  assert.is(rendered('', '', pins), undefined)
+})
+
+const manifests = (mode: string) =>
+  server(`{mode: ${mode}}`) +
+  group +
+  gateway(`{mode: ${mode}}`) +
+  entry() +
+  pin('weather', onWeather, tool('a', 'a')) +
+  pin('far', onFar, tool('a', 'a'))
+
+interface Seen {
+  readonly name: string
+  readonly withheld?: number
+  readonly reported?: number
+  readonly names?: readonly string[]
+}
+
+/** The plans where pods report these definitions, given the statuses of plans before. */
+function planned(
+  mode: string,
+  ofServer: Seen | undefined,
+  ofGateway: Seen | undefined,
+  before?: ReturnType<typeof plansOf>,
+) {
+  const content = worldContent(manifests(mode))
+  const whole = (seen: Seen) => ({ approved: 1, withheld: 0, reported: 0, missing: 0, names: [], ...seen })
+  const observation = (kind: string, name: string, seen: Seen | undefined) => ({
+    kind,
+    namespace: 'default',
+    name,
+    replicas: 1,
+    readyReplicas: 1,
+    reported: true as const,
+    ...(seen && { definitions: [whole(seen)] }),
+  })
+  const objects = [...content.objects].map((object): KubernetesObject => {
+    const status = before?.get(`${object.kind}/${object.metadata.name}`)?.status
+    return status === undefined ? object : { ...object, status }
+  })
+  const observations = [
+    observation('MCPServer', 'weather', ofServer),
+    observation('VirtualMCPServer', 'all', ofGateway),
+  ]
+  return plansOf(fillWorld({ ...content, objects, observations }))
+}
+
+const told = (plans: ReturnType<typeof plansOf>) =>
+  ['MCPServer/weather', 'MCPServerEntry/far', 'VirtualMCPServer/all'].map((name) =>
+    condition(plans.get(name), 'DefinitionsApproved'),
+  )
+
+const eventsOf = (plans: ReturnType<typeof plansOf>) =>
+  ['MCPServer/weather', 'MCPServerEntry/far', 'VirtualMCPServer/all'].map((name) =>
+    (plans.get(name)?.events ?? []).flatMap(({ reason }) => (reason.startsWith('Definition') ? [reason] : [])),
+  )
+
+test('DefinitionsApproved tells what pods report, at the server and summed up at the gateway', () => {
+  const unseen = planned('enforce', undefined, undefined)
+  assert.equal(
+    told(unseen).map((text) => text?.split(':')[0]),
+    Array(3).fill('Unknown NotObserved'),
+  )
+  const well = planned('enforce', { name: 'weather' }, { name: 'far' }, unseen)
+  assert.equal(told(well), [
+    'True AllApproved: 1 approved, 0 withheld, 0 reported, 0 missing',
+    'True AllApproved: 1 approved, 0 withheld, 0 reported, 0 missing',
+    'True AllApproved: 2 approved, 0 withheld, 0 reported, 0 missing',
+  ])
+  assert.equal(eventsOf(well), [[], [], []])
+  const ill = planned('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, well)
+  assert.equal(told(ill), [
+    'False Withheld: 1 approved, 1 withheld, 0 reported, 0 missing: tools "a\\u200b"',
+    'True AllApproved: 1 approved, 0 withheld, 0 reported, 0 missing',
+    'False Withheld: 2 approved, 1 withheld, 0 reported, 0 missing: weather: tools "a\\u200b"',
+  ])
+  assert.equal(eventsOf(ill), [['DefinitionWithheld'], [], ['DefinitionWithheld']])
+  // The same again: the status stays byte for byte, and nothing happens.
+  const still = planned('enforce', { name: 'weather', withheld: 1, names: ['tools "a\\u200b"'] }, { name: 'far' }, ill)
+  assert.equal(eventsOf(still), [[], [], []])
+  for (const [name, plan] of still) assert.equal(plan.status, ill.get(name)?.status, name)
+  // An operator that starts knows nothing yet and keeps what stands there.
+  assert.equal(told(planned('enforce', undefined, undefined, ill))[0], told(ill)[0])
+  const healed = planned('enforce', { name: 'weather' }, { name: 'far' }, still)
+  assert.equal(told(healed), told(well))
+  assert.equal(eventsOf(healed), [['DefinitionApproved'], [], ['DefinitionApproved']])
+})
+
+test('what a gateway withholds of an entry is told at the entry, too', () => {
+  const plans = planned(
+    'enforce',
+    { name: 'weather' },
+    { name: 'far', withheld: 2, names: ['tools "a"', 'instructions'] },
+  )
+  assert.equal(told(plans).slice(1), [
+    'False Withheld: 1 approved, 2 withheld, 0 reported, 0 missing: instructions, tools "a"',
+    'False Withheld: 2 approved, 2 withheld, 0 reported, 0 missing: far: instructions, far: tools "a"',
+  ])
+})
+
+test('in report mode the condition is True and tells what differs', () => {
+  const plans = planned('report', { name: 'weather', reported: 1, names: ['tools "a"'] }, { name: 'far' })
+  assert.is(told(plans)[0], 'True Reported: 1 approved, 0 withheld, 1 reported, 0 missing: tools "a"')
+  assert.equal(eventsOf(plans), [[], [], []])
+})
+
+test('a message has ten names at most, however many pods report, and no text of a definition', () => {
+  const names = Array.from({ length: 50 }, (_, index) => `tools "${index}"`)
+  const [message = ''] = told(planned('enforce', { name: 'weather', withheld: 50, names }, { name: 'far' }))
+  assert.is(message.match(/tools "/g)?.length, 10)
+})
+
+test('pins of more than one object may hold keep what runs, and say so', () => {
+  const many = Array.from({ length: 9_000 }, (_, index) => ({
+    name: `a-tool-with-a-name-of-some-length-${index}`,
+    digests: [digest('a')],
+  }))
+  const content = worldContent(server('{mode: enforce}') + group + pin('a', onWeather, tool('a', 'a')))
+  const withTools = (tools: object[]) =>
+    [...content.objects].map((object) =>
+      object.kind === 'MCPPin' ? { ...object, spec: { ...(object['spec'] as object), tools } } : object,
+    )
+  const large = plansOf(fillWorld({ ...content, objects: withTools(many) }))
+  const about = /^False PinsInvalid: .*the spec has \d+ bytes; at most 1000000 are read/
+  assert.match(condition(large.get('MCPPin/a'), 'Valid') ?? '', about)
+  assert.is(large.get('MCPServer/weather')?.children, 'hold')
+  assert.match(condition(large.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', about)
+  // Within the bounds of an object, but not of a configuration.
+  const fitting = many.slice(0, 7_300)
+  const full = plansOf(
+    fillWorld({
+      ...content,
+      objects: [
+        ...withTools(fitting),
+        ...[...worldContent(pin('b', onWeather, tool('a', 'a'))).objects].map((object) => ({
+          ...object,
+          spec: { ...(object['spec'] as object), tools: fitting.map((one) => ({ ...one, name: `b${one.name}` })) },
+        })),
+      ],
+    }),
+  ).get('MCPServer/weather')
+  assert.is(full?.children, 'hold')
+  assert.match(
+    condition(full, 'Valid') ?? '',
+    /^False ConfigTooLarge: .*; at most 900000 fit: pins of definitions take/,
+  )
+})
+
+test.run()
