@@ -21,6 +21,7 @@ import type { ClientFiles } from './clients/configured-file.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
 import { MachineClients } from './clients/machine-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
+import { tokenProofs } from './clients/token-proofs.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front, FrontBindings } from './endpoint/front.ts'
 import { RequestsUnderWay } from './endpoint/under-way.ts'
@@ -34,7 +35,7 @@ import { LoginLinks } from './login/login-links.ts'
 import { TokenRefresh } from './login/token-refresh.ts'
 import { type ObserveProvider, openUpstreams, type WatchedUpstream } from './login/upstream/open-upstreams.ts'
 import { createGrants, type Grants } from './provider/grants.ts'
-import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
+import { createProvider, LOGIN_TIME_S, type Provider, type ProviderOptions } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, settingsOf } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
@@ -81,6 +82,8 @@ export interface AuthServer {
 interface Parts extends Pick<Front, 'settings' | 'store' | 'tokens' | 'revocations' | 'log'> {
   readonly config: AuthServerConfig
   readonly carried: CarriedTokens
+  readonly proofKey: ProviderOptions['proofKey']
+  readonly bindsCodes: boolean
 }
 
 /**
@@ -95,7 +98,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const underWay = new RequestsUnderWay(log)
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
-  const parts: Parts = { config, settings, store, tokens, carried, revocations, log: underWay.log }
+  const parts: Parts = { config, settings, store, tokens, carried, revocations, ...ofRequests(underWay, config) }
   const { delegates, machines, trusted } = knownParties(options, ground, underWay.log)
   const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims)
   const clients = openClients(parts, [delegates, machines])
@@ -118,7 +121,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     trusted,
     hasEnded,
     grants,
-    ...openGuards(parts),
+    ...openGuards(parts, ground),
     login,
     loginLinks,
     accounts: createAccountSessions(store, keyed),
@@ -154,6 +157,12 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   }
 }
 
+const ofRequests = ({ log, proofKey }: RequestsUnderWay, { dpop }: AuthServerConfig) => ({
+  log,
+  proofKey,
+  bindsCodes: dpop !== undefined && dpop.mode !== 'disabled',
+})
+
 const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>
   upstreamProviders.map(({ name }) => name)
 
@@ -169,13 +178,14 @@ const knownParties = (
 })
 
 /** Opens the limits for strangers and the checks by which clients authenticate. */
-function openGuards({ settings: { issuer }, store, log }: Parts) {
+function openGuards({ config, settings: { issuer }, store, log }: Parts, { material }: Ground) {
   const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
   return {
     registrations: new NetworkLimit(),
     logins: new NetworkLimit(LOGINS),
     consents: new NetworkLimit(LOGINS),
     assertions: new ClientAssertions({ issuer, store, keys }),
+    proofs: tokenProofs(config.dpop, { issuer, store, secrets: () => material().secrets }),
   }
 }
 

@@ -39,10 +39,13 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
  * are answered in its place: for a host that is not served, or while it can't be loaded.
  */
 function ownEndpoints(gateway: Gateway): MiddlewareHandler {
-  const allow = allowOrigins(['*'], ['GET', 'HEAD', 'POST'])
+  const methods = ['GET', 'HEAD', 'POST']
+  const allow = allowOrigins(['*'], methods)
+  const allowWithNonce = allowOrigins(['*'], methods, ['dpop-nonce'])
   return function allowAll(c, next) {
     const { authServer } = gateway.setup.config
-    return authServer !== undefined && isForClients(c.req.path, authServer.issuer) ? allow(c, next) : next()
+    if (authServer === undefined || !isForClients(c.req.path, authServer.issuer)) return next()
+    return authServer.dpop?.nonce === 'required' ? allowWithNonce(c, next) : allow(c, next)
   }
 }
 

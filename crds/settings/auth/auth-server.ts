@@ -21,6 +21,7 @@ import {
 } from '../schema.ts'
 import { blockFor } from '../union.ts'
 import { lifespanBounds } from './auth-server-bounds.ts'
+import { tokenDpop } from './dpop.ts'
 import { delegateClients, INBOUND_GRANT_RULES, inboundGrants } from './inbound-grants.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
@@ -163,6 +164,7 @@ const settings = (readBy: Reader) => ({
   insecureAllowHTTP: defaulted(flag(readBy, 'The issuer may be plain http beyond loopback.', { default: false })),
   delegateClients: Type.Optional(delegateClients(readBy)),
   trustedIssuers: Type.Optional(trustedIssuers(readBy)),
+  dpop: Type.Optional(tokenDpop(readBy)),
   inboundGrants: Type.Optional(inboundGrants(readBy)),
 })
 

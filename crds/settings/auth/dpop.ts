@@ -47,3 +47,10 @@ export const dpop = (readBy: Reader) =>
       ),
     ),
   })
+
+/** The proofs that clients send to the authorization server. */
+export const tokenDpop = (readBy: Reader) =>
+  object('Access tokens that are bound to a key of the client (DPoP, RFC 9449). Absent: none.', {
+    mode: mode(readBy, 'Whether clients without a proof get a token too, or none.'),
+    nonce: nonce(readBy),
+  })

@@ -78,7 +78,7 @@ async function readRefreshToken(front: Front, token: string, grant: string): Pro
 async function readAccessToken(front: Front, token: string): Promise<IssuedToken | undefined> {
   const claims = await verified(token, front.settings.issuer, front.findKey)
   if (claims === undefined) return undefined
-  const { [LOGIN_CLAIM]: login, client_id: clientId, exp = 0, iss, sub, aud, iat, jti, scope, act } = claims
+  const { [LOGIN_CLAIM]: login, client_id: clientId, exp = 0, iss, sub, aud, iat, jti, scope, act, cnf } = claims
   if (typeof clientId !== 'string' || jti === undefined) return undefined
   const isGood = exp * 1000 > Date.now() && !front.hasEnded(claims)
   return {
@@ -89,7 +89,7 @@ async function readAccessToken(front: Front, token: string): Promise<IssuedToken
     clientId,
     subject: sub,
     claims: isGood
-      ? { iss, sub, aud, exp, iat, jti, scope, act, client_id: clientId, token_type: 'Bearer' }
+      ? { iss, sub, aud, exp, iat, jti, scope, act, cnf, client_id: clientId, token_type: cnf ? 'DPoP' : 'Bearer' }
       : undefined,
   }
 }

@@ -1,3 +1,4 @@
+import { usualProofAlgorithms } from '../../../crds/settings/auth/dpop-bounds.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
 import { CLIENT_ALGORITHMS } from '../clients/stated-keys.ts'
@@ -42,7 +43,7 @@ function authMethods({ settings, delegates, machines }: Front): readonly string[
 
 /** Returns the metadata, all of which comes from the configuration. */
 export function metadata(front: Front, c: FrontContext): Response {
-  const { settings, provider, delegates, machines, trusted } = front
+  const { settings, provider, delegates, machines, trusted, proofs } = front
   const { issuer, scopes, authorizationEndpoint, acceptsDocuments } = settings
   const hasLogins = settings.primary !== undefined
   const methods = authMethods(front)
@@ -71,6 +72,7 @@ export function metadata(front: Front, c: FrontContext): Response {
     token_endpoint_auth_signing_alg_values_supported: algorithms,
     revocation_endpoint_auth_signing_alg_values_supported: algorithms,
     introspection_endpoint_auth_signing_alg_values_supported: algorithms,
+    dpop_signing_alg_values_supported: proofs && usualProofAlgorithms,
     ...(hasLogins && { authorization_response_iss_parameter_supported: true }),
     // An OpenID Connect member for clients that read only the document of RFC 8414: without it they expect RS256.
     id_token_signing_alg_values_supported: [provider().keys.alg],

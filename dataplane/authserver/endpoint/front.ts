@@ -15,6 +15,7 @@ import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { MachineClients } from '../clients/machine-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
+import type { TokenProofs } from '../clients/token-proofs.ts'
 import type { ConsentedLogin } from '../login/consented-login.ts'
 import type { LoginLinks } from '../login/login-links.ts'
 import type { Grants } from '../provider/grants.ts'
@@ -38,6 +39,8 @@ export interface Front {
   readonly clients: Clients
   /** Authenticates clients that have keys. */
   readonly assertions: ClientAssertions
+  /** Checks proofs of possession at the token endpoint; undefined if none are read. */
+  readonly proofs: TokenProofs | undefined
   /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
   /** The clients that get tokens for themselves. */

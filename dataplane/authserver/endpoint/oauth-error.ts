@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { PublicError } from '../../server/errors.ts'
 
-/** Codes of RFC 6749 section 5.2, RFC 7009 section 2.2.1, RFC 7591 section 3.2.2 and RFC 8707 section 2. */
+/** Codes of RFC 6749 section 5.2, RFC 7009 2.2.1, RFC 7591 3.2.2, RFC 8707 2 and RFC 9449 12.2. */
 type OAuthErrorCode =
   | 'invalid_request'
   | 'invalid_client'
@@ -12,6 +12,8 @@ type OAuthErrorCode =
   | 'invalid_client_metadata'
   | 'invalid_redirect_uri'
   | 'unsupported_grant_type'
+  | 'invalid_dpop_proof'
+  | 'use_dpop_nonce'
   | 'temporarily_unavailable'
   | 'server_error'
 

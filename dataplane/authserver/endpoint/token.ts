@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
+import { ProofError } from '../../identity/index.ts'
 import { createSealer, loginOf } from '../../upstream-tokens/index.ts'
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import { CLIENT_CREDENTIALS } from '../clients/machine-clients.ts'
@@ -29,9 +30,30 @@ function isServed(grantType: string, { settings, machines }: Front): boolean {
 
 /** Serves the token endpoint (RFC 6749 section 3.2). */
 export async function token(front: Front, c: FrontContext): Promise<Response> {
-  const response = await tokenAnswer(front, c)
+  const response = await boundAnswer(front, c, await tokenAnswer(front, c))
   await linkByToken(front, c, response)
   return response
+}
+
+/** Reads the proof of possession of a request, if any: every token that it gets is bound to the key of the proof. */
+async function readProof({ proofs, addressOf }: Front, c: FrontContext): Promise<void> {
+  try {
+    c.var.request.proofKey = await proofs?.keyOf(c.env.incoming, addressOf(c.env.incoming))
+  } catch (error) {
+    if (!(error instanceof ProofError)) throw error
+    const code = error.code === 'use_dpop_nonce' ? error.code : 'invalid_dpop_proof'
+    throw new OAuthError(code, error.message, 400, nonceHeader(proofs))
+  }
+}
+
+const nonceHeader = (proofs: Front['proofs']): Readonly<Record<string, string>> =>
+  proofs?.nonce === undefined ? {} : { 'DPoP-Nonce': proofs.nonce }
+
+/** Completes a successful answer: the type of a bound token (RFC 9449 section 5), and the nonce for the next request. */
+async function boundAnswer({ proofs }: Front, c: FrontContext, answer: Response): Promise<Response> {
+  if (c.var.request.proofKey === undefined || answer.status !== 200) return answer
+  const document = (await answer.json()) as object
+  return jsonAnswer({ ...document, token_type: 'DPoP' }, 200, nonceHeader(proofs))
 }
 
 async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
@@ -42,6 +64,7 @@ async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   const { record } = c.var
   record?.granting(grantType)
   c.set('grantType', grantType)
+  await readProof(front, c)
   if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form, record)
   const client = await requireClient(front, c, form)
   const delegate = front.delegates.find(client.client_id)
@@ -84,6 +107,7 @@ async function exchange(front: Front, client: ClientRecord, form: ReadonlyMap<st
 async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<Response> {
   const presented = form.get('refresh_token')
   if (presented === undefined) throw new OAuthError('invalid_request', 'refresh_token is missing.')
+  await requireKey(front, presented)
   let refused: InnerResponse | undefined
   const body = await exchangeOnce(front, { token: presented, clientId: client.client_id }, async () => {
     const inner = await send(front, client, form)
@@ -92,6 +116,13 @@ async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<str
     return undefined
   })
   return answerOf(refused ?? { status: 200, body: body as string })
+}
+
+/** Throws an OAuthError `invalid_grant` if a refresh token is bound to a key that the client has not proven to have. */
+async function requireKey(front: Front, token: string): Promise<void> {
+  const jkt = await front.provider().refresh.keyOf(token)
+  if (jkt !== undefined && jkt !== front.underWay.proofKey())
+    throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
 }
 
 /** Hands the request to the library, with the client that was authenticated here. */
@@ -146,8 +177,8 @@ async function exchangeOnce(
   const { keyed, refresh } = front.provider()
   const name = keyed.of('rotated', token)
   const sealer = createSealer(() => [keyed.of('sealed-answer', token)], 'rotated')
-  // An answer that is sealed for one token and client can't be opened for another.
-  const bound = `${name} ${clientId}`
+  // An answer that is sealed for one token, client and key can't be opened for another.
+  const bound = [name, clientId, front.underWay.proofKey() ?? []].flat().join(' ')
 
   const grantId = refresh.grantOf(token)
   const grant = grantId === undefined ? undefined : await front.grants.find(grantId)

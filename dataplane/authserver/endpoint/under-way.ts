@@ -9,6 +9,8 @@ export class RequestUnderWay {
   readonly id: string
   /** The measurement of this request; undefined if nothing is measured. */
   observation: Observation | undefined
+  /** The thumbprint of the key that the client has proven to have (DPoP); tokens of this request are bound to it. */
+  proofKey: string | undefined
   readonly #serverLog: Logger
   #log: Logger | undefined
 
@@ -43,6 +45,9 @@ export class RequestsUnderWay {
 
   /** Returns the log of the current request or, outside of requests, the server's log. */
   readonly log = (): Logger => this.#storage.getStore()?.log() ?? this.#serverLog
+
+  /** Returns the thumbprint of the key that the client of the current request has proven to have. */
+  readonly proofKey = (): string | undefined => this.#storage.getStore()?.proofKey
 
   /** The measurement of the current request. */
   get observation(): Observation | undefined {

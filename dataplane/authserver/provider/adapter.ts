@@ -13,6 +13,8 @@ interface AdapterOptions {
   readonly clients: Clients
   readonly grants: Grants
   readonly refresh: RefreshTokens
+  /** Returns the thumbprint of the key that the client of the current request has proven to have. */
+  proofKey(): string | undefined
 }
 
 /** Returns the storage adapter for each of the library's models. An unknown model is an error. */
@@ -99,7 +101,7 @@ const holderOf = (payload: Payload | undefined): HeldBy | undefined =>
  * 6749 section 4.1.2).
  */
 function codeAdapter(options: AdapterOptions): LibraryAdapter {
-  const { store, grants } = options
+  const { store, grants, proofKey } = options
   const codes = secretAdapter('AuthorizationCode', 'code', options)
   // The mark depends on the code alone, so that a rotated secret allows no second use.
   const markOf = (id: string) => hash('sha256', `used-code\0${id}`, 'base64url')
@@ -107,8 +109,12 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
     ...codes,
     revokeByGrantId: nothing,
     async find(id) {
-      const payload = await codes.find(id)
-      if (payload === undefined || (await store.get('usedCode', markOf(id))) === undefined) return payload
+      const found = await codes.find(id)
+      const { dpopJkt, ...payload } = found ?? {}
+      if (found === undefined) return undefined
+      // A code that is bound to a key is for its holder alone (RFC 9449 section 10).
+      if (dpopJkt !== undefined && dpopJkt !== proofKey()) throw new InvalidGrant('the code is bound to another key')
+      if ((await store.get('usedCode', markOf(id))) === undefined) return payload
       return { ...payload, consumed: Math.floor(Date.now() / 1000) }
     },
     async consume(id) {
@@ -123,17 +129,29 @@ function codeAdapter(options: AdapterOptions): LibraryAdapter {
 }
 
 /** Returns the adapter for refresh tokens. One write replaces a token with the next, so a crash loses nothing. */
-const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
+const refreshAdapter = ({ refresh, grants, clients, proofKey }: AdapterOptions) =>
   kept('RefreshToken', {
     async upsert(id, payload, expiresIn) {
-      await refresh.keep(id, payload, seconds(expiresIn))
+      const jkt = proofKey()
+      const isBound = jkt !== undefined && (await isPublic(clients, payload))
+      await refresh.keep(id, payload, seconds(expiresIn), isBound ? jkt : undefined)
       await grants.renew(refresh.grantOf(id) as string, String(payload['accountId']))
     },
+    // The token endpoint has checked that the client has the key that the token is bound to.
     find: (id) => refresh.find(id),
     consume: nothing,
     destroy: nothing,
     revokeByGrantId: (grantId) => refresh.forget(grantId),
   })
+
+/**
+ * Tells whether the client of a token need not authenticate: its refresh tokens are bound to its key instead (RFC 9449
+ * section 5).
+ */
+async function isPublic(clients: Clients, { clientId }: Payload): Promise<boolean> {
+  const client = await clients.find(String(clientId))
+  return client === undefined || client.token_endpoint_auth_method === 'none' || client.isKeyOptional === true
+}
 
 /** Returns the adapter for grants. Each rotation of its refresh token renews a grant in the store. */
 const grantAdapter = ({ grants }: AdapterOptions) =>

@@ -84,7 +84,8 @@ export interface Library {
 export const createLibrary = OidcProvider as unknown as { new (issuer: string, settings: object): Library }
 
 /** The library's errors. If a callback throws one, it becomes the `error` of the response. */
-export const { InvalidGrant, InvalidTarget } = oidcErrors as {
+export const { InvalidGrant, InvalidRequest, InvalidTarget } = oidcErrors as {
   readonly InvalidGrant: new (detail?: string) => Error
+  readonly InvalidRequest: new (description?: string) => Error
   readonly InvalidTarget: new (description?: string) => Error
 }

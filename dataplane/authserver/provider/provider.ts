@@ -11,6 +11,7 @@ import { bridgeTo, type InnerRequest, type InnerResponse } from './bridge.ts'
 import type { Grants } from './grants.ts'
 import {
   createLibrary,
+  InvalidRequest,
   InvalidTarget,
   type Library,
   type LibraryClient,
@@ -34,6 +35,10 @@ export interface ProviderOptions {
   readonly store: RecordStore
   readonly clients: Clients
   readonly grants: Grants
+  /** Tells whether proofs of possession are read, so that a code can be bound to a key. */
+  readonly bindsCodes: boolean
+  /** Returns the thumbprint of the key that the client of the current request has proven to have. */
+  proofKey(): string | undefined
   /** Returns the log of the current request. */
   log(): Logger
 }
@@ -72,9 +77,9 @@ export const loginUidOf = (location: string | undefined): string | undefined =>
 const LOGIN_PATH = '/login/'
 
 export function createProvider(options: ProviderOptions): Provider {
-  const { settings, keys, keyed, store, clients, grants, log } = options
+  const { settings, keys, keyed, store, clients, grants, proofKey, log } = options
   const refresh = refreshTokens(store, keyed)
-  const adapter = adapters({ store, keyed, clients, grants, refresh })
+  const adapter = adapters({ store, keyed, clients, grants, refresh, proofKey })
   const library = new createLibrary(settings.issuer, configuration(options, adapter))
   library.proxy = true
   library.on('server_error', (_context, error) => {
@@ -112,7 +117,7 @@ function adapt(library: Library, refresh: RefreshTokens): void {
   }
 }
 
-function configuration({ settings, keys, grants }: ProviderOptions, adapter: unknown): object {
+function configuration({ settings, keys, grants, bindsCodes, proofKey }: ProviderOptions, adapter: unknown): object {
   const { scopes, accessTokenS, refreshTokenS, codeS, grantS } = settings
   const off = { enabled: false }
   return {
@@ -130,6 +135,7 @@ function configuration({ settings, keys, grants }: ProviderOptions, adapter: unk
     enabledJWA: { idTokenSigningAlgValues: [...new Set(keys.publicKeys.map(({ alg }) => alg))] },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
     pkce: { required: () => true },
+    ...(bindsCodes && { extraParams: { dpop_jkt: checkThumbprint } }),
     allowOmittingSingleRegisteredRedirectUri: false,
     clientBasedCORS: () => true,
     cookies: { names: COOKIES, long: { signed: false }, short: { signed: false } },
@@ -145,7 +151,7 @@ function configuration({ settings, keys, grants }: ProviderOptions, adapter: unk
     },
     extraTokenClaims: async (_context: unknown, { kind, grantId }: LibraryToken) =>
       kind === 'AccessToken' && grantId !== undefined
-        ? { ...(await grants.userOf(grantId)), [LOGIN_CLAIM]: grantId }
+        ? { ...(await grants.userOf(grantId)), [LOGIN_CLAIM]: grantId, ...bindingTo(proofKey()) }
         : undefined,
     expiresWithSession: () => false,
     issueRefreshToken: (_context: unknown, client: LibraryClient) => client.grantTypeAllowed('refresh_token'),
@@ -169,6 +175,15 @@ function configuration({ settings, keys, grants }: ProviderOptions, adapter: unk
       resourceIndicators: resourceIndicators(settings, keys),
     },
   }
+}
+
+/** Returns the claim of a token that is bound to a key (RFC 9449 section 6.1). */
+const bindingTo = (jkt: string | undefined) => (jkt === undefined ? {} : { cnf: { jkt } })
+
+/** Checks the thumbprint that an authorization request binds its code to (RFC 9449 section 10). */
+function checkThumbprint(_context: unknown, value: unknown): void {
+  if (value !== undefined && !(typeof value === 'string' && /^[\w-]{43}$/.test(value)))
+    throw new InvalidRequest('dpop_jkt must be a thumbprint')
 }
 
 function resourceIndicators({ audiences, defaultResource, scopes, accessTokenS }: Settings, keys: SigningKeys) {

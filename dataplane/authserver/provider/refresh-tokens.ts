@@ -20,6 +20,8 @@ interface Rotations {
   /** The digest of the token before, and the time of its replacement (ms since 1970). */
   readonly previous?: string
   readonly replacedAt?: number
+  /** The thumbprint of the key that all tokens of the grant are bound to. */
+  readonly jkt?: string
   readonly payload: Payload
 }
 
@@ -28,9 +30,12 @@ export interface RefreshTokens {
   make(grantId: string, rotation: number): string
   /** Returns the grant that a token was issued for; undefined if it was not issued here. */
   grantOf(token: string): string | undefined
-  keep(token: string, payload: Payload, ttlS: number): Promise<void>
+  /** Stores a token of a grant. `jkt`: the key that the first one is bound to (RFC 9449 section 5), and so all are. */
+  keep(token: string, payload: Payload, ttlS: number, jkt?: string): Promise<void>
   /** Returns the record of a token that was issued here, with `consumed` if it has been replaced. */
   find(token: string): Promise<Payload | undefined>
+  /** Returns the thumbprint of the key that a token is bound to, if it is. */
+  keyOf(token: string): Promise<string | undefined>
   forget(grantId: string): Promise<void>
 }
 
@@ -52,12 +57,13 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       const body = `${grantId}.${rotation}.${randomSecret()}`
       return `${body}.${keyed.of(PURPOSE, body)}`
     },
-    async keep(token, payload, ttlS) {
+    async keep(token, payload, ttlS, jkt) {
       const grantId = grantOf(token) as string
       const before = await read(grantId)
       const record: Rotations = {
         current: keyed.of('refresh', token),
         ...(before !== undefined && { previous: before.current, replacedAt: now() }),
+        ...withKey(before === undefined ? jkt : before.jkt),
         payload: { ...payload, jti: undefined },
       }
       await store.set('refresh', grantId, JSON.stringify(record), { ttlS, by: { grant: grantId } })
@@ -74,6 +80,12 @@ export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => n
       if (isRecent && isToken(token, record.previous)) return payload
       return { ...payload, consumed: Math.floor(now() / 1000) }
     },
+    async keyOf(token) {
+      const grantId = grantOf(token)
+      return grantId === undefined ? undefined : (await read(grantId))?.jkt
+    },
     forget: (grantId) => store.delete('refresh', grantId),
   }
 }
+
+const withKey = (jkt: string | undefined): { readonly jkt?: string } => (jkt === undefined ? {} : { jkt })

@@ -53,6 +53,9 @@ function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () =
   return { pools, ended, all }
 }
 
+/** The pools of marks, of which none leaves before its time. */
+const MARK_POOLS: ReadonlySet<Pool> = new Set(['marks', 'clientMarks', 'proofMarks'])
+
 /** Creates a store in the memory of this process: limited in size, and lost at a restart. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { mostClients = MOST_CLIENTS, now = Date.now } = options
@@ -70,7 +73,7 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
     const size = memoryOf(key) + memoryOf(text) + ENTRY_BYTES
     const holder = holderOf(holderIn(term)) ?? pool.holderOf(key) ?? NOBODY
     const isNew = pool.holderOf(key) === undefined
-    if (isNew && (kinds[kind] === 'marks' || kinds[kind] === 'clientMarks')) checkMark(pool, holder, size)
+    if (isNew && MARK_POOLS.has(kinds[kind])) checkMark(pool, holder, size)
     if (isNew && kind === 'newClient') makeRoom(pools, { holder, bytes: size }, { mostClients, now })
     if (isNew && kinds[kind] === 'clients') makeUsedRoom(pools, { holder, bytes: size }, { mostClients })
     pool.set(key, text, { size, ttlMs: secondsOf(term) * 1000, holder })
@@ -270,13 +273,15 @@ const MOST = {
 const MARKS = 4 * MIB
 /** The same for assertions that authenticate clients. */
 const CLIENT_MARKS = 2 * MIB
+/** The same for proofs of possession, of which a busy server gets more. */
+const PROOF_MARKS = 4 * MIB
 /** The size of logins in progress and of pages for users who have logged in. */
 const MOST_PENDING = 20 * MIB
 const LEAST_PENDING = 4 * MIB
 /** The share of those pages, so that a user with many pages evicts no login. */
 const PAGES = 3 / 20
 const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
-const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS
+const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS + PROOF_MARKS
 /** The memory use of an idle gateway. */
 const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
@@ -305,6 +310,7 @@ export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts
       pages: Math.ceil(pending * PAGES),
       marks: MARKS,
       clientMarks: CLIENT_MARKS,
+      proofMarks: PROOF_MARKS,
     },
     tokens: Math.floor(tokens * scale),
   }

@@ -40,6 +40,8 @@ export const kinds = {
   assertion: 'marks',
   /** Used assertions of client authentication, in a pool of their own so that many evict no grant and no other mark. */
   clientAssertion: 'clientMarks',
+  /** Used proofs of possession (DPoP), in a pool of their own so that many evict no grant and no other mark. */
+  proof: 'proofMarks',
   /** Grants that ended before their access tokens expired. */
   revoked: 'grants',
 } as const

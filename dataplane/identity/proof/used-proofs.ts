@@ -131,7 +131,7 @@ class MarkTable {
 }
 
 /** Returns the name of a proof in a store, and how long its mark is needed there, in seconds. */
-export function storedMark({ jkt, jti, iat }: UsedProof, nowS = Date.now() / 1000) {
+export function storedMark({ jkt, jti, iat }: Omit<UsedProof, 'caller'>, nowS = Date.now() / 1000) {
   const name = hash('sha256', `${jkt}\0${jti}`, 'base64url')
   return { name, ttlS: Math.max(1, Math.ceil(iat + KEPT_S - nowS)) }
 }

@@ -174,6 +174,7 @@ const grants = `
 /** Who may come to an authorization server without having registered. */
 const delegation = (index: number) => `
     cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}${index === 0 ? ownPolicies : grants}
+    dpop: {mode: required, nonce: required}
     disableUpstreamTokenInjection: false`
 
 const proxyLoggingIn = `

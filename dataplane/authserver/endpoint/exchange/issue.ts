@@ -64,8 +64,8 @@ export interface GrantedToken {
   readonly groups?: readonly string[] | undefined
 }
 
-/** Signs an access token (RFC 9068). */
-export async function issue({ provider, settings }: Front, granted: GrantedToken): Promise<string> {
+/** Signs an access token (RFC 9068), bound to the key that the client of the current request has proven to have. */
+export async function issue({ provider, settings, underWay }: Front, granted: GrantedToken): Promise<string> {
   const { alg, kid, privateKeys } = provider().keys
   const {
     subject,
@@ -81,6 +81,7 @@ export async function issue({ provider, settings }: Front, granted: GrantedToken
     groups = [],
   } = granted
   const now = Math.floor(Date.now() / 1000)
+  const jkt = underWay.proofKey()
   const claims = {
     jti: randomSecret(),
     sub: subject,
@@ -96,6 +97,7 @@ export async function issue({ provider, settings }: Front, granted: GrantedToken
     act,
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,
+    cnf: jkt && { jkt },
   }
   return new SignJWT(claims)
     .setProtectedHeader({ alg, kid, typ: 'at+jwt' })

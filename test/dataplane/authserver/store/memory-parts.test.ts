@@ -20,6 +20,7 @@ function inAll(memoryBytes?: number): number {
       records.grants +
       records.marks +
       records.clientMarks +
+      records.proofMarks +
       tokens) /
     MIB
   )
