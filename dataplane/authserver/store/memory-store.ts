@@ -266,15 +266,15 @@ const MOST = {
   // The sum of both client pools.
   clients: 64 * MIB,
   newClients: 64 * MIB,
-  grants: 166 * MIB,
+  grants: 164 * MIB,
   tokens: 64 * MIB,
 }
 /** The size of the marks: small, and never evicted, since without its mark an assertion could be used again. */
 const MARKS = 4 * MIB
 /** The same for assertions that authenticate clients. */
 const CLIENT_MARKS = 2 * MIB
-/** The same for proofs of possession, of which a busy server gets more. */
-const PROOF_MARKS = 4 * MIB
+/** The same for proofs of possession: 7,000 of the last five minutes. */
+const PROOF_MARKS = 2 * MIB
 /** The size of logins in progress and of pages for users who have logged in. */
 const MOST_PENDING = 20 * MIB
 const LEAST_PENDING = 4 * MIB
@@ -300,7 +300,7 @@ interface MemoryParts {
 export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts {
   const inAll = Math.min(Math.max((memoryBytes - IDLE) / 4, LEAST_IN_ALL), MOST_IN_ALL)
   const pending = Math.max((inAll / MOST_IN_ALL) * MOST_PENDING, LEAST_PENDING)
-  const scale = (inAll - MARKS - CLIENT_MARKS - pending) / MOST_SCALED
+  const scale = (inAll - MARKS - CLIENT_MARKS - PROOF_MARKS - pending) / MOST_SCALED
   const { tokens, ...pools } = MOST
   const scaled = Object.entries(pools).map(([pool, bytes]) => [pool, Math.floor(bytes * scale)])
   return {
