@@ -7,6 +7,7 @@ import { PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
 import { explainScopes } from './access/scope-rules.ts'
 import { promptSubject, resourceSubject, toolSubject } from './access/subjects.ts'
+import { reportDefinitions } from './core/definitions-report.ts'
 import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
 import type { Setup } from './request/setup.ts'
@@ -15,12 +16,17 @@ const MOST_BYTES = 64 * 1024
 /** Only pages of this machine may call. */
 const NO_NAMES: ReadonlySet<string> = new Set()
 
-/** Serves the admin routes that only a gateway has: `POST /explain`. */
+/** Serves the admin routes that only a gateway has: `POST /explain`, `GET /definitions`. */
 export function adminRoutes(running: () => Gateway): Hono {
   const app = new Hono()
   app.use(async (c, next) => {
     await next()
     c.header('cache-control', 'no-store')
+  })
+  app.get('/definitions', async (c) => {
+    checkHost(NO_NAMES, 'localhost', c.req.header('origin'))
+    const options = { backend: c.req.query('backend'), withPages: c.req.query('pages') !== 'none' }
+    return c.json(await reportDefinitions(running(), options))
   })
   app.post('/explain', async (c) => {
     // A request of a page has an Origin; a page of another site may reach this listener under its own name (DNS

@@ -5,6 +5,7 @@ import { withoutPage } from '../mcp/apps.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
+import { digestOf } from '../pins/definitions.ts'
 import { type CompositeTools, compositeTools, type StepTool } from './composite-tools.ts'
 import { fitName, otherName } from './names.ts'
 import type { Route } from './route.ts'
@@ -62,6 +63,7 @@ type Shaping = Pick<GatewayConfig, 'role' | 'aggregation' | 'compositeTools'>
 type Strategy = 'prefix' | 'priority' | 'manual'
 /** The tools of a backend, as shown to everybody or in one session. */
 export type ShownTools = Pick<Backend, 'name' | 'tools' | 'runsTasks' | 'callOperationOf'> & {
+  readonly definitions?: Backend['definitions']
   /** Returns the names of listed tools that are not shown; `pinned`: only those of which another text was approved. */
   withheld?(kind: 'tools', which: 'all' | 'pinned'): readonly string[]
 }
@@ -224,6 +226,7 @@ function shownTool(backend: ShownTools, tool: BackendTool, shape: Shape, shownNa
       nameHeader: encodeHeaderValue(name),
       paramHeaders,
       isRepeatable,
+      digest: backend.definitions?.pins === undefined ? undefined : digestOf(tool),
       operation: backend.callOperationOf(name),
     },
     isForModel: app?.isForModel ?? true,

@@ -12,6 +12,8 @@ export interface Route {
   /** That name as a header value. */
   readonly nameHeader: string
   readonly paramHeaders: readonly ParamHeader[]
+  /** The digest of the definition that was approved, for the audit log; undefined if the backend has no pins. */
+  readonly digest?: string | undefined
   /** True if the tool declares that a call may be repeated. */
   readonly isRepeatable?: boolean
   /** The metric for calls of the tool; absent if the route leads to something else. */

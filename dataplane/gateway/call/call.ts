@@ -171,7 +171,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** Gives a request the tool or prompt that it uses, and the backend. */
   #tell(context: RequestContext): void {
-    context.tellUse(usedBy(this.message), this.backend.name)
+    context.tellUse(usedBy(this.message), this.backend.name, this.route.digest)
   }
 
   details(): Details {

@@ -128,6 +128,12 @@ export class Definitions {
     return { shown: isWhole ? list : shown, withheld, unapproved }
   }
 
+  /** Returns the reason why an item of a list is not approved; undefined if it is. */
+  reasonAgainst(kind: ListedKind, item: Definition): Reason | undefined {
+    const verdict = this.pins === undefined ? item : verdictOn(this.pins, kind, item)
+    return typeof verdict === 'string' ? verdict : undefined
+  }
+
   /** Returns the instructions that are shown. */
   shownInstructions(text: string | undefined): string | undefined {
     return this.areEnforced && this.reasonAgainstInstructions(text) !== undefined ? undefined : text

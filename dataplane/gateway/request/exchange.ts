@@ -86,6 +86,8 @@ export class Exchange implements Origin {
   readonly used: string | undefined = undefined
   /** The name of the backend that serves it, once that is known. */
   readonly backend: string | undefined = undefined
+  /** The digest of the definition of the tool that is used, if its backend has pins. */
+  readonly digest: string | undefined = undefined
   /** The id of the session that the request opens, listens in or ends. The session that it belongs to is `session`. */
   readonly sessionId: string | undefined = undefined
   /** Notified when the client disconnects before its answer is complete. */
@@ -154,11 +156,12 @@ export class Exchange implements Origin {
     known.sessionId = id
   }
 
-  /** Reports the tool or prompt that is used, and the backend, to telemetry and audit. */
-  tellUse(name: string | undefined, backend = this.backend): void {
+  /** Reports the tool or prompt that is used, the backend and the tool's digest to telemetry and audit. */
+  tellUse(name: string | undefined, backend = this.backend, digest: string | undefined = undefined): void {
     const known = this as Known
     known.used = name
     known.backend = backend
+    known.digest = digest
   }
 
   /** Holds this many more bytes of the caller's share until the end of the request. Throws if the share is full. */

@@ -19,4 +19,4 @@ export function pinsOf(shows: Shows): Pins {
 }
 
 /** Health checks as often as a configuration may have them, so that a test needs not wait for polls. */
-export const OFTEN = { healthCheckInterval: '100ms', healthCheckTimeout: '90ms' } as const
+export const OFTEN = { healthCheckInterval: '200ms', healthCheckTimeout: '190ms' } as const

@@ -1,4 +1,4 @@
-import { answer, type RawServer, startRawServer } from './raw-server.ts'
+import { answer, type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
 
 /** What a server shows, as JSON texts; a test changes it while the server runs. */
 export interface Shows {
@@ -11,6 +11,8 @@ export interface Shows {
   pages: Record<string, string>
   /** The most items of a page of a list. */
   pageSize: number
+  /** The tools that a request of these headers is shown in the place of `tools`. */
+  toolsFor?: (headers: RawRequest['headers']) => string[]
   /** JSON text of the apps extension that it declares. */
   apps: string
 }
@@ -60,8 +62,9 @@ export async function startChangingServer(
       const list = lists[method]
       if (list !== undefined) {
         const from = Number(params['cursor'] ?? 0)
-        const items = shows[list].slice(from, from + shows.pageSize)
-        const next = from + shows.pageSize < shows[list].length ? `,"nextCursor":"${from + shows.pageSize}"` : ''
+        const all = (list === 'tools' ? shows.toolsFor?.(request.headers) : undefined) ?? shows[list]
+        const items = all.slice(from, from + shows.pageSize)
+        const next = from + shows.pageSize < all.length ? `,"nextCursor":"${from + shows.pageSize}"` : ''
         return say(`{${complete}"${list}":[${items.join(',')}]${next}}`)
       }
       if (method === 'server/discover' && era === 'modern')

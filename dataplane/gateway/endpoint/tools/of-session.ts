@@ -92,6 +92,7 @@ async function listsIn(request: EndpointRequest, session: Session, backend: Back
     name: backend.name,
     tools: backend.definitions.shown('tools', tools),
     runsTasks: backend.runsTasks,
+    definitions: backend.definitions,
     // Names that a server makes up for each session would create an unbounded number of series.
     callOperationOf: () => backend.operationOf('tools/call'),
   }

@@ -32,6 +32,7 @@ interface AskedRequest {
   readonly session: { readonly record: { readonly id: string } } | undefined
   readonly sessionId: string | undefined
   readonly backend: string | undefined
+  readonly digest: string | undefined
 }
 
 /** Writes the audit events of a request that has ended. */
@@ -83,6 +84,7 @@ function eventOf(
       method: message?.method === '' ? undefined : message?.method,
       name: message?.parameter('name') ?? (uri === undefined ? undefined : plainUri(uri)),
       backend: context.backend,
+      digest: context.digest,
     },
     session,
     data: dataOf(log, context, message),

@@ -246,6 +246,7 @@ for (const era of ['legacy', 'modern'] as const) {
       const changes = changesOf(definition, key)
       for (const [what, changed] of changes) {
         server.shows[kind][0] = changed
+        await polls()
         await withheld(what)
         const at = `${what}: `
         for (const ask of clients) {
@@ -270,9 +271,9 @@ for (const era of ['legacy', 'modern'] as const) {
         const all = await everything()
         assert.not.ok(all.includes('POISON'), at)
         assert.not.ok(all.includes('\u{e0050}') || all.includes('\u200b'), at)
-        server.shows[kind][0] = original
-        await served()
       }
+      server.shows[kind][0] = original
+      await served()
       assert.ok(changes.length > 20)
     })
 

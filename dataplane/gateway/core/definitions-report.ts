@@ -1,0 +1,152 @@
+import { instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { resultOf } from '../backends/connection/request.ts'
+import { ITEM_KINDS, type ListKind, pinKindOf } from '../backends/lists/list-kind.ts'
+import { ownMeta } from '../backends/session/era.ts'
+import { encodeHeaderValue } from '../mcp/headers.ts'
+import { memberText } from '../mcp/json.ts'
+import { FIRST_OWN_ID, requestText } from '../mcp/rpc-text.ts'
+import { digestOf } from '../pins/definitions.ts'
+import type { PinKind, Reason } from '../pins/pins.ts'
+import type { Gateway } from './gateway.ts'
+
+const LISTS: readonly ListKind[] = ['tools', ...ITEM_KINDS]
+/** The most pages of a backend that are read for a report. */
+const MOST_PAGES = 100
+
+/** One definition, whether or not it is shown to clients. */
+interface ReportedDefinition {
+  readonly kind: PinKind
+  /** Absent for instructions. */
+  readonly name?: string
+  /** Null if no digest can stand for it, or if a page can't be read. */
+  readonly digest: string | null
+  readonly state: 'approved' | 'withheld' | 'reported' | 'unchecked'
+  readonly reason?: Reason
+  /** The text as the backend sent it; null if a page can't be read. */
+  readonly text: string | null
+}
+
+/** The definitions of one backend. */
+interface BackendReport {
+  readonly name: string
+  readonly mode: 'disabled' | 'report' | 'enforce'
+  /** False until a first list of tools has come. */
+  readonly isListed: boolean
+  readonly definitions: readonly ReportedDefinition[]
+  /** The names that have pins and are not listed. */
+  readonly missing: readonly { readonly kind: PinKind; readonly name: string }[]
+}
+
+/** Options of a report: one backend alone, and whether the pages of apps are read for it. */
+export interface ReportOptions {
+  readonly backend?: string | undefined
+  readonly withPages: boolean
+}
+
+/**
+ * Reports what every backend says now, for pins: also what is withheld, and each text that some caller is shown. It is
+ * for operators alone.
+ */
+export async function reportDefinitions(
+  { shared, views }: Gateway,
+  { backend: only, withPages }: ReportOptions,
+): Promise<{ readonly backends: readonly BackendReport[] }> {
+  const backends = shared.backends.filter(({ name }) => only === undefined || name === only)
+  const reports = backends.map((backend) => reportOn(backend, views.backendsOf(backend.name), withPages))
+  return { backends: await Promise.all(reports) }
+}
+
+async function reportOn(backend: Backend, variants: readonly Backend[], withPages: boolean): Promise<BackendReport> {
+  const { pins, areEnforced } = backend.definitions
+  const all = [backend, ...variants]
+  const listed = unique([...all.flatMap(instructionsIn), ...all.flatMap(listedIn)])
+  const names = new Set(listed.map(({ kind, name }) => `${kind} ${name}`))
+  return {
+    name: backend.name,
+    mode: pins === undefined ? 'disabled' : areEnforced ? 'enforce' : 'report',
+    isListed: all.some(({ said }) => said.tools !== undefined),
+    definitions: withPages ? [...listed, ...(await pagesIn(backend, all))] : listed,
+    missing: LISTS.flatMap((list) => {
+      const kind = pinKindOf(list)
+      return [...(pins?.names(kind) ?? [])]
+        .filter((name) => !names.has(`${kind} ${name}`))
+        .map((name) => ({ kind, name }))
+    }),
+  }
+}
+
+function stateOf({ definitions }: Backend, reason: Reason | undefined): Pick<ReportedDefinition, 'state' | 'reason'> {
+  if (definitions.pins === undefined) return { state: 'unchecked' }
+  if (reason === undefined) return { state: 'approved' }
+  return { state: definitions.areEnforced ? 'withheld' : 'reported', reason }
+}
+
+function instructionsIn(backend: Backend): readonly ReportedDefinition[] {
+  const { said, definitions } = backend
+  const { instructions: text } = said
+  if (text === undefined) return []
+  const state = stateOf(backend, definitions.reasonAgainstInstructions(text))
+  return [{ kind: 'instructions', digest: instructionsDigest(text), ...state, text }]
+}
+
+const listedIn = (backend: Backend): readonly ReportedDefinition[] =>
+  LISTS.flatMap((list) =>
+    (backend.said[list] ?? []).map((item): ReportedDefinition => {
+      const kind = pinKindOf(list)
+      const state = stateOf(backend, backend.definitions.reasonAgainst(kind, item))
+      return { kind, name: item.key, digest: digestOf(item) ?? null, ...state, text: item.source ?? item.text }
+    }),
+  )
+
+/** Drops what several callers are shown alike. */
+function unique(definitions: readonly ReportedDefinition[]): readonly ReportedDefinition[] {
+  const seen = new Set<string>()
+  return definitions.filter(({ kind, name, text }) => {
+    const key = JSON.stringify([kind, name, text])
+    return seen.size < seen.add(key).size
+  })
+}
+
+/** Reads the pages that tools, resources and pins name. */
+async function pagesIn(backend: Backend, all: readonly Backend[]): Promise<readonly ReportedDefinition[]> {
+  const { definitions } = backend
+  const uris = new Set<string>(definitions.pins?.names('pages'))
+  for (const { said } of all) {
+    for (const { app } of said.tools ?? []) if (app?.uri !== undefined) uris.add(app.uri)
+    for (const { key } of said.resources) if (definitions.isPage(key)) uris.add(key)
+  }
+  return Promise.all([...uris].slice(0, MOST_PAGES).map((uri) => readPage(backend, uri)))
+}
+
+async function readPage(backend: Backend, uri: string): Promise<ReportedDefinition> {
+  const contents = await contentsOf(backend, uri).catch((error) => {
+    backend.log.debug({ err: error }, 'a page can’t be read for a report')
+    return undefined
+  })
+  if (contents === undefined)
+    return { kind: 'pages', name: uri, digest: null, ...stateOf(backend, undefined), text: null }
+  const state = stateOf(backend, backend.definitions.reasonAgainstPage(uri, contents))
+  return { kind: 'pages', name: uri, digest: pageDigest(contents) ?? null, ...state, text: contents }
+}
+
+/** Reads a resource as the gateway itself and returns the JSON text of its `contents`. */
+async function contentsOf(backend: Backend, uri: string): Promise<string | undefined> {
+  const { client, ownSession } = backend
+  const { era } = await backend.detect()
+  if (era === 'legacy') await ownSession.open()
+  const answer = await backend.post(
+    era === 'modern'
+      ? {
+          headers: [...backend.modernHeaders('resources/read'), 'mcp-name', encodeHeaderValue(uri)],
+          body: requestText(FIRST_OWN_ID, 'resources/read', { uri, _meta: ownMeta(client) }),
+        }
+      : {
+          headers: ownSession.headers(),
+          body: requestText(ownSession.ownId(), 'resources/read', { uri }),
+          isInSession: true,
+        },
+  )
+  resultOf(answer)
+  return memberText(memberText(answer.text, 'result') ?? '', 'contents')
+}
