@@ -7,6 +7,7 @@ import { anonymous, type Caller } from '../dataplane/identity/caller.ts'
 import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
+import { type Asked, explainAssertion, readAssertion, redeemableLines } from './explain-assertion.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
@@ -25,17 +26,19 @@ interface Assumed {
 
 const actionOf = { Tool: 'call_tool', Prompt: 'get_prompt', Resource: 'read_resource' } as const
 
-function guardedIn({ manifest, plan }: Planned): readonly Guarded[] {
+/** Returns the workload of a plan with the configuration of its data plane, if it has one. */
+function workloadsIn({ manifest, plan }: Planned): readonly Guarded[] {
   const { kind, namespace, name } = manifest.id
   const children = plan.children === 'hold' ? [] : plan.children
   return children.flatMap((child) => {
     const data = child.kind === 'ConfigMap' ? child['data'] : undefined
     const text = isObject(data) ? data['gateway.yaml'] : undefined
     const config = typeof text === 'string' ? (parse(text, { uniqueKeys: false }) as Guarded['config']) : undefined
-    const isGuarded = (config?.authz ?? config?.incomingAuth.scopeRules) !== undefined
-    return config === undefined || !isGuarded ? [] : [{ name: `${kind} ${namespace}/${name}`, config }]
+    return config === undefined ? [] : [{ name: `${kind} ${namespace}/${name}`, config }]
   })
 }
+
+const isGuarded = ({ config }: Guarded): boolean => (config.authz ?? config.incomingAuth.scopeRules) !== undefined
 
 function readJson(option: string, text: string): unknown {
   try {
@@ -106,6 +109,27 @@ export function printExplanation(
     io.out(`  error: ${policy}${id === undefined ? '' : ` (${id})`}: ${message}\n`)
 }
 
+/** Prints what an assertion is good for at every authorization server that knows other issuers. */
+function assertionExplained(given: Given, io: Io): number {
+  const assertion = readAssertion(given.text('assertion') as string)
+  const asked: Asked = { issuer: given.text('issuer'), resource: given.text('resource'), scope: given.text('scope') }
+  const paths = manifestPaths(given)
+  const { planned, findings } = inspectManifests(paths, { group: apiGroup(given, io), image: defaultImage })
+  if (hasErrors(findings)) {
+    printFindings(findings, io)
+    return 1
+  }
+  const all = planned.flatMap(workloadsIn).flatMap(({ name, config }) => {
+    const { authServer } = config
+    if (authServer?.trustedIssuers === undefined) return []
+    return [{ workload: name, ...explainAssertion({ ...config, authServer }, assertion, asked, Date.now() / 1000) }]
+  })
+  if (all.length === 0) throw new Error('nothing in these files has an authorization server with trustedIssuers')
+  if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
+  else for (const { workload, ...found } of all) io.out(redeemableLines(workload, found))
+  return all.some(({ redeemable }) => redeemable) ? 0 : 1
+}
+
 /** The options that form the question. */
 export const questionOptions = {
   caller: { type: 'string', value: 'FILE', description: 'JSON file of the caller’s claims. Absent: anonymous.' },
@@ -117,18 +141,29 @@ export const questionOptions = {
 
 export const command: Command = {
   name: 'explain',
-  synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options]',
+  synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options] | --assertion FILE [--issuer NAME]',
   about: `Says which policy allows or denies a call, for every workload in these manifests that has policies or scopeRules. Nothing is
 called: what only a backend could tell of a tool is said by --backend and --annotations. Exits 1 where it is denied. A
-gateway that runs says the same on its admin listener, of its own tools: POST /explain.`,
+gateway that runs says the same on its admin listener, of its own tools: POST /explain.
+
+With --assertion it says instead what an assertion of a trusted issuer is good for, and which rule admits it. Nothing of it is
+verified. Exits 1 where no authorization server would redeem it.`,
   options: {
     ...questionOptions,
     backend: { type: 'string', value: 'NAME', description: 'The backend that has it.' },
+    assertion: { type: 'string', value: 'FILE', description: 'File with an assertion: a JWT, or its claims as JSON.' },
+    issuer: {
+      type: 'string',
+      value: 'NAME',
+      description: 'The issuer that is meant. Absent: the one in the assertion.',
+    },
+    scope: { type: 'string', value: 'SCOPES', description: 'Scopes that are asked for with the assertion.' },
     annotations: { type: 'string', value: 'JSON', description: 'Annotations of the tool, such as readOnlyHint.' },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
     'api-group': groupOption,
   },
   async run(given, io) {
+    if (given.text('assertion') !== undefined) return assertionExplained(given, io)
     const question = questionOf(given)
     const assumed = assumedOf(given)
     const paths = manifestPaths(given)
@@ -137,7 +172,7 @@ gateway that runs says the same on its admin listener, of its own tools: POST /e
       printFindings(findings, io)
       return 1
     }
-    const guarded = planned.flatMap(guardedIn)
+    const guarded = planned.flatMap(workloadsIn).filter(isGuarded)
     if (guarded.length === 0) throw new Error('nothing in these files has policies or scopes of tools')
     const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)

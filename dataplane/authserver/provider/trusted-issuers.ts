@@ -130,4 +130,4 @@ export class TrustedIssuers {
 }
 
 /** The subject becomes part of a subject here. Characters that end a line or reverse a text could deceive readers. */
-const SUBJECT = /^[^\p{C}\p{Zl}\p{Zp}]{1,512}$/u
+export const SUBJECT = /^[^\p{C}\p{Zl}\p{Zp}]{1,512}$/u

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { errors } from 'jose'
 import { issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
@@ -107,8 +108,17 @@ async function verified({ trusted, settings }: Front, assertion: string) {
     return { token, policy }
   } catch (error) {
     if (error instanceof PublicError || error instanceof AssertionRefused) throw error
-    throw new AssertionRefused(reasonOf(error))
+    throw new AssertionRefused(reasonOfUnverified(error))
   }
+}
+
+/** Returns the reason why an assertion could not be verified. */
+function reasonOfUnverified(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return 'expired'
+  if (error instanceof errors.JWTClaimValidationFailed) return error.claim === 'aud' ? 'audience' : error.claim
+  if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JWKSNoMatchingKey)
+    return 'signature'
+  return reasonOf(error)
 }
 
 /** Returns the claim `iss` of an assertion that nothing has verified yet; empty if there is none. */

@@ -1,0 +1,172 @@
+import { readFileSync } from 'node:fs'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
+import { isObject } from '../crds/settings/json.ts'
+import {
+  type AssertionClaims,
+  AssertionRefused,
+  checkAssertion,
+  compilePolicy,
+  isOnce,
+  outsideSubject,
+  redeemableAs,
+} from '../dataplane/authserver/provider/assertion-policy.ts'
+import { settingsOf } from '../dataplane/authserver/provider/settings.ts'
+import { SUBJECT } from '../dataplane/authserver/provider/trusted-issuers.ts'
+import type { AuthServerConfig } from '../dataplane/config/auth-server.ts'
+import { type IssuerPolicies, issuerPolicies } from '../dataplane/config/authserver/inbound-grants.ts'
+import type { GatewayConfig } from '../dataplane/config/gateway.ts'
+import { ownResource } from '../dataplane/gateway/request/setup.ts'
+import { SKEW_S } from '../dataplane/identity/caller.ts'
+import { UsageError } from './command.ts'
+
+/** An assertion as it stands in a file. Nothing of it is verified. */
+export interface Assertion {
+  readonly claims: Readonly<Record<string, unknown>>
+  /** `typ` of the header, in lower case. */
+  readonly typ: string | undefined
+}
+
+/** The parts of the token request beside the assertion, and the issuer by its name or URL. */
+export interface Asked {
+  readonly issuer?: string | undefined
+  readonly resource?: string | undefined
+  readonly scope?: string | undefined
+}
+
+/** What an assertion is good for at one workload, or why it is good for nothing. */
+export type Redeemable =
+  | {
+      readonly redeemable: true
+      readonly rules: readonly string[]
+      readonly subject: string
+      readonly resources: readonly string[]
+      readonly scopes: readonly string[]
+      readonly claims: { readonly name?: string; readonly email?: string; readonly groups?: readonly string[] }
+      /** The only client that may redeem it; absent: any. */
+      readonly client?: string
+      readonly once: boolean
+    }
+  | {
+      readonly redeemable: false
+      readonly reason: string
+      readonly error: string
+      readonly rules: readonly string[]
+    }
+
+/**
+ * Reads an assertion: a JWT, or its claims as JSON, which are those of an ID-JAG if they name a client. Throws a
+ * UsageError for anything else.
+ */
+export function readAssertion(file: string): Assertion {
+  const text = readFileSync(file, 'utf8').trim()
+  try {
+    if (!text.startsWith('{')) return { claims: decodeJwt(text), typ: decodeProtectedHeader(text).typ?.toLowerCase() }
+    const claims: unknown = JSON.parse(text)
+    if (!isObject(claims)) throw new Error('no object')
+    return { claims, typ: Object.hasOwn(claims, 'client_id') ? 'oauth-id-jag+jwt' : 'jwt' }
+  } catch {
+    throw new UsageError('--assertion: must hold a JWT, or its claims as a JSON object')
+  }
+}
+
+/**
+ * Returns what an assertion is good for at a workload's authorization server, as its token endpoint decides. The
+ * signature, the client and earlier uses are not looked at.
+ * @param nowS seconds since 1970
+ */
+export function explainAssertion(
+  config: GatewayConfig & { readonly authServer: AuthServerConfig },
+  { claims: unchecked, typ }: Assertion,
+  asked: Asked,
+  nowS: number,
+): Redeemable {
+  try {
+    const settings = settingsOf(config.authServer, ownResource(config, ''))
+    const { issuer, policy } = policyFor(config.authServer, unchecked['iss'], asked.issuer)
+    const compiled = compilePolicy(policy)
+    const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
+    const client = typ?.includes('oauth-id-jag+jwt') ? clientIn(unchecked) : undefined
+    checkAssertion(compiled, settings, { claims, typ }, nowS)
+    const { resource, scope } = asked
+    const { rules, audience, scopes, ...kept } = redeemableAs(compiled, settings, { claims, typ, resource, scope })
+    const subject = outsideSubject(issuer, claims, policy)
+    if (subject === undefined) throw new AssertionRefused('tenant')
+    const once = isOnce(compiled, typ)
+    return {
+      redeemable: true,
+      rules,
+      subject,
+      resources: [audience],
+      scopes,
+      claims: kept,
+      ...(client !== undefined && { client }),
+      once,
+    }
+  } catch (error) {
+    if (!(error instanceof AssertionRefused)) throw error
+    return { redeemable: false, reason: error.reason, error: error.code, rules: error.rules }
+  }
+}
+
+/** Returns the policy for the issuer of an assertion, which must be the one that is asked about, if any. */
+function policyFor(authServer: AuthServerConfig, iss: unknown, asked: string | undefined) {
+  const all = issuerPolicies(authServer)
+  const named = ({ issuer: { name, issuerUrl } }: IssuerPolicies) =>
+    asked === undefined || [name, issuerUrl].includes(asked)
+  const candidates = all.filter(named)
+  const found = candidates.find(({ issuer }) => issuer.issuerUrl === iss)
+  if (found?.jwtBearer !== undefined) return { issuer: found.issuer.issuerUrl, policy: found.jwtBearer }
+  const isMisspelt = candidates.some(({ issuer: { issuerUrl } }) => issuerUrl === `${iss}/` || `${issuerUrl}/` === iss)
+  throw new AssertionRefused(isMisspelt ? 'issuer_spelling' : 'untrusted_issuer')
+}
+
+const TYPES: ReadonlySet<string | undefined> = new Set([
+  undefined,
+  'jwt',
+  'application/jwt',
+  'oauth-id-jag+jwt',
+  'application/oauth-id-jag+jwt',
+])
+
+/** Checks what the verification of a JWT checks besides its signature. */
+function checkClaims(
+  claims: Assertion['claims'],
+  typ: string | undefined,
+  audiences: readonly string[],
+  nowS: number,
+): AssertionClaims {
+  const { aud, exp, nbf, sub, cnf } = claims
+  const one = Array.isArray(aud) && aud.length === 1 ? aud[0] : aud
+  if (typeof exp !== 'number') throw new AssertionRefused('exp')
+  if (exp + SKEW_S <= nowS) throw new AssertionRefused('expired')
+  if (nbf !== undefined && !(typeof nbf === 'number' && nbf <= nowS + SKEW_S)) throw new AssertionRefused('nbf')
+  if (!audiences.includes(one as string)) throw new AssertionRefused('audience')
+  if (cnf !== undefined && cnf !== null) throw new AssertionRefused('cnf')
+  if (!TYPES.has(typ)) throw new AssertionRefused('typ')
+  if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new AssertionRefused('sub')
+  return claims as unknown as AssertionClaims
+}
+
+function clientIn({ client_id: client }: Assertion['claims']): string {
+  if (typeof client !== 'string' || client === '') throw new AssertionRefused('client')
+  return client
+}
+
+/** Returns the lines about one workload. */
+export function redeemableLines(workload: string, found: Redeemable): string {
+  const rules = found.rules.length === 0 ? '' : ` (${found.rules.join(', ')})`
+  if (!found.redeemable) return `${workload}: refused: ${found.reason}${rules}: the client gets ${found.error}\n`
+  const { name, email, groups } = found.claims
+  const lines = [
+    `${workload}: redeemable by ${found.rules.join(', ')}`,
+    `  subject: ${found.subject}`,
+    `  resources: ${found.resources.join(' ')}`,
+    `  scopes: ${found.scopes.join(' ') || 'none'}`,
+    ...(name === undefined ? [] : [`  name: ${name}`]),
+    ...(email === undefined ? [] : [`  email: ${email}`]),
+    ...(groups === undefined ? [] : [`  groups: ${groups.join(' ') || 'none'}`]),
+    ...(found.client === undefined ? [] : [`  client: ${found.client}`]),
+    `  use: ${found.once ? 'once' : 'until it ends'}`,
+  ]
+  return `${lines.join('\n')}\n`
+}
