@@ -14,6 +14,7 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   Valid: 'False when the settings can’t be served. What ran before keeps running.',
   ReferencesResolved: 'False when something that the object refers to is missing or not valid.',
   PodTemplateValid: 'False when the pod template can’t be used.',
+  ProofReady: 'False when proofs of possession (DPoP) can’t be read as the settings ask. Absent where none are read.',
   Progressing: 'True while pods of the newest revision are missing, with the cause. Absent otherwise.',
   Reconciling: 'True while waiting helps.',
   Stalled: 'True when waiting does not help: somebody has to change something.',
@@ -298,6 +299,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'The message has the cause; `kubectl portico logs` shows what the pods say.',
   },
   Progressing: { means: 'Pods are starting.' },
+  ProofsRead: { means: 'Proofs of possession (DPoP) are read as the settings say.' },
   ProxyShutIn: {
     means: 'A permission profile lets nothing out of the pod, and the proxy in it must reach what the message names.',
     next: 'List these addresses in a profile of type `configmap`.',
@@ -317,6 +319,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
   ReferenceNotFound: {
     means: 'The object refers to another that does not exist in its namespace.',
     next: 'Create it, or correct the reference.',
+  },
+  ReplayNotShared: {
+    means: 'Used proofs of possession are to be known at all replicas, which have no Redis.',
+    next: 'Set `sessionStorage` with the provider `redis`, or `replay: replica`.',
   },
   ReplicaFailure: {
     means: 'The pods can’t be created.',
