@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { delegateClientsIn, issuerPolicies } from '../config/authserver/inbound-grants.ts'
-import { isIdentified, isOnDemand, primaryOf } from '../config/authserver/provider.ts'
+import { isIdentified, isOnDemand, keyProviders, loginProviders, primaryOf } from '../config/authserver/provider.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'
@@ -13,6 +13,7 @@ import type { Observe } from '../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { createAccountSessions } from './account/account-sessions.ts'
 import { createLinks } from './account/links.ts'
+import { UserKeys } from './account/user-keys.ts'
 import { ClientAssertions } from './clients/client-assertion.ts'
 import { ClientDocuments } from './clients/client-documents.ts'
 import { ClientKeys } from './clients/client-keys.ts'
@@ -64,6 +65,8 @@ export interface AuthServer {
   readonly refresh: TokenRefresh
   /** Lets users log in at providers later. */
   readonly loginLinks: LoginLinks
+  /** The keys that users have of their own. */
+  readonly keys: UserKeys
   /** Only logins of some users visit the providers after the first. */
   readonly isFiltered: boolean
   /** Tells whether a path belongs to this server. */
@@ -91,7 +94,9 @@ interface Parts extends Pick<Front, 'settings' | 'store' | 'tokens' | 'revocatio
  * configuration: its storage and keys are kept unless their settings have changed.
  */
 export function createAuthServer(options: AuthServerOptions, before?: AuthServer): AuthServer {
-  const { config, own, log, addressOf, audit, observe } = options
+  const { own, log, addressOf, audit, observe } = options
+  // No login visits a key: all but the keys themselves see the other providers alone.
+  const config = { ...options.config, upstreamProviders: [...loginProviders(options.config.upstreamProviders)] }
   const settings = settingsOf(config, own)
   const ground = groundOf(options, before?.ground)
   const { store, tokens, material } = ground
@@ -107,11 +112,13 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const current = followKeys(material, (keys) => createProvider({ ...parts, ...keys, clients, grants }))
   const provider = () => current().provider
   const keyed = () => provider().keyed
-  const upstreams = openProviders(options, ground, underWay)
+  const upstreams = openProviders({ ...options, config }, ground, underWay)
   warnOfNoIdentity(config, log)
   const { login, loginLinks } = openLogins({ ...ground, ...parts, upstreams, keyed, grants, requests: provider })
+  const keys = openKeys(options, parts, keyed)
   const front: Front = {
     ...parts,
+    keys,
     title: options.workload.name,
     provider,
     findKey: (header, token) => current().findKey(header, token),
@@ -133,17 +140,11 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   }
   const app = authServerApp(front)
   return {
-    local: {
-      issuer: settings.issuer,
-      async findKey(header, token) {
-        await revocations.ready()
-        return current().findKey(header, token)
-      },
-      isRevoked: hasEnded,
-    },
+    local: localIssuer(parts, (...lookup) => current().findKey(...lookup), hasEnded),
     tokens,
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
     loginLinks,
+    keys,
     isFiltered: parts.config.upstreamFilter !== undefined,
     status: () => statusOf(parts, upstreams, () => current().material),
     ground,
@@ -161,6 +162,40 @@ const ofRequests = ({ log, proofKey }: RequestsUnderWay, { dpop }: AuthServerCon
   log,
   proofKey,
   bindsCodes: dpop !== undefined && dpop.mode !== 'disabled',
+})
+
+/** Opens the keys that users have of their own. */
+const openKeys = (
+  { config, audit }: AuthServerOptions,
+  { settings, tokens }: Parts,
+  keyed: () => KeyedHash,
+): UserKeys =>
+  new UserKeys({
+    settings,
+    tokens,
+    keyed,
+    providers: keyProviders(config),
+    onRefused: (subject, provider) =>
+      audit.log?.write({
+        type: 'key_refused',
+        outcome: 'denied',
+        caller: { kind: 'authenticated', issuer: settings.issuer, subject, claims: {}, expiresAt: 0 },
+        target: { provider },
+      }),
+  })
+
+/** Returns how the gateway verifies the server's tokens in this process. */
+const localIssuer = (
+  { settings, revocations }: Parts,
+  findKey: LocalIssuer['findKey'],
+  isRevoked: LocalIssuer['isRevoked'],
+): LocalIssuer => ({
+  issuer: settings.issuer,
+  async findKey(...lookup) {
+    await revocations.ready()
+    return findKey(...lookup)
+  },
+  isRevoked,
 })
 
 const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>

@@ -37,6 +37,13 @@ export const authServer = extended(asFile(authServerSettings), {
 
 export type AuthServerConfig = Static<typeof authServer>
 export type UpstreamProviderConfig = AuthServerConfig['upstreamProviders'][number]
+export type KeyConfig = NonNullable<UpstreamProviderConfig['keyConfig']>
+/** A key that each user has, with the defaults of its settings. */
+export interface KeyProviderConfig {
+  readonly name: string
+  readonly keyConfig: KeyConfig &
+    Required<Pick<KeyConfig, 'maxLength' | 'headerName' | 'valueTemplate' | 'remindBefore'>>
+}
 export type OidcUpstreamConfig = NonNullable<UpstreamProviderConfig['oidcConfig']>
 export type OAuth2UpstreamConfig = NonNullable<UpstreamProviderConfig['oauth2Config']>
 export type DcrConfig = NonNullable<OAuth2UpstreamConfig['dcrConfig']>

@@ -1,9 +1,17 @@
 import { decodeJwt } from 'jose'
 import { PublicError } from '../server/errors.ts'
-import type { MakeLink, Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
+import type { LinkOffer, MakeLink, Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
 import { MARGIN_MS } from './credential-cache.ts'
-import { noTokenOf, notLinked, type TokenHolder, type UpstreamToken, type UpstreamTokens } from './upstream-tokens.ts'
+import {
+  type InjectedHeader,
+  noKey,
+  noTokenOf,
+  notLinked,
+  type TokenHolder,
+  type UpstreamToken,
+  type UpstreamTokens,
+} from './upstream-tokens.ts'
 
 interface StoredUpstreamTokensOptions {
   /** The issuer of the gateway's own JWTs. Other tokens name no login here. */
@@ -19,7 +27,20 @@ interface StoredUpstreamTokensOptions {
   linkOf?(place: Place, owner: string): MakeLink | undefined
   /** Only logins of some users visit the providers after the first. */
   readonly isFiltered?: boolean
+  /** The keys that users have of their own. */
+  readonly keys?: OwnKeys
 }
+
+/** The keys of users, by the subject of the gateway's own JWTs. */
+interface OwnKeys {
+  has(provider: string): boolean
+  titleOf(provider: string): string
+  /** Returns the header with the user's key; undefined without one, or 'refused' if a backend has refused it. */
+  header(subject: string, provider: string, refused?: string): Promise<InjectedHeader | 'refused' | undefined>
+  offer(subject: string, provider: string, isRefused: boolean): LinkOffer
+}
+
+const BEARER = 'Bearer '
 
 /** The characters that are valid in a header after `Bearer `. */
 const TOKEN = /^[\x21-\x7e]+$/
@@ -32,7 +53,7 @@ interface Picked {
 /** Reads the stored tokens of upstream providers, only for the user who logged in. */
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
-  { issuer, refresh, linkOf, isFiltered = false }: StoredUpstreamTokensOptions,
+  { issuer, refresh, linkOf, isFiltered = false, keys }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
   /** Returns the error for a missing token, with the link to get one. */
   function missing({ issuer: from, login, subject }: TokenHolder, provider: string): CredentialError {
@@ -80,9 +101,16 @@ export function storedUpstreamTokens(
     return found
   }
 
+  const accessToken: UpstreamTokens['accessToken'] = (caller, provider, refused) =>
+    usable(caller, provider, ({ accessToken: token, expiresAt }) => ({ token, expiresAt }), refused)
+
   return {
-    accessToken: (caller, provider, refused) =>
-      usable(caller, provider, ({ accessToken, expiresAt }) => ({ token: accessToken, expiresAt }), refused),
+    accessToken,
+    async header(caller, provider, refused) {
+      if (keys?.has(provider) === true) return keyHeader(keys, issuer, { caller, provider, refused })
+      const { token, expiresAt } = await accessToken(caller, provider, refused?.slice(BEARER.length))
+      return { name: 'authorization', value: BEARER + token, expiresAt }
+    },
     async idToken(caller, provider) {
       const { token } = await usable(caller, provider, ({ idToken }) => ({ token: idToken, expiresAt: endOf(idToken) }))
       return token
@@ -90,6 +118,26 @@ export function storedUpstreamTokens(
     identity: async (caller, provider) => (await find(caller, provider))?.[1].idToken,
     stored: async (caller, provider, kind) => (await find(caller, provider).catch(away))?.[1][kind],
   }
+}
+
+interface AskedKey {
+  readonly caller: TokenHolder
+  readonly provider: string
+  readonly refused: string | undefined
+}
+
+/** Returns the header with the caller's own key. Its owner is the caller, whichever login or grant the token is of. */
+async function keyHeader(
+  keys: OwnKeys,
+  issuer: string,
+  { caller, provider, refused }: AskedKey,
+): Promise<InjectedHeader> {
+  const { subject } = caller
+  if (caller.issuer !== issuer) throw noTokenOf(provider, false)
+  const found = await keys.header(subject, provider, refused).catch(away)
+  if (found !== undefined && found !== 'refused') return found
+  const isRefused = found === 'refused'
+  throw noKey(keys.titleOf(provider), isRefused, async () => keys.offer(subject, provider, isRefused))
 }
 
 /**

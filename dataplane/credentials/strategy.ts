@@ -8,17 +8,16 @@ import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
 import { xaa } from './xaa.ts'
 
 /** The interval of reads of the store, which bounds how late a replaced or unlinked token is noticed. */
-const KEEP_MS = 5_000
-const BEARER = 'Bearer '
+const KEEP_MS = 4_000
 
-/** Sends the access token that the upstream provider gave the caller at login. */
+/** Sends the access token that the upstream provider gave the caller at login, or the caller’s own key. */
 const upstreamInject = ({ providerName }: UpstreamInjectConfig, upstreamTokens: UpstreamTokens): Strategy => ({
   key: JSON.stringify(['upstreamInject', providerName]),
   isOfLogin: true,
   async obtain({ issuer, subject, login }, refused) {
-    const before = refused?.headers[1]?.slice(BEARER.length)
-    const { token, expiresAt } = await upstreamTokens.accessToken({ issuer, subject, login }, providerName, before)
-    return { headers: ['authorization', BEARER + token], expiresAt, keepMs: KEEP_MS }
+    const holder = { issuer, subject, login }
+    const { name, value, expiresAt } = await upstreamTokens.header(holder, providerName, refused?.headers[1])
+    return { headers: [name, value], expiresAt, keepMs: KEEP_MS }
   },
   close: () => Promise.resolve(),
 })

@@ -18,6 +18,14 @@ export interface UpstreamToken {
   readonly expiresAt: number | undefined
 }
 
+/** The header that carries a token or key of the caller to a backend. */
+export interface InjectedHeader {
+  /** In lower case. */
+  readonly name: string
+  readonly value: string
+  readonly expiresAt: number | undefined
+}
+
 /** Tokens of upstream providers, by login and provider. The authorization server stores and refreshes them. */
 export interface UpstreamTokens {
   /**
@@ -25,6 +33,11 @@ export interface UpstreamTokens {
    * with a CredentialError if the caller's login has no usable token.
    */
   accessToken(caller: TokenHolder, provider: string, refused?: string): Promise<UpstreamToken>
+  /**
+   * Returns the header for backends: the access token as a bearer token, or the caller's own key in the form of its
+   * provider. `refused`: the value that a backend has rejected, which is not returned again. Rejects like `accessToken`.
+   */
+  header(caller: TokenHolder, provider: string, refused?: string): Promise<InjectedHeader>
   /** Returns the unexpired ID token, which was verified at login. Rejects like `accessToken`. */
   idToken(caller: TokenHolder, provider: string): Promise<string>
   /**
@@ -67,9 +80,20 @@ export const notLinked = (provider: string, link: MakeLink): CredentialError =>
     link,
   })
 
+/** Returns the error for a caller who has entered no key, or one that the server has refused. */
+export const noKey = (title: string, isRefused: boolean, link: MakeLink): CredentialError =>
+  new CredentialError(`the caller has no usable key for ${JSON.stringify(title)}`, {
+    text: isRefused
+      ? `the server has refused your key for ${title}; enter another one`
+      : `you have to enter your key for ${title} first`,
+    isPassing: false,
+    link,
+  })
+
 /** The provider without an authorization server: nobody has logged in. */
 export const noUpstreamTokens: UpstreamTokens = {
   accessToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
+  header: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   idToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   identity: async () => undefined,
   stored: async () => undefined,

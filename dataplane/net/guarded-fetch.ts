@@ -64,3 +64,33 @@ export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
   }
   return Object.assign(guardedFetch, { close: () => dispatcher.destroy() })
 }
+
+/**
+ * Asks for the status alone, at an address that has passed the check. Follows no redirects, and reads no answer. Throws an
+ * Error for the log.
+ *
+ * @param timeoutMs the longest wait for the head of the answer, in milliseconds
+ */
+export async function guardedStatus(
+  url: string,
+  {
+    method,
+    headers,
+    timeoutMs,
+    ...connect
+  }: ConnectOptions & {
+    readonly method: 'GET' | 'HEAD'
+    readonly headers: Readonly<Record<string, string>>
+    readonly timeoutMs: number
+  },
+): Promise<number> {
+  const dispatcher = new Agent({ connect: guardedConnect(connect), connections: 1 })
+  try {
+    const answer = await request(url, { dispatcher, method, headers, signal: AbortSignal.timeout(timeoutMs) })
+    answer.body.on('error', () => undefined)
+    return answer.statusCode
+  } finally {
+    // The body is of no interest, however long it is.
+    await dispatcher.destroy()
+  }
+}

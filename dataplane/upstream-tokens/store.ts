@@ -6,6 +6,8 @@ export interface LinkOffer {
   readonly id: string
   readonly url: string
   readonly provider: string
+  /** The key of the user's own that is entered there; absent: they log in at the provider. */
+  readonly key?: { readonly title: string; readonly isRefused: boolean }
 }
 
 /** Creates such a link. Rejects with a PublicError if that is not possible at the moment. */
@@ -33,6 +35,8 @@ export interface UpstreamTokenSet {
   readonly refreshToken?: string
   readonly idToken?: string
   readonly scopes?: readonly string[]
+  /** The time when a backend refused it, in milliseconds since 1970: it is never sent again. */
+  readonly refusedAt?: number
 }
 
 export interface StoredTokenSet extends UpstreamTokenSet {
@@ -90,8 +94,9 @@ export function loginOf(claims: Readonly<Record<string, unknown>>): string | und
 
 /** Returns the JSON text of a set. Throws a RangeError if it is too large. */
 export function textOfSet({ owner, subject, accessToken, ...others }: UpstreamTokenSet): string {
-  const { expiresAt, obtainedAt, refreshToken, idToken, scopes } = others
-  const text = JSON.stringify({ owner, subject, accessToken, expiresAt, obtainedAt, refreshToken, idToken, scopes })
+  const { expiresAt, obtainedAt, refreshToken, idToken, scopes, refusedAt } = others
+  const members = { owner, subject, accessToken, expiresAt, obtainedAt, refreshToken, idToken, scopes, refusedAt }
+  const text = JSON.stringify(members)
   if (Buffer.byteLength(text) > LARGEST_SET)
     throw new RangeError(`the tokens of a provider are larger than ${LARGEST_SET} bytes`)
   return text

@@ -99,6 +99,10 @@ const RULES = [
     message: 'loginPolicy of the provider that says who users are must be required',
   },
   {
+    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || provider.type != 'key') : size(self.upstreamProviders) == 0 || self.upstreamProviders[0].type != 'key'",
+    message: 'the provider that says who users are must not be a key',
+  },
+  {
     rule: '!(self.allowConfidentialClientRegistration && self.insecureAllowHTTP)',
     message: 'allowConfidentialClientRegistration and insecureAllowHTTP exclude each other',
   },

@@ -1,9 +1,26 @@
 /** Identity providers at which the embedded authorization server logs users in. */
+
+import { HEADER_NAME } from '../header-rules.ts'
 import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
 import { httpsOrLoopback, httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
 import { caBundleRef, secretKeyRef } from '../references.ts'
-import { choice, defaulted, flag, label, list, map, object, type Reader, scope, Type, text, url } from '../schema.ts'
+import {
+  choice,
+  defaulted,
+  duration,
+  flag,
+  integer,
+  label,
+  list,
+  map,
+  object,
+  type Reader,
+  scope,
+  Type,
+  text,
+  url,
+} from '../schema.ts'
 import { blockFor } from '../union.ts'
 import { ownParameters } from './auth-server-bounds.ts'
 
@@ -147,24 +164,100 @@ const oidcConfig = (readBy: Reader) =>
     { rules: httpsUnlessAllowed({ name: 'issuerUrl' }) },
   )
 
+const keyConfig = (readBy: Reader) =>
+  object('A key that each user has of their own, and enters once on a page of the gateway.', {
+    title: text(readBy, 'What it is a key of, for people: `Jira`.', { min: 1, max: 80 }),
+    helpUrl: Type.Optional(
+      text(readBy, 'Page that tells how to get a key.', { max: limits.url, pattern: '^https://[^\\s]+$' }),
+    ),
+    pattern: Type.Optional(text(readBy, 'Regular expression (RE2) that a whole key matches.', { min: 1, max: 256 })),
+    maxLength: defaulted(integer(readBy, 'Longest key, in characters.', { minimum: 1, maximum: 4096, default: 4096 })),
+    headerName: defaulted(
+      text(readBy, 'Header that carries it to backends.', {
+        min: 1,
+        max: limits.headerName,
+        pattern: HEADER_NAME,
+        default: 'Authorization',
+      }),
+    ),
+    valueTemplate: defaulted(
+      text(readBy, 'Value of the header; `{key}` is the key.', {
+        min: 5,
+        max: 256,
+        pattern: '^[ -~]*[{]key[}][ -~]*$',
+        default: 'Bearer {key}',
+      }),
+    ),
+    verify: Type.Optional(
+      object(
+        'A request with the key, before it is kept: a wrong key is told at once.',
+        {
+          url: text(readBy, 'Where it goes; https, or http on loopback.', {
+            max: limits.url,
+            pattern: '^https?://[^\\s]+$',
+          }),
+          method: defaulted(choice(readBy, 'Its method.', ['GET', 'HEAD'], { default: 'GET' })),
+          expectStatus: defaulted(
+            list('Statuses that mean the key is good.', integer(readBy, 'A status.', { minimum: 100, maximum: 599 }), {
+              min: 1,
+              max: 16,
+              default: [200],
+            }),
+          ),
+          timeout: defaulted(
+            duration(readBy, 'Longest wait, at most 30s.', {
+              default: '5s',
+              rules: [
+                {
+                  rule: "duration(self) > duration('0s') && duration(self) <= duration('30s')",
+                  message: 'must be more than 0s, and at most 30s',
+                },
+              ],
+            }),
+          ),
+        },
+        { rules: httpsOrLoopback({ name: 'url' }) },
+      ),
+    ),
+    maxLifetime: Type.Optional(
+      duration(readBy, 'After this time the key is asked for again, at most 8760h. Absent: never.', {
+        rules: [
+          {
+            rule: "duration(self) > duration('0s') && duration(self) <= duration('8760h')",
+            message: 'must be more than 0s, and at most 8760h',
+          },
+        ],
+      }),
+    ),
+    remindBefore: defaulted(duration(readBy, 'How long before its end the page of keys says so.', { default: '168h' })),
+  })
+
 const provider = (readBy: Reader) =>
   object(
-    'An identity provider.',
+    'An identity provider, or a key that each user has.',
     {
       name: label(readBy, 'Name, used by `providerName` and `subjectProviderName`.'),
-      type: choice(readBy, 'Protocol.', ['oidc', 'oauth2']),
+      type: choice(readBy, 'Protocol, or `key`: each user enters a key of their own once.', ['oidc', 'oauth2', 'key']),
       oidcConfig: Type.Optional(oidcConfig(readBy)),
       oauth2Config: Type.Optional(oauth2Config(readBy)),
-      loginPolicy: defaulted(
+      keyConfig: Type.Optional(keyConfig(readBy)),
+      loginPolicy: Type.Optional(
         choice(
           readBy,
-          'Whether every login visits this provider, or only a call that needs it.',
+          'Whether every login visits this provider, or only a call that needs it. Absent: every login; a key is asked for by a call.',
           ['required', 'onDemand'],
-          { default: 'required' },
         ),
       ),
     },
-    { rules: blockFor('type', { oidc: 'oidcConfig', oauth2: 'oauth2Config' }) },
+    {
+      rules: [
+        ...blockFor('type', { oidc: 'oidcConfig', oauth2: 'oauth2Config', key: 'keyConfig' }),
+        {
+          rule: "self.type != 'key' || !has(self.loginPolicy) || self.loginPolicy == 'onDemand'",
+          message: 'loginPolicy of a key is onDemand: no login has anything to visit',
+        },
+      ],
+    },
   )
 
 export const upstreamProviders = (readBy: Reader) =>

@@ -158,6 +158,13 @@ export class RequestRecord {
     this.#user(user)
   }
 
+  /** Notes that a user has entered a key of their own. The key itself is in no event. */
+  key(user: LoggedInUser, type: 'key_set' | 'key_replaced', provider: string): void {
+    this.#type = type
+    this.#target = { provider }
+    this.#user(user)
+  }
+
   /** Notes the client or provider whose access that action has ended. */
   unlinked(ended: { readonly clientId?: unknown; readonly provider?: string } | undefined): void {
     this.client(text(ended?.clientId))

@@ -11,6 +11,7 @@ import { MOST_MEMBERS } from '../store/record-store.ts'
 import { browserOf, knownBrowser } from './browser.ts'
 import { readForm } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
+import { wayToKey } from './key-way.ts'
 import { PRIVATE, problemPage, redirect, showPage } from './show.ts'
 import { traceOf } from './telemetry.ts'
 
@@ -20,7 +21,7 @@ const ACTION = 'sessions'
 /** The statement of the proof that a page carries. */
 const PAGE = 'page'
 /** The completed actions that the next page can report. */
-const DONE = ['unlinked', 'revoked', 'revoked-all'] as const
+const DONE = ['unlinked', 'revoked', 'revoked-all', 'key-kept', 'key-deleted'] as const
 type Ending = (typeof DONE)[number]
 
 /** Answers with the user's links, or redirects to the host of the callbacks, where the cookies are. */
@@ -32,7 +33,11 @@ export function sessions(front: Front, c: FrontContext): Response | Promise<Resp
 /** Shows the signed-in user's links, or how to sign in. It begins no login. */
 export async function account(front: Front, c: FrontContext): Promise<Response> {
   const session = await sessionOf(front, c)
-  if (session !== undefined) return showPage(c, await linkedTo(front, c, session))
+  return session === undefined ? signInFor(front, c) : showPage(c, await linkedTo(front, c, session))
+}
+
+/** Shows how to sign in. `key`: the title of the key that the user is about to enter, if they are. */
+export async function signInFor(front: Front, c: FrontContext, key?: string): Promise<Response> {
   const { primary } = front.settings
   if (primary === undefined) return problemPage(front, c, 'noLogins')
   const browser = browserOf(front, c)
@@ -41,12 +46,13 @@ export async function account(front: Front, c: FrontContext): Promise<Response> 
     provider: primary.host,
     action: ACTION,
     token: front.provider().keyed.of('sign-in-page', browser.id),
+    key,
   })
   return showPage(c, page)
 }
 
 async function linkedTo(front: Front, c: FrontContext, session: AccountSession): Promise<Page> {
-  const { accounts, settings, links } = front
+  const { accounts, settings, links, keys } = front
   const proof = (...what: readonly string[]) => accounts.proofOf(session, ...what)
   const found = await links.of(session.user.subject, front.addressOf(c.env.incoming))
   const hosts = new Map(settings.providers.map(({ name, host }) => [name, host]))
@@ -67,6 +73,7 @@ async function linkedTo(front: Front, c: FrontContext, session: AccountSession):
     gateway: front.title,
     user: session.user,
     links: found.map(clientOf),
+    keys: (await keys.of(session.user.subject)).map((key) => ({ ...key, id: proof('delete-key', key.provider) })),
     isCut: found.length === MOST_MEMBERS,
     // The proof keeps a forged link from reporting an action that has not happened.
     done: DONE.find((one) => accounts.isProof(said, session, one)),
@@ -121,12 +128,13 @@ function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined 
   const action = form.get(fields.action)
   if (action === actions.signOut) return 'account_sign_out'
   if (action === actions.revokeAll || form.has(fields.revoke)) return 'account_revoke'
+  if (form.has(fields.deleteKey)) return 'key_deleted'
   return form.has(fields.unlink) ? 'account_unlink' : undefined
 }
 
 /** Ends the grant or link that a button of the page names. Returns undefined if this user has no such grant or link. */
 async function end(
-  { accounts, links, settings }: Front,
+  { accounts, links, keys, settings }: Front,
   form: ReadonlyMap<string, string>,
   session: AccountSession,
 ): Promise<Ended | undefined> {
@@ -134,6 +142,12 @@ async function end(
   if (form.get(fields.action) === actions.revokeAll) {
     await links.revokeAll(subject)
     return { done: 'revoked-all' }
+  }
+  const deleted = form.get(fields.deleteKey)
+  if (deleted !== undefined) {
+    const key = (await keys.of(subject)).find((one) => accounts.isProof(deleted, session, 'delete-key', one.provider))
+    if (key === undefined || !(await keys.remove(subject, key.provider))) return undefined
+    return { done: 'key-deleted', provider: key.provider }
   }
   const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
   for (const grant of await links.named(subject)) {
@@ -157,7 +171,7 @@ async function end(
  * Redirects the browser to the page of links, so that reloading it does not post the form again. `done` is the proof of
  * the completed action.
  */
-function back({ settings }: Front, c: FrontContext, done?: string): Response {
+export function back({ settings }: Front, c: FrontContext, done?: string): Response {
   const page = settings.accountEndpoint === undefined ? 'sessions' : 'account'
   const location = done === undefined ? page : `${page}?done=${done}`
   return c.body(null, 303, { location, ...PRIVATE })
@@ -170,7 +184,8 @@ export async function signedIn(front: Front, c: FrontContext, { user, isSyntheti
   if (isSynthetic === true) return problemPage(front, c, 'nobody')
   await dropSession(front, c)
   holdSession(front, c, await front.accounts.begin(user, browser, c.var.loginTrace))
-  return back(front, c)
+  const way = wayToKey(front, c)
+  return way === undefined ? back(front, c) : c.body(null, 303, { location: way, ...PRIVATE })
 }
 
 /** Shows why the sign-in failed. */
@@ -184,7 +199,7 @@ const cookieOptions = ({ isSecure }: Front['settings']) =>
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
 /** Returns the browser's session. The span of the request links to the request that began the sign-in. */
-async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession | undefined> {
+export async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession | undefined> {
   const [secret, browser] = [getCookie(c, cookieName(front.settings)), knownBrowser(front, c)]
   if (secret === undefined || browser === undefined) return undefined
   const session = await front.accounts.find(secret, browser)

@@ -8,6 +8,7 @@ import { account, sessions } from './account.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
 import { belowIssuer, type FOR_CLIENTS } from './for-clients.ts'
 import type { Front, FrontContext, FrontEnv } from './front.ts'
+import { keepKey, keyForm } from './key.ts'
 import { linkPage } from './login/link.ts'
 import { LOGIN_REQUESTS } from './login/steps.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
@@ -49,8 +50,17 @@ const callbackPaths = ({ callbackNames }: Front['settings']): readonly string[] 
 
 /** Endpoints that people visit in a browser, and that forms of these pages are posted to. */
 const PAGES: readonly (readonly ['GET' | 'POST', Readonly<Record<string, Endpoint>>])[] = [
-  ['GET', { ...LOGIN_REQUESTS.GET, '/oauth/sessions': sessions, '/oauth/account': account, '/oauth/link': linkPage }],
-  ['POST', LOGIN_REQUESTS.POST],
+  [
+    'GET',
+    {
+      ...LOGIN_REQUESTS.GET,
+      '/oauth/sessions': sessions,
+      '/oauth/account': account,
+      '/oauth/link': linkPage,
+      '/oauth/key': keyForm,
+    },
+  ],
+  ['POST', { ...LOGIN_REQUESTS.POST, '/oauth/key': keepKey }],
 ]
 
 /** Returns an endpoint's paths: below the issuer's, bare and, for the authorization endpoint, the configured one. */

@@ -9,6 +9,7 @@ import type { Observe } from '../../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
+import type { UserKeys } from '../account/user-keys.ts'
 import type { RequestRecord } from '../audit/request-record.ts'
 import type { ClientAssertions } from '../clients/client-assertion.ts'
 import type { Clients } from '../clients/clients.ts'
@@ -58,6 +59,8 @@ export interface Front {
   /** Sessions of people on the page of their linked clients and providers. */
   readonly accounts: AccountSessions
   readonly links: Links
+  /** The keys that users have of their own. */
+  readonly keys: UserKeys
   /** Links by which users log in at a provider after the first login. */
   readonly loginLinks: LoginLinks
   /** The tokens that providers issued at logins. */

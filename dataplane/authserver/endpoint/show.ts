@@ -91,6 +91,11 @@ const PROBLEMS = {
     advice:
       'Did a link reach you that you have not asked for? Then leave it. Is it your own, log out at the identity provider, and log in as the person that the page names.',
   },
+  key: {
+    title: 'No key is asked for here',
+    text: 'The server that needed it is not reached by this gateway any more.',
+    advice: SESSIONS,
+  },
   linkEnded: {
     title: unlinked,
     text: 'What the link was for has ended meanwhile.',

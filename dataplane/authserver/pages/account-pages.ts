@@ -3,7 +3,13 @@ import type { Markup, Page } from '../../pages/page.ts'
 import { answeredAt, destinationOf, knownBy, scopeList } from './client-facts.ts'
 
 /** Names of the form fields on the account page. */
-export const fields = { token: 'token', action: 'action', revoke: 'revoke', unlink: 'unlink' } as const
+export const fields = {
+  token: 'token',
+  action: 'action',
+  revoke: 'revoke',
+  unlink: 'unlink',
+  deleteKey: 'delete-key',
+} as const
 
 /** Values of `action`. */
 export const actions = { signIn: 'sign-in', signOut: 'sign-out', revokeAll: 'revoke-all' } as const
@@ -41,6 +47,8 @@ export interface LinkedToUser {
   readonly user: { readonly name?: string; readonly email?: string }
   /** The clients, the last used first. */
   readonly links: readonly LinkedClient[]
+  /** Keys of the user’s own, kept or not; empty if there are none to enter. */
+  readonly keys: readonly OwnKey[]
   /** Tells whether the list was cut. */
   readonly isCut: boolean
   /** The action that was just done. */
@@ -55,12 +63,14 @@ const SAID = {
   unlinked: 'The account is unlinked. Within seconds it is used no more by this program.',
   revoked: 'Access is revoked. The program has to ask you again.',
   'revoked-all': 'All access is revoked. Every program has to ask you again.',
+  'key-kept': 'The key is kept. Your programs use it from now on: close this page, and have yours try again.',
+  'key-deleted': 'The key is deleted. Within seconds it is used no more.',
 } as const
 
 const FOOTER = html`Whoever sees this page can revoke, and nothing else. You are signed out after 15 minutes.`
 
 /** Renders a user's clients and provider accounts, with a button to end each. It works without scripts. */
-export function linksPage({ gateway, user, links, isCut, done, action, token }: LinkedToUser): Page {
+export function linksPage({ gateway, user, links, keys, isCut, done, action, token }: LinkedToUser): Page {
   return {
     title: 'What is linked to you',
     place: gateway,
@@ -73,6 +83,7 @@ takes that account alone from it.</p>
 <form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
 ${links.length === 0 ? html`<p class="empty">No program may act for you here.</p>` : html`<ul class="plain">${links.map(linkOf)}</ul>`}
+${keys.length === 0 ? '' : html`<h2>Your keys</h2><ul class="plain">${keys.map(keyOf)}</ul>`}
 ${isCut ? html`<p class="soft">The ${links.length} that were used last are shown. Others come into the list once they are used.</p>` : ''}
 <div class="choices"><button name="${fields.action}" value="${actions.signOut}" class="quiet">Sign out</button></div>
 ${links.length === 0 ? '' : REVOKE_ALL}
@@ -123,10 +134,56 @@ const accountOf = ({ id, host, isLinked, since }: LinkedAccount, client: string)
     : html`<span class="soft">not linked</span>`
 }</td></tr>`
 
+/** A key as its owner may see it. */
+export interface ShownKey {
+  readonly provider: string
+  readonly title: string
+  readonly helpUrl: string | undefined
+  readonly maxLength: number
+  /** Absent if the user has none. */
+  readonly kept?: {
+    /** Milliseconds since 1970. */
+    readonly since: number
+    /** Its last characters; undefined if it is too short to show any. */
+    readonly end: string | undefined
+    /** Milliseconds since 1970; absent: it does not end. */
+    readonly endsAt?: number
+    readonly isEnding: boolean
+    /** The server has refused it. */
+    readonly isRefused: boolean
+  }
+}
+
+/** A key of the user’s own at a server. */
+interface OwnKey extends ShownKey {
+  /** The key’s value in the form that deletes it. */
+  readonly id: string
+}
+
+function keyOf({ provider, title, kept, id }: OwnKey): Markup {
+  const way = `key?${new URLSearchParams({ provider })}`
+  if (kept === undefined)
+    return html`<li class="link"><h2><bdi>${title}</bdi></h2><p class="soft">No key. <a href="${way}">Enter one</a></p></li>`
+  const { since, end, endsAt, isEnding, isRefused } = kept
+  return html`<li class="link">
+<h2><bdi>${title}</bdi></h2>
+${isRefused ? html`<p class="note warn">The server has refused this key. <a href="${way}">Enter another one</a>.</p>` : ''}
+${isEnding ? html`<p class="note warn">This key ends soon. <a href="${way}">Enter another one</a>.</p>` : ''}
+<table class="facts"><tbody>
+${end === undefined ? '' : html`<tr><th scope="row">Key</th><td class="wrap"><code>…${end}</code></td></tr>`}
+<tr><th scope="row">Entered</th><td class="wrap">${timeOf(since)}</td></tr>
+${endsAt === undefined ? '' : html`<tr><th scope="row">Ends</th><td class="wrap">${timeOf(endsAt)}</td></tr>`}
+</tbody></table>
+<p><a href="${way}" aria-label="Replace the key for ${title}">Replace</a></p>
+<button name="${fields.deleteKey}" value="${id}" class="quiet" aria-label="Delete the key for ${title}">Delete</button>
+</li>`
+}
+
 const FORMAT = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
 
 const textOf = (time: number): string => `${FORMAT.format(time)} UTC`
-const timeOf = (time: number): Markup => html`<time datetime="${new Date(time).toISOString()}">${textOf(time)}</time>`
+export const timeOf = (time: number): Markup =>
+  html`<time datetime="${new Date(time).toISOString()}">${textOf(time)}</time>`
 
 interface SignIn {
   readonly gateway: string
@@ -136,19 +193,27 @@ interface SignIn {
   readonly action: string
   /** The token that the form returns, which proves that it was sent from this page. */
   readonly token: string
+  /** The title of the key that they are about to enter; undefined: they want to see the page. */
+  readonly key?: string | undefined
 }
 
-/** Renders the page that asks users to sign in before they see their account page. */
-export const signInPage = ({ gateway, provider, action, token }: SignIn): Page => ({
-  title: 'What is linked to you',
+/** Renders the page that asks users to sign in before they see their account page, or enter a key. */
+export const signInPage = ({ gateway, provider, action, token, key }: SignIn): Page => ({
+  title: key === undefined ? 'What is linked to you' : `Your key for ${key}`,
   place: gateway,
   footer: html`You stay signed in for 15 minutes, in this browser alone.`,
   // The form leads to the provider, and further to where that redirects.
   formsLead: 'anywhere',
   body: html`
-<h1>What is linked to you</h1>
+${
+  key === undefined
+    ? html`<h1>What is linked to you</h1>
 <p>Programs that you have allowed to use <bdi>${gateway}</bdi>, and the accounts that they reach by it. Sign in to see them,
-and to end what you don’t need any more.</p>
+and to end what you don’t need any more.</p>`
+    : html`<h1>Your key for <bdi>${key}</bdi></h1>
+<p>A program of yours needs a key of yours for <bdi>${key}</bdi>. Sign in first, so that it is kept under your name and
+nobody else’s.</p>`
+}
 <form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
 <button name="${fields.action}" value="${actions.signIn}">Sign in at ${provider}</button>

@@ -69,6 +69,8 @@ export interface Settings {
   readonly providerHosts: readonly string[]
   /** The page where users log in later at an on-demand provider, at the host of callbacks. */
   readonly linkEndpoint: string
+  /** URL of the page on which users enter keys of their own. */
+  readonly keyEndpoint: string
 }
 
 /** A provider as pages show it. */
@@ -134,6 +136,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     primary: primary && shownProvider(primary),
     providerHosts: required.map((provider) => loginUrlOf(provider).host),
     linkEndpoint: callback.replace(/\/callback$/, '/link'),
+    keyEndpoint: callback.replace(/\/callback$/, '/key'),
     acceptsDocuments: config.cimd?.enabled === true,
   }
 }

@@ -24,6 +24,8 @@ export const kinds = {
   account: 'pages',
   /** The grants of users to clients, one for each login. */
   grant: 'grants',
+  /** Forms of keys that were sent: each is good once. */
+  keyForm: 'pages',
   /** The set of grants of each user. */
   user: 'grants',
   /** The consents of users to clients, by browser. */

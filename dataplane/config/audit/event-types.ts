@@ -69,6 +69,10 @@ const AUTH_SERVER_EVENTS = [
   'account_sign_out',
   'account_unlink',
   'account_revoke',
+  'key_set',
+  'key_replaced',
+  'key_deleted',
+  'key_refused',
 ] as const
 
 const COMMON_EVENTS = ['config_reload', 'audit_events_lost'] as const

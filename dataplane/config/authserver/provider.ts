@@ -1,4 +1,4 @@
-import type { UpstreamProviderConfig } from '../auth-server.ts'
+import type { AuthServerConfig, KeyProviderConfig, UpstreamProviderConfig } from '../auth-server.ts'
 
 /** Returns the provider whose identity stands for the user. */
 export const primaryOf = <Provider extends { readonly name: string }>({
@@ -9,6 +9,33 @@ export const primaryOf = <Provider extends { readonly name: string }>({
   readonly primaryUpstreamProvider?: string
 }): Provider | undefined =>
   primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
+
+/** Tells whether a provider is a key that each user enters, and not a login. */
+export const isKey = ({ type }: { readonly type?: string }): boolean => type === 'key'
+
+/** Returns the providers at which users log in. */
+export const loginProviders = <Provider extends { readonly type?: string }>(
+  providers: readonly Provider[],
+): readonly Provider[] => providers.filter((provider) => !isKey(provider))
+
+/** Returns the keys that each user has, with the defaults of their settings. */
+export const keyProviders = ({ upstreamProviders }: AuthServerConfig): readonly KeyProviderConfig[] =>
+  upstreamProviders.flatMap(({ name, keyConfig }) =>
+    keyConfig === undefined
+      ? []
+      : [
+          {
+            name,
+            keyConfig: {
+              maxLength: 4096,
+              headerName: 'Authorization',
+              valueTemplate: 'Bearer {key}',
+              remindBefore: '168h',
+              ...keyConfig,
+            },
+          },
+        ],
+  )
 
 /** Tells whether users log in at the provider only when a call needs it. */
 export const isOnDemand = ({ loginPolicy }: { readonly loginPolicy?: 'required' | 'onDemand' }): boolean =>

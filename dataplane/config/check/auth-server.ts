@@ -1,7 +1,7 @@
 import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
-import { isIdentified, isOnDemand, primaryOf } from '../authserver/provider.ts'
+import { isIdentified, isKey, isOnDemand, primaryOf } from '../authserver/provider.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
@@ -96,6 +96,11 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
  */
 function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Finding[] {
   const primary = primaryOf(server)
+  if (primary !== undefined && isKey(primary)) {
+    const index = server.upstreamProviders.indexOf(primary)
+    const pointer = `${at}/upstreamProviders/${index}/type`
+    return [{ pointer, message: 'must be oidc or oauth2: this provider says who users are' }]
+  }
   const isKnownAgain = primary === undefined || isIdentified(primary)
   return server.upstreamProviders.flatMap((provider, index) => {
     const pointer = `${at}/upstreamProviders/${index}/loginPolicy`
@@ -123,7 +128,7 @@ function upstreamFilterFindings(
       const provider = upstreamProviders.find((one) => one.name === name)
       const pointer = `${at}/upstreamFilter${place}/${index}`
       if (provider === undefined) return [{ pointer, message: 'must name one of upstreamProviders' }]
-      return isOnDemand(provider)
+      return isOnDemand(provider) || isKey(provider)
         ? [{ pointer, message: 'has no effect: logins do not visit a provider whose loginPolicy is onDemand' }]
         : []
     }),
@@ -147,7 +152,9 @@ export function judgedProviderFindings({ authServer, authz }: GatewayConfig): re
 
 /** Checks credentials that name a provider: users must log in at it here. */
 function providerNameFindings({ authServer, backends }: GatewayConfig): readonly Finding[] {
-  const names = new Set(authServer?.upstreamProviders.map(({ name }) => name))
+  const providers = authServer?.upstreamProviders ?? []
+  const names = new Set(providers.map(({ name }) => name))
+  const keys = new Set(providers.filter(isKey).map(({ name }) => name))
   return backends.flatMap(({ credential }, index) => {
     const named = {
       'upstreamInject/providerName': credential?.upstreamInject?.providerName,
@@ -156,10 +163,15 @@ function providerNameFindings({ authServer, backends }: GatewayConfig): readonly
       'awsSts/subjectProviderName': credential?.awsSts?.subjectProviderName,
     }
     return Object.entries(named)
-      .filter(([, name]) => name !== undefined && !names.has(name))
-      .map(([field]) => ({
+      .filter(
+        ([field, name]) =>
+          name !== undefined && (!names.has(name) || (keys.has(name) && !/^upstreamInject/.test(field))),
+      )
+      .map(([field, name = '']) => ({
         pointer: `/backends/${index}/credential/${field}`,
-        message: 'must name one of authServer.upstreamProviders',
+        message: keys.has(name)
+          ? 'must name a provider that gives tokens: a key of a user is sent as it is, by upstreamInject'
+          : 'must name one of authServer.upstreamProviders',
       }))
   })
 }

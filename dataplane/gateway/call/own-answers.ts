@@ -76,11 +76,12 @@ const ASKING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resou
  * Answers a request that a backend can't serve until its user has logged in at a provider: with the link, in the form
  * that the client understands. A modern client that retries too early gets the link as text: it would retry in a loop.
  */
-export function answerWithLink(context: RequestContext, { id, url, provider }: LinkOffer): void {
+export function answerWithLink(context: RequestContext, offer: LinkOffer): void {
   const { message } = context
-  const reason = `You have to log in at the provider ${JSON.stringify(provider)} first`
-  const question = { mode: 'url', message: `${reason}, once for this program.`, url }
-  const text = `${reason}. Open this link in a browser, log in there, then call again: ${url}`
+  const { id, url } = offer
+  const { reason, once, step } = textsOf(offer)
+  const question = { mode: 'url', message: `${reason}${once}.`, url }
+  const text = `${reason}. Open this link in a browser, ${step} there, then call again: ${url}`
   if (takesUrlError(context))
     context.fail(
       new PublicError('login_needed', { message: text, data: { elicitations: [{ ...question, elicitationId: id }] } }),
@@ -89,6 +90,25 @@ export function answerWithLink(context: RequestContext, { id, url, provider }: L
   else if (message.method === 'tools/call' && message.params?.['task'] === undefined)
     context.result(errorResult(context.era, text))
   else context.fail(new PublicError('backend_unavailable', { message: text }))
+}
+
+/** Returns the texts of a link: why it is needed, how often, and what to do there. */
+function textsOf({ provider, key }: LinkOffer): Readonly<Record<'reason' | 'once' | 'step', string>> {
+  if (key === undefined) {
+    const reason = `You have to log in at the provider ${JSON.stringify(provider)} first`
+    return { reason, once: ', once for this program', step: 'log in' }
+  }
+  if (key.isRefused)
+    return {
+      reason: `The server has refused your key for ${key.title}`,
+      once: ': enter another one',
+      step: 'enter another one',
+    }
+  return {
+    reason: `You have to enter your key for ${key.title} first`,
+    once: ', once for all programs',
+    step: 'enter it',
+  }
 }
 
 function takesUrlError({ era, session }: RequestContext): boolean {

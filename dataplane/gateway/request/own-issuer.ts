@@ -177,6 +177,7 @@ export class OwnIssuer {
       return storedUpstreamTokens(server.tokens, {
         issuer: server.local.issuer,
         isFiltered: server.isFiltered,
+        keys: server.keys,
         refresh: (place, before) => server.refresh.refresh(place, before),
         linkOf: (place, owner) =>
           server.loginLinks.has(place.provider) ? () => server.loginLinks.offer({ ...place, owner }) : undefined,
@@ -184,6 +185,7 @@ export class OwnIssuer {
     }
     return {
       accessToken: async (...asked) => (await tokens()).accessToken(...asked),
+      header: async (...asked) => (await tokens()).header(...asked),
       idToken: async (...asked) => (await tokens()).idToken(...asked),
       identity: async (...asked) => (await tokens()).identity(...asked),
       stored: async (...asked) => (await tokens()).stored(...asked),

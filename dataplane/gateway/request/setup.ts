@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
-import { redirectUriOf } from '../../config/authserver/provider.ts'
+import { loginProviders, redirectUriOf } from '../../config/authserver/provider.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import {
@@ -71,7 +71,9 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
   const { config, hash, directory } = loaded
   const { authServer } = config
   const { issuer, authorizationEndpointBaseUrl, upstreamProviders = [] } = authServer ?? {}
-  const callbacks = authServer ? upstreamProviders.map((provider) => redirectUriOf(authServer, provider)) : []
+  const callbacks = authServer
+    ? loginProviders(upstreamProviders).map((provider) => redirectUriOf(authServer, provider))
+    : []
   const urls = [config.resourceUrl, options.listenerUrl, issuer, authorizationEndpointBaseUrl, ...callbacks]
   const names = hostNames(urls, config.allowedHosts)
   const publicUrlOf = publicUrls(config, options.listenerUrl, names)

@@ -16,6 +16,7 @@ const store: UpstreamTokens = {
     subject === 'alice' && provider === 'github' && !('token' in rest)
       ? Promise.resolve({ token: 'raw-of-alice', expiresAt: undefined })
       : Promise.reject(noUpstreamToken(provider)),
+  header: noUpstreamTokens.header,
   idToken: noUpstreamTokens.idToken,
   identity: noUpstreamTokens.identity,
   stored: noUpstreamTokens.stored,

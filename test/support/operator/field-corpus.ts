@@ -220,6 +220,19 @@ const loggingIn = redisWays
           allowPrivateIPs: true
           insecureAllowHTTP: true
           caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+      - name: tickets
+        type: key
+        loginPolicy: onDemand
+        keyConfig:
+          title: Tickets
+          helpUrl: https://tickets.example.com/keys
+          pattern: "[a-z]+"
+          maxLength: 64
+          headerName: X-Api-Key
+          valueTemplate: "Token {key}"
+          verify: {url: "https://tickets.example.com/me", method: HEAD, expectStatus: [204], timeout: 3s}
+          maxLifetime: 720h
+          remindBefore: 24h
       - name: chat
         type: oauth2
         oauth2Config:

@@ -1,8 +1,10 @@
 import { ownParameters } from '../../../../crds/settings/auth/auth-server-bounds.ts'
-import { HEADER_NAME } from '../../../../crds/settings/header-rules.ts'
+import { parseDuration } from '../../../../crds/settings/duration.ts'
+import { gatewayHeaders, HEADER_NAME } from '../../../../crds/settings/header-rules.ts'
 import { escapeStep } from '../../../../crds/settings/json.ts'
 import type {
   AuthServerConfig,
+  KeyConfig,
   OAuth2UpstreamConfig,
   OidcUpstreamConfig,
   UpstreamProviderConfig,
@@ -27,8 +29,8 @@ export function upstreamFindings(
   at: string,
   server: AuthServerConfig,
 ): readonly Finding[] {
-  const { type, oidcConfig, oauth2Config } = provider
-  const blocks = { oidc: oidcConfig, oauth2: oauth2Config }
+  const { type, oidcConfig, oauth2Config, keyConfig } = provider
+  const blocks = { oidc: oidcConfig, oauth2: oauth2Config, key: keyConfig }
   return [
     ...Object.entries(blocks)
       .filter(([name, block]) => (name === type) !== (block !== undefined))
@@ -38,8 +40,58 @@ export function upstreamFindings(
       })),
     ...(oidcConfig === undefined ? [] : oidcFindings(oidcConfig, `${at}/oidcConfig`)),
     ...(oauth2Config === undefined ? [] : oauth2Findings(oauth2Config, `${at}/oauth2Config`)),
-    ...commonFindings(oidcConfig ?? oauth2Config ?? {}, `${at}/${type}Config`, provider, server),
+    ...(keyConfig === undefined ? [] : keyFindings(provider, `${at}/keyConfig`, keyConfig)),
+    ...(type === 'key'
+      ? []
+      : commonFindings(oidcConfig ?? oauth2Config ?? {}, `${at}/${type}Config`, provider, server)),
   ]
+}
+
+/** Checks a key that each user has: where it is tried, and the header that carries it. */
+function keyFindings(
+  { loginPolicy }: UpstreamProviderConfig,
+  at: string,
+  { headerName = 'Authorization', pattern, verify, maxLifetime, remindBefore = '168h' }: KeyConfig,
+): readonly Finding[] {
+  const name = headerName.toLowerCase()
+  const url = verify && URL.parse(verify.url)
+  const isOwn = name !== 'authorization' && (OWN_HEADERS.has(name) || gatewayHeaders.some((own) => own === name))
+  const policy = at.replace(/keyConfig$/, 'loginPolicy')
+  return [
+    ...(loginPolicy === 'required'
+      ? [{ pointer: policy, message: 'must be onDemand: no login has anything to visit' }]
+      : []),
+    ...(isOwn ? [{ pointer: `${at}/headerName`, message: 'is a header that the gateway sets itself' }] : []),
+    ...(pattern === undefined ? [] : patternFindings(pattern, `${at}/pattern`)),
+    ...(verify === undefined ? [] : urlFindings(verify.url, `${at}/verify/url`)),
+    ...(url?.protocol === 'http:' && !isLoopback(url)
+      ? [{ pointer: `${at}/verify/url`, message: 'must be https: a key would travel in the clear' }]
+      : []),
+    ...rangeFindings(verify?.timeout, `${at}/verify/timeout`, '30s'),
+    ...rangeFindings(maxLifetime, `${at}/maxLifetime`, '8760h'),
+    ...(Number.isFinite(parseDuration(remindBefore))
+      ? []
+      : [{ pointer: `${at}/remindBefore`, message: 'must be a duration' }]),
+  ]
+}
+
+function rangeFindings(text: string | undefined, pointer: string, most: string): readonly Finding[] {
+  if (text === undefined || (parseDuration(text) > 0 && parseDuration(text) <= parseDuration(most))) return []
+  return [{ pointer, message: `must be more than 0s, and at most ${most}` }]
+}
+
+/** What JavaScript's regular expressions have beyond RE2: looking around, and references back. */
+const BEYOND_RE2 = /\(\?(?:<?[=!])|\\[1-9]|\\k</
+
+/** Checks that a pattern is one of RE2, in which none needs more time than in proportion to the key. */
+function patternFindings(pattern: string, pointer: string): readonly Finding[] {
+  if (BEYOND_RE2.test(pattern)) return [{ pointer, message: 'must not look around, nor refer back: it is of RE2' }]
+  try {
+    new RegExp(pattern)
+    return []
+  } catch {
+    return [{ pointer, message: 'is no regular expression' }]
+  }
 }
 
 const oidcFindings = (config: OidcUpstreamConfig, at: string): readonly Finding[] => [

@@ -1,0 +1,223 @@
+import { parseDuration } from '../../../crds/settings/duration.ts'
+import type { KeyProviderConfig } from '../../config/auth-server.ts'
+import { isLoopback } from '../../config/check/url.ts'
+import { guardedStatus } from '../../net/guarded-fetch.ts'
+import type { LinkOffer, Place, StoredTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type { KeyedHash } from '../keys/keyed-hash.ts'
+import type { ShownKey } from '../pages/account-pages.ts'
+
+/** How long a key without an end is kept, in milliseconds: it ends when its owner deletes it. */
+const KEPT_MS = 10 * 365 * 24 * 3600 * 1000
+/** The characters of a key: those of a header’s value (RFC 9110 section 5.5) in ASCII. */
+const CHARACTERS = /^[\x20-\x7e]+$/
+/** A key of this length is told apart by its last characters, which reveal little of it. */
+const TOLD_FROM = 16
+const TOLD = 4
+
+/** The header that carries a key. */
+export interface KeyHeader {
+  readonly name: string
+  readonly value: string
+  readonly expiresAt: number | undefined
+}
+
+/** Why a key is not kept. `text` is for its owner. */
+export class KeyRefused extends Error {
+  override readonly name = 'KeyRefused'
+  readonly text: string
+
+  constructor(text: string) {
+    super(text)
+    this.text = text
+  }
+}
+
+interface UserKeysOptions {
+  readonly settings: { readonly issuer: string; readonly keyEndpoint: string }
+  readonly providers: readonly KeyProviderConfig[]
+  readonly tokens: UpstreamTokenStore
+  readonly keyed: () => KeyedHash
+  readonly now?: () => number
+  /** Is told that a backend has refused a user's key. */
+  onRefused?(subject: string, provider: string): void
+}
+
+/**
+ * The keys that users have of their own at servers. Each is typed once by its owner, sealed in storage under issuer,
+ * user and provider, and sent to the backends that name the provider. It is shown to nobody again.
+ */
+export class UserKeys {
+  readonly #options: UserKeysOptions
+  readonly #now: () => number
+  readonly #patterns = new Map<string, Promise<(key: string) => boolean>>()
+
+  constructor(options: UserKeysOptions) {
+    this.#options = options
+    this.#now = options.now ?? Date.now
+  }
+
+  get isUsed(): boolean {
+    return this.#options.providers.length > 0
+  }
+
+  has(provider: string): boolean {
+    return this.#find(provider) !== undefined
+  }
+
+  /** Returns the host or title of a provider for texts. */
+  titleOf(provider: string): string {
+    return this.#find(provider)?.keyConfig.title ?? provider
+  }
+
+  #find(name: string): KeyProviderConfig | undefined {
+    return this.#options.providers.find((one) => one.name === name)
+  }
+
+  #place(subject: string, provider: string): Place {
+    return { login: JSON.stringify(['key', this.#options.settings.issuer, subject]), provider }
+  }
+
+  /** Returns the user's key; undefined if there is none, it has ended, or it belongs to somebody else. */
+  async #kept(subject: string, provider: string): Promise<StoredTokenSet | undefined> {
+    const set = await this.#options.tokens.get(this.#place(subject, provider))
+    if (set === undefined || set.owner !== subject) return undefined
+    return (set.expiresAt ?? Number.POSITIVE_INFINITY) > this.#now() ? set : undefined
+  }
+
+  /**
+   * Returns the header with the user's key; undefined if there is none, 'refused' if a backend has refused it. `refused`:
+   * the value that a backend has just rejected. It is never sent again.
+   */
+  async header(subject: string, provider: string, refused?: string): Promise<KeyHeader | 'refused' | undefined> {
+    const found = this.#find(provider)
+    const set = found && (await this.#kept(subject, provider))
+    if (found === undefined || set === undefined) return undefined
+    if (set.refusedAt !== undefined) return 'refused'
+    const value = headerValue(found, set.accessToken)
+    if (value !== refused) return { name: found.keyConfig.headerName.toLowerCase(), value, expiresAt: set.expiresAt }
+    const { version, ...key } = set
+    const ttlMs = (set.expiresAt ?? this.#now() + KEPT_MS) - this.#now()
+    const marked = { ...key, refusedAt: this.#now() }
+    const isMarked = await this.#options.tokens.put(this.#place(subject, provider), marked, {
+      replaces: version,
+      ttlMs,
+    })
+    if (isMarked !== undefined) this.#options.onRefused?.(subject, provider)
+    return 'refused'
+  }
+
+  /** Returns the keys of a user, with those that they could have. */
+  async of(subject: string): Promise<readonly ShownKey[]> {
+    return Promise.all(this.#options.providers.map(({ name }) => this.show(subject, name) as Promise<ShownKey>))
+  }
+
+  /** Returns one key of a user; undefined if there is no such provider. */
+  async show(subject: string, provider: string): Promise<ShownKey | undefined> {
+    const found = this.#find(provider)
+    if (found === undefined) return undefined
+    const { title, helpUrl, maxLength, remindBefore } = found.keyConfig
+    const set = await this.#kept(subject, provider)
+    const shown = { provider, title, helpUrl, maxLength }
+    if (set === undefined) return shown
+    const { accessToken: key, obtainedAt = 0, expiresAt, refusedAt } = set
+    const isEnding = expiresAt !== undefined && expiresAt - this.#now() < parseDuration(remindBefore)
+    const end = key.length >= TOLD_FROM ? key.slice(-TOLD) : undefined
+    const isRefused = refusedAt !== undefined
+    const kept = { since: obtainedAt, end, isEnding, isRefused, ...(expiresAt !== undefined && { endsAt: expiresAt }) }
+    return { ...shown, kept }
+  }
+
+  /**
+   * Keeps a user's key. Throws KeyRefused if it has another form than it should, or the server says that it is wrong.
+   * Returns whether it replaces one.
+   */
+  async set(subject: string, provider: string, typed: string): Promise<'set' | 'replaced'> {
+    const found = this.#find(provider)
+    if (found === undefined) throw new KeyRefused('This key is not asked for here any more.')
+    const key = await this.#checked(found, typed)
+    await this.#verify(found, key)
+    const before = await this.#kept(subject, provider)
+    const now = this.#now()
+    const { maxLifetime } = found.keyConfig
+    const ttlMs = maxLifetime === undefined ? KEPT_MS : parseDuration(maxLifetime)
+    const set = {
+      owner: subject,
+      subject,
+      accessToken: key,
+      obtainedAt: now,
+      ...(maxLifetime !== undefined && { expiresAt: now + ttlMs }),
+    }
+    await this.#options.tokens.put(this.#place(subject, provider), set, { ttlMs })
+    return before === undefined ? 'set' : 'replaced'
+  }
+
+  /** Deletes a user's key. Returns whether there was one. */
+  async remove(subject: string, provider: string): Promise<boolean> {
+    const before = await this.#kept(subject, provider)
+    await this.#options.tokens.remove(this.#place(subject, provider))
+    return before !== undefined
+  }
+
+  /** Returns the link by which this user enters a key, and nobody else. It is no secret, and has no end. */
+  offer(subject: string, provider: string, isRefused: boolean): LinkOffer {
+    const { keyed, settings } = this.#options
+    const proof = keyed().of('key-link', JSON.stringify([subject, provider]))
+    const query = new URLSearchParams({ provider, for: proof })
+    return {
+      id: keyed().of('link-id', proof),
+      url: `${settings.keyEndpoint}?${query}`,
+      provider,
+      key: { title: this.titleOf(provider), isRefused },
+    }
+  }
+
+  /** Tells whether a link was made for this user. */
+  isFor(subject: string, provider: string, proof: string): boolean {
+    return this.#options.keyed().matches('key-link', JSON.stringify([subject, provider]), proof)
+  }
+
+  async #checked({ name, keyConfig }: KeyProviderConfig, typed: string): Promise<string> {
+    const { maxLength, pattern } = keyConfig
+    // Keys are pasted, often with a line break or blanks around them.
+    const key = typed.trim()
+    if (key === '') throw new KeyRefused('No key was entered.')
+    if (key.length > maxLength) throw new KeyRefused(`A key has at most ${maxLength} characters.`)
+    if (!CHARACTERS.test(key)) throw new KeyRefused('A key has letters, digits and signs alone, in one line.')
+    if (pattern !== undefined && !(await this.#matcher(name, pattern))(key))
+      throw new KeyRefused('This does not look like such a key. Was all of it copied?')
+    return key
+  }
+
+  /** Compiles a pattern once. RE2 needs time in proportion to the key, whatever the pattern. */
+  #matcher(name: string, pattern: string): Promise<(key: string) => boolean> {
+    let matcher = this.#patterns.get(name)
+    if (matcher === undefined) {
+      matcher = import('re2js').then(({ RE2JS }) => {
+        const compiled = RE2JS.compile(pattern)
+        return (key: string) => compiled.matches(key)
+      })
+      this.#patterns.set(name, matcher)
+    }
+    return matcher
+  }
+
+  /** Asks the server whether the key is good. Its answer is read no further than its status. */
+  async #verify(provider: KeyProviderConfig, key: string): Promise<void> {
+    const { title, verify, headerName } = provider.keyConfig
+    if (verify === undefined) return
+    const { url, method = 'GET', expectStatus = [200], timeout = '5s' } = verify
+    const status = await guardedStatus(url, {
+      method,
+      headers: { accept: '*/*', [headerName.toLowerCase()]: headerValue(provider, key) },
+      timeoutMs: parseDuration(timeout),
+      allowPrivateIP: false,
+      allowLoopback: isLoopback(new URL(this.#options.settings.issuer)),
+    }).catch(() => {
+      throw new KeyRefused(`${title} could not be asked whether the key is good. Try again in a minute.`)
+    })
+    if (!expectStatus.includes(status)) throw new KeyRefused(`${title} refuses this key (status ${status}).`)
+  }
+}
+
+const headerValue = ({ keyConfig }: KeyProviderConfig, key: string): string =>
+  keyConfig.valueTemplate.replace('{key}', () => key)

@@ -1,0 +1,343 @@
+/** Keys of users: asked for by a link, typed once by their owner, sent to the backend, and never seen again. */
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import { given } from '../../../support/given.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { openLink } from '../../../support/identity/linking.ts'
+import type { UserAgent } from '../../../support/identity/user-agent.ts'
+import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const OK = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
+const GOOD = secret<string>('jira-0123456789-abcdefghij-good')
+const OTHER = secret<string>('jira-0123456789-abcdefghij-other')
+
+let raw: RawServer
+/** Answers 401 to every key of this value. */
+let refusedKey: string | undefined
+/** How often it has done so. */
+let refusals = 0
+let verifying: { url: string; asked: { method?: string; headers: IncomingHttpHeaders }[]; close(): void }
+let server: AuthServerUnderTest
+let client: TestClient
+let token: string
+
+const keyConfig = (more: object = {}) => ({
+  title: 'Jira',
+  helpUrl: 'https://jira.example.com/keys',
+  pattern: 'jira-[0-9a-z-]+',
+  maxLength: 100,
+  headerName: 'X-Api-Key',
+  valueTemplate: 'Token {key};v=1',
+  ...more,
+})
+const config = (more: object = {}) => {
+  const base = server.config()
+  return server.config({
+    upstreamProviders: [
+      ...given(base.authServer).upstreamProviders,
+      { name: 'jira', type: 'key', keyConfig: keyConfig(more) },
+    ],
+  } as never)
+}
+async function configure(more: object = {}) {
+  const { config: before } = await server.gateway.status()
+  await server.gateway.configure(config(more))
+  await eventually('the configuration', async () => (await server.gateway.status()).config !== before)
+}
+
+test.before(async () => {
+  raw = await startRawServer({
+    era: 'both',
+    call: (request) => answer(request, OK),
+    before: ({ headers }, response) => {
+      if (refusedKey === undefined || !String(headers['x-api-key']).includes(refusedKey)) return false
+      refusals++
+      response.writeHead(401).end()
+      return true
+    },
+  })
+  const asked: (typeof verifying)['asked'] = []
+  const http = createServer(({ method, headers, url }, response) => {
+    asked.push({ ...(method && { method }), headers })
+    if (url === '/elsewhere') response.writeHead(200).end()
+    else if (url === '/moved') response.writeHead(302, { location: '/elsewhere' }).end()
+    else response.writeHead(String(headers['x-api-key']).includes('good') ? 200 : 403).end('x'.repeat(100_000))
+  })
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+  verifying = { url, asked, close: () => http.close() }
+  server = await startAuthServer({
+    gateway: {
+      backends: [injecting('tickets', raw.url, 'corp'), { name: 'open', url: raw.url }],
+    },
+  })
+  const gateway = { backends: [injecting('tickets', raw.url, 'jira'), { name: 'open', url: raw.url }].flat() }
+  const { config: plain } = server
+  server = { ...server, config: (more, other) => plain(more, { ...gateway, ...other } as never) }
+  await configure()
+  client = await TestClient.register(server.issuer)
+})
+test.before.each(async () => {
+  refusedKey = undefined
+  server.upstream.user = 'alice'
+  client.agent.forget(new URL(server.upstream.issuer).host)
+  token = (await client.login()).access_token
+  raw.seen.length = 0
+  verifying.asked.length = 0
+})
+test.after(async () => {
+  verifying.close()
+  await server.close()
+  await raw.close()
+})
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': { elicitation: { url: {} } },
+}
+const authorization = () => ({ authorization: `Bearer ${token}` })
+const call = (more: object = {}): Promise<RpcAnswer> =>
+  postModern(server.gateway.url, 'tools/call', { name: 'tickets_t', arguments: {}, ...more }, authorization())
+const linkIn = (found: unknown): string => {
+  const url = /http[^\s"\\]+\/oauth\/key\?provider=jira&for=[\w-]+/.exec(
+    JSON.stringify(found).replaceAll('&amp;', '&'),
+  )?.[0]
+  if (url === undefined) throw new Error(`no link in ${JSON.stringify(found)}`)
+  return url
+}
+const sentKeys = () => raw.calls('tools/call').map(({ headers }) => headers['x-api-key'])
+
+/** Opens the page of a key as its user does, who signs in where that is needed. */
+async function open(agent: UserAgent, url: string) {
+  const first = await openLink(agent, url)
+  if (first.form === undefined || first.form.fields['provider'] !== undefined) return first
+  const sent = await agent.post(first.form.action, { ...first.form.fields, action: 'sign-in' })
+  const { url: end } = await agent.follow(given(sent.headers.get('location')), (at) => at.includes('/oauth/key?'))
+  return openLink(agent, end)
+}
+/** Enters a key; gives the page that comes then. */
+async function enter(agent: UserAgent, url: string, key: string) {
+  const { form } = await open(agent, url)
+  const sent = await agent.post(given(form).action, { ...given(form).fields, key })
+  const location = sent.headers.get('location')
+  if (location === null) return { status: sent.status, text: await sent.text() }
+  const page = await agent.get(new URL(location, given(form).action).href)
+  return { status: page.status, text: await page.text() }
+}
+async function forget() {
+  const page = await client.agent.get(`${server.issuer}/oauth/sessions`)
+  const text = await page.text()
+  const [, tokenField = ''] = /name="token" value="([^"]+)"/.exec(text) ?? []
+  const [, id] = /name="delete-key" value="([^"]+)"/.exec(text) ?? []
+  if (id === undefined) return undefined
+  const sent = await client.agent.post(`${server.issuer}/oauth/sessions`, { token: tokenField, 'delete-key': id })
+  return sent.headers.get('location')
+}
+
+test('the first call gives a link in the form of its era; after entry it succeeds with the header of the template', async () => {
+  const asked = await call({ _meta: META })
+  assert.is(asked.json.result.resultType, 'input_required')
+  const inSession = await openSession(server.gateway.url, authorization())
+  const plain = await post(server.gateway.url, rpc('tools/call', { name: 'tickets_t', arguments: {} }), inSession)
+  assert.is(plain.json.result.isError, true)
+  assert.match(plain.json.result.content[0].text, 'You have to enter your key for Jira first')
+  const declared = await post(
+    server.gateway.url,
+    rpc('initialize', {
+      protocolVersion: '2025-11-25',
+      capabilities: { elicitation: { url: {} } },
+      clientInfo: { name: 'raw', version: '1' },
+    }),
+    authorization(),
+  )
+  const session = {
+    'mcp-session-id': given(declared.headers.get('mcp-session-id')),
+    'mcp-protocol-version': '2025-11-25',
+  }
+  const required = await post(server.gateway.url, rpc('tools/call', { name: 'tickets_t', arguments: {} }), {
+    ...authorization(),
+    ...session,
+  })
+  assert.is(required.json.error.code, -32042)
+  const url = linkIn(asked.json)
+  assert.is(linkIn(required.json), url)
+  assert.is(linkIn(plain.json), url)
+  assert.is(raw.calls('tools/call').length, 0, 'no shared credential goes in its place')
+
+  const page = await enter(client.agent, url, `  ${GOOD}\n`)
+  assert.is(page.status, 200)
+  assert.match(page.text, 'The key is kept')
+  assert.match(page.text, `…${GOOD.slice(-4)}`)
+  assert.not.match(page.text, GOOD)
+  await eventually('the call', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  assert.is(sentKeys().at(-1), `Token ${GOOD};v=1`)
+  assert.is(raw.calls('tools/call').at(-1)?.headers.authorization, undefined)
+})
+
+test('another client and a later login of the same person need no link', async () => {
+  const second = await TestClient.register(server.issuer)
+  token = (await second.login()).access_token
+  assert.is((await call()).json.result.content[0].text, 'ok')
+})
+
+test('another person who follows the link is refused, and nothing is kept', async () => {
+  await forget()
+  await eventually('no key', async () => (await call()).json.result.isError === true)
+  const url = linkIn((await call()).json)
+  const mallory = await TestClient.register(server.issuer)
+  server.upstream.user = 'mallory'
+  const page = await open(mallory.agent, url)
+  assert.is(page.status, 400)
+  assert.match(page.text, 'somebody else')
+  assert.is(page.form, undefined)
+  // The form of an own page does not serve a key of somebody else.
+  const own = await open(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)
+  assert.ok(own.form)
+  server.upstream.user = 'alice'
+  assert.is((await call()).json.result.isError, true)
+})
+
+test('a form token that is missing, foreign or used keeps nothing', async () => {
+  const url = linkIn((await call()).json)
+  const { form } = await open(client.agent, url)
+  const { action, fields } = given(form)
+  const { token: formToken = '' } = fields
+  const mallory = await TestClient.register(server.issuer)
+  server.upstream.user = 'mallory'
+  const foreign = given((await open(mallory.agent, `${server.issuer}/oauth/key?provider=jira`)).form).fields['token']
+  server.upstream.user = 'alice'
+  const attempts = [{}, { token: '' }, { token: foreign }, { token: `${formToken.slice(0, 43)}.${'a'.repeat(43)}` }]
+  for (const attempt of attempts) {
+    const sent = await client.agent.post(action, { provider: 'jira', key: OTHER, ...attempt } as never)
+    assert.is(sent.status, 400, JSON.stringify(attempt))
+  }
+  // Nor without the session's cookie, with a token that is right.
+  const stranger = new TestClient(server.issuer)
+  assert.is((await stranger.agent.post(action, { ...fields, key: OTHER })).status, 400)
+  assert.is((await call()).json.result.isError, true)
+  assert.is((await client.agent.post(action, { ...fields, key: GOOD })).status, 303)
+  const again = await client.agent.post(action, { ...fields, key: OTHER })
+  assert.is(again.status, 400, 'the form is good once')
+  await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  assert.match(String(sentKeys().at(-1)), GOOD)
+})
+
+test('a key of another form is refused with the reason, and the one before stays', async () => {
+  const url = `${server.issuer}/oauth/key?provider=jira`
+  const wrong: readonly [string, RegExp][] = [
+    ['jira-a\r\nx-evil: 1', /in one line/],
+    [`jira-${'a'.repeat(5000)}`, /at most 100 characters/],
+    ['github-abc', /does not look like such a key/],
+    ['jira-é', /letters, digits and signs/],
+    ['   ', /No key was entered/],
+  ]
+  for (const [key, text] of wrong) {
+    const page = await enter(client.agent, url, key)
+    assert.is(page.status, 400)
+    assert.match(page.text, text)
+    assert.match(page.text, /role="alert"/)
+    if (key.trim() !== '') assert.not.ok(page.text.includes(key.trim().slice(0, 40)), 'the page does not repeat it')
+  }
+  assert.is((await call()).json.result.content[0].text, 'ok')
+  assert.match(String(sentKeys().at(-1)), GOOD)
+})
+
+test('a key that the server refuses when it is tried is not kept; one that can not be tried neither', async () => {
+  await forget()
+  await configure({ verify: { url: `${verifying.url}/me` } })
+  const page = await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, OTHER)
+  assert.is(page.status, 400)
+  assert.match(page.text, 'Jira refuses this key (status 403)')
+  assert.is(verifying.asked.at(-1)?.headers['x-api-key'], `Token ${OTHER};v=1`)
+  await configure({ verify: { url: `${verifying.url}/moved` } })
+  assert.match((await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'status 302')
+  for (const url of ['https://10.0.0.1/me', 'https://169.254.169.254/latest']) {
+    await configure({ verify: { url, timeout: '1s' } })
+    assert.match(
+      (await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text,
+      'could not be asked',
+    )
+  }
+  await configure({ verify: { url: `${verifying.url}/me`, method: 'HEAD', expectStatus: [200, 204] } })
+  assert.match((await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, GOOD)).text, 'The key is kept')
+  assert.is(verifying.asked.at(-1)?.method, 'HEAD')
+  await configure()
+})
+
+test('a key that the backend refuses is asked for again: one request there, no other credential', async () => {
+  await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  refusals = 0
+  refusedKey = GOOD
+  const refused = await call()
+  assert.match(JSON.stringify(refused.json), 'refused your key for Jira')
+  linkIn(refused.json)
+  assert.is(refusals, 1)
+  const again = await call()
+  linkIn(again.json)
+  assert.is(refusals, 1, 'it is never sent again')
+  const page = await client.agent.get(`${server.issuer}/oauth/sessions`)
+  assert.match(await page.text(), 'The server has refused this key')
+  const replaced = await enter(client.agent, linkIn(again.json), OTHER)
+  assert.match(replaced.text, 'The key is kept')
+  await eventually('the new key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  assert.match(String(sentKeys().at(-1)), OTHER)
+})
+
+test('a deleted key is used no more within five seconds; one with a lifetime ends, and says so before', async () => {
+  assert.match((await forget()) ?? '', 'done=')
+  const start = Date.now()
+  await eventually('no key', async () => (await call()).json.result.isError === true)
+  assert.ok(Date.now() - start < 5_500)
+  await configure({ maxLifetime: '3s', remindBefore: '1h' })
+  const page = await enter(client.agent, linkIn((await call()).json), GOOD)
+  assert.match(page.text, 'This key ends soon')
+  await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+  await eventually('its end', async () => (await call()).json.result.isError === true)
+  linkIn((await call()).json)
+  await configure()
+})
+
+test('a login that ends leaves the key, and a short key shows none of its characters', async () => {
+  await enter(client.agent, `${server.issuer}/oauth/key?provider=jira`, 'jira-short')
+  const page = await (await client.agent.get(`${server.issuer}/oauth/sessions`)).text()
+  assert.not.match(page, 'short')
+  assert.not.match(page, '<code>…')
+  const tokens = await client.login()
+  await client.post('revoke', { token: tokens.refresh_token, client_id: client.id })
+  token = (await client.login()).access_token
+  await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
+})
+
+test('what is configured wrongly is refused with its place', async () => {
+  const findings = async (more: object, provider: object = {}) => {
+    const { checkGateway } = await import('../../../../dataplane/config/check/gateway.ts')
+    const whole = config(more) as unknown as Parameters<typeof checkGateway>[0]
+    const authServer = given(whole.authServer)
+    const upstreamProviders = authServer.upstreamProviders.map((one) =>
+      one.type === 'key' ? { ...one, ...provider } : one,
+    )
+    return checkGateway({
+      ...whole,
+      name: 'a',
+      namespace: 'a',
+      authServer: { ...authServer, upstreamProviders } as never,
+    })
+      .map(({ pointer, message }) => `${pointer} ${message}`)
+      .join('\n')
+  }
+  assert.match(await findings({ headerName: 'Host' }), '/keyConfig/headerName is a header that the gateway sets')
+  assert.match(await findings({ headerName: 'Mcp-Session-Id' }), '/keyConfig/headerName')
+  assert.match(await findings({ pattern: '(a+' }), '/keyConfig/pattern')
+  assert.match(await findings({ pattern: '(?=a)a' }), '/keyConfig/pattern')
+  assert.match(await findings({ verify: { url: 'http://example.com/' } }), 'must be https')
+  assert.match(await findings({ maxLifetime: '9000h' }), 'at most 8760h')
+  assert.match(await findings({}, { loginPolicy: 'required' }), '/loginPolicy must be onDemand')
+})
+
+test.run()
