@@ -129,7 +129,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/render': ['object', 'network', 'pod'],
   'operator/runtime': ['queue', 'checks', 'watch', 'children', 'pods', 'report', 'removal', 'admission', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
-  console: ['places', 'session', 'mcp', 'facts', 'pages', 'endpoint'],
+  console: ['config', 'places', 'session', 'mcp', 'facts', 'pages', 'endpoint'],
   'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'audit', 'endpoint'],
   'dataplane/gateway': [
     'limits',

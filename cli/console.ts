@@ -4,7 +4,7 @@ import { DEFAULT_GROUP } from '../crds/index.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { apiGroup } from './options/manifests.ts'
-import { address, isLoopback, logLevel } from './options/serving.ts'
+import { address, givenLogLevel, isLoopback, logLevel } from './options/serving.ts'
 
 const DEFAULT_ADDRESS = '127.0.0.1:4480'
 
@@ -57,6 +57,33 @@ async function serveKubeconfig(given: Given, io: Io): Promise<number> {
   return 0
 }
 
+/** Serves from a pod, where viewers log in. */
+async function serveInPod(given: Given, io: Io): Promise<number> {
+  for (const option of ['kubeconfig', 'context', 'open', 'api-group'])
+    if (given.text(option) !== undefined || given.flag(option))
+      throw new UsageError(`--${option} and --config exclude each other`)
+  const configFile = given.text('config') as string
+  const [{ serveConsole }, { ConfigError, findingLine }] = await Promise.all([
+    import('../console/serve.ts'),
+    import('../dataplane/config/load.ts'),
+  ])
+  try {
+    const served = await serveConsole({
+      configFile,
+      listen: address(given, 'listen') ?? ':4480',
+      log: (level) => createLog({ name: 'console', level: givenLogLevel(io) ?? level }),
+      environment: io.env,
+    })
+    await untilAborted(io.stop)
+    await served.close()
+    return 0
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const finding of error.findings) io.err(findingLine({ file: configFile, ...finding }))
+    return 1
+  }
+}
+
 export const command: Command = {
   name: 'console',
   synopsis: '[options]',
@@ -73,7 +100,16 @@ prints lets one browser in.`,
       value: 'NAME',
       description: 'Namespace to show; may be repeated. Default: all that may be read.',
     },
-    listen: { type: 'string', value: 'HOST:PORT', description: `Address to listen on. Default: ${DEFAULT_ADDRESS}.` },
+    listen: {
+      type: 'string',
+      value: 'HOST:PORT',
+      description: `Address to listen on. Default: ${DEFAULT_ADDRESS}, with --config :4480.`,
+    },
+    config: {
+      type: 'string',
+      value: 'FILE',
+      description: 'Serves from a pod, with logins, by this configuration (YAML).',
+    },
     open: { type: 'boolean', description: 'Opens the browser.' },
     'api-group': {
       type: 'string',
@@ -82,5 +118,5 @@ prints lets one browser in.`,
     },
   },
   mostOperands: 0,
-  run: serveKubeconfig,
+  run: (given, io) => (given.text('config') === undefined ? serveKubeconfig(given, io) : serveInPod(given, io)),
 }

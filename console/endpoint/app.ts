@@ -52,6 +52,8 @@ export function consoleApp(options: AppOptions): Hono<Env> {
   app.use(securityHeaders)
   app.use(guard({ names, origin, isLocal: doors.isLocal }))
   assets.routes(app as unknown as Hono)
+  for (const path of ['/healthz', '/readyz']) app.get(path, (c) => c.json({ status: 'ok' }))
+  app.get('/status', (c) => c.json({ sessionsInMemory: doors.inMemory }))
   doors.routes(app as unknown as Hono)
   app.use(async function identify(c, next) {
     const session = await doors.find(c)

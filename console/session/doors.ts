@@ -19,6 +19,8 @@ export interface Doors {
   find(c: Context): Promise<Session | undefined>
   /** Adds the routes that need no session. */
   routes(app: Hono): void
+  /** The number of sessions that only this process holds. */
+  readonly inMemory: number
   /** The key of form tokens. */
   readonly formKey: Buffer
 }

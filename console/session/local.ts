@@ -34,6 +34,10 @@ export class LocalDoors implements Doors {
     this.#options = options
   }
 
+  get inMemory(): number {
+    return this.#sessions.size
+  }
+
   /** Learns the port that it listens on. */
   listensOn(port: number): void {
     this.#cookie = `portico-console-${port}`

@@ -1,0 +1,151 @@
+import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Context } from 'hono'
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import { DEFAULT_GROUP } from '../crds/index.ts'
+import { ConfigError } from '../dataplane/config/load.ts'
+import { hostNames } from '../dataplane/server/hosts.ts'
+import { listen } from '../dataplane/server/listen/listen.ts'
+import { ApiError, ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
+import { PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
+import { type ConsoleConfig, parseConsole } from './config/console.ts'
+import { consoleApp } from './endpoint/app.ts'
+import { readAssets } from './endpoint/assets.ts'
+import { pageText } from './pages/frame.ts'
+import { loginContent } from './pages/login.ts'
+import { ClusterPlaces } from './places/cluster.ts'
+import { PlaceError, type Viewer } from './places/place.ts'
+import { LoginDoors } from './session/login.ts'
+import { OidcClient } from './session/oidc.ts'
+import { readKeys, Seal } from './session/seal.ts'
+
+interface PodConsoleOptions {
+  readonly configFile: string
+  readonly listen: string
+  readonly log: (level: ConsoleConfig['logLevel']) => Logger
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+const CA_FILE = '/etc/portico/ca/ca.crt'
+const MOST_CLIENTS = 100
+
+/** Returns the API server's address and CA: by the configuration, else by the usual environment of a pod. */
+function clusterOf(
+  { kubernetes = {} }: ConsoleConfig,
+  environment: PodConsoleOptions['environment'],
+  directory: string,
+) {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = environment
+  const server =
+    kubernetes.server ?? (host === undefined ? undefined : `https://${host.includes(':') ? `[${host}]` : host}:${port}`)
+  if (server === undefined)
+    throw new ConfigError([{ pointer: '/kubernetes/server', message: 'is missing, and this is no pod' }])
+  if (!server.startsWith('https:')) return { name: 'cluster', server }
+  const caFile = resolve(directory, kubernetes.caFile ?? CA_FILE)
+  if (!existsSync(caFile)) throw new ConfigError([{ pointer: '/kubernetes/caFile', message: `${caFile} is not there` }])
+  return { name: 'cluster', server, caFile }
+}
+
+/** The clients of the API server, one for each token. The console has no credential of its own. */
+class ApiClients {
+  readonly #clients: LRUCache<string, { readonly config: PooledKubeConfig; readonly api: ApiServer }>
+  readonly #cluster: ReturnType<typeof clusterOf>
+
+  constructor(cluster: ReturnType<typeof clusterOf>) {
+    this.#cluster = cluster
+    this.#clients = new LRUCache({
+      max: MOST_CLIENTS,
+      // Requests that still run on them end first.
+      dispose: ({ config }) => setTimeout(() => config.closePool().catch(() => undefined), 60_000).unref(),
+    })
+  }
+
+  for({ id, token }: Pick<Viewer, 'id' | 'token'>): ApiServer {
+    const known = this.#clients.get(id)
+    if (known) return known.api
+    const config = new PooledKubeConfig()
+    const cluster = { skipTLSVerify: false, ...this.#cluster }
+    config.loadFromOptions({
+      clusters: [cluster],
+      users: [{ name: 'viewer', ...(token !== undefined && { token }) }],
+      contexts: [{ name: 'console', cluster: 'cluster', user: 'viewer' }],
+      currentContext: 'console',
+    })
+    const api = new ApiServer(config, 'portico-console')
+    this.#clients.set(id, { config, api })
+    return api
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#clients.values()].map(({ config }) => config.closePool()))
+  }
+}
+
+/** Says who a token's owner is (SelfSubjectReview, authentication.k8s.io/v1). Throws a PlaceError. */
+async function whoIs(api: ApiServer, refusal: string): Promise<string> {
+  try {
+    const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
+    const path = '/apis/authentication.k8s.io/v1/selfsubjectreviews'
+    const { status } = await api.request<{ status?: { userInfo?: { username?: string } } }>('POST', path, { body })
+    return status?.userInfo?.username ?? 'somebody'
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) throw new PlaceError('refused', refusal)
+    throw new PlaceError('away', `the API server can’t be reached: ${(error as Error).message}`)
+  }
+}
+
+function refusalOf({ login }: ConsoleConfig): string {
+  if (login.oidc === undefined) return 'the cluster does not accept this token'
+  const { issuerUrl, clientId } = login.oidc
+  return `the cluster does not accept tokens of ${issuerUrl} for ${clientId}: compare the API server’s --oidc-issuer-url and --oidc-client-id (or its AuthenticationConfiguration) with them`
+}
+
+/** Serves the console from a pod. Throws a ConfigError with all findings, and an Error if the address is taken. */
+export async function serveConsole({ configFile, listen: address, log: logFor, environment }: PodConsoleOptions) {
+  const config = parseConsole(await readFile(configFile, 'utf8'), configFile)
+  const directory = dirname(resolve(configFile))
+  const inFolder = (file: string) => resolve(directory, file)
+  const log = logFor(config.logLevel)
+  const clients = new ApiClients(clusterOf(config, environment, directory))
+  const { oidc, proxy } = config.login
+  if (config.session.keyFiles.length === 0 && proxy === undefined)
+    log.warn('sessions have a key of this process alone: they end with it, and other replicas do not know them')
+  const assets = readAssets()
+  const loginPage = (c: Context, to: string, message?: string) =>
+    c.html(pageText({ title: 'Log in', path: '/login', assets, time: '' }, loginContent(to, message)))
+  const own = oidc && {
+    ...oidc,
+    ...(oidc.clientSecretFile !== undefined && { clientSecretFile: inFolder(oidc.clientSecretFile) }),
+    ...(oidc.caBundleFile !== undefined && { caBundleFile: inFolder(oidc.caBundleFile) }),
+  }
+  const refusal = refusalOf(config)
+  const doors = new LoginDoors({
+    config,
+    seal: new Seal(readKeys(config.session.keyFiles.map(inFolder))),
+    oidc: own && new OidcClient(own, config.publicUrl),
+    whoIs: (token) => whoIs(clients.for({ id: hash('sha256', token, 'hex'), token }), refusal),
+    loginPage,
+  })
+  const places = new ClusterPlaces({
+    title: 'cluster',
+    group: config.apiGroup ?? DEFAULT_GROUP,
+    namespaces: config.namespaces,
+    apiFor: (viewer) => clients.for(viewer),
+    reach: 'address',
+    close: () => clients.close(),
+  })
+  const names = hostNames([config.publicUrl], config.allowedHosts)
+  const app = consoleApp({ places, doors, names, origin: new URL(config.publicUrl).origin, log })
+  const listener = await listen(app.fetch, address)
+  log.info({ url: listener.url }, 'the console serves')
+  return {
+    url: listener.url,
+    async close() {
+      await listener.close()
+      await places.close()
+    },
+  }
+}

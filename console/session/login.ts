@@ -1,0 +1,256 @@
+import { hash, randomUUID } from 'node:crypto'
+import { BlockList, isIPv6 } from 'node:net'
+import type { Context, Hono } from 'hono'
+import { LRUCache } from 'lru-cache'
+import { isObject } from '../../crds/settings/json.ts'
+import { readBody } from '../../dataplane/server/body.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { type ConsoleConfig, milliseconds } from '../config/console.ts'
+import { Cookies, MOST_SEALED } from './cookies.ts'
+import type { Doors, Session } from './doors.ts'
+import { isFormToken } from './form-token.ts'
+import type { OidcClient, Tokens } from './oidc.ts'
+import { returnPath } from './return-path.ts'
+import type { Seal } from './seal.ts'
+import { endOf } from './token-end.ts'
+
+/** What a session's cookie holds, sealed. Times are milliseconds since 1970. */
+interface Kept {
+  readonly id: string
+  readonly name: string
+  readonly token: string
+  readonly refresh?: string | undefined
+  readonly endsAt?: number | undefined
+  readonly since: number
+  readonly seen: number
+  readonly namespaces?: readonly string[] | undefined
+}
+
+interface LoginOptions {
+  readonly config: ConsoleConfig
+  readonly seal: Seal
+  readonly oidc: OidcClient | undefined
+  /** Returns the user name of a token's owner, by SelfSubjectReview. Throws a PlaceError if the cluster refuses it. */
+  whoIs(token: string): Promise<string>
+  /** Renders the page with the form for a token. */
+  loginPage(c: Context, to: string, message?: string): Response
+}
+
+const LARGEST_FORM = 64 * 1024
+const LONGEST_TOKEN = 32 * 1024
+const LOGIN_SECONDS = 600
+const REFRESH_BEFORE_MS = 60_000
+/** A cookie is written anew at most this often. */
+const SEEN_MS = 60_000
+const MOST_IN_MEMORY = 200
+
+const digestOf = (token: string): string => hash('sha256', token, 'hex')
+
+const isKept = (value: unknown): value is Kept =>
+  isObject(value) &&
+  typeof value['id'] === 'string' &&
+  typeof value['token'] === 'string' &&
+  typeof value['since'] === 'number'
+
+/** The doors of a console in a pod: a login at a provider, a pasted token, or a token from a proxy in front. */
+export class LoginDoors implements Doors {
+  readonly isLocal = false
+  readonly loginPath: string | undefined
+  readonly formKey: Buffer
+  readonly #options: LoginOptions
+  readonly #cookies: Cookies
+  /** Sessions whose sealed form is too long for cookies. */
+  readonly #memory: LRUCache<string, Kept>
+  readonly #refreshing = new Map<string, Promise<Kept | undefined>>()
+  readonly #proxies: BlockList | undefined
+  readonly #names = new LRUCache<string, Promise<string>>({ max: 1_000, ttl: 60_000 })
+
+  constructor(options: LoginOptions) {
+    const { config, seal } = options
+    this.#options = options
+    this.formKey = seal.key
+    this.#cookies = new Cookies(config.publicUrl.startsWith('http:'))
+    this.#memory = new LRUCache({ max: MOST_IN_MEMORY, ttl: milliseconds(config.session.maxAge) })
+    this.loginPath = config.login.proxy === undefined ? '/login' : undefined
+    this.#proxies = config.login.proxy && networks(config.login.proxy.trustedProxies)
+  }
+
+  /** The number of sessions that this replica alone holds, for `/status`. */
+  get inMemory(): number {
+    return this.#memory.size
+  }
+
+  async find(c: Context): Promise<Session | undefined> {
+    if (this.#proxies !== undefined) return this.#ofProxy(c, this.#proxies)
+    const kept = await this.#read(c)
+    return kept && { id: kept.id, canLogOut: true, viewer: viewerOf(kept) }
+  }
+
+  /** A token counts only if the peer itself is a trusted proxy, whatever headers say of other addresses. */
+  async #ofProxy(c: Context, proxies: BlockList): Promise<Session | undefined> {
+    const { incoming } = c.env as { incoming?: { socket: { remoteAddress?: string } } }
+    const peer = incoming?.socket.remoteAddress?.replace(/^::ffff:/, '') ?? ''
+    if (!proxies.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4'))
+      throw new PublicError('forbidden', { message: 'Come through the proxy in front of this console.' })
+    const header = this.#options.config.login.proxy?.tokenHeader ?? ''
+    const token = (c.req.header(header) ?? '').replace(/^Bearer /i, '').trim()
+    if (token === '' || token.includes(','))
+      throw new PublicError('unauthenticated', { message: `The proxy in front sends no token in ${header}.` })
+    const id = digestOf(token)
+    let name = this.#names.get(id)
+    if (name === undefined) {
+      name = this.#options.whoIs(token)
+      this.#names.set(id, name)
+      name.catch(() => this.#names.delete(id))
+    }
+    return { id, canLogOut: false, viewer: { id, name: await name, token } }
+  }
+
+  async #read(c: Context): Promise<Kept | undefined> {
+    const sealed = this.#cookies.get(c, '')
+    if (sealed === '') return undefined
+    const opened = await this.#options.seal.open('session', sealed)
+    const inMemory =
+      isObject(opened) && typeof opened['memory'] === 'string' ? this.#memory.get(opened['memory']) : undefined
+    const kept = inMemory ?? (isKept(opened) ? opened : undefined)
+    if (kept === undefined) return undefined
+    const { maxAge, idle } = this.#options.config.session
+    const now = Date.now()
+    if (now - kept.since > milliseconds(maxAge) || now - kept.seen > milliseconds(idle)) return undefined
+    const fresh = await this.#fresh(kept, now)
+    if (fresh !== undefined && (fresh !== kept || now - kept.seen > SEEN_MS))
+      await this.#write(c, { ...fresh, seen: now })
+    return fresh
+  }
+
+  /** Returns the session with a token that is good; undefined if it has ended. One refresh runs at a time. */
+  async #fresh(kept: Kept, now: number): Promise<Kept | undefined> {
+    if (kept.endsAt === undefined || kept.endsAt - now > REFRESH_BEFORE_MS) return kept
+    if (kept.refresh === undefined || this.#options.oidc === undefined) return kept.endsAt > now ? kept : undefined
+    const key = `${kept.id} ${digestOf(kept.refresh)}`
+    let refreshing = this.#refreshing.get(key)
+    if (refreshing === undefined) {
+      refreshing = this.#refresh(kept)
+      this.#refreshing.set(key, refreshing)
+      // Requests that still carry the cookie before come for a while.
+      refreshing.finally(() => setTimeout(() => this.#refreshing.delete(key), 10_000).unref())
+    }
+    return refreshing
+  }
+
+  async #refresh(kept: Kept): Promise<Kept | undefined> {
+    try {
+      const tokens = await this.#options.oidc?.refresh(kept.refresh as string)
+      return tokens && { ...kept, ...tokens, refresh: tokens.refresh ?? kept.refresh }
+    } catch {
+      return undefined
+    }
+  }
+
+  async #write(c: Context, kept: Kept): Promise<void> {
+    const seconds = Math.floor(milliseconds(this.#options.config.session.maxAge) / 1000)
+    let sealed = await this.#options.seal.seal('session', kept)
+    if (sealed.length > MOST_SEALED) {
+      this.#memory.set(kept.id, kept)
+      sealed = await this.#options.seal.seal('session', { memory: kept.id })
+    }
+    this.#cookies.set(c, '', sealed, seconds)
+  }
+
+  /** Begins a session with a token that the cluster accepts. */
+  async #begin(c: Context, tokens: Tokens, to: string): Promise<Response> {
+    const name = await this.#options.whoIs(tokens.token)
+    const now = Date.now()
+    await this.#write(c, { ...tokens, id: randomUUID(), name, since: now, seen: now })
+    // A redirect would be the end of a chain that began at another site; a refresh begins anew.
+    c.header('refresh', `0;url=${to}`)
+    return c.html('<!doctype html><html lang="en"><title>Portico</title><p>You are logged in.</p></html>')
+  }
+
+  routes(app: Hono): void {
+    if (this.#proxies !== undefined) return
+    const { oidc, loginPage } = this.#options
+    if (oidc === undefined) {
+      app.get('/login', (c) => loginPage(c, returnPath(c.req.query('to'))))
+      app.post('/login', (c) => this.#pasted(c))
+    } else {
+      app.get('/login', (c) => this.#toProvider(c, oidc))
+      app.get('/login/callback', (c) => this.#fromProvider(c, oidc))
+    }
+    app.post('/logout', (c) => this.#logout(c))
+    app.get('/namespaces', (c) => this.#setNamespaces(c))
+  }
+
+  async #pasted(c: Context): Promise<Response> {
+    const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
+    const token = form.get('token')?.trim() ?? ''
+    const to = returnPath(form.get('to') ?? undefined)
+    if (token.length > LONGEST_TOKEN || !/^[\w.~+/=-]+$/.test(token))
+      return loginRefused(this.#options.loginPage(c, to, 'This is no token.'))
+    return this.#begin(c, { token, endsAt: endOf(token) }, to)
+  }
+
+  async #toProvider(c: Context, oidc: OidcClient): Promise<Response> {
+    const { url, ...secrets } = await oidc.start()
+    const sealed = await this.#options.seal.seal('login', {
+      ...secrets,
+      to: returnPath(c.req.query('to')),
+      at: Date.now(),
+    })
+    this.#cookies.set(c, '-login', sealed, LOGIN_SECONDS)
+    return c.redirect(url, 303)
+  }
+
+  async #fromProvider(c: Context, oidc: OidcClient): Promise<Response> {
+    const opened = await this.#options.seal.open('login', this.#cookies.get(c, '-login'))
+    this.#cookies.set(c, '-login', '', 0)
+    if (!isObject(opened) || Date.now() - Number(opened['at']) > LOGIN_SECONDS * 1000)
+      throw new PublicError('forbidden', {
+        message: 'This login was begun in another browser, or took too long. Log in again.',
+      })
+    const tokens = await oidc.finish(new URL(c.req.url).search, opened)
+    return this.#begin(c, tokens, returnPath(String(opened['to'])))
+  }
+
+  async #logout(c: Context): Promise<Response> {
+    const session = await this.find(c)
+    const form = new URLSearchParams((await readBody(c, LARGEST_FORM)).toString())
+    if (session !== undefined && !isFormToken(form.get('form') ?? '', this.formKey, session.id, '/logout'))
+      throw new PublicError('forbidden')
+    if (session !== undefined) this.#memory.delete(session.id)
+    this.#cookies.set(c, '', '', 0)
+    return c.redirect(this.#options.oidc === undefined ? '/login' : '/help', 303)
+  }
+
+  /** Keeps the namespaces that the viewer has typed. */
+  async #setNamespaces(c: Context): Promise<Response> {
+    const kept = await this.#read(c)
+    if (kept === undefined) throw new PublicError('session_ended')
+    const names = (c.req.query('names') ?? '')
+      .split(/[\s,]+/)
+      .filter((name) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name))
+    await this.#write(c, { ...kept, seen: Date.now(), namespaces: [...new Set(names)].slice(0, 50) })
+    return c.redirect('/', 303)
+  }
+}
+
+const loginRefused = (response: Response): Response =>
+  new Response(response.body, { status: 400, headers: response.headers })
+
+const viewerOf = ({ name, token, namespaces }: Kept) => ({
+  id: digestOf(token),
+  name,
+  token,
+  ...(namespaces && { namespaces }),
+})
+
+/** Throws an Error for a text that is no network. */
+function networks(texts: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const given of texts) {
+    const [address = '', prefix] = given.split('/')
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4'
+    list.addSubnet(address, prefix === undefined ? (family === 'ipv6' ? 128 : 32) : Number(prefix), family)
+  }
+  return list
+}

@@ -1,0 +1,115 @@
+import { readFileSync } from 'node:fs'
+import * as client from 'openid-client'
+import { Agent, fetch as undiciFetch } from 'undici'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import type { OidcLogin } from '../config/console.ts'
+import { endOf } from './token-end.ts'
+
+/** The tokens of a login: the one for the API server, when it ends (milliseconds), and how to get the next. */
+export interface Tokens {
+  readonly token: string
+  readonly refresh?: string | undefined
+  readonly endsAt?: number | undefined
+}
+
+/** What is kept of a login while the user is at the provider. */
+interface Begun {
+  readonly url: string
+  readonly state: string
+  readonly nonce: string
+  readonly verifier: string
+}
+
+/** A login at an OpenID Connect provider: authorization code with PKCE, `state` and `nonce`. */
+export class OidcClient {
+  readonly #login: OidcLogin
+  readonly #redirect: string
+  #found: Promise<client.Configuration> | undefined
+
+  constructor(login: OidcLogin, publicUrl: string) {
+    this.#login = login
+    this.#redirect = new URL('/login/callback', publicUrl).href
+  }
+
+  async start(): Promise<Begun> {
+    const found = await this.#provider()
+    const [state, nonce, verifier] = [client.randomState(), client.randomNonce(), client.randomPKCECodeVerifier()]
+    const url = client.buildAuthorizationUrl(found, {
+      redirect_uri: this.#redirect,
+      scope: this.#login.scopes.join(' '),
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state,
+      nonce,
+    })
+    return { url: url.href, state, nonce, verifier }
+  }
+
+  /** Swaps the code for tokens. `search` is the query with which the browser came back. Throws a PublicError. */
+  async finish(search: string, begun: Readonly<Record<string, unknown>>): Promise<Tokens> {
+    const found = await this.#provider()
+    try {
+      const answer = await client.authorizationCodeGrant(found, new URL(`${this.#redirect}${search}`), {
+        expectedState: String(begun['state']),
+        expectedNonce: String(begun['nonce']),
+        pkceCodeVerifier: String(begun['verifier']),
+        idTokenExpected: true,
+      })
+      return this.#tokens(answer)
+    } catch (error) {
+      const { error: code } = error as { error?: unknown }
+      const said =
+        typeof code === 'string' ? `The provider says: ${code.slice(0, 200)}.` : 'The provider’s answer does not fit.'
+      throw new PublicError('forbidden', { message: `The login failed. ${said}`, cause: error })
+    }
+  }
+
+  async refresh(refreshToken: string): Promise<Tokens> {
+    return this.#tokens(await client.refreshTokenGrant(await this.#provider(), refreshToken))
+  }
+
+  #tokens({ id_token, access_token, refresh_token, expires_in }: client.TokenEndpointResponse): Tokens {
+    const token = this.#login.use === 'idToken' ? id_token : access_token
+    if (token === undefined) throw new PublicError('forbidden', { message: 'The provider gives no ID token.' })
+    const endsAt = endOf(token) ?? (expires_in === undefined ? undefined : Date.now() + expires_in * 1000)
+    return { token, refresh: refresh_token, endsAt }
+  }
+
+  /** Finds the provider's endpoints once; the next login retries a failed discovery. */
+  #provider(): Promise<client.Configuration> {
+    this.#found ??= this.#discover().catch((error: unknown) => {
+      this.#found = undefined
+      throw new PublicError('unavailable', { message: 'The login provider can’t be reached.', cause: error })
+    })
+    return this.#found
+  }
+
+  async #discover(): Promise<client.Configuration> {
+    const { issuerUrl, clientId, clientSecretFile, caBundleFile } = this.#login
+    const secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim()
+    const isPlain = issuerUrl.startsWith('http:')
+    const dispatcher =
+      caBundleFile === undefined ? undefined : new Agent({ connect: { ca: readFileSync(caBundleFile, 'utf8') } })
+    const customFetch = ((url: string, options: object) =>
+      undiciFetch(url, {
+        ...options,
+        redirect: 'manual',
+        ...(dispatcher && { dispatcher }),
+      })) as unknown as client.CustomFetch
+    const found = await client.discovery(
+      new URL(issuerUrl),
+      clientId,
+      undefined,
+      secret === undefined ? client.None() : client.ClientSecretPost(secret),
+      {
+        [client.customFetch]: customFetch,
+        execute: isPlain ? [client.allowInsecureRequests] : [],
+      },
+    )
+    const { authorization_endpoint, token_endpoint } = found.serverMetadata()
+    for (const endpoint of [authorization_endpoint, token_endpoint])
+      if (!endpoint?.startsWith('https:') && !(isPlain && endpoint?.startsWith('http:')))
+        throw new Error('an endpoint in the metadata is missing, or not https')
+    return found
+  }
+}

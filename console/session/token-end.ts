@@ -1,0 +1,9 @@
+/** Returns when a JWT ends, in milliseconds; undefined for a token that is none. */
+export function endOf(token: string): number | undefined {
+  try {
+    const { exp } = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { exp?: unknown }
+    return typeof exp === 'number' ? exp * 1000 : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,208 @@
+/** The console in a pod, over a real API server: whose rights count, whose token goes where, what a page says of the rest. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { serveConsole } from '../../console/serve.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { gateway, group } from './support/manifests.ts'
+
+let plane: ControlPlane
+let served: Awaited<ReturnType<typeof serveConsole>>
+let second: Awaited<ReturnType<typeof serveConsole>>
+let caFile: string
+const log = () => pino({ level: 'silent' })
+const key = Buffer.alloc(32, 7).toString('base64')
+const otherKey = Buffer.alloc(32, 8).toString('base64')
+
+const serve = (name: string, config: string) => {
+  const configFile = join(plane.directory, `${name}.yaml`)
+  writeFileSync(configFile, config)
+  return serveConsole({ configFile, listen: '127.0.0.1:0', log, environment: {} })
+}
+
+const common = (keys: string) =>
+  `publicUrl: http://127.0.0.1:4480\nsession: {keyFiles: [${keys}]}\nkubernetes: {server: "${plane.server}", caFile: ${caFile}}\n`
+
+const setUp = async () => {
+  plane = await startControlPlane({
+    auditReadsOf: ['system:serviceaccount:team-a:ada', 'system:serviceaccount:team-b:bob'],
+  })
+  caFile = join(plane.directory, 'certs', 'apiserver.crt')
+  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../crds')])
+  plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=120s'])
+  for (const [space, user] of [
+    ['team-a', 'ada'],
+    ['team-b', 'bob'],
+  ] as const) {
+    plane.kubectl(['create', 'namespace', space])
+    plane.kubectl(['create', 'serviceaccount', user, '-n', space])
+    plane.kubectl(['create', 'role', 'viewer', '-n', space, '--verb=get,list', '--resource=*.portico.dev'])
+    plane.kubectl([
+      'create',
+      'rolebinding',
+      'viewer',
+      '-n',
+      space,
+      '--role=viewer',
+      `--serviceaccount=${space}:${user}`,
+    ])
+  }
+  plane.kubectl(['create', 'clusterrole', 'names', '--verb=list', '--resource=namespaces'])
+  plane.kubectl(['create', 'clusterrolebinding', 'names', '--clusterrole=names', '--serviceaccount=team-a:ada'])
+  const inSpace = (one: ReturnType<typeof group>, namespace: string) => ({
+    ...one,
+    metadata: { ...one.metadata, namespace },
+  })
+  for (const space of ['team-a', 'team-b'])
+    plane.apply(inSpace(group('all'), space), inSpace(gateway(`gateway-of-${space}`, undefined, 'all'), space))
+  writeFileSync(join(plane.directory, 'key'), key)
+  writeFileSync(join(plane.directory, 'other'), otherKey)
+  served = await serve('one', `${common('key')}login: {token: {}}\n`)
+  second = await serve('two', `${common('other, key')}login: {token: {}}\n`)
+}
+test.before(() =>
+  setUp().catch((error) => {
+    console.error(error)
+    throw error
+  }),
+)
+test.after(async () => {
+  await served?.close()
+  await second?.close()
+  await plane?.stop()
+})
+
+const tokenOf = (space: string, user: string) => plane.kubectl(['create', 'token', user, '-n', space]).trim()
+const ORIGIN = 'http://127.0.0.1:4480'
+
+async function logIn(token: string, to = '/') {
+  const answer = await fetch(`${served.url}/login`, {
+    method: 'POST',
+    headers: { origin: ORIGIN },
+    body: new URLSearchParams({ token, to }),
+    redirect: 'manual',
+  })
+  const cookies = answer.headers.getSetCookie().filter((one) => !one.includes('Max-Age=0'))
+  return { answer, cookie: cookies.map((one) => one.split(';')[0]).join('; ') }
+}
+
+const get = (path: string, cookie: string, url = served.url) =>
+  fetch(url + path, { headers: { cookie, accept: 'application/json' }, redirect: 'manual' })
+const names = async (cookie: string, url?: string) =>
+  ((await (await get('/workloads', cookie, url)).json()) as { facts: { rows: { name: string }[] } }).facts.rows.map(
+    ({ name }) => name,
+  )
+
+test('a viewer sees what the role lets read, and how many namespaces are left out', async () => {
+  const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+  assert.equal(await names(cookie), ['gateway-of-team-a'])
+  const page = await (await fetch(`${served.url}/`, { headers: { cookie } })).text()
+  assert.match(page, /\d+ of \d+ namespaces can’t be read by you/)
+  assert.is((await get('/ns/team-b/vmcp/gateway-of-team-b', cookie)).status, 404)
+  assert.match(page, 'system:serviceaccount:team-a:ada')
+  assert.not.match(page, tokenOf('team-a', 'ada').slice(0, 40))
+})
+
+test('who may not list namespaces types them', async () => {
+  const { cookie } = await logIn(tokenOf('team-b', 'bob'))
+  assert.equal(await names(cookie), [])
+  assert.match(await (await fetch(`${served.url}/`, { headers: { cookie } })).text(), 'You may not list namespaces')
+  const answer = await fetch(`${served.url}/namespaces?names=team-b,kube-system,%3Cimg%3E`, {
+    headers: { cookie },
+    redirect: 'manual',
+  })
+  const typed = answer.headers
+    .getSetCookie()
+    .filter((one) => !one.includes('Max-Age=0'))
+    .map((one) => one.split(';')[0])
+    .join('; ')
+  assert.equal(await names(typed), ['gateway-of-team-b'])
+})
+
+test('requests of two viewers in turn never mix', async () => {
+  const ada = (await logIn(tokenOf('team-a', 'ada'))).cookie
+  const bob = (await logIn(tokenOf('team-b', 'bob'))).cookie
+  const asked = Array.from({ length: 200 }, (_, index) => names(index % 2 === 0 ? ada : bob))
+  for (const [index, found] of (await Promise.all(asked)).entries())
+    assert.equal(found, index % 2 === 0 ? ['gateway-of-team-a'] : [])
+})
+
+test('a token that the cluster refuses is its own page; a changed cookie is a login', async () => {
+  const { answer } = await logIn('eyJhbGciOiJub25lIn0.e30.x')
+  assert.is(answer.status, 401, await answer.clone().text())
+  assert.match(await answer.text(), 'does not accept this token')
+  const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+  const at = cookie.length - 20
+  const changed = cookie.slice(0, at) + (cookie[at] === 'A' ? 'B' : 'A') + cookie.slice(at + 1)
+  const refused = await fetch(`${served.url}/workloads?q=x`, { headers: { cookie: changed }, redirect: 'manual' })
+  assert.equal([refused.status, refused.headers.get('location')], [303, '/login?to=%2Fworkloads%3Fq%3Dx'])
+  assert.equal(await (await get('/', changed)).json(), {
+    error: 'session_ended',
+    message: 'The session has ended; log in again.',
+  })
+})
+
+test('another replica serves the session, and one with a newer key too', async () => {
+  const { cookie } = await logIn(tokenOf('team-a', 'ada'))
+  assert.equal(await names(cookie, second.url), ['gateway-of-team-a'])
+})
+
+test('a login ends at a path of the console, whatever the link says', async () => {
+  const token = tokenOf('team-a', 'ada')
+  for (const to of [
+    '//evil.example',
+    '/\\evil.example',
+    '/%2f..',
+    '/%5cevil',
+    'https://evil.example',
+    '/login',
+    '/a\nb',
+    'javascript:x',
+  ])
+    assert.is((await logIn(token, to)).answer.headers.get('refresh'), '0;url=/', to)
+  assert.is((await logIn(token, '/workloads?q=a')).answer.headers.get('refresh'), '0;url=/workloads?q=a')
+})
+
+test('a token in a header counts only from a trusted proxy', async () => {
+  const token = tokenOf('team-a', 'ada')
+  const headers = { 'x-forwarded-id-token': token, accept: 'application/json' }
+  const trusting = await serve('three', `${common('key')}login: {proxy: {trustedProxies: [127.0.0.0/8]}}\n`)
+  const wary = await serve('four', `${common('key')}login: {proxy: {trustedProxies: [10.0.0.0/8]}}\n`)
+  try {
+    assert.is((await fetch(`${trusting.url}/`, { headers })).status, 200)
+    assert.is((await fetch(`${trusting.url}/`, { headers: { accept: 'application/json' } })).status, 401)
+    assert.is((await fetch(`${wary.url}/`, { headers: { ...headers, 'x-forwarded-for': '10.0.0.1' } })).status, 403)
+  } finally {
+    await trusting.close()
+    await wary.close()
+  }
+})
+
+test('every request at the API server is the viewer’s own, and none asks for a Secret', () => {
+  const asked = plane.requests().filter(({ user }) => user.startsWith('system:serviceaccount:team-'))
+  assert.ok(asked.some(({ resource }) => resource === 'virtualmcpservers'))
+  assert.equal(
+    asked.filter(({ resource }) => resource === 'secrets'),
+    [],
+  )
+})
+
+test('a wrong file is refused with every finding', async () => {
+  for (const [config, finding] of [
+    ['publicUrl: http://console.example.com\nlogin: {token: {}}\n', '/publicUrl'],
+    ['publicUrl: https://c.example\nlogin: {token: {}, proxy: {trustedProxies: [10.0.0.0/8]}}\n', '/login'],
+    ['publicUrl: https://c.example\nlogin: {}\n', '/login'],
+    ['publicUrl: https://c.example\nlogin: {token: {}}\nsurprise: 1\n', '/surprise'],
+    ['publicUrl: https://c.example\nlogin: {token: {}}\nchanges: apply\n', '/changes'],
+  ] as const)
+    try {
+      await (await serve('wrong', config)).close()
+      assert.unreachable(config)
+    } catch (error) {
+      assert.match((error as Error).message, finding)
+    }
+})
+
+test.run()
