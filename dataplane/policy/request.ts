@@ -56,11 +56,12 @@ const featureOf = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as co
 const operationOf = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
 
 /** Returns the attributes of a subject, without the call's arguments. */
-export const attributesOf = ({ action, type, id, backend, hints }: Subject) => ({
+export const attributesOf = ({ action, type, id, backend, skill, hints }: Subject) => ({
   ...hints,
   name: id.toWellFormed(),
   ...(type === 'Resource' ? { uri: id.toWellFormed() } : {}),
   ...(backend === undefined ? {} : { backend }),
+  ...(skill === undefined ? {} : { skill: skill.toWellFormed() }),
   feature: featureOf[type],
   operation: operationOf[action],
 })

@@ -49,6 +49,8 @@ export interface Subject {
   readonly id: string
   /** The backend that has the object; undefined if unknown. */
   readonly backend: string | undefined
+  /** The URI of the nearest listed SKILL.md of a resource; absent if it belongs to no skill. */
+  readonly skill?: string | undefined
   /** The boolean annotations of a tool. */
   readonly hints: Readonly<Record<string, boolean>>
   /** The unique key of the subject. */

@@ -57,9 +57,9 @@ const OF_WORKLOADS: readonly Place[] = [
 const OF_KINDS: Readonly<Record<string, readonly Place[]>> = {
   MCPRegistry: [...below('spec/volumes', IN_VOLUMES), ['PersistentVolumeClaim', 'spec/storage/claimName']],
   // The members of a group are referenced by their names.
-  VirtualMCPServer: ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'].map((kind) => [
-    kind,
-    'spec/config/aggregation/tools/workload',
+  VirtualMCPServer: ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'].flatMap((kind): Place[] => [
+    [kind, 'spec/config/aggregation/tools/workload'],
+    [kind, 'spec/config/aggregation/skills/workload'],
   ]),
 }
 

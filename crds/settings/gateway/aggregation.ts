@@ -81,6 +81,22 @@ export const aggregation = object(
       }),
     ),
     excludeAllTools: Type.Optional(flag('gateway', 'Show no backend’s tools.', { default: false })),
+    skills: Type.Optional(
+      list(
+        'What is shown of which backend’s skills.',
+        object('A backend.', {
+          workload: objectName('gateway', 'Name of the backend.'),
+          filter: Type.Optional(
+            list('Names of the skills that are shown. Absent: all.', text('gateway', 'A skill name.', { max: 64 }), {
+              max: limits.tools,
+              type: 'set',
+            }),
+          ),
+          excludeAll: Type.Optional(flag('gateway', 'Show none of this backend’s skills.', { default: false })),
+        }),
+        { type: { map: ['workload'] } },
+      ),
+    ),
     tools: Type.Optional(
       list(
         'What is shown of which backend.',

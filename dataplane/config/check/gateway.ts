@@ -54,6 +54,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...auditFindings(config.audit, gatewayEvents),
     ...conflictFindings(config),
+    ...duplicates(aggregation?.skills ?? [], ({ workload }) => workload, '/aggregation/skills', '/workload'),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
     ...workflowFindings(config),
   ]

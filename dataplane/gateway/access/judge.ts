@@ -14,7 +14,7 @@ import { memoized } from '../aggregation/memoized.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { foldName, Members } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
-import { promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
+import { promptSubject, resourceAt, resourceSubject, skillSubject, toolSubject } from './subjects.ts'
 import { VisibleLists } from './visible-lists.ts'
 
 const NO_CLAIMS: Claims = {}
@@ -99,8 +99,13 @@ export class Judge {
     return this.#policies.allows(this.principalOf(caller), subject)
   }
 
+  /** A file of a skill needs the right to read its SKILL.md, too. */
   mayRead(caller: Caller, catalog: PromptResourceCatalog, uri: string): boolean {
-    const isAllowed = this.#policies.allows(this.principalOf(caller), resourceSubject(catalog, uri))
+    const principal = this.principalOf(caller)
+    const subject = resourceSubject(catalog, uri)
+    const besides = skillSubject(catalog, subject)
+    const isAllowed =
+      this.#policies.allows(principal, subject) && (besides === undefined || this.#policies.allows(principal, besides))
     return this.decisions.count('read_resource', isAllowed)
   }
 

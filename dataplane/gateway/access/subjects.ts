@@ -3,6 +3,7 @@ import type { Subject } from '../../policy/index.ts'
 import type { Catalog, Route } from '../aggregation/catalog.ts'
 import { memoized } from '../aggregation/memoized.ts'
 import { holderOf, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { nearestSkill } from '../aggregation/skill-catalog.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
 import { Elements, memberText } from '../mcp/json.ts'
@@ -12,6 +13,8 @@ import { Elements, memberText } from '../mcp/json.ts'
 /** An item of a list, as it is shown. */
 export interface Listed {
   readonly subject: Subject
+  /** What the caller must be allowed to use besides. */
+  readonly besides?: Subject
   /** JSON text. */
   readonly text: string
   /** The JSON text of a tool for clients of sessions, if it differs. */
@@ -22,8 +25,9 @@ const NO_HINTS = {}
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint']
 
 const keyed = (subject: Omit<Subject, 'key'>): Subject => {
-  const { action, id, backend, hints } = subject
-  return { ...subject, key: JSON.stringify([action, backend ?? null, Object.entries(hints), id]) }
+  const { action, id, backend, skill, hints } = subject
+  const parts = [action, backend ?? null, Object.entries(hints), id]
+  return { ...subject, key: JSON.stringify(skill === undefined ? parts : [...parts, skill]) }
 }
 
 const toolOf = (id: string, backend: string | undefined, hints: Readonly<Record<string, boolean>>): Subject =>
@@ -34,10 +38,17 @@ const promptOf = (id: string, backend: string | undefined): Subject =>
 
 /** Returns the resource of a URI, or the one that a template may produce. */
 export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
-  resourceAt(uri, holderOf(catalog, uri))
+  resourceAt(uri, holderOf(catalog, uri), nearestSkill(catalog.skills, uri))
 
-export const resourceAt = (uri: string, backend: string | undefined): Subject =>
-  keyed({ action: 'read_resource', type: 'Resource', id: uri, backend, hints: NO_HINTS })
+export const resourceAt = (uri: string, backend: string | undefined, skill?: string): Subject =>
+  keyed({
+    ...{ action: 'read_resource', type: 'Resource', id: uri, backend, hints: NO_HINTS },
+    ...(skill === undefined ? {} : { skill }),
+  })
+
+/** Returns the SKILL.md that a caller must be allowed to read besides a resource itself; undefined if there is none. */
+export const skillSubject = (catalog: PromptResourceCatalog, { id, skill }: Subject): Subject | undefined =>
+  skill === undefined || skill === id ? undefined : resourceSubject(catalog, skill)
 
 /** Returns the prompt of a name, even if there is none. */
 export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
@@ -90,9 +101,10 @@ const itemsOf = memoized((catalog: PromptResourceCatalog) => ({
   prompts: itemsIn(catalog, 'prompts', (key) => promptSubject(catalog, key)),
   resources: itemsIn(catalog, 'resources', (key) => resourceSubject(catalog, key)),
   templates: itemsIn(catalog, 'templates', (key) => resourceSubject(catalog, key)),
+  skills: itemsIn(catalog, 'skills', (key) => resourceSubject(catalog, key)),
 }))
 
-/** Returns every listed prompt, resource or template. */
+/** Returns every listed item of a kind. */
 export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] => itemsOf(catalog)[kind]
 
 function itemsIn(
@@ -101,7 +113,11 @@ function itemsIn(
   subjectOf: (key: string) => Subject,
 ): readonly Listed[] {
   const { member, key } = listForms[kind]
-  return textsIn(catalog.lists[kind].legacy, member).map((text) => ({ subject: subjectOf(stringIn(text, key)), text }))
+  return textsIn(catalog.lists[kind].legacy, member).map((text) => {
+    const subject = subjectOf(stringIn(text, key))
+    const besides = skillSubject(catalog, subject)
+    return besides === undefined ? { subject, text } : { subject, besides, text }
+  })
 }
 
 /** Returns the texts of the items of a serialized list. */

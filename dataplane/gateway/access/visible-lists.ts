@@ -101,7 +101,12 @@ export class VisibleLists {
         await setImmediate()
         since = performance.now()
       }
-      if (this.#policies.allows(principal, item.subject)) allowed.push(item)
+      const { subject, besides } = item
+      if (
+        this.#policies.allows(principal, subject) &&
+        (besides === undefined || this.#policies.allows(principal, besides))
+      )
+        allowed.push(item)
     }
     return allowed
   }

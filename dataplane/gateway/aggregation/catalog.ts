@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendTool } from '../backends/lists/tool.ts'
-import { withoutPage } from '../mcp/apps.ts'
+import { withoutPage, withPage } from '../mcp/apps.ts'
 import { toolForSession } from '../mcp/entry-rules.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
@@ -42,8 +42,8 @@ export interface Catalog extends CompositeTools {
   readonly plain: { readonly legacyList: Buffer; readonly modernList: Buffer }
   /** Warnings about clashing names and their resolution. */
   readonly warnings: readonly string[]
-  /** Tools whose page is another backend's resource, by the URIs that clients read. */
-  readonly withheldPages: readonly string[]
+  /** The URIs of the tools' pages, as clients know both. */
+  readonly pages: ReadonlyMap<Route, string>
   /** Names that the configuration must resolve under `manual`. The tools concerned are not shown. */
   readonly conflicts: readonly string[]
 }
@@ -73,8 +73,7 @@ type Part = readonly [backend: ShownTools, shape: Shape]
  * Builds the catalog from the backends' tools. Deterministic: backends are taken in the order of their names, with
  * `priority` in its own order first; tools are sorted by name; a proxy keeps its backend's order.
  */
-export function buildCatalog(config: Shaping, backends: readonly ShownTools[], holderOf: HolderOf = nobody): Catalog {
-  const withheldPages: string[] = []
+export function buildCatalog(config: Shaping, backends: readonly ShownTools[], pageOf: PageOf = nobody): Catalog {
   const strategy = config.aggregation?.conflictResolution ?? 'prefix'
   const clashes = new Clashes(strategy)
   // A tool that was approved and has changed keeps its name, so that no other backend's tool is called by it. A tool
@@ -84,7 +83,7 @@ export function buildCatalog(config: Shaping, backends: readonly ShownTools[], h
     ...shownTools(backend, shape, config.role === 'proxy', taken),
   ])
   const tools = withoutClashes(
-    own.map((tool) => withRightPage(tool, holderOf, withheldPages)),
+    own.map((tool) => withRightPage(tool, pageOf)),
     clashes,
   )
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -102,7 +101,7 @@ export function buildCatalog(config: Shaping, backends: readonly ShownTools[], h
     ...all,
     plain: forModels.length === tools.length ? all : listsOf([...forModels, ...composites.values()]),
     warnings: clashes.warnings,
-    withheldPages,
+    pages: new Map(tools.flatMap(({ route, page }) => (page === undefined ? [] : [[route, page] as const]))),
     conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
   }
 }
@@ -118,9 +117,9 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
   return [...shown.values()].filter(({ isWithheld }) => isWithheld !== true)
 }
 
-/** Returns the name of the backend whose resource has a URI, as clients read it; undefined if there is none. */
-type HolderOf = (uri: string) => string | undefined
-const nobody: HolderOf = () => undefined
+/** Returns the URI under which clients read a backend's page; undefined if they can't read it there. */
+type PageOf = (backend: string, uri: string) => string | undefined
+const nobody: PageOf = () => undefined
 
 /** Returns every tool of every backend by the names that steps of composite tools use. */
 function stepToolsOf(config: Shaping, backends: readonly ShownTools[], shown: readonly Shown[]): Map<string, StepTool> {
@@ -148,13 +147,15 @@ function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] 
 }
 
 /**
- * Removes a tool's page if clients would read it from another backend: this tool's result is not meant for that one.
+ * Shows a tool's page by the URI that clients read it under. A page that they would read from another backend is
+ * removed: this tool's result is not meant for that one.
  */
-function withRightPage(tool: Shown, holderOf: HolderOf, withheld: string[]): Shown {
-  const { page, route } = tool
-  if (page === undefined || holderOf(page) === route.backend) return tool
-  withheld.push(`${route.backend}: ${tool.name} is shown without its page, ${page} is not its own`)
-  return { ...tool, text: withoutPage(tool.text) }
+function withRightPage(tool: Shown, pageOf: PageOf): Shown {
+  const { page: own, route, text } = tool
+  if (own === undefined) return tool
+  const page = pageOf(route.backend, own)
+  if (page === own) return tool
+  return { ...tool, page, text: page === undefined ? withoutPage(text) : withPage(text, page) }
 }
 
 function ownNamesOf(tools: readonly Shown[]): ReadonlyMap<string, Route> {

@@ -2,15 +2,24 @@ import { isObject } from '../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
-import type { BackendItem } from '../backends/lists/list-page.ts'
 import { APPS_EXTENSION, WITH_APPS } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
+import { hasSkillScheme, innermost } from '../mcp/skills.ts'
 import { hasTasks, SESSION_TASKS_EXTENSION, TASKS_EXTENSION } from '../mcp/tasks.ts'
+import { addressItems, type Named } from './address-items.ts'
 import type { Route } from './catalog.ts'
 import { memoized } from './memoized.ts'
 import { fitName, otherName } from './names.ts'
 import { shapeOf } from './shape.ts'
+import {
+  buildSkillCatalog,
+  findSkillUri,
+  type SkillCatalog,
+  skillsExtension,
+  skillsOfBackends,
+} from './skill-catalog.ts'
+import { UriNames } from './uri-names.ts'
 
 /** The result of one list, serialized, for each era. */
 interface SerializedList {
@@ -39,6 +48,10 @@ export interface PromptResourceCatalog {
   /** URIs and URI templates that are withheld, by the names of their backends. */
   readonly withheld: ReadonlyMap<string, ReadonlySet<string>>
   readonly templates: readonly (UriPattern & { readonly backend: string })[]
+  /** The skills; undefined if no backend has the extension. */
+  readonly skills: SkillCatalog | undefined
+  /** The backends whose resources clients know by other URIs; undefined if there are none. */
+  readonly names: ReadonlyMap<string, UriNames> | undefined
 }
 
 /** Tells whether a URI may come from a URI template (RFC 6570). */
@@ -52,7 +65,8 @@ interface UriPattern {
 
 /**
  * Builds the catalog of prompts and resources. Prompts get the prefix of the tools. URIs stay unchanged, because
- * results hold them too. If two backends have the same one, it belongs to the first in the configuration's order.
+ * results hold them too. If two backends have the same one, it belongs to the first in the configuration's order. Those
+ * of skills get the name of their backend, and so do pages of apps that clash.
  */
 export function buildPromptResourceCatalog(
   config: Pick<GatewayConfig, 'role' | 'aggregation'>,
@@ -66,18 +80,28 @@ export function buildPromptResourceCatalog(
   })
   const uris = new Map<string, string>()
   const withheld = new Map(backends.map((backend) => [backend.name, withheldUris(backend)] as const))
-  const templates = addressed(backends, 'templates', uris)
-  const resources = addressed(backends, 'resources', uris)
+  const ownSkills = skillsOfBackends(config, backends)
+  const names = new Map(
+    config.role === 'proxy'
+      ? []
+      : backends.map(({ name }) => [name, new UriNames(ownSkills.has(name) ? name : undefined)]),
+  )
+  const named: Named = { uris, names, skills: ownSkills }
+  const templates = addressItems(backends, 'templates', named)
+  const resources = addressItems(backends, 'resources', named)
+  const skills = buildSkillCatalog({ role: config.role, own: ownSkills, names, uris })
+  const needed = [...names].filter(([, { areNeeded }]) => areNeeded)
   const shown = backends.filter(({ name }) => !shapeOf(config, name).hidden)
   return {
-    capabilities: { ...capabilitiesOf(backends), ...extensionsOf(shown) },
+    capabilities: { ...capabilitiesOf(backends), ...declared(extensionsOf(shown, skills)) },
     instructions: instructionsOf(backends),
-    extensions: modernExtensionsOf(shown),
+    extensions: modernExtensionsOf(shown, skills),
     tasks: sessionTasksOf(shown),
     lists: {
       prompts: serialized('prompts', promptTexts),
-      resources: serialized('resources', resources.map(textOf)),
-      templates: serialized('templates', templates.map(textOf)),
+      resources: serialized('resources', resources),
+      templates: serialized('templates', templates),
+      skills: serialized('skills', skills?.skills.map(({ text }) => text) ?? []),
     },
     prompts,
     holders: backends.filter(({ capabilities }) => isObject(capabilities['resources'])).map(({ name }) => name),
@@ -86,8 +110,12 @@ export function buildPromptResourceCatalog(
     withheld,
     // An equal template of a second backend is not shown, but that backend has URIs of it, too.
     templates: backends
-      .flatMap(({ name, templates: own }) => own.map(({ key }) => ({ backend: name, ...uriPattern(key) })))
+      .flatMap(({ name, templates: own }) =>
+        own.map(({ key }) => ({ backend: name, ...uriPattern(names.get(name)?.shown(key) ?? key) })),
+      )
       .sort((a, b) => b.fixed - a.fixed),
+    skills,
+    names: needed.length === 0 ? undefined : new Map(needed),
   }
 }
 
@@ -122,33 +150,6 @@ function addPrompts(
   return texts
 }
 
-interface Addressed {
-  readonly backend: string
-  readonly item: BackendItem
-}
-
-const textOf = ({ item }: Addressed): string => item.text
-
-function addressed(backends: readonly Backend[], kind: 'resources' | 'templates', uris: Map<string, string>) {
-  const found: Addressed[] = []
-  for (const backend of backends) {
-    for (const item of backend[kind]) {
-      if (uris.has(item.key)) continue
-      uris.set(item.key, backend.name)
-      found.push({ backend: backend.name, item })
-    }
-    const others = [...backend.withheld(kind, 'pinned'), ...(kind === 'resources' ? pagesOf(backend) : [])]
-    for (const uri of others) if (!uris.has(uri)) uris.set(uri, backend.name)
-  }
-  return found
-}
-
-/** Returns the URIs of a backend's pages, which need not be listed (MCP Apps, resource discovery). */
-const pagesOf = ({ tools = [], definitions }: Backend): readonly string[] => [
-  ...tools.flatMap(({ app }) => app?.uri ?? []),
-  ...(definitions.pins?.names('pages') ?? []),
-]
-
 function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
   const list = `"${listForms[kind].member}":[${texts.join(',')}]`
   return {
@@ -180,18 +181,57 @@ export function instructionsOf(backends: readonly Backend[]): string | undefined
   return parts.length === 0 ? undefined : parts.join('\n\n')
 }
 
-/** Returns the name of the backend that has a resource; undefined if none is known, or it is withheld. */
-export function holderOf(catalog: PromptResourceCatalog, uri: string): string | undefined {
-  const { uris, templates, holders, closed } = catalog
+/** A resource at the backend that has it. */
+export interface Place {
+  /** The name of the backend. */
+  readonly backend: string
+  /** The backend's own URI. */
+  readonly uri: string
+}
+
+/**
+ * Finds the backend that has a resource, by the URI that clients know; undefined if none is known to have it, or it is
+ * withheld.
+ */
+export function placeOf(catalog: PromptResourceCatalog, uri: string): Place | undefined {
+  const { uris, holders, names, skills } = catalog
+  const listed = uris.get(uri)
+  if (listed === undefined && skills !== undefined && hasSkillScheme(uri)) {
+    const found = findSkillUri(skills, uri)
+    if (found === 'nowhere') return undefined
+    if (found !== undefined) return found
+    if (skills.prefixes.size > 0 && holders.every((name) => skills.prefixes.has(name))) return undefined
+  }
+  const backend = listed ?? unlistedHolder(catalog, uri)
+  if (backend === undefined) return undefined
+  const own = names?.get(backend)?.own(uri) ?? uri
+  return isWithheld(catalog, backend, own) || isHidden(skills, backend, own) ? undefined : { backend, uri: own }
+}
+
+/** Tells whether a filter of skills hides a resource of a backend, by its own URI. */
+const isHidden = (skills: SkillCatalog | undefined, backend: string, own: string): boolean =>
+  skills?.prefixes.get(backend)?.shows(own) === false && !hasSkillScheme(own)
+
+/** Returns the backend of a URI that nobody lists. */
+function unlistedHolder(catalog: PromptResourceCatalog, uri: string): string | undefined {
+  const { templates, holders, skills, closed } = catalog
   const [only] = holders
   // A URI may exist without being listed, and a single backend must be its owner.
-  const listed = holders.length === 1 && only !== undefined && !closed.has(only) ? only : uris.get(uri)
-  if (listed !== undefined) return isWithheld(catalog, listed, uri) ? undefined : listed
-  return nearestHolder(
-    catalog,
-    uri,
-    templates.filter((template) => template.matches(uri) && !isWithheld(catalog, template.backend, uri)),
-  )
+  if (holders.length === 1 && only !== undefined && !closed.has(only)) return only
+  const skill = skills === undefined ? undefined : innermost(skills.folders, uri)
+  if (skill !== undefined) return skill.backend
+  const matching = templates.filter((template) => template.matches(uri) && !isWithheld(catalog, template.backend, uri))
+  return nearestHolder(catalog, uri, matching)
+}
+
+/** Returns the name of the backend that has a resource; undefined if none is known, or it is withheld. */
+export const holderOf = (catalog: PromptResourceCatalog, uri: string): string | undefined =>
+  placeOf(catalog, uri)?.backend
+
+/** Returns the URI under which clients read the page of a backend's tool; undefined if they can't read it there. */
+export function pageOf(catalog: PromptResourceCatalog, backend: string, uri: string): string | undefined {
+  const shown = catalog.names?.get(backend)?.shown(uri) ?? uri
+  return holderOf(catalog, shown) === backend ? shown : undefined
 }
 
 /**
@@ -256,22 +296,24 @@ function withheldUris(backend: Backend): ReadonlySet<string> {
 
 const NO_URIS: ReadonlySet<string> = new Set()
 
-/** Returns the `extensions` declared in both eras: those that need nothing of the gateway; empty if there are none. */
-function extensionsOf(backends: readonly Backend[]): object {
+/** Returns the extensions declared in both eras: apps, which need nothing of the gateway, and skills. */
+function extensionsOf(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const apps = backends.flatMap(({ capabilities: { extensions }, definitions }) => {
     if (!isObject(extensions) || !isObject(extensions[APPS_EXTENSION])) return []
     // Nothing that a backend may change at will reaches clients of one that needs approval.
     return [definitions.areEnforced ? WITH_APPS.extensions[APPS_EXTENSION] : extensions[APPS_EXTENSION]]
   })
-  return declared(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object })
+  return {
+    ...(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object }),
+    ...skillsExtension(skills),
+  }
 }
 
 /** Returns the `extensions` declared in the modern era, which has more. */
-function modernExtensionsOf(backends: readonly Backend[]): object {
+function modernExtensionsOf(backends: readonly Backend[], skills: SkillCatalog | undefined): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
-  const { extensions } = extensionsOf(backends) as { readonly extensions?: object }
   return declared({
-    ...extensions,
+    ...extensionsOf(backends, skills),
     ...(hasModernTasks ? { [TASKS_EXTENSION]: {} } : {}),
     ...(backends.some(({ runsTasks }) => runsTasks) ? { [SESSION_TASKS_EXTENSION]: {} } : {}),
   })

@@ -39,7 +39,7 @@ interface BackendsOptions {
 function approve(backend: Backend, pinning: BackendConfig['pinning']): void {
   if (!backend.definitions.follow(pinning)) return
   // They may tell of entries that are withheld now.
-  backend.entryNotes = { tools: [], prompts: [], resources: [], templates: [] }
+  backend.entryNotes = { tools: [], prompts: [], resources: [], templates: [], skills: [] }
   backend.refreshLists()
 }
 

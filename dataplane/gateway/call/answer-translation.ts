@@ -11,8 +11,11 @@ import { isAboutCall } from '../mcp/message.ts'
 import { parseJson } from '../mcp/parse.ts'
 import { ResultStripper } from '../mcp/result-stripper.ts'
 import { resultText } from '../mcp/rpc-text.ts'
+import { hasSkillScheme } from '../mcp/skills.ts'
 import { hasTasks, metaWithRelatedTask } from '../mcp/tasks.ts'
+import { renameUris } from '../mcp/uri-rewriter.ts'
 import type { Asked } from './asked.ts'
+import { renamedUpdate } from './input/renamed-update.ts'
 import { hasCapabilities } from './input/server-request.ts'
 import type { Upstream } from './upstream.ts'
 
@@ -22,10 +25,13 @@ const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 /** The members of a modern result of a read that a legacy one lacks. */
 export const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
+/** Methods whose results say how long they may be kept. */
+const READS: ReadonlySet<string> = new Set(['resources/read', 'skills/get', 'resources/directory/read'])
+
 /** Builds the edits that turn a legacy backend's answer, also a large one, into one for a modern client. */
 export const editsForModern = ({ id, message }: Asked): AnswerEdits => ({
   id: Buffer.from(id),
-  resultMember: message.method === 'resources/read' ? READ : COMPLETE,
+  resultMember: READS.has(message.method) ? READ : COMPLETE,
 })
 
 /** Translates a whole answer to the client's era. Throws a PublicError if that era has no form for the answer. */
@@ -143,6 +149,34 @@ function structuredForSession(result: string): Readonly<Record<string, string | 
   return { structuredContent: undefined, content: JSON.stringify([{ type: 'text', text: structured }]) }
 }
 
+/** Tells whether a result may be kept for its caller alone: what a caller reads of a skill depends on who it is. */
+export const isPrivate = ({ message, names }: Asked): boolean =>
+  names !== undefined && message.method === 'resources/read' && hasSkillScheme(message.parameter('uri') ?? '')
+
+/**
+ * Tells whether a backend does not know a file of a skill while policies are in force: the answer is then that for a
+ * denied file, so that nobody finds out which files there are.
+ */
+function isUnknownSkill({ context, message, names }: Asked, answer: Buffer): boolean {
+  if (names === undefined || context.host.setup.judge === undefined) return false
+  const code = hasSkillScheme(message.parameter('uri') ?? '') ? errorCodeIn(answer) : undefined
+  return code === Number(INVALID_PARAMS) || code === Number(NOT_FOUND)
+}
+
+/**
+ * Returns an answer with the URIs that clients know, and its result as this call changes it. Throws a PublicError if it
+ * can't be given.
+ */
+export function forClient(asked: Asked, answer: Buffer, hasError: boolean): Buffer {
+  const { names, answer: whole } = asked
+  if (hasError && isUnknownSkill(asked, answer)) throw new PublicError('forbidden')
+  const named = names === undefined ? answer : renameUris(answer, names.shown, isPrivate(asked))
+  if (whole === undefined || hasError) return named
+  const text = answer.toString('utf8')
+  const result = memberText(text, 'result')
+  return result === undefined ? named : Buffer.from(editObject(text, { result: whole.edit(result) }))
+}
+
 /** Returns what edits the parts of a large answer; undefined if they pass unchanged. */
 export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstream): ResultStripper | undefined {
   if (context.era === 'legacy' && backendSession === undefined)
@@ -199,7 +233,8 @@ export function notificationForClient(
   if (isListChanged(method)) return method === TOOLS_CHANGED && showsBySession(asked) ? bytes : undefined
   if (!isRelayed(notification, asked.first, asked.context.era) || !mayHear(asked, notification)) return undefined
   const { tasks } = upstream
-  return tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
+  const shown = renamedUpdate(bytes, asked.names)
+  return tasks === undefined ? shown : tasks.messageForClient(shown.toString('utf8'))
 }
 
 /** Tells whether the client is shown what its own session with the backend has. */
@@ -207,10 +242,12 @@ const showsBySession = ({ session, context, backend }: Asked): boolean =>
   session !== undefined && context.host.setup.config.role === 'proxy' && backend.mayShowBySession
 
 /** Tells whether the client may see the subject of a notification. */
-function mayHear({ context, backend }: Asked, notification: unknown): boolean {
+function mayHear({ context, backend, names }: Asked, notification: unknown): boolean {
   const { judge } = context.host.setup
   const uri = judge === undefined ? undefined : updatedUri(notification)
-  return judge === undefined || uri === undefined || judge.mayHearOf(context.caller, uri, backend.name)
+  return (
+    judge === undefined || uri === undefined || judge.mayHearOf(context.caller, names?.shown(uri) ?? uri, backend.name)
+  )
 }
 
 const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([

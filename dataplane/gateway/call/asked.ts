@@ -1,6 +1,7 @@
 import type { PublicError } from '../../server/errors.ts'
 import type { Details, Observation, Observe } from '../../telemetry/observe.ts'
 import type { Route } from '../aggregation/route.ts'
+import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Message } from '../mcp/message.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
@@ -19,6 +20,10 @@ export interface Destination {
   readonly shownName?: string | undefined
   /** Checks the answer before any of it goes to the client; absent: it passes as it comes. */
   readonly check?: AnswerCheck | undefined
+  /** The backend's URIs as clients know them; undefined if they are the same. */
+  readonly names?: UriNames | undefined
+  /** Set if the answer is changed as a whole. */
+  readonly answer?: WholeAnswer | undefined
 }
 
 /** A check of an answer, which is held whole for it. */
@@ -32,6 +37,14 @@ export interface AnswerCheck {
    * answer is too large.
    */
   checked(result: string | undefined): string | PublicError
+}
+
+/** How the result of a call is changed before its client gets it. */
+export interface WholeAnswer {
+  /** Takes a result and returns another, as JSON text. May throw a PublicError. */
+  edit(result: string): string
+  /** Returns a result for when the backend can't be reached; undefined if there is none. */
+  otherwise?(): string | undefined
 }
 
 /** The parts of the gateway that a call uses. */

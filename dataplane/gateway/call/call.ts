@@ -4,6 +4,7 @@ import { PublicError } from '../../server/errors.ts'
 import { type Details, type Observation, type Origin, type Outcome, TOOL_ERROR } from '../../telemetry/observe.ts'
 import type { MakeLink } from '../../upstream-tokens/index.ts'
 import type { Route } from '../aggregation/catalog.ts'
+import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { AnswerHead } from '../backends/connection/answer-head.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
@@ -19,6 +20,7 @@ import { memberText } from '../mcp/json.ts'
 import { isId, type Message } from '../mcp/message.ts'
 import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
+import { UriRewriter } from '../mcp/uri-rewriter.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import { OK, type RequestContext } from '../request/exchange.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
@@ -29,12 +31,21 @@ import {
   checkType,
   editsForModern,
   errorCodeIn,
+  forClient,
+  isPrivate,
   notificationForClient,
   stripperFor,
   translated,
   withId,
 } from './answer-translation.ts'
-import { type AnswerCheck, type Asked, type CallServices, callDetails, type Destination } from './asked.ts'
+import {
+  type AnswerCheck,
+  type Asked,
+  type CallServices,
+  callDetails,
+  type Destination,
+  type WholeAnswer,
+} from './asked.ts'
 import { type InputRequired, inputRequiredBy, MOST_ROUNDS, withInputs } from './input/input-required.ts'
 import { CLIENT_TIMEOUT_MS, relayServerRequest } from './input/server-request.ts'
 import { answerLimited, answerWithLink, withoutLinkResponse } from './own-answers.ts'
@@ -48,6 +59,8 @@ const HEARTBEAT_MS = 15_000
 const LINGER_MS = 1_000
 /** The size from which a request stops counting for its sender once the answer is there. */
 const LARGE = 64 * 1024
+/** The largest answer that is changed as a whole, in bytes. */
+const LARGEST_WHOLE = 4 * 1024 * 1024
 const ERROR: Outcome = { result: 'error' }
 const FAILED_TOOL: Outcome = { result: 'error', code: TOOL_ERROR }
 /** The memory key of a modern backend's input requirement: one result at a time. */
@@ -116,6 +129,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   readonly backend: Backend
   readonly shownName: string | undefined
   readonly check: AnswerCheck | undefined
+  readonly names: UriNames | undefined
+  readonly answer: WholeAnswer | undefined
   context: RequestContext
   readonly first: Message
   message: Message
@@ -142,13 +157,18 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #edits: AnswerEdits | undefined
   /** Edits the parts of a large answer as they pass. */
   #stripper: ResultStripper | undefined
-  /** The memory held for a message of the backend that is not its answer. */
+  /** Changes the URIs in the parts of a large answer as they pass. */
+  #rewriter: UriRewriter | undefined
+  /** The parts of an answer that is changed as a whole. */
+  #whole: Buffer[] | undefined
+  #wholeSize = 0
+  /** The memory held for a message of the backend that is not its answer, or for one that is changed as a whole. */
   #unanswered: Lease | undefined
   /** Pauses reading from the backend until the client has read what was sent. */
   #isWaitingForDrain = false
 
   constructor(services: CallServices, context: RequestContext, destination: Destination, message: Message) {
-    const { backend, route, shownName, check } = destination
+    const { backend, route, shownName, check, names, answer } = destination
     this.services = services
     this.context = context
     this.message = message
@@ -157,6 +177,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.backend = backend
     this.shownName = shownName
     this.check = check
+    this.names = names
+    this.answer = answer
     this.share = context.share
     const now = performance.now()
     this.startedAt = now
@@ -371,9 +393,12 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       this.#abort('its answer is too large to be checked', this.check.checked(undefined))
       return true
     }
+    if (this.answer !== undefined) {
+      this.#keep(bytes)
+      return true
+    }
     this.#stripper ??= stripperFor(this, this.#upstream)
-    const hasRoom =
-      this.#stripper === undefined ? this.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
+    const hasRoom = this.#stripper === undefined ? this.#pass(bytes) : this.#stripped(this.#stripper, bytes)
     if (!hasRoom) this.#resumeOnDrain()
     return hasRoom
   }
@@ -388,8 +413,29 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       return true
     }
     let hasRoom = true
-    for (const part of parts) hasRoom = this.context.reply.part(part)
+    for (const part of parts) hasRoom = this.#pass(part)
     return hasRoom
+  }
+
+  /** Passes on a part of an answer with the URIs that clients know. */
+  #pass(bytes: Buffer): boolean {
+    const { names, context } = this
+    if (names === undefined) return context.reply.part(bytes)
+    this.#rewriter ??= new UriRewriter(names.shown, isPrivate(this))
+    const parts: Buffer[] = []
+    this.#rewriter.push(bytes, parts)
+    let hasRoom = true
+    for (const part of parts) hasRoom = context.reply.part(part)
+    return hasRoom
+  }
+
+  /** Keeps a part of an answer that is changed as a whole. */
+  #keep(bytes: Buffer): void {
+    this.#whole ??= []
+    this.#wholeSize += bytes.length
+    if (this.#wholeSize > LARGEST_WHOLE || !this.holds(2 * this.#wholeSize))
+      this.#abort('its answer is too large to change', new PublicError('backend_failed'))
+    else this.#whole.push(bytes)
   }
 
   /** Continues reading when the client can take more. */
@@ -438,7 +484,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
   /** Gives the client the backend's answer. `flowed`: all but its end has been given in parts. */
   #give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
-    if (!flowed) this.#reply(200, this.#questions === undefined ? body : withId(body, this.id), scanner.hasError)
+    if (this.#state === 'over') return
+    if (this.#whole !== undefined) this.#reply(200, Buffer.concat(this.#whole), scanner.hasError)
+    else if (!flowed) this.#reply(200, this.#questions === undefined ? body : withId(body, this.id), scanner.hasError)
     else {
       this.context.reply.end()
       this.#answered(scanner.hasError ? 'error' : 'ok')
@@ -448,7 +496,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   #reply(status: number, body: Buffer, hasError: boolean): void {
     let answer: Buffer
     try {
-      answer = translated(this, this.#upstream, hasError, body)
+      answer = forClient(this, translated(this, this.#upstream, hasError, body), hasError)
       this.context.reply.json(status, answer)
     } catch (error) {
       this.#refuse(error)
@@ -635,13 +683,15 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       this.#offer(failure.link)
       return
     }
+    const otherwise = flowed || !isAway(failure) ? undefined : this.answer?.otherwise?.()
     backend.health.failed(failure, this.share)
     if (failure.code === 'backend_unavailable') backend.legacySupport.forget()
     context.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
     if (flowed || (reply.begun && !reply.streaming)) {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })
-    } else context.fail(errorOf(failure, backend))
+    } else if (otherwise !== undefined) context.result(otherwise)
+    else context.fail(errorOf(failure, backend))
     this.#close({ result: 'error', code: failure.code })
   }
 
@@ -756,6 +806,9 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#upstream.stop()
   }
 }
+
+/** Tells whether the backend could not be reached, or gave no answer. */
+const isAway = ({ code }: BackendFailure): boolean => code === 'backend_unavailable' || code === 'backend_timeout'
 
 /** Returns the failure as the error that the client sees. */
 function errorOf({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {

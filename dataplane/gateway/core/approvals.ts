@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { ITEM_KINDS, type ListKind, pinKindOf } from '../backends/lists/list-kind.ts'
+import { PINNED_KINDS, type PinnedKind, pinKindOf } from '../backends/lists/list-kind.ts'
 import type { JudgedList, Unapproved } from '../pins/definitions.ts'
 import type { PinKind, Pins, Reason } from '../pins/pins.ts'
 
@@ -14,7 +14,6 @@ export interface DefinitionCounts {
   readonly missing: number
 }
 
-const LISTS: readonly ListKind[] = ['tools', ...ITEM_KINDS]
 /** The most states of backends that belong to one caller each. */
 const MOST_TOLD = 10_000
 const LONGEST_NAME = 64
@@ -100,12 +99,12 @@ function unapprovedOf(backend: Backend): readonly Found[] {
   const { definitions, said } = backend
   const reason = definitions.reasonAgainstInstructions(said.instructions)
   const found: Found[] = reason === undefined ? [] : [{ kind: 'instructions', name: '', reason }]
-  for (const kind of LISTS)
+  for (const kind of PINNED_KINDS)
     for (const one of listOf(backend, kind)?.unapproved ?? []) found.push({ kind: pinKindOf(kind), ...one })
   return found
 }
 
-function listOf({ definitions, said }: Backend, kind: ListKind): JudgedList<never> | undefined {
+function listOf({ definitions, said }: Backend, kind: PinnedKind): JudgedList<never> | undefined {
   const list = said[kind]
   return list === undefined ? undefined : (definitions.judged(pinKindOf(kind), list) as JudgedList<never>)
 }
@@ -138,10 +137,10 @@ export function definitionCounts(backend: Backend, variants: readonly Backend[])
 }
 
 const pinnedNames = (pins: Pins): readonly string[] =>
-  LISTS.flatMap((kind) => [...pins.names(pinKindOf(kind))].map((name) => `${kind} ${name}`))
+  PINNED_KINDS.flatMap((kind) => [...pins.names(pinKindOf(kind))].map((name) => `${kind} ${name}`))
 
 const listedNames = ({ said }: Backend): readonly string[] =>
-  LISTS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${kind} ${key}`))
+  PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${kind} ${key}`))
 
 /** Returns the names of what a backend says that is approved, with those of its kind. */
 function approvedNames(backend: Backend): readonly string[] {
@@ -149,7 +148,7 @@ function approvedNames(backend: Backend): readonly string[] {
   const isInstructed =
     said.instructions !== undefined && definitions.reasonAgainstInstructions(said.instructions) === undefined
   const unapproved = new Set(unapprovedOf(backend).map(({ kind, name }) => `${kind} ${name}`))
-  const names = LISTS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${pinKindOf(kind)} ${key}`))
+  const names = PINNED_KINDS.flatMap((kind) => (said[kind] ?? []).map(({ key }) => `${pinKindOf(kind)} ${key}`))
   return [...(isInstructed ? ['instructions'] : []), ...names.filter((name) => !unapproved.has(name))]
 }
 

@@ -35,7 +35,7 @@ import { notifyOfChanges } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
 import { SharedView } from './shared-view.ts'
 import { statusOf } from './status.ts'
-import { backendOfUri, isWaitingForServer } from './view.ts'
+import { isWaitingForServer, resourceIn } from './view.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string
@@ -239,7 +239,8 @@ export class Gateway {
   /** Returns the status that the admin listener serves at /status. */
   status(): object {
     const { setup, refused, sessions, rateLimits, search, workflows: runs } = this
-    const { catalog, backends, conflicts } = this.shared
+    const { catalog, promptsAndResources, backends, conflicts } = this.shared
+    const { skills } = promptsAndResources
     const more = {
       auditProblem: this.audit.problem,
       conflicts,
@@ -247,7 +248,7 @@ export class Gateway {
       cutForCallers: this.views.cut,
       variantsOf: (name: string) => this.views.backendsOf(name),
     }
-    return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, runs, ...more })
+    return statusOf({ setup, refused, sessions, catalog, skills, backends, rateLimits, search, runs, ...more })
   }
 
   /** Aborts when the gateway begins to stop: endless responses end, and no new ones begin. */
@@ -331,8 +332,8 @@ const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
     storage,
     backendNamed: ({ record }, name) => gateway.views.backendNamed(record.binding, name),
     watch({ record }, uri, onUpdate) {
-      const backend = backendOfUri(gateway.views.known(record.binding), uri)
-      return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
+      const found = resourceIn(gateway.views.known(record.binding), uri)
+      return found?.backend.isModern ? found.backend.watched.add([found.own], onUpdate) : undefined
     },
     onServerMessage: (session, backendSession, bytes) => relayUnsolicited(gateway, session, backendSession, bytes),
     onEnded(session, isExpired) {

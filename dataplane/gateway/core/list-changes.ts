@@ -15,7 +15,7 @@ const form = { era: 'legacy', withApps: true } as const
 const kindsOf: Readonly<Record<ChangedList, readonly ListKind[]>> = {
   tools: ['tools'],
   prompts: ['prompts'],
-  resources: ['resources', 'templates'],
+  resources: ['resources', 'templates', 'skills'],
 }
 
 const baseOf = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): Buffer =>

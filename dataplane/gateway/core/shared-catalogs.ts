@@ -80,10 +80,10 @@ const numberOf = memoized((_list: object) => ++lists)
 
 /** Returns a key of everything about the backends that catalogs depend on. */
 function keyOf(version: number, own: readonly Backend[]): string {
-  const parts = own.map(({ name, tools, prompts, resources, templates, capabilities, instructions, era }) => [
+  const parts = own.map(({ name, tools, prompts, resources, templates, skills, capabilities, instructions, era }) => [
     name,
     tools === undefined ? null : numberOf(tools),
-    [prompts, resources, templates].map(numberOf),
+    [prompts, resources, templates, skills].map(numberOf),
     capabilities,
     instructions ?? null,
     era?.era ?? null,
@@ -97,11 +97,12 @@ const ITEM_BYTES = 512
 /** Returns the bytes that catalogs take, with the caches of their lists once these were sent. */
 function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
   const { legacyList, modernList, plain, routes, stepTools } = catalog
-  const { lists, prompts, uris } = promptsAndResources
+  const { lists, prompts, uris, skills } = promptsAndResources
+  const ofSkills = skills === undefined ? 0 : 2 * skills.skills.length + skills.spellings.size
   const plainTools = plain.legacyList === legacyList ? [] : [plain.legacyList, plain.modernList]
   const others = Object.values(lists).flatMap(({ legacy, modern }) => [legacy, modern])
   const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + keptBytes(list), 0)
   // The texts of items are held a second time, as they were read.
   const read = [legacyList, modernList, ...others].reduce((sum, { length }) => sum + length, 0)
-  return shown + read + ITEM_BYTES * (routes.size + stepTools.size + prompts.size + uris.size + 1)
+  return shown + read + ITEM_BYTES * (routes.size + stepTools.size + prompts.size + uris.size + ofSkills + 1)
 }

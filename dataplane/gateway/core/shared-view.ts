@@ -88,8 +88,7 @@ export class SharedView implements View {
 }
 
 /** Logs warnings about the catalog. */
-function warnOf({ warnings, withheldPages, compositeProblems }: Catalog, log: Logger): void {
+function warnOf({ warnings, compositeProblems }: Catalog, log: Logger): void {
   if (warnings.length > 0) log.warn({ names: warnings }, 'tool names clash')
-  if (withheldPages.length > 0) log.warn({ tools: withheldPages }, 'pages of apps are withheld')
   if (compositeProblems.length > 0) log.warn({ tools: compositeProblems }, 'composite tools have problems')
 }

@@ -1,6 +1,7 @@
 import type { Finding } from '../../config/load.ts'
 import type { GatewayStatus } from '../../config/status.ts'
 import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
+import type { SkillCatalog } from '../aggregation/skill-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { Setup } from '../request/setup.ts'
@@ -15,6 +16,7 @@ interface StatusParts {
   readonly refused: readonly Finding[]
   readonly sessions: Sessions
   readonly catalog: Catalog
+  readonly skills: SkillCatalog | undefined
   readonly backends: readonly Backend[]
   /** The number of callers whose own lists of a backend are truncated, by the backend's name. */
   readonly cutForCallers: ReadonlyMap<string, number>
@@ -63,6 +65,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
 /** Returns problems that do not keep it from serving. */
 function problemsOf({
   catalog,
+  skills,
   backends,
   cutForCallers,
   variantsOf,
@@ -78,7 +81,7 @@ function problemsOf({
     ...warningsOf('AggregationConflict', conflicts),
     ...warningsOf('ToolRenamed', catalog.warnings),
     ...warningsOf('CompositeTool', catalog.compositeProblems),
-    ...warningsOf('AppWithheld', catalog.withheldPages),
+    ...warningsOf('SkillWithheld', skills?.withheld ?? []),
     ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
     ...warningsOf('RateLimitsNotKept', rateLimits.problems),
     ...warningsOf('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
@@ -93,13 +96,17 @@ function problemsOf({
         lists.warnings.map((warning) => `${name}: ${warning}`),
       ),
     ),
-    ...backends.flatMap(({ name, entryNotes }) =>
-      Object.values(entryNotes)
+    ...backends.flatMap(({ name, lists }) =>
+      warningsOf('SkillsTruncated', lists.areSkillsCut ? [`${name}: its list of skills is cut: it is too long`] : []),
+    ),
+    ...backends.flatMap(({ name, entryNotes: { skills: ofSkills, ...others } }) => [
+      ...ofSkills.flatMap(({ message }) => warningsOf('SkillInvalid', [`${name}: ${message}`])),
+      ...Object.values(others)
         .flat()
         .flatMap(({ isLeftOut, message }) =>
           warningsOf(isLeftOut ? 'EntryInvalid' : 'EntryMended', [`${name}: ${message}`]),
         ),
-    ),
+    ]),
     ...[...cutForCallers].flatMap(([name, callers]) =>
       warningsOf('ListCut', [`${name}: lists of ${callers} callers are cut: they are larger than there is room for`]),
     ),

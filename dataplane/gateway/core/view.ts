@@ -2,8 +2,9 @@ import { isLoopback } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog } from '../aggregation/catalog.ts'
-import { buildPromptResourceCatalog, holderOf } from '../aggregation/prompt-resource-catalog.ts'
+import { buildPromptResourceCatalog, pageOf, placeOf } from '../aggregation/prompt-resource-catalog.ts'
 import { shapeOf } from '../aggregation/shape.ts'
+import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
 /**
@@ -21,10 +22,21 @@ export interface View extends Catalogs {
   backendNamed(name: string): Backend | undefined
 }
 
-/** Returns the backend that has a resource in this view; undefined if none is known to have it. */
-export function backendOfUri(view: View, uri: string): Backend | undefined {
-  const name = holderOf(view.promptsAndResources, uri)
-  return name === undefined ? undefined : view.backendNamed(name)
+/** A resource at a backend of a view. */
+export interface ResourceAt {
+  readonly backend: Backend
+  /** The backend's own URI. */
+  readonly own: string
+  /** The backend's other URIs as clients know them; undefined if they are the same. */
+  readonly names: UriNames | undefined
+}
+
+/** Finds the backend that has a resource in this view; undefined if none is known to have it. */
+export function resourceIn(view: View, uri: string): ResourceAt | undefined {
+  const place = placeOf(view.promptsAndResources, uri)
+  const backend = place === undefined ? undefined : view.backendNamed(place.backend)
+  if (place === undefined || backend === undefined) return undefined
+  return { backend, own: place.uri, names: view.promptsAndResources.names?.get(backend.name) }
 }
 
 /** Returns the backends that have never listed their tools and may have one of this name. */
@@ -42,7 +54,7 @@ export const unlistedBackendsFor = (
 /** Builds the catalogs of these backends together: a tool's page depends on which backend has which resource. */
 export function buildCatalogs(config: GatewayConfig, backends: readonly Backend[]): Catalogs {
   const promptsAndResources = buildPromptResourceCatalog(config, backends)
-  const catalog = buildCatalog(config, backends, (uri) => holderOf(promptsAndResources, uri))
+  const catalog = buildCatalog(config, backends, (backend, uri) => pageOf(promptsAndResources, backend, uri))
   return { catalog, promptsAndResources }
 }
 

@@ -1,6 +1,7 @@
 import { PublicError } from '../../server/errors.ts'
 import { answerLimited } from '../call/own-answers.ts'
 import { complete, getPrompt, listOf, readResource } from './catalog/prompts-and-resources.ts'
+import { getSkill, listSkills, readDirectory } from './catalog/skills.ts'
 import type { EndpointRequest } from './incoming/endpoint-exchange.ts'
 import { calledName, callTool, listTools } from './tools/tools.ts'
 
@@ -16,6 +17,9 @@ const ofBoth: Readonly<Record<string, Serve>> = {
   'resources/templates/list': (request) => listOf(request, 'templates'),
   'resources/read': readResource,
   'completion/complete': complete,
+  'skills/list': listSkills,
+  'skills/get': getSkill,
+  'resources/directory/read': readDirectory,
 }
 
 /** Returns the `Serve` function of an era with the additional methods `more`. Others throw `method_not_found`. */

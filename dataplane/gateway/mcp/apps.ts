@@ -41,5 +41,20 @@ export function withoutPage(tool: string): string {
   return editObject(tool, { _meta: editObject(meta, { ...edits, [OLD_URI]: undefined }) })
 }
 
+/** Returns a tool (JSON text) with another URI of its page wherever it names it. */
+export function withPage(tool: string, uri: string): string {
+  const meta = memberText(tool, '_meta')
+  if (!meta?.startsWith('{')) return tool
+  const ui = memberText(meta, 'ui')
+  const text = JSON.stringify(uri)
+  const isInUi = ui?.startsWith('{') === true && memberText(ui, 'resourceUri') !== undefined
+  return editObject(tool, {
+    _meta: editObject(meta, {
+      ...(isInUi ? { ui: editObject(ui, { resourceUri: text }) } : {}),
+      ...(memberText(meta, OLD_URI) === undefined ? {} : { [OLD_URI]: text }),
+    }),
+  })
+}
+
 /** Tells whether a client with these capabilities shows pages. */
 export const showsApps = (capabilities: unknown): boolean => hasExtension(capabilities, APPS_EXTENSION)

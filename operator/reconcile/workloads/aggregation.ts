@@ -21,6 +21,15 @@ function toolShaping(tools: Aggregation['tools'], resolver: Resolver): ToolShapi
   return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
 }
 
+const skillChoices = (skills: Aggregation['skills'] = []) =>
+  skills
+    .map(({ workload, filter, excludeAll }) => ({
+      workload,
+      ...(filter === undefined ? {} : { filter: [...filter].sort() }),
+      ...(excludeAll === undefined ? {} : { excludeAll }),
+    }))
+    .sort((a, b) => (a.workload < b.workload ? -1 : 1))
+
 /** Returns the names that overrides give to tools of two backends. Only the gateway can find other clashes. */
 function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
   if (strategy !== 'manual') return []
@@ -43,6 +52,7 @@ export function aggregationOf(
 ): Pick<GatewayConfig, 'aggregation'> {
   if (!aggregation) return {}
   const tools = toolShaping(aggregation.tools, resolver)
+  const skills = skillChoices(aggregation.skills)
   const { conflictResolution, conflictResolutionConfig = {}, defaultToolVisibility, excludeAllTools } = aggregation
   for (const message of overrideClashes(conflictResolution, tools))
     resolver.problems.add('Valid', 'AggregationConflict', { pointer: '/spec/config/aggregation', message })
@@ -57,6 +67,7 @@ export function aggregationOf(
       ...(Object.keys(inEffect).length === 0 ? {} : { conflictResolutionConfig: inEffect }),
       ...(defaultToolVisibility === 'deny' ? { defaultToolVisibility } : {}),
       ...(excludeAllTools === undefined ? {} : { excludeAllTools }),
+      ...(skills.length === 0 ? {} : { skills }),
       ...(tools.length === 0 ? {} : { tools }),
     },
   }

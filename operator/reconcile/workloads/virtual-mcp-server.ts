@@ -291,6 +291,7 @@ function warnOfUnknownBackends(
   const settings: readonly (readonly [string, readonly string[]])[] = [
     ['outgoingAuth.backends', Object.keys(outgoingAuth?.backends ?? {})],
     ['config.aggregation.tools', (config?.aggregation?.tools ?? []).map(({ workload }) => workload)],
+    ['config.aggregation.skills', (config?.aggregation?.skills ?? []).map(({ workload }) => workload)],
     ['config.operational.timeouts.perWorkload', Object.keys(config?.operational?.timeouts?.perWorkload ?? {})],
   ]
   const texts = settings.flatMap(([place, names]) =>

@@ -466,6 +466,7 @@ spec:
       conflictResolutionConfig: {prefixFormat: "{workload}."}
       defaultToolVisibility: allow
       excludeAllTools: true
+      skills: [{workload: server, filter: [a], excludeAll: true}]
       tools:
         - workload: server
           filter: [a]

@@ -16,7 +16,7 @@ import { type BackendHeaders, type CallerHeaders, ConfiguredHeaders } from '../c
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
-import { type ListKind, pinKindOf } from '../lists/list-kind.ts'
+import { type ListKind, type PinnedKind, pinKindOf } from '../lists/list-kind.ts'
 import type { BackendItem, EntryNote } from '../lists/list-page.ts'
 import { ListRooms } from '../lists/list-room.ts'
 import type { BackendTool } from '../lists/tool.ts'
@@ -57,6 +57,7 @@ interface Said {
   prompts: readonly BackendItem[]
   resources: readonly BackendItem[]
   templates: readonly BackendItem[]
+  skills: readonly BackendItem[]
   /** Known once a session was opened or the era was probed. */
   instructions: string | undefined
 }
@@ -119,10 +120,17 @@ export class Backend implements SessionPeer {
     prompts: NO_ITEMS,
     resources: NO_ITEMS,
     templates: NO_ITEMS,
+    skills: NO_ITEMS,
     instructions: undefined,
   }
   /** The notes on repaired and omitted entries of its lists. */
-  entryNotes: Record<ListKind, readonly EntryNote[]> = { tools: [], prompts: [], resources: [], templates: [] }
+  entryNotes: Record<ListKind, readonly EntryNote[]> = {
+    tools: [],
+    prompts: [],
+    resources: [],
+    templates: [],
+    skills: [],
+  }
   /** The capabilities at the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */
@@ -192,10 +200,15 @@ export class Backend implements SessionPeer {
     return this.definitions.shown('resourceTemplates', this.said.templates)
   }
 
+  /** Nobody can approve skills yet. */
+  get skills(): readonly BackendItem[] {
+    return this.definitions.areEnforced ? NO_ITEMS : this.said.skills
+  }
+
   /**
    * Returns the keys of listed items that are not shown. `pinned`: only those of which another text was approved.
    */
-  withheld(kind: ListKind, which: 'all' | 'pinned'): readonly string[] {
+  withheld(kind: PinnedKind, which: 'all' | 'pinned'): readonly string[] {
     const { definitions, said } = this
     const keys = definitions.withheld(pinKindOf(kind), said[kind] ?? NO_ITEMS).map(({ key }) => key)
     return which === 'all' ? keys : keys.filter((key) => definitions.pins?.has(pinKindOf(kind), key))
@@ -215,7 +228,7 @@ export class Backend implements SessionPeer {
   }
 
   /** Tells whether operators may be told of an entry of a list by its name and JSON text. */
-  mayTellOf(kind: ListKind, key: string, text: string): boolean {
+  mayTellOf(kind: PinnedKind, key: string, text: string): boolean {
     const { definitions } = this
     if (!definitions.areEnforced) return true
     return definitions.pins?.reasonAgainst(pinKindOf(kind), key, definitionDigest(text)) === undefined

@@ -3,21 +3,27 @@ import { requestText } from '../../mcp/rpc-text.ts'
 import { type ResourceWatch, updatedUri } from '../session/resource-updates.ts'
 import type { Backend } from './backend.ts'
 
-/** Watches resources of any backends for a modern client. */
+/** A resource to watch: its backend, and the backend's own URI. */
+interface Watched {
+  readonly backend: Backend
+  readonly own: string
+}
+
+/** Watches resources of any backends for a modern client. `onUpdate` gets the backend's own URI. */
 export function watchResources(
-  places: readonly (readonly [backend: Backend | undefined, uri: string])[],
-  onUpdate: (uri: string) => void,
+  places: readonly Watched[],
+  onUpdate: (uri: string, backend: Backend) => void,
 ): readonly ResourceWatch[] {
   const byBackend = new Map<Backend, string[]>()
-  for (const [backend, uri] of places) {
-    if (backend === undefined) continue
+  for (const { backend, own } of places) {
     const uris = byBackend.get(backend) ?? []
-    uris.push(uri)
+    uris.push(own)
     byBackend.set(backend, uris)
   }
-  return [...byBackend].map(([backend, uris]) =>
-    backend.era?.era === 'legacy' ? watchLegacy(backend, uris, onUpdate) : backend.watched.add(uris, onUpdate),
-  )
+  return [...byBackend].map(([backend, uris]) => {
+    const tell = (uri: string) => onUpdate(uri, backend)
+    return backend.era?.era === 'legacy' ? watchLegacy(backend, uris, tell) : backend.watched.add(uris, tell)
+  })
 }
 
 /** Watches resources at a legacy backend, in a separate session. */

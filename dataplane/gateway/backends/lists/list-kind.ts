@@ -1,8 +1,12 @@
 /** The kinds of lists that a server has. */
-export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates'
+export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates' | 'skills'
 /** The kinds other than tools. */
 export type ItemKind = Exclude<ListKind, 'tools'>
-export const ITEM_KINDS = ['prompts', 'resources', 'templates'] as const satisfies readonly ItemKind[]
+export const ITEM_KINDS = ['prompts', 'resources', 'templates', 'skills'] as const satisfies readonly ItemKind[]
+
+/** The kinds whose definitions can be approved. */
+export type PinnedKind = Exclude<ListKind, 'skills'>
+export const PINNED_KINDS = ['tools', 'prompts', 'resources', 'templates'] as const satisfies readonly PinnedKind[]
 
 export interface ListForm {
   readonly method: string
@@ -24,10 +28,11 @@ export const listForms: Readonly<Record<ListKind, ListForm>> = {
     capability: 'resources',
     key: 'uriTemplate',
   },
+  skills: { method: 'skills/list', member: 'skills', capability: 'resources', key: 'uri' },
 }
 
 /** Returns the name that pins have for a kind of list. */
-export const pinKindOf = (kind: ListKind): 'tools' | 'prompts' | 'resources' | 'resourceTemplates' =>
+export const pinKindOf = (kind: PinnedKind): 'tools' | 'prompts' | 'resources' | 'resourceTemplates' =>
   kind === 'templates' ? 'resourceTemplates' : kind
 
 export const TOOLS_CHANGED = 'notifications/tools/list_changed'

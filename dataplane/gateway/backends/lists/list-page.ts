@@ -1,7 +1,16 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { type EntryKind, type ReadEntry, readEntry } from '../../mcp/entry-rules.ts'
 import { detached, Elements, memberText } from '../../mcp/json.ts'
-import type { ListForm, ListKind } from './list-kind.ts'
+import type { ListForm } from './list-kind.ts'
+
+/** The facts about a skill on which routes and filters depend. */
+export interface SkillFacts {
+  readonly name: string
+  /** The URI of its folder, without a slash at its end. */
+  readonly root: string
+  /** The URIs of its files that its root does not lead to, or that have other spellings. */
+  readonly files: readonly string[]
+}
 
 /** An item of a backend's list. */
 export interface BackendItem {
@@ -11,6 +20,8 @@ export interface BackendItem {
   readonly text: string
   /** The text before the repairs, if there were any. */
   readonly source?: string | undefined
+  /** The facts about an entry of `skills/list`. */
+  readonly skill?: SkillFacts
 }
 
 /** A repair of a list entry, or the reason to omit it. */
@@ -32,8 +43,11 @@ export interface NewEntry extends BackendItem {
   readonly value: Readonly<Record<string, unknown>>
 }
 
-/** The way to read a page. Without a kind the only rule for its entries is that of the key. */
-export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind }
+/**
+ * The way to read a page. Without a kind the only rule for its entries is that of the key; `noun` then names an entry in
+ * notes.
+ */
+export type ReadPage = Pick<ListForm, 'member' | 'key'> & { readonly kind?: EntryKind; readonly noun?: string }
 
 /** The limits of a reading. */
 export interface ReadLimits {
@@ -46,7 +60,7 @@ export interface ReadLimits {
 /** The most characters of a note: notes are kept and logged, and the names in them come from the backend. */
 const LONGEST_NOTE = 300
 const LONGEST_KEY = 100
-const SINGULAR: Readonly<Record<ListKind, string>> = {
+const SINGULAR: Readonly<Record<EntryKind, string>> = {
   tools: 'tool',
   prompts: 'prompt',
   resources: 'resource',
@@ -59,7 +73,7 @@ const SINGULAR: Readonly<Record<ListKind, string>> = {
  */
 export function readPage<T>(
   answer: string,
-  { kind, member, key }: ReadPage,
+  { kind, member, key, noun }: ReadPage,
   itemOf: (entry: NewEntry) => T | string,
   limits: ReadLimits = {},
 ): ListPage<T> {
@@ -67,7 +81,7 @@ export function readPage<T>(
   const list = result === undefined ? undefined : memberText(result, member)
   if (result === undefined || list === undefined || !list.startsWith('[')) throw new TypeError(`no list of ${member}`)
   const cursor: unknown = JSON.parse(memberText(result, 'nextCursor') ?? 'null')
-  const page = new Page(kind ?? 'tools', itemOf, limits)
+  const page = new Page(noun ?? SINGULAR[kind ?? 'tools'], itemOf, limits)
   page.read(list, kind, key)
   const { items, notes } = page
   return { items, nextCursor: typeof cursor === 'string' ? cursor : undefined, notes }
@@ -79,12 +93,12 @@ const isMended = (entry: ReadEntry): boolean => 'mended' in entry && entry.mende
 class Page<T> {
   readonly items: T[] = []
   readonly notes: EntryNote[] = []
-  readonly #kind: ListKind
+  readonly #noun: string
   readonly #itemOf: (entry: NewEntry) => T | string
   readonly #limits: ReadLimits
 
-  constructor(kind: ListKind, itemOf: (entry: NewEntry) => T | string, limits: ReadLimits) {
-    this.#kind = kind
+  constructor(noun: string, itemOf: (entry: NewEntry) => T | string, limits: ReadLimits) {
+    this.#noun = noun
     this.#itemOf = itemOf
     this.#limits = limits
   }
@@ -133,7 +147,7 @@ class Page<T> {
   }
 
   #note(isLeftOut: boolean, message: string): void {
-    this.notes.push({ isLeftOut, message: `${SINGULAR[this.#kind]} ${message}`.slice(0, LONGEST_NOTE) })
+    this.notes.push({ isLeftOut, message: `${this.#noun} ${message}`.slice(0, LONGEST_NOTE) })
   }
 }
 

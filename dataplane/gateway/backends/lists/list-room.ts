@@ -70,7 +70,7 @@ export class ListRooms {
 
   constructor(share: Share) {
     const room = () => new ListRoom(share)
-    this.#of = { tools: room(), prompts: room(), resources: room(), templates: room() }
+    this.#of = { tools: room(), prompts: room(), resources: room(), templates: room(), skills: room() }
   }
 
   room(kind: ListKind): ListRoom {
@@ -82,9 +82,14 @@ export class ListRooms {
     return Object.values(this.#of).some(({ isFull }) => isFull)
   }
 
-  /** Warnings for operators that name the incomplete lists. */
+  /** True if the list of skills is incomplete. */
+  get areSkillsCut(): boolean {
+    return this.#of.skills.isFull
+  }
+
+  /** Warnings for operators that name the incomplete lists other than that of skills. */
   get warnings(): readonly string[] {
-    const cut = Object.entries(this.#of).filter(([, { isFull }]) => isFull)
+    const cut = Object.entries(this.#of).filter(([kind, { isFull }]) => isFull && kind !== 'skills')
     return cut.map(([kind]) => `the list of ${kind} is cut: it is larger than there is room for`)
   }
 

@@ -1,11 +1,13 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
+import { declaredSkills } from '../../mcp/skills.ts'
 import { withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/request.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
-import { type BackendItem, type EntryNote, readListPage } from '../lists/list-page.ts'
+import { type BackendItem, type EntryNote, type ListPage, readListPage } from '../lists/list-page.ts'
 import { sameTexts } from '../lists/shared-lists.ts'
+import { SkillReader, skillLimits } from '../lists/skill.ts'
 import { ownMeta } from '../session/era.ts'
 import { MOST_NOTES } from './list-tools.ts'
 
@@ -29,7 +31,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   const notes: EntryNote[] = []
   let after: readonly BackendItem[]
   try {
-    after = isObject(backend.capabilities[listForms[kind].capability]) ? await listItems(backend, kind, notes) : []
+    after = hasList(backend, kind) ? await listItems(backend, kind, notes) : []
   } catch {
     room.giveUp()
     return false
@@ -42,19 +44,19 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   return true
 }
 
+/** Tells whether the backend has declared a list. */
+const hasList = ({ capabilities }: Backend, kind: ItemKind): boolean =>
+  kind === 'skills' ? declaredSkills(capabilities) !== undefined : isObject(capabilities[listForms[kind].capability])
+
 async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): Promise<readonly BackendItem[]> {
   const items: BackendItem[] = []
   const room = backend.lists.room(kind)
+  const { pages, read: readItems } = readerOf(backend, kind)
   let cursor: string | undefined
-  for (let page = 0; page < MOST_PAGES; page++) {
+  for (let page = 0; page < pages; page++) {
     const answer = await askPage(backend, listForms[kind].method, cursor)
     resultOf(answer)
-    const { text } = answer
-    const read = readListPage(
-      text,
-      { ...listForms[kind], kind },
-      { fits: room.fits, mayTell: (key, entry) => backend.mayTellOf(kind, key, entry) },
-    )
+    const read = readItems(answer.text)
     for (const item of read.items) items.push(item)
     for (const note of read.notes) if (notes.length < MOST_NOTES) notes.push(note)
     if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return items
@@ -62,6 +64,23 @@ async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): 
   }
   room.end()
   return items
+}
+
+/** Returns how the pages of a list are read, and the most that are requested. */
+function readerOf(
+  backend: Backend,
+  kind: ItemKind,
+): { readonly pages: number; read(text: string): ListPage<BackendItem> } {
+  const room = backend.lists.room(kind)
+  if (kind === 'skills') {
+    const reader = new SkillReader(room)
+    return { pages: skillLimits.pages, read: (text) => reader.read(text) }
+  }
+  const mayTell = (key: string, entry: string) => backend.mayTellOf(kind, key, entry)
+  return {
+    pages: MOST_PAGES,
+    read: (text) => readListPage(text, { ...listForms[kind], kind }, { fits: room.fits, mayTell }),
+  }
 }
 
 function askPage(backend: Backend, method: string, cursor: string | undefined) {

@@ -1,5 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
+import type { UriNames } from '../../aggregation/uri-names.ts'
 import { isListChanged, TOOLS_CHANGED } from '../../backends/lists/list-kind.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { isAboutCall, isId } from '../../mcp/message.ts'
@@ -11,6 +12,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
 import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
+import { renamedUpdate } from './renamed-update.ts'
 import { type ClientRequester, relayServerRequest } from './server-request.ts'
 
 /** The parts that relay messages which backends send outside of any request. */
@@ -25,6 +27,12 @@ interface UnsolicitedServices {
   readonly taskIds: TaskIds
   readonly inFlight: Pick<InFlight, 'all'>
   readonly setup: { readonly config: Pick<GatewayConfig, 'role'> }
+  /** What a caller sees, by the name under which its state is kept. */
+  readonly views: {
+    known(binding: string): {
+      readonly promptsAndResources: { readonly names: ReadonlyMap<string, UriNames> | undefined }
+    }
+  }
   faulted(error: unknown, what: string): void
 }
 
@@ -59,9 +67,20 @@ export function relayUnsolicited(
     RELAYED.has(method) &&
     (method !== PROGRESS || isAsked(services, session, backendSession, message['params']))
   )
-    say(services, session, backendSession, bytes).catch((error) =>
+    say(services, session, backendSession, renamed(services, backendSession, session, bytes)).catch((error) =>
       services.faulted(error, 'a message of a backend is not relayed'),
     )
+}
+
+/** Returns a message with the URI of a changed resource as the session's client knows it. */
+function renamed(
+  { views }: UnsolicitedServices,
+  { backend }: BackendSession,
+  { record }: Session,
+  bytes: Buffer,
+): Buffer {
+  if (!bytes.includes('resources/updated')) return bytes
+  return renamedUpdate(bytes, views.known(record.binding).promptsAndResources.names?.get(backend.name))
 }
 
 /**

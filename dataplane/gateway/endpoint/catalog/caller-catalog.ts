@@ -3,6 +3,7 @@ import type { Judge } from '../../access/judge.ts'
 import { baseOf, type Catalogs, type ListForm } from '../../access/visible-lists.ts'
 import type { Catalog, Route } from '../../aggregation/catalog.ts'
 import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
+import type { UriNames } from '../../aggregation/uri-names.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { unreachable } from '../../backends/backend/backend.ts'
 import type { ListKind } from '../../backends/lists/list-kind.ts'
@@ -159,10 +160,13 @@ export function checkMayGet(request: EndpointRequest, name: string): void {
     throw new PublicError('forbidden')
 }
 
+/** Tells whether the caller may read the resource. */
+export const mayRead = (request: EndpointRequest, uri: string): boolean =>
+  authorize(request, (judge) => judge.mayRead(request.caller, request.view.promptsAndResources, uri))
+
 /** Throws `forbidden` if the caller may not read the resource. */
 export function checkMayRead(request: EndpointRequest, uri: string): void {
-  if (!authorize(request, (judge) => judge.mayRead(request.caller, request.view.promptsAndResources, uri)))
-    throw new PublicError('forbidden')
+  if (!mayRead(request, uri)) throw new PublicError('forbidden')
 }
 
 /** Throws `forbidden` if the caller may not get or read the item that a completion refers to. */
@@ -219,11 +223,12 @@ export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: obje
 export function destinationOf({ view }: EndpointRequest, route: Route): Destination {
   const backend = view.backendNamed(route.backend)
   if (backend === undefined) throw new PublicError('backend_unavailable')
-  return { backend, route }
+  return { backend, route, names: view.promptsAndResources.names?.get(route.backend) }
 }
 
 /** Returns a destination at a backend where nothing is renamed. `nameHeader`: the item's name as a header has it. */
-export const at = (backend: Backend, nameHeader = '', tool = ''): Destination => ({
+export const at = (backend: Backend, nameHeader = '', tool = '', names?: UriNames): Destination => ({
   backend,
+  names,
   route: { backend: backend.name, tool, rename: undefined, nameHeader, paramHeaders: [] },
 })

@@ -1,10 +1,9 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { PublicError } from '../../../server/errors.ts'
-import type { Backend } from '../../backends/backend/backend.ts'
 import type { ItemKind } from '../../backends/lists/list-kind.ts'
 import { untilActive } from '../../backends/session/resource-updates.ts'
 import { relayCall } from '../../call/call.ts'
-import { backendOfUri } from '../../core/view.ts'
+import { type ResourceAt, resourceIn } from '../../core/view.ts'
 import { encodeHeaderValue } from '../../mcp/headers.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
@@ -45,9 +44,10 @@ export function getPrompt(request: EndpointRequest): void {
 /** Serves `resources/read`: relays it to the backend that has the URI. */
 export function readResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
-    const { backend, uri } = backendOfRequest(request)
-    const check = pageCheck(request, backend, uri, () => unknownResource(request, uri))
-    relayCall(request.gateway, request, { ...at(backend, encodeHeaderValue(uri)), check })
+    const { backend, own, names } = resourceOfRequest(request)
+    const check = pageCheck(request, backend, own, () => unknownResource(request, own))
+    const destination = { ...at(backend, encodeHeaderValue(own), '', names), check }
+    relayCall(request.gateway, request, destination, withUri(request.message, own))
   })
 }
 
@@ -57,21 +57,30 @@ export function complete(request: EndpointRequest): void {
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
   afterFirstLists(request, () => {
     checkMayRefer(request, ref)
-    const { promptsAndResources } = request.view
-    if (ref['type'] !== 'ref/prompt') {
-      const { uri } = ref
-      const backend = typeof uri === 'string' ? backendOfUri(request.view, uri) : undefined
-      if (backend === undefined) throw unknownResource(request, uri)
-      relayCall(request.gateway, request, at(backend), asJudged(request, ref))
-      return
-    }
-    const route = typeof ref['name'] === 'string' ? promptsAndResources.prompts.get(ref['name']) : undefined
-    if (route === undefined) throw unknown(request, 'unknown_prompt')
-    const { rename } = route
-    const { backend } = destinationOf(request, route)
-    const message = asJudged(request, ref)
-    relayCall(request.gateway, request, at(backend), rename === undefined ? message : withPrompt(message, rename))
+    if (ref['type'] === 'ref/prompt') completePrompt(request, ref)
+    else completeResource(request, ref)
   })
+}
+
+type Ref = Readonly<Record<string, unknown>>
+
+function completeResource(request: EndpointRequest, ref: Ref): void {
+  const { uri } = ref
+  const found = typeof uri === 'string' ? resourceIn(request.view, uri) : undefined
+  if (found === undefined) throw unknownResource(request, uri)
+  const { backend, own } = found
+  const message = own === uri ? asJudged(request, ref) : withRef(request.message, { ...ref, uri: own })
+  relayCall(request.gateway, request, at(backend), message)
+}
+
+function completePrompt(request: EndpointRequest, ref: Ref): void {
+  const { prompts } = request.view.promptsAndResources
+  const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
+  if (route === undefined) throw unknown(request, 'unknown_prompt')
+  const { rename } = route
+  const { backend } = destinationOf(request, route)
+  const message = asJudged(request, ref)
+  relayCall(request.gateway, request, at(backend), rename === undefined ? message : withPrompt(message, rename))
 }
 
 /** The longest URI in characters: it is kept for as long as the session lives. */
@@ -80,14 +89,14 @@ const LONGEST_WATCHED = 8192
 /** Serves `resources/subscribe` and `resources/unsubscribe`: relays them, or watches a modern backend's resource. */
 export function subscribeResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
-    const { backend, uri } = backendOfRequest(request)
+    const { uri, ...found } = resourceOfRequest(request)
     if (uri.length > LONGEST_WATCHED)
       throw new PublicError('too_large', { message: `params.uri has more than ${LONGEST_WATCHED} characters.` })
-    request.run(() => watchAt(backend, uri, request))
+    request.run(() => watchAt(found, uri, request))
   })
 }
 
-async function watchAt(backend: Backend, uri: string, request: EndpointRequest): Promise<void> {
+async function watchAt({ backend, own, names }: ResourceAt, uri: string, request: EndpointRequest): Promise<void> {
   const { serverMessages } = request.gateway.sessions
   const session = request.session as Session
   const isEnd = request.message.method === 'resources/unsubscribe'
@@ -95,7 +104,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   // An unreachable backend fails the relayed call.
   const isRelayed = !(isEnd && isWatched) && (await session.isServedIn(backend).catch(() => true))
   if (isRelayed) {
-    relayCall(request.gateway, request, at(backend))
+    relayCall(request.gateway, request, at(backend, '', '', names), withUri(request.message, own))
     return
   }
   await (isEnd ? serverMessages.unwatch(session, uri) : serverMessages.watch(session, uri))
@@ -103,22 +112,33 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   request.result('{}')
 }
 
-/** Returns the backend that has the resource of a request. Throws if there is none. */
-export function backendOfRequest(request: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
+/** Finds the resource of a request by the URI that clients know. Throws if there is none. */
+function resourceOfRequest(request: EndpointRequest): ResourceAt & { readonly uri: string } {
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
   checkMayRead(request, uri)
-  const backend = backendOfUri(request.view, uri)
-  if (backend === undefined) throw unknownResource(request, uri)
-  return { backend, uri }
+  const found = resourceIn(request.view, uri)
+  if (found === undefined) throw unknownResource(request, uri)
+  return { ...found, uri }
+}
+
+/** Returns a request with the backend's own URI. */
+export function withUri(message: Message, own: string): Message {
+  if (message.parameter('uri') === own) return message
+  const params = message.text.slice(message.paramsStart, message.paramsEnd)
+  return withParams(message, editObject(params, { uri: JSON.stringify(own) }))
 }
 
 const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
   unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })
 
 /** Replaces `ref` by the one that was authorized: of two members with one name, another parser may use the other. */
-function asJudged({ message, setup, view }: EndpointRequest, ref: Readonly<Record<string, unknown>>): Message {
-  if (setup.judge === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)) return message
+const asJudged = ({ message, setup, view }: EndpointRequest, ref: Ref): Message =>
+  setup.judge === undefined && view.backends.every(({ definitions }) => !definitions.areEnforced)
+    ? message
+    : withRef(message, ref)
+
+function withRef(message: Message, ref: Ref): Message {
   const params = message.text.slice(message.paramsStart, message.paramsEnd)
   return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
 }
@@ -136,4 +156,4 @@ export function afterFirstLists(request: EndpointRequest, next: () => void): voi
   else request.run(() => request.view.firstLists().then(next))
 }
 
-const invalid = (message: string): PublicError => new PublicError('invalid_params', { message })
+export const invalid = (message: string): PublicError => new PublicError('invalid_params', { message })

@@ -4,7 +4,7 @@ import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { watchResources } from '../../backends/backend/resource-watch.ts'
 import { type ResourceWatch, untilActive } from '../../backends/session/resource-updates.ts'
-import { backendOfUri } from '../../core/view.ts'
+import { resourceIn } from '../../core/view.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { OK } from '../../request/exchange.ts'
 import type { ChangedList, Listening } from '../../request/listeners.ts'
@@ -82,9 +82,10 @@ class Listener implements Listening, TokenHolder {
     gateway.tokens.add(this)
     this.context.onGone = this
     const { view } = this.context
-    const places = this.#uris.map((uri) => [backendOfUri(view, uri), uri] as const)
-    this.#watchedAt = new Set(places.map(([backend]) => backend))
-    this.#watches = watchResources(places, (uri) => {
+    const places = this.#uris.flatMap((uri) => resourceIn(view, uri) ?? [])
+    this.#watchedAt = new Set(places.map(({ backend }) => backend))
+    this.#watches = watchResources(places, (own, { name }) => {
+      const uri = view.promptsAndResources.names?.get(name)?.shown(own) ?? own
       // The policies may have changed since.
       if (this.#mayRead(uri)) this.#notify('notifications/resources/updated', { uri })
     })

@@ -1,7 +1,7 @@
 import type { Share } from '../../../server/budget.ts'
 import type { Catalogs } from '../../access/visible-lists.ts'
 import { buildCatalog, type Catalog, type Route, type ShownTools } from '../../aggregation/catalog.ts'
-import { holderOf } from '../../aggregation/prompt-resource-catalog.ts'
+import { pageOf } from '../../aggregation/prompt-resource-catalog.ts'
 import { shapeOf } from '../../aggregation/shape.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
 import { ListRoom } from '../../backends/lists/list-room.ts'
@@ -97,7 +97,7 @@ async function listsIn(request: EndpointRequest, session: Session, backend: Back
     callOperationOf: () => backend.operationOf('tools/call'),
   }
   const { promptsAndResources } = view
-  const catalog = buildCatalog(setup.config, [shown], (uri) => holderOf(promptsAndResources, uri))
+  const catalog = buildCatalog(setup.config, [shown], (backend, uri) => pageOf(promptsAndResources, backend, uri))
   return { catalog, promptsAndResources }
 }
 

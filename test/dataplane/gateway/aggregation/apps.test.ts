@@ -209,7 +209,7 @@ test('a tool that is called by its server’s own name counts under the name tha
   await page.close()
 })
 
-test('a tool is never shown with another backend’s page', async () => {
+test('two backends with one page each keep their own', async () => {
   const twin = await startAppServer({ era: 'legacy', page: 'ui://older/page' })
   const both = await startGateway({
     backends: [
@@ -220,11 +220,21 @@ test('a tool is never shown with another backend’s page', async () => {
   const { tools } = (await (await asker('legacy', SHOWS_APPS, both.url))('tools/list')).result
   const metas = Object.fromEntries(tools.map(({ name, _meta }) => [name, _meta]))
   assert.is((metas['z_show'] as { ui: { resourceUri: string } }).ui.resourceUri, 'ui://older/page')
-  assert.equal(metas['a_show'], { k: 1, ui: {} })
-  assert.equal(metas['a_old'], {})
-  assert.equal(metas['a_refresh'], { k: 1, ui: { visibility: ['app'] } })
-  const { problems } = (await both.status()) as unknown as { problems: { code: string; message: string }[] }
-  assert.is(problems.filter(({ code }) => code === 'AppWithheld').length, 3)
+  assert.equal(metas['a_show'], { k: 1, ui: { resourceUri: 'ui://a/older/page' } })
+  assert.equal(metas['a_old'], { 'ui/resourceUri': 'ui://a/older/page' })
+  assert.equal(metas['a_refresh'], { k: 1, ui: { resourceUri: 'ui://a/older/page', visibility: ['app'] } })
+  for (const era of ['legacy', 'modern'] as const) {
+    const ask = await asker(era, SHOWS_APPS, both.url)
+    for (const [uri, server] of [
+      ['ui://older/page', older],
+      ['ui://a/older/page', twin],
+    ] as const) {
+      server.seen.length = 0
+      const { contents } = (await ask('resources/read', { uri })).result
+      assert.equal(contents, [{ ...JSON.parse(server.contents)[0], uri }])
+      assert.is(server.calls('resources/read')[0]?.message.params?.['uri'], 'ui://older/page')
+    }
+  }
   await both.close()
   await twin.close()
 })

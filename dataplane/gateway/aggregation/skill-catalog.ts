@@ -1,0 +1,249 @@
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { BackendItem } from '../backends/lists/list-page.ts'
+import { Elements, Members } from '../mcp/json.ts'
+import {
+  declaredSkills,
+  hasSkillScheme,
+  innermost,
+  isCanonicalSkill,
+  MANIFEST,
+  SKILL_SCHEME,
+  SKILLS_EXTENSION,
+  spellingKey,
+} from '../mcp/skills.ts'
+import type { UriNames } from './uri-names.ts'
+
+/** The prefix of keys of `_meta` that the gateway itself adds. */
+const OWN_META = 'portico.dev/'
+
+/** A skill that is shown. */
+export interface ShownSkill {
+  readonly backend: string
+  /** The URI of its SKILL.md, as clients know it. */
+  readonly uri: string
+  /** Its entry, JSON text. */
+  readonly text: string
+}
+
+/** The skills shown at one time. */
+export interface SkillCatalog {
+  /** The settings of the extension that are declared. */
+  readonly settings: object
+  /** In the order of the configuration. */
+  readonly skills: readonly ShownSkill[]
+  /** The backends that have skills, by the first segment of their URIs; empty if URIs stay as they are. */
+  readonly prefixes: ReadonlyMap<string, BackendSkills>
+  /** The shown skills by their folders. */
+  readonly folders: ReadonlyMap<string, ShownSkill>
+  /** The listed spellings of URIs that could be spelled in other ways. */
+  readonly spellings: ReadonlyMap<string, string>
+  /** Skills that are not shown because another backend has their URIs. */
+  readonly withheld: readonly string[]
+  /** The backends that read directories. */
+  readonly directories: ReadonlySet<string>
+}
+
+/** The configured choice of skills of one backend. */
+interface Choice {
+  readonly filter: ReadonlySet<string> | undefined
+  readonly isHidden: boolean
+}
+
+/** Reads the choice of a backend's skills from the configuration. A proxy shows all. */
+function choiceOf({ aggregation }: Pick<GatewayConfig, 'aggregation'>, workload: string): Choice {
+  const own = aggregation?.skills?.find((choice) => choice.workload === workload)
+  return {
+    filter: own?.filter === undefined ? undefined : new Set(own.filter),
+    isHidden: own?.excludeAll === true,
+  }
+}
+
+/** The skills of one backend, and which of its resources are shown. */
+export class BackendSkills {
+  readonly backend: Backend
+  readonly directoryRead: boolean
+  readonly #choice: Choice
+  /** All skills that it lists by their folders, and whether each is shown. */
+  readonly #folders = new Map<string, boolean>()
+
+  constructor(backend: Backend, directoryRead: boolean, choice: Choice) {
+    this.backend = backend
+    this.directoryRead = directoryRead
+    this.#choice = choice
+    for (const { skill } of backend.skills)
+      if (skill !== undefined) this.#folders.set(skill.root, this.#isChosen(skill.name))
+  }
+
+  #isChosen(name: string): boolean {
+    return !this.#choice.isHidden && (this.#choice.filter === undefined || this.#choice.filter.has(name))
+  }
+
+  /** True if the configuration hides none of its skills. */
+  get areAllShown(): boolean {
+    return !this.#choice.isHidden && this.#choice.filter === undefined
+  }
+
+  /**
+   * Tells whether a resource of the backend is shown, by its own URI: under a filter only what lies in a listed skill
+   * that is shown.
+   */
+  shows(uri: string): boolean {
+    if (this.areAllShown) return true
+    const isShown = innermost(this.#folders, uri)
+    return isShown ?? !hasSkillScheme(uri)
+  }
+
+  /** The skills that are shown. */
+  get shown(): readonly BackendItem[] {
+    return this.backend.skills.filter(({ skill }) => skill !== undefined && this.#folders.get(skill.root) === true)
+  }
+}
+
+/** Returns the skills of each backend that has any, by its name. */
+export const skillsOfBackends = (
+  config: Pick<GatewayConfig, 'role' | 'aggregation'>,
+  backends: readonly Backend[],
+): ReadonlyMap<string, BackendSkills> =>
+  new Map(
+    backends.flatMap((backend) => {
+      const declared = declaredSkills(backend.capabilities)
+      // Nobody can approve skills yet: a backend that shows only what was approved shows none.
+      if (declared === undefined || backend.definitions.areEnforced) return []
+      return [[backend.name, new BackendSkills(backend, declared.directoryRead, choiceOf(config, backend.name))]]
+    }),
+  )
+
+/** How the skills of all backends are addressed. */
+interface Addressing {
+  readonly role: GatewayConfig['role']
+  /** The skills of each backend, by its name. */
+  readonly own: ReadonlyMap<string, BackendSkills>
+  readonly names: ReadonlyMap<string, UriNames>
+  /** The names of backends by URI. Files of skills with other schemes than `skill` are added: the first one keeps a URI. */
+  readonly uris: Map<string, string>
+}
+
+/** Builds the catalog of skills; undefined if no backend has the extension. */
+export function buildSkillCatalog(addressing: Addressing): SkillCatalog | undefined {
+  const { role, own } = addressing
+  if (own.size === 0) return undefined
+  const building = { skills: [], folders: new Map(), spellings: new Map(), withheld: [] }
+  for (const [backend, { shown }] of own) for (const item of shown) addSkill(backend, item, addressing, building)
+  const directories = new Set([...own].flatMap(([name, { directoryRead }]) => (directoryRead ? [name] : [])))
+  return {
+    ...building,
+    settings: directories.size === 0 ? {} : { directoryRead: true },
+    prefixes: role === 'proxy' ? new Map() : own,
+    directories,
+  }
+}
+
+interface Building {
+  readonly skills: ShownSkill[]
+  readonly folders: Map<string, ShownSkill>
+  readonly spellings: Map<string, string>
+  readonly withheld: string[]
+}
+
+function addSkill(
+  backend: string,
+  { key, text, skill }: BackendItem,
+  { role, names, uris }: Addressing,
+  { skills, folders, spellings, withheld }: Building,
+): void {
+  const shown = names.get(backend)?.shown ?? same
+  const files = (skill?.files ?? []).map(shown)
+  const other = hasSkillScheme(key) ? undefined : takenBy(files, backend, uris)
+  if (other !== undefined) {
+    withheld.push(`${backend}: the skill ${JSON.stringify(key)} is not shown, ${other} has its files`)
+    return
+  }
+  for (const file of files) {
+    const spelling = spellingKey(file)
+    if (spelling !== undefined) spellings.set(spelling, file)
+    if (!hasSkillScheme(file)) uris.set(file, backend)
+  }
+  const uri = shown(key)
+  const entry = { backend, uri, text: role === 'proxy' ? text : shownText(text, backend, shown) }
+  skills.push(entry)
+  folders.set(uri.slice(0, -MANIFEST.length), entry)
+}
+
+const same = (uri: string): string => uri
+
+function takenBy(files: readonly string[], backend: string, uris: ReadonlyMap<string, string>): string | undefined {
+  for (const file of files) {
+    const holder = uris.get(file)
+    if (holder !== undefined && holder !== backend) return holder
+  }
+  return undefined
+}
+
+/** Returns the extension as a capability; empty if there are no skills. */
+export const skillsExtension = (catalog: SkillCatalog | undefined): object =>
+  catalog === undefined ? {} : { [SKILLS_EXTENSION]: catalog.settings }
+
+/**
+ * Returns a backend's entry as clients see it: with the URIs that they know, the name of the backend, and without keys
+ * of `_meta` that only the gateway writes. Of equal members the last one counts, as for every parser of JavaScript.
+ */
+export function shownText(entry: string, backend: string, shown: (uri: string) => string): string {
+  const members = lastMembers(entry)
+  const edited: Readonly<Record<string, (text: string) => string>> = {
+    uri: (text) => JSON.stringify(shown(JSON.parse(text) as string)),
+    resources: (text) => (text.startsWith('[') ? shownFiles(text, shown) : text),
+  }
+  const meta = [...lastMembers(members.get('_meta') ?? '{}')].filter(([key]) => !key.startsWith(OWN_META))
+  members.delete('_meta')
+  const parts = [...members].map(([key, text]) => `${JSON.stringify(key)}:${edited[key]?.(text) ?? text}`)
+  const own = [...meta, [`${OWN_META}backend`, JSON.stringify(backend)] as const]
+  const metaText = own.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')
+  return `{${parts.join(',')},"_meta":{${metaText}}}`
+}
+
+function lastMembers(object: string): Map<string, string> {
+  const found = new Map<string, string>()
+  const members = new Members(object, 0)
+  while (members.next()) found.set(members.key, members.value)
+  return found
+}
+
+function shownFiles(list: string, shown: (uri: string) => string): string {
+  const files = new Elements(list, 0)
+  const texts: string[] = []
+  while (files.next()) {
+    const file = lastMembers(files.value)
+    file.set('uri', JSON.stringify(shown(JSON.parse(file.get('uri') ?? '""') as string)))
+    texts.push(`{${[...file].map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`)
+  }
+  return `[${texts.join(',')}]`
+}
+
+/** The backend of a URI of a skill, and its own URI. */
+interface Found {
+  readonly backend: string
+  readonly uri: string
+}
+
+/**
+ * Finds the backend of a URI with the scheme `skill`. Returns 'nowhere' for a URI that is not served: in another
+ * spelling than the one that counts, or hidden by a filter; undefined if its first segment names no backend with skills.
+ */
+export function findSkillUri({ prefixes, spellings }: SkillCatalog, uri: string): Found | 'nowhere' | undefined {
+  if (!isCanonicalSkill(uri)) return 'nowhere'
+  const key = spellingKey(uri)
+  const spelled = key === undefined ? undefined : spellings.get(key)
+  if (spelled !== undefined && spelled !== uri) return 'nowhere'
+  if (prefixes.size === 0) return undefined
+  const end = uri.indexOf('/', SKILL_SCHEME.length)
+  const own = prefixes.get(uri.slice(SKILL_SCHEME.length, end === -1 ? undefined : end))
+  if (own === undefined) return undefined
+  if (end === -1) return 'nowhere'
+  const found = SKILL_SCHEME + uri.slice(end + 1)
+  return own.shows(found) ? { backend: own.backend.name, uri: found } : 'nowhere'
+}
+
+/** Returns the URI of the nearest listed SKILL.md of a file, as clients know both; undefined if there is none. */
+export const nearestSkill = (catalog: SkillCatalog | undefined, uri: string): string | undefined =>
+  catalog === undefined ? undefined : innermost(catalog.folders, uri)?.uri

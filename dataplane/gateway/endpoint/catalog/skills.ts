@@ -1,0 +1,141 @@
+import { isObject } from '../../../../crds/settings/json.ts'
+import { PublicError } from '../../../server/errors.ts'
+import { type SkillCatalog, shownText } from '../../aggregation/skill-catalog.ts'
+import { skillIn } from '../../backends/lists/skill.ts'
+import type { WholeAnswer } from '../../call/asked.ts'
+import { relayCall } from '../../call/call.ts'
+import { type ResourceAt, resourceIn } from '../../core/view.ts'
+import { Elements, editObject, memberText } from '../../mcp/json.ts'
+import { parseJson } from '../../mcp/parse.ts'
+import { declaredSkills, hasSkillScheme, isCanonicalSkill, MANIFEST } from '../../mcp/skills.ts'
+import type { EndpointRequest } from '../incoming/endpoint-exchange.ts'
+import { at, checkMayRead, mayRead, unknown } from './caller-catalog.ts'
+import { afterFirstLists, invalid, listOf, withUri } from './prompts-and-resources.ts'
+
+/** Serves `skills/list` (SEP-2640) from what the backends have listed. No file of a skill is read for it. */
+export function listSkills(request: EndpointRequest): void {
+  afterFirstLists(request, () => {
+    skillsOf(request)
+    listOf(request, 'skills')
+  })
+}
+
+/**
+ * Serves `skills/get`: asks the backend of the skill, listed or not, for its entry now. If the backend is away, an entry
+ * that it has listed is given.
+ */
+export function getSkill(request: EndpointRequest): void {
+  const uri = uriIn(request)
+  afterFirstLists(request, () => {
+    const { folders } = skillsOf(request)
+    const found = foundSkill(request, uri)
+    if (!uri.endsWith(MANIFEST)) throw unknownUri(request, uri)
+    const known = folders.get(uri.slice(0, -MANIFEST.length))?.text
+    relay(request, found, {
+      edit: (result) => resultOf(request, 'skill', entryIn(result, found, request)),
+      otherwise: () => (known === undefined ? undefined : resultOf(request, 'skill', known)),
+    })
+  })
+}
+
+/** Serves `resources/directory/read`: asks the backend, and shows direct children alone that the caller may read. */
+export function readDirectory(request: EndpointRequest): void {
+  const uri = uriIn(request)
+  afterFirstLists(request, () => {
+    const { directories } = skillsOf(request)
+    if (directories.size === 0) throw new PublicError('method_not_found')
+    const found = foundSkill(request, uri)
+    if (!directories.has(found.backend.name)) throw unknownUri(request, uri)
+    relay(request, found, {
+      edit: (result) => {
+        const cursor = memberText(result, 'nextCursor')
+        const more = cursor?.startsWith('"') ? `,"nextCursor":${cursor}` : ''
+        return resultOf(request, 'resources', `[${childrenIn(result, found, request).join(',')}]${more}`)
+      },
+    })
+  })
+}
+
+function uriIn(request: EndpointRequest): string {
+  const uri = request.message.parameter('uri')
+  if (uri === undefined) throw invalid('params.uri must be a string.')
+  return uri
+}
+
+/** Returns the skills that the caller sees. Throws `method_not_found` if no backend has the extension. */
+function skillsOf({ view }: EndpointRequest): SkillCatalog {
+  const { skills } = view.promptsAndResources
+  if (skills === undefined) throw new PublicError('method_not_found')
+  return skills
+}
+
+/** Finds the backend with skills that has a URI. Throws if there is none, or the caller may not read it. */
+function foundSkill(request: EndpointRequest, uri: string): ResourceAt {
+  checkMayRead(request, uri)
+  const found = resourceIn(request.view, uri)
+  if (found === undefined || declaredSkills(found.backend.capabilities) === undefined) throw unknownUri(request, uri)
+  return found
+}
+
+const unknownUri = (request: EndpointRequest, uri: string): PublicError => unknown(request, 'unknown_resource', { uri })
+
+/** Relays a request; what its answer can't be changed to costs that answer only. */
+function relay(request: EndpointRequest, { backend, own, names }: ResourceAt, answer: WholeAnswer): void {
+  const destination = { ...at(backend, '', '', names), answer }
+  try {
+    relayCall(request.gateway, request, destination, withUri(request.message, own))
+  } catch (error) {
+    const known =
+      error instanceof PublicError && error.code === 'backend_unavailable' ? answer.otherwise?.() : undefined
+    if (known === undefined) throw error
+    request.result(known)
+  }
+}
+
+const CACHE = '"resultType":"complete","ttlMs":0,"cacheScope":"private",'
+
+const resultOf = ({ era }: EndpointRequest, member: string, text: string): string =>
+  `{${era === 'modern' ? CACHE : ''}"${member}":${text}}`
+
+/** Returns the entry in a backend's result as clients see it. Throws if it breaks a rule, or is another skill's. */
+function entryIn(result: string, { backend, own, names }: ResourceAt, { setup }: EndpointRequest): string {
+  const text = memberText(result, 'skill')
+  const value = parsed(text)
+  const item = text !== undefined && isObject(value) ? skillIn({ key: own, text, value }) : 'it has no entry'
+  const problem = typeof item === 'string' ? item : value?.['uri'] === own ? undefined : 'it gave another skill'
+  if (text === undefined || problem !== undefined)
+    throw new PublicError('backend_failed', { cause: new Error(`the backend ${backend.name}: ${problem}`) })
+  return setup.config.role === 'proxy' ? text : shownText(text, backend.name, names?.shown ?? same)
+}
+
+const same = (uri: string): string => uri
+
+function parsed(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = text === undefined ? undefined : parseJson(text)
+    return isObject(value) ? value : undefined
+  } catch (cause) {
+    throw new PublicError('backend_failed', { cause })
+  }
+}
+
+/** Returns the children in a backend's result that lie in the directory itself and that the caller may read. */
+function childrenIn(result: string, { own, names }: ResourceAt, request: EndpointRequest): string[] {
+  const children = new Elements(memberText(result, 'resources') ?? '[]', 0)
+  const shown: string[] = []
+  while (children.next()) {
+    const text = children.value
+    const uri = parsed(text)?.['uri']
+    if (typeof uri !== 'string' || !isChild(uri, own)) continue
+    const name = names?.shown(uri) ?? uri
+    if (resourceIn(request.view, name) === undefined || !mayRead(request, name)) continue
+    shown.push(name === uri ? text : editObject(text, { uri: JSON.stringify(name) }))
+  }
+  return shown
+}
+
+function isChild(uri: string, directory: string): boolean {
+  if (!uri.startsWith(`${directory}/`) || (hasSkillScheme(uri) && !isCanonicalSkill(uri))) return false
+  const name = uri.slice(directory.length + 1)
+  return name !== '' && !/[/?#]/.test(name)
+}

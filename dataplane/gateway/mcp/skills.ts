@@ -1,0 +1,80 @@
+import { isObject } from '../../../crds/settings/json.ts'
+
+/** Skills over MCP (SEP-2640): a server lists instructions for agents, whose files are its resources. */
+export const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills'
+
+/** The media type of a directory in `resources/directory/read`. */
+export const DIRECTORY_TYPE = 'inode/directory'
+
+/** The settings of the extension that a server declares. */
+export interface SkillsDeclared {
+  readonly directoryRead: boolean
+}
+
+/** Reads the extension from a server's capabilities; undefined if it is absent or has no resources beside it. */
+export function declaredSkills(capabilities: Readonly<Record<string, unknown>>): SkillsDeclared | undefined {
+  const { extensions, resources } = capabilities
+  const settings = isObject(extensions) ? extensions[SKILLS_EXTENSION] : undefined
+  if (!isObject(settings) || !isObject(resources)) return undefined
+  return { directoryRead: settings['directoryRead'] === true }
+}
+
+export const SKILL_SCHEME = 'skill://'
+/** The last part of the URI of a skill's own file. */
+export const MANIFEST = '/SKILL.md'
+
+/** Tells whether a URI has the scheme of skills, in any spelling. */
+export const hasSkillScheme = (uri: string): boolean => uri.length > 5 && /^\s*skill:/i.test(uri.slice(0, 64))
+
+/** The longest URI of a skill in characters. */
+const LONGEST_URI = 8192
+/** Characters that a parser of URLs may drop or encode, and what is no part of a path. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the ones to refuse
+const UNSAFE = /[\u0000-\u0020"#<>?\\^`{}\u007f-\u00a0]|%(?![0-9A-Fa-f]{2})/
+/** Encoded letters, digits, `-._~`, which need no encoding; encoded slashes and NUL, which split or end a path. */
+const ENCODED_PLAIN = /%(?:4[1-9A-F]|5[0-9A]|6[1-9A-F]|7[0-9AE]|3[0-9]|2[DEF]|5C|5F|00)/i
+
+/**
+ * Tells whether a URI of the scheme `skill` has the one spelling in which it is served: no empty, `.` or `..` segment,
+ * nothing encoded that need not be, no query, no fragment (RFC 3986, section 6.2.2). Another spelling would get round a
+ * filter at servers that decode it.
+ */
+export function isCanonicalSkill(uri: string): boolean {
+  if (uri.length > LONGEST_URI || !uri.startsWith(SKILL_SCHEME) || UNSAFE.test(uri) || ENCODED_PLAIN.test(uri))
+    return false
+  if (!uri.isWellFormed()) return false
+  return uri
+    .slice(SKILL_SCHEME.length)
+    .split('/')
+    .every((segment) => segment !== '' && segment !== '.' && segment !== '..')
+}
+
+/** A URI with none of these characters has no other spelling. */
+const SPELLED_TWICE = /[^A-Za-z0-9._~/:-]/
+
+/** Returns the key that all spellings of a URI share; undefined if it has only one spelling. */
+export function spellingKey(uri: string): string | undefined {
+  if (!SPELLED_TWICE.test(uri)) return undefined
+  return uri.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) => {
+    try {
+      return decodeURIComponent(run)
+    } catch {
+      return run.toUpperCase()
+    }
+  })
+}
+
+/** The most folders of a URI that are looked at. */
+const MOST_FOLDERS = 64
+
+/** Returns the value of the innermost folder, or the URI itself, that `folders` has. */
+export function innermost<T>(folders: ReadonlyMap<string, T>, uri: string): T | undefined {
+  if (folders.size === 0) return undefined
+  let found: T | undefined
+  let at = uri.indexOf('/', uri.indexOf('://') + 3)
+  for (let count = 0; at !== -1 && count < MOST_FOLDERS; count++) {
+    found = folders.get(uri.slice(0, at)) ?? found
+    at = uri.indexOf('/', at + 1)
+  }
+  return folders.get(uri) ?? found
+}
