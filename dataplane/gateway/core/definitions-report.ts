@@ -1,7 +1,7 @@
 import { instructionsDigest, pageDigest } from '../../../crds/settings/definition-digest.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { resultOf } from '../backends/connection/request.ts'
-import { ITEM_KINDS, type ListKind, pinKindOf } from '../backends/lists/list-kind.ts'
+import { PINNED_KINDS, pinKindOf } from '../backends/lists/list-kind.ts'
 import { ownMeta } from '../backends/session/era.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { memberText } from '../mcp/json.ts'
@@ -10,7 +10,6 @@ import { digestOf } from '../pins/definitions.ts'
 import type { PinKind, Reason } from '../pins/pins.ts'
 import type { Gateway } from './gateway.ts'
 
-const LISTS: readonly ListKind[] = ['tools', ...ITEM_KINDS]
 /** The most pages of a backend that are read for a report. */
 const MOST_PAGES = 100
 
@@ -67,7 +66,7 @@ async function reportOn(backend: Backend, variants: readonly Backend[], withPage
     mode: pins === undefined ? 'disabled' : areEnforced ? 'enforce' : 'report',
     isListed: all.some(({ said }) => said.tools !== undefined),
     definitions: withPages ? [...listed, ...(await pagesIn(backend, all))] : listed,
-    missing: LISTS.flatMap((list) => {
+    missing: PINNED_KINDS.flatMap((list) => {
       const kind = pinKindOf(list)
       return [...(pins?.names(kind) ?? [])]
         .filter((name) => !names.has(`${kind} ${name}`))
@@ -91,7 +90,7 @@ function instructionsIn(backend: Backend): readonly ReportedDefinition[] {
 }
 
 const listedIn = (backend: Backend): readonly ReportedDefinition[] =>
-  LISTS.flatMap((list) =>
+  PINNED_KINDS.flatMap((list) =>
     (backend.said[list] ?? []).map((item): ReportedDefinition => {
       const kind = pinKindOf(list)
       const state = stateOf(backend, backend.definitions.reasonAgainst(kind, item))
