@@ -17,6 +17,7 @@ export const portico: Program = {
       summary: 'asks identity providers and MCP servers whether all is well with them',
       load: () => import('./doctor/index.ts'),
     },
+    pin: { summary: 'approves the definitions that servers show', load: () => import('./pin/index.ts') },
     explain: {
       summary: 'says which policy allows or denies a call',
       load: () => import('./explain.ts'),

@@ -1,9 +1,10 @@
-import { inspectManifests, type ManifestFinding } from '../operator/cluster/files/index.ts'
+import { checkManifests, inspectManifests, type ManifestFinding } from '../operator/cluster/files/index.ts'
 import type { Command } from './command.ts'
 import { hasErrors, printFindings, summary } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { podTemplateOf, podTemplateOption } from './options/pod-options.ts'
 import { defaultImage, version } from './package-info.ts'
+import { pinTextFindings } from './pin/text-findings.ts'
 
 /** Formats findings as SARIF 2.1.0 (OASIS), which code hosts show beside the lines. */
 function toSarif(findings: readonly ManifestFinding[], version: string): object {
@@ -37,7 +38,7 @@ export const command: Command = {
   name: 'validate',
   synopsis: 'DIR|FILE … [options]',
   about: `Checks manifests as a cluster would, without one: YAML as kubectl reads it, schema, rules, references between
-objects. Secrets may be missing: they are expected in the cluster. Exits 1 when there is an error; warnings and notes
+objects, and the texts beside MCPPins with the digests in them. Secrets may be missing: they are expected in the cluster. Exits 1 when there is an error; warnings and notes
 alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON).`,
   options: {
     output: { type: 'string', value: ['text', 'json', 'sarif'], default: 'text', description: 'Form of the output.' },
@@ -50,14 +51,15 @@ alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERI
       image: defaultImage,
       ...podTemplateOf(given),
     })
-    const { findings, set } = inspection
+    const { set } = inspection
+    const findings = [...inspection.findings, ...pinTextFindings(checkManifests(set).valid)]
     const output = given.text('output')
     if (output === 'json') {
       io.out(`${JSON.stringify({ objects: set.manifests.length, group: set.group, findings })}\n`)
     } else if (output === 'sarif') io.out(`${JSON.stringify(toSarif(findings, version), null, 2)}\n`)
     else {
       printFindings(findings, io)
-      io.out(`${summary(inspection)}\n`)
+      io.out(`${summary({ ...inspection, findings })}\n`)
     }
     return hasErrors(findings) ? 1 : 0
   },

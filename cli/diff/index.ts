@@ -19,6 +19,8 @@ import { hasErrors, printFindings } from '../findings.ts'
 import { settingsOf } from '../operator/settings.ts'
 import { apiGroup, groupOption, manifestPaths } from '../options/manifests.ts'
 import { operatorNamespaceOption } from '../options/pod-options.ts'
+import { diffPins } from '../pin/diff.ts'
+import { serverOption } from '../pin/servers.ts'
 import { applied, type Contents, liveChildren, liveObjects, revisionsIn, worldOf } from './live.ts'
 import { unified } from './unified.ts'
 
@@ -148,6 +150,8 @@ export const command: Command = {
   about: `Shows what applying manifests would change in what runs: the Deployments, Services, ConfigMaps and so on of these
 objects, and of those in the same namespaces that depend on them, as the cluster's operator would write them (server-side
 apply, dry run) against what is there. Writes nothing. It needs the right to read the objects, and to patch their children.
+With --pins it shows how the definitions that servers show differ from those that MCPPins approve: of the data planes in
+the cluster that --kubeconfig names, else of the manifests, started here as by run.
 Exit codes as kubectl diff has them: 0 no difference, 1 differences, 2 failure.`,
   options: {
     kubeconfig: {
@@ -160,12 +164,14 @@ Exit codes as kubectl diff has them: 0 no difference, 1 differences, 2 failure.`
       value: 'IMAGE',
       description: 'Image of the data plane. Default: that of the cluster’s operator.',
     },
+    pins: { type: 'boolean', description: 'Compares definitions of servers with MCPPins.' },
+    server: { ...serverOption, description: `With --pins: ${serverOption.description}` },
     'operator-namespace': operatorNamespaceOption,
     'api-group': groupOption,
   },
   async run(given, io) {
     try {
-      return await diff(given, io)
+      return given.flag('pins') ? await diffPins(given, io) : await diff(given, io)
     } catch (error) {
       if (error instanceof UsageError) throw error
       io.err(`portico: ${(error as Error).message}`)

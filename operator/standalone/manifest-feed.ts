@@ -19,6 +19,8 @@ interface FeedOptions {
   /** Files and folders of manifests. */
   readonly paths: readonly string[]
   readonly group: string | undefined
+  /** Changes the valid manifests before they are used. Absent: none is changed. */
+  readonly edit?: ((manifests: readonly Manifest[], group: string) => readonly Manifest[]) | undefined
   /** Called after each accepted reading. */
   readonly onChange: () => void
 }
@@ -82,10 +84,10 @@ export class ManifestFeed {
   }
 
   #read(isSecondLook = false): void {
-    const { paths, group, onChange } = this.#options
+    const { paths, group, edit, onChange } = this.#options
     const set = readManifests(paths, group)
     const { valid, findings } = checkManifests(set)
-    const now = { manifests: valid, secrets: set.secrets, configMaps: set.configMaps }
+    const now = { manifests: edit?.(valid, set.group) ?? valid, secrets: set.secrets, configMaps: set.configMaps }
     const all = [...set.findings, ...findings]
     const accepted = accept(this.#accepted, now, all)
     if (!isSecondLook && losesAny(this.#accepted, accepted)) {

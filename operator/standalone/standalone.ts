@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
+import { type Manifest, type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { ServerCommand } from '../reconcile/outcome/plan.ts'
 import { valueRevision } from '../render/object/canonical.ts'
@@ -30,6 +30,8 @@ export interface StandaloneOptions {
   /** The address of the listeners that people use. */
   readonly host: string
   readonly group: string | undefined
+  /** Changes the valid manifests before they are used. Absent: none is changed. */
+  readonly edit?: (manifests: readonly Manifest[], group: string) => readonly Manifest[]
   /** The limit for a `podTemplateSpec`, as in a cluster. */
   readonly podTemplate?: 'baseline' | 'any'
   /** The command line that runs Portico itself. */
@@ -89,7 +91,7 @@ export class Standalone {
   /** Throws an Error if the state directory is in use. */
   constructor(options: StandaloneOptions) {
     this.#options = options
-    this.#feed = new ManifestFeed({ paths: options.paths, group: options.group, onChange: () => this.#takeOver() })
+    this.#feed = new ManifestFeed({ ...options, onChange: () => this.#takeOver() })
     this.#state = new StateDirectory(resolve(options.state))
     const { ports, folders } = this.#state.recall()
     this.#leftFolders = folders

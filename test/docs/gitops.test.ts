@@ -90,6 +90,7 @@ const SOUND: Record<string, object> = {
     groupRef: { name: 'mcpgroup' },
   },
   VirtualMCPServer: { groupRef: { name: 'mcpgroup' }, incomingAuth: { type: 'anonymous' } },
+  MCPPin: { targetRef: { kind: 'MCPServer', name: 'mcpserver' } },
   MCPToolConfig: { toolsFilter: ['a'] },
   MCPTelemetryConfig: {
     openTelemetry: { enabled: true, endpoint: 'https://otel.example:4318', tracing: { enabled: true } },

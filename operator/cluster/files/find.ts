@@ -15,6 +15,13 @@ const isManifestName = (name: string) => /\.(ya?ml|json)$/i.test(name)
 /** Tells whether a folder holds tools and packages, not manifests. */
 const isForeignFolder = (name: string) => name.startsWith('.') || name === 'node_modules'
 
+/**
+ * Tells whether a folder holds the texts that an MCPPin approves: it stands beside the file of that name. A server may
+ * have written them so that they pass for manifests.
+ */
+const isOfTexts = (name: string, beside: ReadonlySet<string>) =>
+  /^(mcpserver|mcpremoteproxy|mcpserverentry)-/.test(name) && beside.has(`${name}.yaml`)
+
 const byName = (left: Dirent, right: Dirent) => (left.name < right.name ? -1 : left.name > right.name ? 1 : 0)
 
 const reasonOf = (error: unknown) => {
@@ -40,15 +47,19 @@ export function findFiles(paths: readonly string[]): FoundFiles {
     return true
   }
 
+  const visitEntry = (folder: string, entry: Dirent) => {
+    const path = join(folder, entry.name)
+    const target = entry.isSymbolicLink() ? statSync(path, { throwIfNoEntry: false }) : entry
+    if (target?.isDirectory() && !isForeignFolder(entry.name)) visitFolder(path)
+    else if (target?.isFile() && isManifestName(entry.name) && isNew(path)) files.push({ path, named: false })
+  }
+
   const visitFolder = (folder: string) => {
     if (!isNew(folder)) return
     folders.push(folder)
-    for (const entry of readdirSync(folder, { withFileTypes: true }).sort(byName)) {
-      const path = join(folder, entry.name)
-      const target = entry.isSymbolicLink() ? statSync(path, { throwIfNoEntry: false }) : entry
-      if (target?.isDirectory() && !isForeignFolder(entry.name)) visitFolder(path)
-      else if (target?.isFile() && isManifestName(entry.name) && isNew(path)) files.push({ path, named: false })
-    }
+    const entries = readdirSync(folder, { withFileTypes: true }).sort(byName)
+    const names = new Set(entries.map(({ name }) => name))
+    for (const entry of entries) if (!isOfTexts(entry.name, names)) visitEntry(folder, entry)
   }
 
   for (const path of paths) {

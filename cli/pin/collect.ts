@@ -1,0 +1,233 @@
+/** Asks data planes which definitions servers show: those of a cluster, or of the manifests started here. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { request } from 'undici'
+import { runningPods } from '../../console/places/pods.ts'
+import { apiVersionOf, kindNamed, VERSION } from '../../crds/index.ts'
+import { type Manifest, objectKey } from '../../operator/cluster/files/index.ts'
+import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
+import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { dataPlanePort, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
+import { type Report, Standalone } from '../../operator/standalone/index.ts'
+import type { Io } from '../command.ts'
+import type { Cluster } from '../kubectl/cluster.ts'
+import { withForwarded } from '../kubectl/forward.ts'
+import { distinct, type Shown, shownBy } from './shown.ts'
+
+/** A server whose definitions are asked for. */
+export interface Server {
+  readonly kind: 'MCPServer' | 'MCPRemoteProxy' | 'MCPServerEntry'
+  readonly namespace: string
+  readonly name: string
+  /** The group of an entry: gateways of it are asked. */
+  readonly group: string | undefined
+}
+
+/** What each server shows, by `objectKey`; a text says why it is not known. */
+export type Collected = ReadonlyMap<string, readonly Shown[] | string>
+
+const LARGEST_ANSWER = 64 * 1024 * 1024
+const ANSWER_MS = 30_000
+/** Milliseconds in which servers started here must have shown everything. */
+const START_LIMIT_MS = 60_000
+const LOOK_MS = 300
+
+/** Reads `GET /definitions` of an admin listener; with `query` in a certain form. */
+async function definitionsAt(admin: string, query = ''): Promise<unknown> {
+  const { statusCode, body } = await request(`${admin}/definitions${query}`, {
+    signal: AbortSignal.timeout(ANSWER_MS),
+  })
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > LARGEST_ANSWER) throw new Error(`/definitions has more than ${LARGEST_ANSWER} bytes`)
+    chunks.push(chunk)
+  }
+  if (statusCode !== 200) throw new Error(`/definitions answers ${statusCode}`)
+  return JSON.parse(Buffer.concat(chunks).toString())
+}
+
+const NOT_LISTED = 'its data plane has no list of it yet: the server does not answer'
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
+
+/** Asks the data planes of a cluster. */
+export async function collectFromCluster(
+  servers: readonly Server[],
+  { kubeconfig, group, io }: { readonly kubeconfig: string; readonly group: string; readonly io: Io },
+): Promise<Collected> {
+  const config = loadKubeConfig(kubeconfig, { tell: (text) => io.err(`portico: ${text}`) })
+  const collected = new Map<string, readonly Shown[] | string>()
+  try {
+    const api = new ApiServer(config, 'portico-pin')
+    for (const server of servers) {
+      try {
+        const cluster = {
+          api,
+          group,
+          namespace: server.namespace,
+          kubectlOptions: [`--kubeconfig=${kubeconfig}`, `--namespace=${server.namespace}`],
+        }
+        collected.set(objectKey(server), await shownInCluster(server, cluster, io))
+      } catch (error) {
+        collected.set(objectKey(server), messageOf(error))
+      }
+    }
+  } finally {
+    await config.closePool()
+  }
+  return collected
+}
+
+async function workloadsOf({ kind, namespace, name, group }: Server, { api, group: apiGroup }: Cluster) {
+  const at = kind === 'MCPServerEntry' ? 'VirtualMCPServer' : kind
+  const plural = kindNamed(at)?.plural ?? ''
+  const all = await listAll(api, { group: apiGroup, version: VERSION, plural, kind: at }, { namespace })
+  const isAsked = ({ metadata, spec }: KubernetesObject) =>
+    at === kind
+      ? metadata.name === name
+      : (spec as { readonly groupRef?: { readonly name?: string } }).groupRef?.name === group
+  return all.filter(isAsked).map((object) => ({ ...object, kind: at }))
+}
+
+/** Asks every running pod: a caller's own list is known to the pod that the caller uses. */
+async function shownInCluster(server: Server, cluster: Cluster, io: Io): Promise<readonly Shown[] | string> {
+  const workloads = await workloadsOf(server, cluster)
+  const pods = (await Promise.all(workloads.map((workload) => runningPods(cluster, workload)))).flat()
+  if (pods.length === 0) return 'no pod of it runs in the cluster'
+  const answers: (readonly Shown[])[] = []
+  for (const pod of pods) {
+    const found = shownBy(await definitionsOfPod(pod, server, cluster, io), server.name)
+    if (found?.isListed === true) answers.push(found.shown)
+  }
+  return answers.length === 0 ? NOT_LISTED : distinct(answers.flat())
+}
+
+/** Asks a pod through the API server, or by kubectl where a NetworkPolicy keeps the API server away. */
+async function definitionsOfPod(
+  pod: KubernetesObject,
+  { name: backend }: Server,
+  cluster: Cluster,
+  io: Io,
+): Promise<unknown> {
+  const query = `?backend=${encodeURIComponent(backend)}`
+  const { namespace, name } = pod.metadata
+  const path = `${pathOf(PODS, namespace, `${name}:${dataPlanePort(pod, 'admin')}`, 'proxy')}/definitions`
+  try {
+    return await cluster.api.request<unknown>('GET', path, { query: { backend }, timeout: ANSWER_MS })
+  } catch {
+    return await withForwarded({ pod, port: 'admin' }, cluster, io, (admin) => definitionsAt(admin, query))
+  }
+}
+
+/** The gateway that is started for entries of a group that has none in the manifests. */
+const stand = (group: string) => `pin-${group}`.slice(0, 52).replace(/[^a-z0-9]+$/, '')
+
+/** Adds a gateway for the entries of each group: an entry has no pod of its own. */
+const withStands =
+  (servers: readonly Server[]) =>
+  (manifests: readonly Manifest[], apiGroup: string): readonly Manifest[] => {
+    const groups = new Map(
+      servers.flatMap(({ namespace, group }) =>
+        group === undefined ? [] : [[`${namespace}/${group}`, { namespace, group }]],
+      ),
+    )
+    const stands = [...groups.values()].flatMap(({ namespace, group }): readonly Manifest[] => {
+      const name = stand(group)
+      const id = { kind: 'VirtualMCPServer', namespace, name }
+      const like = manifests.find((one) => one.id.namespace === namespace)
+      if (like === undefined) return []
+      const spec = { groupRef: { name: group }, incomingAuth: { type: 'anonymous' } }
+      const object = { apiVersion: apiVersionOf(apiGroup), kind: id.kind, metadata: { name, namespace }, spec }
+      return [{ ...like, id, object }]
+    })
+    return [...manifests, ...stands]
+  }
+
+/** Starts the manifests as `run` does, and asks the data planes once they know everything. */
+export async function collectFromFiles(
+  servers: readonly Server[],
+  { paths, group, io }: { readonly paths: readonly string[]; readonly group: string | undefined; readonly io: Io },
+): Promise<Collected> {
+  const state = mkdtempSync(join(tmpdir(), 'portico-pin-'))
+  let report: Report | undefined
+  const standalone = new Standalone({
+    paths,
+    state,
+    host: '127.0.0.1',
+    group,
+    self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+    environment: io.env,
+    edit: withStands(servers),
+    onReport: (now) => {
+      report = now
+    },
+    show: (line) => io.err(line),
+    isVerbose: false,
+  })
+  try {
+    standalone.start()
+    return await settled(servers, () => report, io)
+  } finally {
+    await standalone.close()
+    rmSync(state, { recursive: true, force: true })
+  }
+}
+
+/** Asks for each server until two looks in turn find the same. */
+async function settled(servers: readonly Server[], report: () => Report | undefined, io: Io): Promise<Collected> {
+  const end = performance.now() + START_LIMIT_MS
+  const isOver = () => performance.now() > end || io.stop.aborted
+  return new Map(
+    await Promise.all(
+      servers.map(async (server) => [objectKey(server), await settledServer(server, report, isOver)] as const),
+    ),
+  )
+}
+
+async function settledServer(
+  server: Server,
+  report: () => Report | undefined,
+  isOver: () => boolean,
+): Promise<readonly Shown[] | string> {
+  let before = ''
+  for (;;) {
+    await pause(LOOK_MS)
+    const found = await shownHere(server, report(), '?pages=none')
+    const failure = typeof found === 'string' ? failureOf(server, report()) : undefined
+    if (failure !== undefined || isOver()) return failure ?? found
+    const text = typeof found === 'string' ? '' : JSON.stringify(found)
+    if (text !== '' && text === before) return await shownHere(server, report())
+    before = text
+  }
+}
+
+/** Returns the problem of a server that will not start here. */
+function failureOf(server: Server, report: Report | undefined): string | undefined {
+  const key = objectKey(server)
+  const isFailed = report !== undefined && !report.starting.some((one) => objectKey(one) === key)
+  const isServing = report?.endpoints.some((one) => objectKey(one) === key) === true
+  const problem = report?.problems.find((one) => objectKey(one) === key && one.severity === 'error')
+  return isFailed && !isServing && problem !== undefined ? `${problem.reason}: ${problem.message}` : undefined
+}
+
+/** Returns what a server started here shows, or why that isn't known. */
+async function shownHere({ kind, namespace, name, group }: Server, report: Report | undefined, query?: string) {
+  const at = kind === 'MCPServerEntry' ? { kind: 'VirtualMCPServer', name: stand(group ?? '') } : { kind, name }
+  const endpoint = report?.endpoints.find(
+    (one) => one.kind === at.kind && one.namespace === namespace && one.name === at.name,
+  )
+  if (endpoint === undefined) return 'it does not start here; ask a cluster with --kubeconfig'
+  try {
+    const found = shownBy(await definitionsAt(endpoint.admin, query), name)
+    return found?.isListed === true ? distinct(found.shown) : NOT_LISTED
+  } catch (error) {
+    return messageOf(error)
+  }
+}

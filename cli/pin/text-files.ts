@@ -1,0 +1,150 @@
+/**
+ * The texts of approved definitions beside an MCPPin, for reviewers: `NAME.yaml` holds the digests, and the folder
+ * `NAME/` one file for each text. Hidden characters are written as `\u{…}`, so that Git shows them.
+ */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { definitionDigest, instructionsDigest, pageDigest } from '../../crds/settings/definition-digest.ts'
+import { escapeHidden } from './hidden.ts'
+import { LISTS, type ListName, type Pinned } from './pinned.ts'
+
+/** A file of one text. */
+export interface TextFile {
+  /** The path below the folder of texts. */
+  readonly path: string
+  readonly content: string
+}
+
+const LONGEST = 120
+const shortHash = (text: string, length: number) => createHash('sha256').update(text).digest('hex').slice(0, length)
+
+/** Returns a name as a file's name: letters, digits, `.`, `_`, `-`, and all else as `%` and hexadecimal digits. */
+export function fileName(name: string): string {
+  const plain = [...Buffer.from(name)]
+    .map((byte, index) => {
+      const character = String.fromCharCode(byte)
+      const isPlain = /[A-Za-z0-9._-]/.test(character) && !(index === 0 && character === '.')
+      return isPlain ? character : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+    })
+    .join('')
+  return plain.length > LONGEST ? `${plain.slice(0, LONGEST)}~${shortHash(name, 8)}` : plain
+}
+
+/** Names whose files differ in nothing but case get a hash, because some file systems take them for one. */
+function fileNames(names: readonly string[]): ReadonlyMap<string, string> {
+  const byCase = Map.groupBy(names, (name) => fileName(name).toLowerCase())
+  return new Map(
+    names.map((name) => {
+      const same = byCase.get(fileName(name).toLowerCase()) ?? []
+      return [name, same.length > 1 ? `${fileName(name)}~${shortHash(name, 8)}` : fileName(name)]
+    }),
+  )
+}
+
+/** A member that makes Kubernetes tools take a JSON file for a manifest: its name is written so that they refuse it. */
+const AS_MANIFEST = /^( {2}")(apiVersion|kind)(":)/gm
+
+/**
+ * Writes the JSON text of a definition for reviewers. The digest of what `plainText` reads back is the same, because
+ * white space and escapes do not count in it.
+ */
+export function prettyDefinition(text: string): string {
+  const pretty = JSON.stringify(JSON.parse(text), null, 2)
+  const safe = pretty.replace(
+    AS_MANIFEST,
+    (_, before: string, [first = '', ...rest]: string, after: string) =>
+      `${before}\\u{${first.charCodeAt(0).toString(16)}}${rest.join('')}${after}`,
+  )
+  return `${escapeHidden(safe)}\n`
+}
+
+/** Writes instructions for reviewers. A backslash that would read as an escape is itself escaped. */
+const prettyInstructions = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is escaped
+  `${escapeHidden(text.replaceAll('\\u{', '\\u{5c}u{')).replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (one) => `\\u{${one.charCodeAt(0).toString(16)}}`)}\n`
+
+const character = (hex: string): string => {
+  const code = Number.parseInt(hex, 16)
+  return code <= 0x10ffff ? String.fromCodePoint(code) : ''
+}
+
+/** Reads `\u{…}` of a JSON text back. After an escaped backslash it is no escape. */
+const plainDefinition = (content: string): string =>
+  content.replace(/\\(?:u\{([0-9a-f]{1,6})\}|.)/gis, (whole, hex: string | undefined) =>
+    hex === undefined ? whole : JSON.stringify(character(hex)).slice(1, -1),
+  )
+
+const plainInstructions = (content: string): string =>
+  content.replace(/\n$/, '').replace(/\\u\{([0-9a-f]{1,6})\}/gi, (_, hex: string) => character(hex))
+
+/** Returns the digest of the text in a file; undefined if none can stand for it. */
+export function digestOfFile(list: ListName, content: string): string | undefined {
+  if (list === 'instructions') return instructionsDigest(plainInstructions(content))
+  const text = plainDefinition(content)
+  return list === 'pages' ? pageDigest(text) : definitionDigest(text)
+}
+
+/** Returns the text in a file as the server sent it, but for white space. */
+export const plainText = (list: ListName, content: string): string =>
+  list === 'instructions' ? plainInstructions(content) : plainDefinition(content)
+
+const ending = (list: ListName) => (list === 'instructions' ? 'txt' : 'json')
+
+/**
+ * Returns the files for the pins of one server whose texts are known. The last digest of a name has the plain name, so
+ * that a change shows as a change of that file; the texts that are still approved beside it have the digest in theirs.
+ *
+ * @param texts the known texts by digest, by list and name
+ */
+export function textFiles(pinned: Pinned, texts: ReadonlyMap<string, string>): readonly TextFile[] {
+  return LISTS.flatMap((list) => {
+    const names = fileNames([...pinned[list].keys()])
+    return [...pinned[list]].flatMap(([name, digests]) => {
+      const base = list === 'instructions' ? 'instructions' : `${list}/${names.get(name)}`
+      return digests.flatMap((digest, index) => {
+        const text = texts.get(textKey(list, name, digest))
+        const variant = index === digests.length - 1 ? '' : `~${digest.slice(PREFIX, PREFIX + 12)}`
+        return text === undefined ? [] : [{ path: `${base}${variant}.${ending(list)}`, content: pretty(list, text) }]
+      })
+    })
+  })
+}
+
+const PREFIX = 'sha256:'.length
+
+const pretty = (list: ListName, text: string) =>
+  list === 'instructions' ? prettyInstructions(text) : prettyDefinition(text)
+
+/** The key of a text among all texts of a server. */
+export const textKey = (list: ListName, name: string, digest: string): string => JSON.stringify([list, name, digest])
+
+/** A text file as it is on disk. */
+export interface FoundText extends TextFile {
+  readonly list: ListName
+  readonly digest: string | undefined
+}
+
+const LARGEST = 16 * 1024 * 1024
+
+/** Reads all text files of a folder; none if there is no such folder. */
+export function readTexts(folder: string): readonly FoundText[] {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) return []
+  const read = (list: ListName, path: string): readonly FoundText[] => {
+    const file = join(folder, path)
+    if (!statSync(file).isFile() || statSync(file).size > LARGEST) return []
+    const content = readFileSync(file, 'utf8')
+    return [{ list, path, content, digest: digestOfFile(list, content) }]
+  }
+  return readdirSync(folder, { withFileTypes: true })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .flatMap((entry) => {
+      if (entry.isFile() && /^instructions(~[0-9a-f]+)?\.txt$/.test(entry.name)) return read('instructions', entry.name)
+      const list = LISTS.find((one) => one === entry.name && one !== 'instructions')
+      if (list === undefined || !entry.isDirectory()) return []
+      return readdirSync(join(folder, entry.name))
+        .filter((name) => name.endsWith('.json'))
+        .sort()
+        .flatMap((name) => read(list, join(entry.name, name)))
+    })
+}

@@ -1,0 +1,45 @@
+import { join } from 'node:path'
+import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
+import { shown as printable } from './hidden.ts'
+import { LISTS, pinnedIn } from './pinned.ts'
+import { readTexts } from './text-files.ts'
+
+type PinSpec = Parameters<typeof pinnedIn>[0]
+
+/** The most findings of one MCPPin. */
+const MOST = 100
+
+/**
+ * Compares the texts beside MCPPins with the digests in them: a text that no digest stands for was edited, or approved
+ * by nobody, and a digest without a text was reviewed by nobody.
+ *
+ * @param manifests valid ones
+ */
+export function pinTextFindings(manifests: readonly Manifest[]): readonly ManifestFinding[] {
+  return manifests.filter(({ id }) => id.kind === 'MCPPin').flatMap(findingsOf)
+}
+
+function findingsOf({ object, id, file, lineOf }: Manifest): readonly ManifestFinding[] {
+  const folder = file.replace(/\.[^./\\]+$/, '')
+  const texts = readTexts(folder)
+  if (texts.length === 0) return []
+  const pinned = pinnedIn(object['spec'] as PinSpec)
+  const found: ManifestFinding[] = []
+  const unread = new Map<string, readonly [string, string]>()
+  for (const list of LISTS)
+    for (const [name, digests] of pinned[list])
+      for (const digest of digests) unread.set(`${list} ${digest}`, [list, name])
+  for (const { list, path, digest } of texts) {
+    if (digest !== undefined && [...pinned[list].values()].some((digests) => digests.includes(digest))) {
+      unread.delete(`${list} ${digest}`)
+      continue
+    }
+    const message = `the text is not the one that MCPPin ${id.namespace}/${id.name} approves: no digest there is its own`
+    found.push({ severity: 'error', reason: 'PinTextDiffers', message, file: join(folder, path), line: 1, object: id })
+  }
+  for (const [list, name] of unread.values()) {
+    const message = `${list}${name === '' ? '' : ` ${JSON.stringify(printable(name))}`}: no file beside it has the approved text`
+    found.push({ severity: 'warning', reason: 'PinTextMissing', message, file, line: lineOf('/spec'), object: id })
+  }
+  return found.slice(0, MOST)
+}

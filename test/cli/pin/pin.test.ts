@@ -1,0 +1,167 @@
+/** `portico pin`, `diff --pins` and `validate` with real servers: of both eras, on stdio, and remote ones. */
+import { spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { definitionDigest } from '../../../crds/settings/definition-digest.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { porticoProgram } from '../../support/portico-program.ts'
+import { startChangingServer } from '../../support/servers/changing-server.ts'
+
+const root = join(import.meta.dirname, '..', '..', '..')
+const [program, ...options] = porticoProgram
+
+/** Runs `portico` to its end. */
+function portico(...args: readonly string[]) {
+  return new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>(
+    (resolve, reject) => {
+      const child = spawn(program, [...options, ...args], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+      let [out, err] = ['', '']
+      child.stdout.setEncoding('utf8').on('data', (chunk: string) => (out += chunk))
+      child.stderr.setEncoding('utf8').on('data', (chunk: string) => (err += chunk))
+      child.once('error', reject)
+      child.once('close', (code) => resolve({ code, out, err }))
+    },
+  )
+}
+
+const everything = join(root, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js')
+const clock = join(root, 'samples/quickstart/clock-server.ts')
+
+const server = (name: string, command: string, transport: string) => `
+apiVersion: portico.dev/v1beta1
+kind: MCPServer
+metadata: {name: ${name}, annotations: {portico.dev/local-command: ${JSON.stringify(command)}}}
+spec: {image: x, transport: ${transport}, pinning: {mode: enforce}}
+---`
+const entry = (name: string, url: string) => `
+apiVersion: portico.dev/v1beta1
+kind: MCPServerEntry
+metadata: {name: ${name}}
+spec: {remoteUrl: "${url}", transport: streamable-http, groupRef: {name: far}, allowPrivateEndpoint: true}
+---`
+const group = `
+apiVersion: portico.dev/v1beta1
+kind: MCPGroup
+metadata: {name: far}
+spec: {}
+`
+
+/** All files below a folder with their contents and times. */
+function filesIn(folder: string): ReadonlyMap<string, string> {
+  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((file) => file.isFile())
+    .map((file) => join(file.parentPath, file.name))
+  return new Map(paths.sort().map((path) => [path, `${statSync(path).mtimeMs} ${readFileSync(path, 'utf8')}`]))
+}
+
+interface PinFile {
+  readonly spec: {
+    readonly instructions?: { readonly digests: readonly string[] }
+    readonly [list: string]: unknown
+  }
+}
+
+test('servers of both eras, on stdio and behind entries are pinned, and what changes is told', async () => {
+  const folder = temporaryFolder()
+  const tool = (description: string) =>
+    `{"description":${JSON.stringify(description)},"name":"a","inputSchema":{"type":"object"}}`
+  const page = '[{"uri":"ui://a","mimeType":"text/html;profile=mcp-app","text":"<p>hi</p>"}]'
+  const shows = {
+    tools: [tool('One.')],
+    prompts: ['{"name":"p"}'],
+    resources: [
+      '{"uri":"file:///a","name":"r"}',
+      '{"uri":"ui://a","name":"page","mimeType":"text/html;profile=mcp-app"}',
+    ],
+    resourceTemplates: ['{"uriTemplate":"file:///{x}","name":"t"}'],
+    instructions: 'Be kind.',
+    pages: { 'ui://a': page },
+  }
+  const far = { modern: await startChangingServer('modern', shows), legacy: await startChangingServer('legacy', shows) }
+  try {
+    mkdirSync(folder.path, { recursive: true })
+    symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
+    const manifests = join(folder.path, 'manifests')
+    mkdirSync(manifests)
+    const text =
+      server('clock', `node ${clock}`, 'streamable-http') +
+      server('stdio', `node ${everything} stdio`, 'stdio') +
+      entry('modern', far.modern.url) +
+      entry('legacy', far.legacy.url) +
+      group
+    writeFileSync(join(manifests, 'all.yaml'), text)
+    const first = await portico('pin', manifests)
+    assert.equal([first.code, first.err], [0, ''], first.err)
+    const read = (name: string) => parse(readFileSync(join(manifests, 'pins', `${name}.yaml`), 'utf8')) as PinFile
+    const names = (pin: PinFile, list: string) =>
+      (pin.spec[list] as { name?: string; uri?: string; uriTemplate?: string }[]).map(
+        (one) => one.name ?? one.uri ?? one.uriTemplate,
+      )
+    assert.equal(names(read('mcpserver-clock'), 'tools'), ['common_hours', 'convert_time', 'current_time'])
+    assert.ok(names(read('mcpserver-stdio'), 'tools').includes('echo'))
+    for (const era of ['modern', 'legacy']) {
+      const pin = read(`mcpserverentry-${era}`)
+      assert.equal(pin.spec['tools'], [{ name: 'a', digests: [definitionDigest(shows.tools[0] as string)] }], era)
+      assert.equal(pin.spec['pages'], [{ uri: 'ui://a', digests: [definitionDigest(page)] }], era)
+      assert.equal(names(pin, 'resourceTemplates'), ['file:///{x}'], era)
+      assert.is(pin.spec.instructions?.digests.length, 1, era)
+    }
+
+    const before = filesIn(manifests)
+    const [again, check, same, valid] = [
+      await portico('pin', manifests),
+      await portico('pin', manifests, '--check', '--server', 'modern'),
+      await portico('diff', '--pins', manifests, '--server', 'MCPServerEntry/modern'),
+      await portico('validate', manifests),
+    ]
+    assert.equal(
+      [again.code, check.code, same.code, same.out, valid.code],
+      [0, 0, 0, '', 0],
+      again.out + same.out + valid.err,
+    )
+    assert.equal(filesIn(manifests), before, 'a second pin writes nothing')
+
+    far.modern.shows.tools = [tool('One.\u200b')]
+    far.modern.shows.prompts = []
+    far.modern.shows.instructions = 'Be evil.'
+    const changed = await portico('diff', '--pins', manifests, '--server', 'modern')
+    assert.is(changed.code, 1, changed.err)
+    assert.match(
+      changed.out,
+      /tools "a": changed \(hidden characters\)\n {2}- \/description: One\.\n {2}\+ \/description: One\.\\u\{200b\}\n/,
+    )
+    assert.match(changed.out, /instructions: changed \(instructions changed\)\n {2}- Be kind\.\n {2}\+ Be evil\.\n/)
+    assert.match(changed.out, /prompts "p": removed\n/)
+    assert.is((await portico('pin', manifests, '--check', '--server', 'modern')).code, 1)
+    assert.equal(filesIn(manifests), before, '--check writes nothing')
+
+    const pruned = await portico('pin', manifests, '--prune', '--server', 'modern')
+    assert.is(pruned.code, 0, pruned.err)
+    const after = read('mcpserverentry-modern')
+    assert.equal(after.spec['tools'], [{ name: 'a', digests: [definitionDigest(tool('One.\u200b'))] }])
+    assert.is(after.spec['prompts'], undefined)
+    assert.is((await portico('validate', manifests)).code, 0)
+  } finally {
+    await far.modern.close()
+    await far.legacy.close()
+    folder[Symbol.dispose]()
+  }
+})
+
+test('a server that does not start is told, and fails the command', async () => {
+  const folder = temporaryFolder()
+  try {
+    writeFileSync(join(folder.path, 'all.yaml'), server('away', 'exit 3', 'streamable-http'))
+    const { code, err } = await portico('diff', '--pins', folder.path)
+    assert.is(code, 2)
+    assert.match(err, /^portico: MCPServer default\/away: /m)
+    assert.is((await portico('pin', folder.path, '--server', 'nobody')).code, 2)
+  } finally {
+    folder[Symbol.dispose]()
+  }
+})
+
+test.run()

@@ -1,0 +1,39 @@
+/** The sample of approved definitions, run as its README says. */
+import { cpSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { connect } from '../support/gateway/clients.ts'
+import { RunningPortico } from '../support/operator/running-portico.ts'
+
+const repository = join(import.meta.dirname, '..', '..')
+
+function copyOfSample() {
+  const folder = temporaryFolder()
+  const manifests = join(folder.path, 'approved')
+  cpSync(join(repository, 'samples/approved'), manifests, { recursive: true })
+  symlinkSync(join(repository, 'node_modules'), join(folder.path, 'node_modules'))
+  return { folder, manifests }
+}
+
+test('a tool whose text changes while the sample runs is withheld, and the others stay', async () => {
+  const { folder, manifests } = copyOfSample()
+  const running = new RunningPortico([manifests, '--state', join(folder.path, 'state')], { CHANGES_AFTER: '5' })
+  try {
+    const { endpoints } = await running.ready()
+    const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
+    const listed = async () => {
+      const { client } = await connect(url, 'modern')
+      const { tools } = await client.listTools()
+      await client.close()
+      return tools.map(({ name }) => name).sort()
+    }
+    await eventually('the changed tool is withheld', async () => (await listed()).join() === 'notes_read_note')
+  } finally {
+    await running.stop()
+    folder[Symbol.dispose]()
+  }
+})
+
+test.run()
