@@ -83,13 +83,19 @@ export function explainAssertion(
   try {
     const settings = settingsOf(config.authServer, ownResource(config, ''))
     const { issuer, policy } = policyFor(config.authServer, unchecked['iss'], asked.issuer)
-    const compiled = compilePolicy(policy)
+    const compiled = compilePolicy(policy, issuer)
     const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
     const client = typ?.includes('oauth-id-jag+jwt') ? clientIn(unchecked) : undefined
     checkAssertion(compiled, settings, { claims, typ }, nowS)
     const { resource, scope } = asked
-    const { rules, audience, scopes, ...kept } = redeemableAs(compiled, settings, { claims, typ, resource, scope })
-    const subject = outsideSubject(issuer, claims, policy)
+    const {
+      rules,
+      marks: _,
+      audience,
+      scopes,
+      ...kept
+    } = redeemableAs(compiled, settings, { claims, typ, resource, scope })
+    const subject = outsideSubject(issuer.issuerUrl, claims, policy)
     if (subject === undefined) throw new AssertionRefused('tenant')
     const once = isOnce(compiled, typ)
     return {
@@ -115,7 +121,7 @@ function policyFor(authServer: AuthServerConfig, iss: unknown, asked: string | u
     asked === undefined || [name, issuerUrl].includes(asked)
   const candidates = all.filter(named)
   const found = candidates.find(({ issuer }) => issuer.issuerUrl === iss)
-  if (found?.jwtBearer !== undefined) return { issuer: found.issuer.issuerUrl, policy: found.jwtBearer }
+  if (found?.jwtBearer !== undefined) return { issuer: found.issuer, policy: found.jwtBearer }
   const isMisspelt = candidates.some(({ issuer: { issuerUrl } }) => issuerUrl === `${iss}/` || `${issuerUrl}/` === iss)
   throw new AssertionRefused(isMisspelt ? 'issuer_spelling' : 'untrusted_issuer')
 }

@@ -39,6 +39,7 @@ import { createGrants, type Grants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider, type ProviderOptions } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, settingsOf } from './provider/settings.ts'
+import { createHasFallen } from './provider/standing.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 
 export type { OwnResource } from './provider/settings.ts'
@@ -105,7 +106,8 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log: underWay.log })
   const parts: Parts = { config, settings, store, tokens, carried, revocations, ...ofRequests(underWay, config) }
   const { delegates, machines, trusted } = knownParties(options, ground, underWay.log)
-  const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims)
+  const hasFallen = createHasFallen(config)
+  const hasEnded = (claims: JWTPayload) => revocations.hasEnded(claims) || machines.isGone(claims) || hasFallen(claims)
   const clients = openClients(parts, [delegates, machines])
   const grants = openGrants(parts)
 

@@ -7,6 +7,7 @@ import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim
 import { compileGlob } from '../../config/glob.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { resourceSpelling, type Settings } from './settings.ts'
+import { ruleMark } from './standing.ts'
 
 /** The claims of a verified assertion. */
 export type AssertionClaims = JWTPayload & { readonly iss?: string; readonly sub: string; readonly exp: number }
@@ -26,6 +27,8 @@ interface SubjectRule {
   /** Undefined: all that clients may ask for. */
   readonly scopes: readonly string[] | undefined
   readonly fits: ClaimMatcher
+  /** The mark by which tokens end with the rule. */
+  readonly mark: string
 }
 
 /** The part of the settings that decisions depend on. */
@@ -44,6 +47,8 @@ export interface AssertionRequest {
 export interface RedeemableAs {
   /** The names of the rules that admit the subject to the audience. */
   readonly rules: readonly string[]
+  /** The marks of these rules. */
+  readonly marks: readonly string[]
   readonly audience: string
   readonly scopes: readonly string[]
   readonly name?: string
@@ -71,19 +76,21 @@ export class AssertionRefused extends Error {
 }
 
 /** Compiles a checked policy. */
-export function compilePolicy(config: JwtBearerPolicy): AssertionPolicy {
+export function compilePolicy(config: JwtBearerPolicy, issuer: Parameters<typeof ruleMark>[0]): AssertionPolicy {
   const { subjectBindings = [], subjectRules = [], claims } = config
-  const bindings = subjectBindings.map(({ subject, allowedResources }) => ({
-    name: subject,
-    allowedResources,
+  const bindings = subjectBindings.map((binding) => ({
+    name: binding.subject,
+    allowedResources: binding.allowedResources,
     scopes: undefined,
-    fits: subjectMatcher(subject),
+    fits: subjectMatcher(binding.subject),
+    mark: ruleMark(issuer, binding),
   }))
-  const rules = subjectRules.map(({ name, allowedResources, scopes, subject, matcher }) => {
+  const rules = subjectRules.map((rule) => {
+    const { name, allowedResources, scopes, subject, matcher } = rule
     const isSubject = subject === undefined ? undefined : subjectMatcher(subject)
     const isMatch = matcher === undefined ? undefined : compileClaimMatcher(matcher)
     const fits: ClaimMatcher = (found) => isSubject?.(found) !== false && isMatch?.(found) !== false
-    return { name, allowedResources, scopes, fits }
+    return { name, allowedResources, scopes, fits, mark: ruleMark(issuer, rule) }
   })
   const kept = claims?.groupsKept?.map(compileGlob)
   return {
@@ -167,6 +174,7 @@ export function redeemableAs(
   const allowed = [...new Set(holding.flatMap(({ scopes }) => scopes ?? settings.ownScopes))]
   return {
     rules,
+    marks: holding.map(({ mark }) => mark),
     audience,
     scopes: isForOneClient
       ? sharedScopes(allowed, request, policy.config.defaultScopes, rules)

@@ -78,7 +78,7 @@ export class TrustedIssuers {
         }
         const actorMatcher = tokenExchange?.actorMatcher
         const matchesActor = actorMatcher === undefined ? undefined : compileClaimMatcher(actorMatcher)
-        const assertions = jwtBearer && compilePolicy(jwtBearer)
+        const assertions = jwtBearer && compilePolicy(jwtBearer, config)
         return [issuer, { config, tokenExchange, assertions, matchesActor, open: issuers.open(provider, log) }]
       }),
     )

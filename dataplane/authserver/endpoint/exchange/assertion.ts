@@ -14,6 +14,7 @@ import {
   outsideSubject,
   redeemableAs,
 } from '../../provider/assertion-policy.ts'
+import { clientMark } from '../../provider/standing.ts'
 import type { OutsideToken, TrustedIssuer } from '../../provider/trusted-issuers.ts'
 import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
@@ -75,7 +76,7 @@ async function redeem(
   if (isIdJag(typ)) requireOwnClient(claims, client, policy.config.clients === 'any')
   checkAssertion(policy, settings, token, Date.now() / 1000)
   const request = { claims, typ, resource: form.get('resource'), scope: form.get('scope') }
-  const { rules, audience, scopes, ...user } = redeemableAs(policy, settings, request)
+  const { rules, marks, audience, scopes, ...user } = redeemableAs(policy, settings, request)
   record?.assertion({ rules })
   const subject = outsideSubject(issuer.config.issuerUrl, claims, policy.config)
   if (subject === undefined) throw new AssertionRefused('tenant')
@@ -84,8 +85,9 @@ async function redeem(
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)
   const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
   const clientId = client?.client_id ?? subject
+  const standing = [...marks, ...(front.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
   return jsonAnswer({
-    access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, act, ...user }),
+    access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, act, standing, ...user }),
     token_type: 'Bearer',
     expires_in: lifespanS,
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),

@@ -3,6 +3,7 @@ import { LOGIN_CLAIM } from '../../../upstream-tokens/index.ts'
 import { randomSecret } from '../../keys/keyed-hash.ts'
 import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
 import { resourceSpelling, type Settings } from '../../provider/settings.ts'
+import { STANDING_CLAIM } from '../../provider/standing.ts'
 import type { Front } from '../front.ts'
 import { OAuthError } from '../oauth-error.ts'
 
@@ -62,6 +63,8 @@ export interface GrantedToken {
   readonly name?: string | undefined
   readonly email?: string | undefined
   readonly groups?: readonly string[] | undefined
+  /** The marks of what it was issued by, with which it ends. */
+  readonly standing?: readonly string[] | undefined
 }
 
 /** Signs an access token (RFC 9068), bound to the key that the client of the current request has proven to have. */
@@ -79,6 +82,7 @@ export async function issue({ provider, settings, underWay }: Front, granted: Gr
     name,
     email,
     groups = [],
+    standing = [],
   } = granted
   const now = Math.floor(Date.now() / 1000)
   const jkt = underWay.proofKey()
@@ -94,6 +98,7 @@ export async function issue({ provider, settings, underWay }: Front, granted: Gr
     name,
     email,
     ...(groups.length > 0 && { groups }),
+    ...(standing.length > 0 && { [STANDING_CLAIM]: [...new Set(standing)] }),
     act,
     [LOGIN_CLAIM]: login,
     [DELEGATED_CLAIM]: delegatedLogin,

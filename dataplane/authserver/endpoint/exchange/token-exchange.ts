@@ -1,5 +1,6 @@
 import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/delegate-clients.ts'
+import { clientMark, exchangeMark, STANDING_CLAIM } from '../../provider/standing.ts'
 import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
 import { type Actor, actOf, actorsOf, audienceFor, type GrantedToken, issue, scopesFor } from './issue.ts'
@@ -38,6 +39,7 @@ export async function exchangeToken(
     scopes,
     lifespanS,
     act: actOf(actors),
+    standing: standingOf(client, subject),
     ...loginFor(subject, audience),
     ...userOf(subject),
   })
@@ -55,6 +57,13 @@ async function readActor(front: Front, form: ReadonlyMap<string, string>): Promi
   if (form.has('actor_token_type'))
     throw new OAuthError('invalid_request', 'actor_token_type is for requests with an actor_token.')
   return undefined
+}
+
+/** Returns the marks of what the new token depends on: its client, and what the presented token depends on. */
+function standingOf({ clientId }: DelegateClient, { claims, issuer }: PresentedToken): readonly string[] {
+  const own = claims[STANDING_CLAIM]
+  const inherited = issuer === undefined ? (Array.isArray(own) ? own : []) : [exchangeMark(issuer.config)]
+  return [clientMark(clientId), ...inherited]
 }
 
 /** Returns the client's scopes; for a token that was issued here, only those that the token has. */

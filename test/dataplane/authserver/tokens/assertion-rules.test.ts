@@ -1,6 +1,6 @@
 /** Assertions admitted by rules: many people by one rule, what their tokens carry, and once over two replicas. */
 
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -32,6 +32,7 @@ const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 const OTHER = 'https://other.example/mcp'
 const THIRD = 'https://third.example/mcp'
 const agentSecret = secret(randomBytes(24).toString('base64url'))
+const signing = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
 const hmac = secret(randomBytes(32).toString('base64url'))
 
 /** Groups that may do anything, but for those of interns. */
@@ -95,6 +96,7 @@ const policies = (): NonNullable<NonNullable<AuthServerConfig['inboundGrants']>[
     subjectRules: [{ name: 'ns', subject: 'system:serviceaccount:a:*', allowedResources: [OTHER] }],
   },
 ]
+type Rule = NonNullable<NonNullable<ReturnType<typeof policies>>[number]['subjectRules']>[number]
 const grantsOf = (all = policies()) => ({ inboundGrants: { jwtBearer: { issuerPolicies: all ?? [] } } })
 
 test.before(async () => {
@@ -113,6 +115,7 @@ test.before(async () => {
   const prepare = async (folder: string) => {
     await writeFile(join(folder, 'agent'), agentSecret)
     await writeFile(join(folder, 'hmac'), hmac)
+    await writeFile(join(folder, 'signing.pem'), signing)
     await writeFile(join(folder, 'upstream-secret'), 'not used here')
   }
   server = await startAuthServer({
@@ -120,6 +123,7 @@ test.before(async () => {
       insecureAllowConfidentialOverLoopbackHTTP: true,
       allowedAudiences: [OTHER, THIRD],
       hmacSecretFiles: ['hmac'],
+      signingKeyFiles: ['signing.pem'],
       cimd: { enabled: true },
       storage: { type: 'redis', redis: { addresses: [redis.address] } },
       delegateClients: ['agent', 'bot'].map((clientId) => ({
@@ -399,12 +403,72 @@ test('the metadata name the profile, and no issuer', async () => {
   for (const { issuer } of [idp, other, shared, workloads]) assert.not.match(text, new RegExp(issuer))
 })
 
-test('an issuer that is taken out is refused at once', async () => {
-  const left = policies()?.filter(({ issuerRef }) => issuerRef !== 'other') ?? []
-  await configure(server.gateway, grantsOf(left))
-  assert.is(await outcome({ sub: 'anna' }, {}, other), '400 invalid_grant')
-  await configure(server.gateway, grantsOf())
-  assert.is(((await outcome({ sub: 'anna' }, {}, other)) as { sub: string }).sub, `${other.issuer}#anna`)
+test('an issuer or rule that is taken out ends its tokens at both replicas, and nothing else does', async () => {
+  const eng = { sub: 'anna', groups: ['eng'], scope: 'tools:call' }
+  const engineer = (await tokensOf(await redeem(await jag(eng)))).access_token
+  const boss = { sub: 'boss', email: 'boss@corp.example', name: 'The Boss', scope: 'tools:call' }
+  const leader = (await tokensOf(await redeem(await jag(boss)))).access_token
+  const callsWith = (token: string) =>
+    Promise.all(
+      [server.gateway, replica].map(async ({ url }) => {
+        const headers = { authorization: `Bearer ${token}` }
+        return (await postModern(url, 'tools/call', { name: 'b_t' }, headers)).status
+      }),
+    )
+  const use = async (all: ReturnType<typeof policies>) => {
+    for (const gateway of [server.gateway, replica]) await configure(gateway, grantsOf(all))
+  }
+  const corp = (change: (rules: readonly Rule[]) => Rule[]) =>
+    policies()?.map((policy) =>
+      policy.issuerRef === 'corp' ? { ...policy, subjectRules: change(policy.subjectRules ?? []) } : policy,
+    ) ?? []
+  assert.equal(
+    [await callsWith(engineer), await callsWith(leader)],
+    [
+      [200, 200],
+      [200, 200],
+    ],
+  )
+  // Another rule more, and another one changed.
+  const added = { name: 'added', subject: 'nobody', allowedResources: [OTHER] }
+  await use(
+    corp((rules) => [added, ...rules.map((rule) => (rule.name === 'more' ? { ...rule, scopes: ['x'] } : rule))]),
+  )
+  assert.equal(
+    [await callsWith(engineer), await callsWith(leader)],
+    [
+      [200, 200],
+      [200, 200],
+    ],
+  )
+  await use(corp((rules) => rules.filter(({ name }) => name !== 'eng')))
+  assert.equal(
+    [await callsWith(engineer), await callsWith(leader)],
+    [
+      [401, 401],
+      [200, 200],
+    ],
+  )
+  assert.is(await outcome(eng), '400 invalid_grant')
+  const asked = await agent.post('introspect', { client_id: 'agent', client_secret: agentSecret, token: engineer })
+  assert.equal(await asked.json(), { active: false })
+  await use(policies()?.filter(({ issuerRef }) => issuerRef !== 'corp') ?? [])
+  assert.equal(
+    [await callsWith(engineer), await callsWith(leader)],
+    [
+      [401, 401],
+      [401, 401],
+    ],
+  )
+  assert.is(await outcome(boss), '400 invalid_grant')
+  await use(policies())
+  assert.equal(
+    [await callsWith(engineer), await callsWith(leader)],
+    [
+      [200, 200],
+      [200, 200],
+    ],
+  )
 })
 
 test.run()
