@@ -22,6 +22,7 @@ import type { ClientFiles } from './clients/configured-file.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
 import { MachineClients } from './clients/machine-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
+import { SpiffeClients } from './clients/spiffe-clients.ts'
 import { tokenProofs } from './clients/token-proofs.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front, FrontBindings } from './endpoint/front.ts'
@@ -130,7 +131,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     trusted,
     hasEnded,
     grants,
-    ...openGuards(parts, ground),
+    ...openGuards(parts, ground, options.directory),
     login,
     loginLinks,
     accounts: createAccountSessions(store, keyed),
@@ -204,25 +205,32 @@ const namesOf = ({ upstreamProviders }: AuthServerConfig): readonly string[] =>
   upstreamProviders.map(({ name }) => name)
 
 /** Returns the clients and issuers of the configuration. `clientLog` returns the log of the current request. */
-const knownParties = (
+function knownParties(
   { config, directory, log }: AuthServerOptions,
   { issuers }: Ground,
   clientLog: ClientFiles['log'],
-) => ({
-  delegates: new DelegateClients(delegateClientsIn(config), { directory, log: clientLog }),
-  machines: new MachineClients(config.inboundGrants?.clientCredentials?.clients ?? [], { directory, log: clientLog }),
-  trusted: new TrustedIssuers(issuerPolicies(config), { cluster: config.cluster, issuers, directory, log }),
-})
+) {
+  const { cluster, inboundGrants: { clientCredentials, spiffeClientAuth = [] } = {} } = config
+  const files = { directory, log: clientLog }
+  return {
+    delegates: new DelegateClients(delegateClientsIn(config), files),
+    machines: new MachineClients(clientCredentials?.clients ?? [], spiffeClientAuth, files),
+    trusted: new TrustedIssuers(issuerPolicies(config), { cluster, issuers, directory, log }),
+  }
+}
 
 /** Opens the limits for strangers and the checks by which clients authenticate. */
-function openGuards({ config, settings: { issuer }, store, log }: Parts, { material }: Ground) {
+function openGuards({ config, settings: { issuer }, store, log }: Parts, { material }: Ground, directory: string) {
   const keys = new ClientKeys({ isLocal: isLoopback(new URL(issuer)), log })
+  const { spiffeTrustDomains: domains = [], inboundGrants } = config
+  const clients = inboundGrants?.spiffeClientAuth ?? []
   return {
     registrations: new NetworkLimit(),
     logins: new NetworkLimit(LOGINS),
     consents: new NetworkLimit(LOGINS),
     assertions: new ClientAssertions({ issuer, store, keys }),
     proofs: tokenProofs(config.dpop, { issuer, store, secrets: () => material().secrets }),
+    spiffe: new SpiffeClients({ issuer, domains, clients, files: { directory, log }, keys }),
   }
 }
 

@@ -52,6 +52,8 @@ export type DelegateClientConfig = NonNullable<AuthServerConfig['delegateClients
 export type MachineClientConfig = NonNullable<
   NonNullable<AuthServerConfig['inboundGrants']>['clientCredentials']
 >['clients'][number]
+export type SpiffeTrustDomainConfig = NonNullable<AuthServerConfig['spiffeTrustDomains']>[number]
+export type SpiffeClientConfig = NonNullable<NonNullable<AuthServerConfig['inboundGrants']>['spiffeClientAuth']>[number]
 export type TrustedIssuerConfig = NonNullable<AuthServerConfig['trustedIssuers']>[number]
 export type InboundGrantsConfig = NonNullable<AuthServerConfig['inboundGrants']>
 export type CimdConfig = NonNullable<AuthServerConfig['cimd']>

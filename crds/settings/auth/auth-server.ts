@@ -23,6 +23,7 @@ import { blockFor } from '../union.ts'
 import { lifespanBounds } from './auth-server-bounds.ts'
 import { tokenDpop } from './dpop.ts'
 import { delegateClients, INBOUND_GRANT_RULES, inboundGrants } from './inbound-grants.ts'
+import { spiffeTrustDomains } from './spiffe.ts'
 import { trustedIssuers } from './trusted-issuers.ts'
 import { upstreamProviders } from './upstream.ts'
 
@@ -170,6 +171,7 @@ const settings = (readBy: Reader) => ({
   trustedIssuers: Type.Optional(trustedIssuers(readBy)),
   dpop: Type.Optional(tokenDpop(readBy)),
   inboundGrants: Type.Optional(inboundGrants(readBy)),
+  spiffeTrustDomains: Type.Optional(spiffeTrustDomains(readBy)),
 })
 
 export const authServer = (readBy: Reader) =>

@@ -4,6 +4,7 @@ import { secretKeyRef } from '../references.ts'
 import { type CelRule, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
 import { JWT_BEARER_RULES, jwtBearerPolicy } from './jwt-bearer.ts'
 import { clientCredentials } from './machine-clients.ts'
+import { SPIFFE_RULES, spiffeClientAuth } from './spiffe.ts'
 import { TOKEN_EXCHANGE_RULES, tokenExchangePolicy } from './trusted-issuers.ts'
 
 /** Confidential clients of the configuration that may exchange tokens. */
@@ -62,6 +63,7 @@ export const inboundGrants = (readBy: Reader) =>
     tokenExchange: Type.Optional(tokenExchange(readBy)),
     jwtBearer: Type.Optional(jwtBearer(readBy)),
     clientCredentials: Type.Optional(clientCredentials(readBy)),
+    spiffeClientAuth: Type.Optional(spiffeClientAuth(readBy)),
   })
 
 /** CEL: every policy of a grant refers to a trusted issuer by its name. */
@@ -86,4 +88,5 @@ export const INBOUND_GRANT_RULES: readonly CelRule[] = [
   },
   refersToIssuers('tokenExchange'),
   refersToIssuers('jwtBearer'),
+  ...SPIFFE_RULES,
 ]

@@ -3,8 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { ClientRecord } from './registration.ts'
-import { isKeyAddress, keysIn } from './stated-keys.ts'
+import { isKeyAddress, type KeyUse, keysIn, type StatedKeys } from './stated-keys.ts'
 
 /** The most clients whose keys are cached, with a limit of bytes of text in all. */
 const MOST_KEPT = 256
@@ -50,18 +49,18 @@ export class ClientKeys {
 
   /**
    * Returns the function that finds the key of an assertion with this key id. Rejects with a PublicError `unavailable`
-   * if the keys can't be fetched now.
+   * if the keys can't be fetched now. `use`: the use of the keys at their address; absent: signatures.
    */
-  async of({ jwks, jwks_uri: url }: ClientRecord, kid: string | undefined): Promise<JWTVerifyGetKey> {
+  async of({ jwks, jwks_uri: url }: StatedKeys, kid: string | undefined, use?: KeyUse): Promise<JWTVerifyGetKey> {
     if (jwks !== undefined) return this.#inDocument(jwks)
     if (url === undefined) throw new Error('the client has no keys')
-    const known = this.#known.get(url)
+    const known = this.#known.get(nameOf(url, use))
     const isOld = known !== undefined && performance.now() - known.at > FORCED_MS
     if (known !== undefined && !(isOld && kid !== undefined && !known.kids.has(kid))) return known.find
-    return (await this.#load(url)).find
+    return (await this.#load(url, use)).find
   }
 
-  #inDocument(jwks: NonNullable<ClientRecord['jwks']>): JWTVerifyGetKey {
+  #inDocument(jwks: NonNullable<StatedKeys['jwks']>): JWTVerifyGetKey {
     const known = this.#inDocuments.get(jwks)
     if (known !== undefined) return known
     const find = createLocalJWKSet({ keys: [...jwks.keys] })
@@ -70,25 +69,26 @@ export class ClientKeys {
   }
 
   /** Fetches a set, one fetch at a time for an address. */
-  #load(url: string): Promise<Known> {
-    const loading = this.#loading.get(url)
+  #load(url: string, use: KeyUse | undefined): Promise<Known> {
+    const name = nameOf(url, use)
+    const loading = this.#loading.get(name)
     if (loading !== undefined) return loading
-    const started = this.#fetch(url).finally(() => this.#loading.delete(url))
-    this.#loading.set(url, started)
+    const started = this.#fetch(url, use).finally(() => this.#loading.delete(name))
+    this.#loading.set(name, started)
     return started
   }
 
-  async #fetch(url: string): Promise<Known> {
+  async #fetch(url: string, use: KeyUse | undefined): Promise<Known> {
     try {
       if (this.#away.has(url)) throw new Error('the keys of a client were not there a moment ago')
       if (!isKeyAddress(url, this.#options.isLocal)) throw new Error('the address of the keys must be https')
       const { status, text } = await fetchOfStranger(url, LARGEST_SET, this.#options.isLocal)
       if (status !== 200) throw new Error(`the host has answered ${status}`)
-      const keys = keysIn(JSON.parse(text))
+      const keys = keysIn(JSON.parse(text), use)
       if (keys === undefined) throw new Error('what is there is no set of keys')
       const kids = new Set(keys.flatMap(({ kid }) => (typeof kid === 'string' ? [kid] : [])))
       const known = { find: createLocalJWKSet({ keys: [...keys] }), kids, at: performance.now() }
-      this.#known.set(url, known, { size: url.length + text.length })
+      this.#known.set(nameOf(url, use), known, { size: url.length + text.length })
       return known
     } catch (cause) {
       this.#away.set(url, true)
@@ -101,6 +101,9 @@ export class ClientKeys {
     }
   }
 }
+
+/** Returns the name under which the keys at an address are kept: the same document may have keys for several uses. */
+const nameOf = (url: string, use: KeyUse | undefined): string => (use === undefined ? url : `${use} ${url}`)
 
 /** Fetches a URL that a stranger has named. `isLocal`: the URL may be on loopback. */
 export async function fetchOfStranger(url: string, maxBytes: number, isLocal: boolean): ReturnType<GuardedFetch> {

@@ -4,7 +4,9 @@ import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { HeldBy, RecordStore } from '../store/record-store.ts'
 import type { ClientAssertions } from './client-assertion.ts'
 import type { ClientDocuments } from './client-documents.ts'
+import type { MachineClients } from './machine-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration, secretDigest } from './registration.ts'
+import type { SpiffeClients } from './spiffe-clients.ts'
 
 /** The time after which an unused client is deleted. */
 const CLIENT_TTL_S = 30 * 24 * 60 * 60
@@ -84,11 +86,33 @@ export interface ClientCredentials {
   readonly secret?: string | undefined
   /** A JWT signed with the client's key (RFC 7523 section 2.2). */
   readonly assertion?: string | undefined
+  /** A JWT-SVID of a workload of SPIFFE. */
+  readonly svid?: string | undefined
+}
+
+/** The parts that authenticate clients. */
+interface Authenticating {
+  readonly clients: Clients
+  readonly assertions: ClientAssertions
+  readonly spiffe: SpiffeClients
+  readonly machines: MachineClients
 }
 
 /** Returns the client with these credentials, with the method that it used; undefined if they match no client. */
 export async function authenticateClient(
-  { clients, assertions }: { readonly clients: Clients; readonly assertions: ClientAssertions },
+  known: Authenticating,
+  credentials: ClientCredentials,
+  address: string | undefined,
+): Promise<ClientRecord | undefined> {
+  const { id, svid } = credentials
+  if (svid === undefined) return authenticateByOwn(known, credentials, address)
+  const proven = await known.spiffe.clientOf(svid, id, address)
+  return proven === undefined ? undefined : known.machines.recordOfProven(proven)
+}
+
+/** Returns the client with this secret or assertion. */
+async function authenticateByOwn(
+  { clients, assertions }: Authenticating,
   { id, secret, assertion }: ClientCredentials,
   address: string | undefined,
 ): Promise<ClientRecord | undefined> {

@@ -1,4 +1,4 @@
-import type { MachineClientConfig } from '../../config/auth-server.ts'
+import type { MachineClientConfig, SpiffeClientConfig } from '../../config/auth-server.ts'
 import { CLIENT_SUBJECT } from '../../identity/index.ts'
 import { type ClientFiles, configuredFile, secretIn } from './configured-file.ts'
 import { type ClientRecord, secretDigest } from './registration.ts'
@@ -24,23 +24,28 @@ export const clientSubject = (clientId: string): string => `${CLIENT_SUBJECT}${c
 type Authentication = Pick<ClientRecord, 'token_endpoint_auth_method' | 'client_secret' | 'jwks' | 'jwks_uri'>
 
 interface ConfiguredMachine extends MachineClient {
-  readonly isByKey: boolean
-  readonly authentication: () => Authentication
+  readonly by: 'secret' | 'key' | 'svid'
+  /** Absent for a workload that proves itself by an SVID. */
+  readonly authentication?: () => Authentication
 }
 
 /** The configured clients that act for themselves. No user logs in for them. */
 export class MachineClients {
   readonly #clients: ReadonlyMap<string, ConfiguredMachine>
 
-  constructor(configs: readonly MachineClientConfig[], files: ClientFiles) {
-    this.#clients = new Map(
-      configs.map((config) => {
+  constructor(configs: readonly MachineClientConfig[], workloads: readonly SpiffeClientConfig[], files: ClientFiles) {
+    this.#clients = new Map([
+      ...workloads.map(({ clientId, resources = [], audiences = [], scopes = [] }): [string, ConfiguredMachine] => [
+        clientId,
+        { clientId, allowedResources: [...resources, ...audiences], scopes, groups: [], by: 'svid' },
+      ]),
+      ...configs.map((config): [string, ConfiguredMachine] => {
         const { clientId, allowedResources, scopes = [], groups = [] } = config
-        const isByKey = config.clientSecretFile === undefined
+        const by = config.clientSecretFile === undefined ? 'key' : 'secret'
         const authentication = authenticationOf(config, files)
-        return [clientId, { clientId, allowedResources, scopes, groups, isByKey, authentication }]
+        return [clientId, { clientId, allowedResources, scopes, groups, by, authentication }]
       }),
-    )
+    ])
   }
 
   get size(): number {
@@ -48,8 +53,8 @@ export class MachineClients {
   }
 
   /** Tells whether some of them prove themselves in this way. */
-  areSome(by: 'secret' | 'key'): boolean {
-    return [...this.#clients.values()].some(({ isByKey }) => isByKey === (by === 'key'))
+  areSome(by: ConfiguredMachine['by']): boolean {
+    return [...this.#clients.values()].some((client) => client.by === by)
   }
 
   find(clientId: string): MachineClient | undefined {
@@ -59,18 +64,15 @@ export class MachineClients {
   /** Returns the record of a client. Throws a PublicError `unavailable` while its secret or keys can't be read. */
   recordOf(clientId: string): ClientRecord | undefined {
     const client = this.#clients.get(clientId)
-    return (
-      client && {
-        client_id: clientId,
-        client_id_issued_at: 0,
-        redirect_uris: [],
-        grant_types: [CLIENT_CREDENTIALS],
-        response_types: ['code'],
-        application_type: 'web',
-        scope: client.scopes.join(' '),
-        ...client.authentication(),
-      }
-    )
+    return client?.authentication && { ...recordFor(client), ...client.authentication() }
+  }
+
+  /** Returns the record of a client that has proved itself by an SVID. It has no other credential. */
+  recordOfProven(clientId: string): ClientRecord | undefined {
+    const client = this.#clients.get(clientId)
+    return client?.by === 'svid'
+      ? { ...recordFor(client), token_endpoint_auth_method: 'private_key_jwt' as const }
+      : undefined
   }
 
   /** Tells whether claims of a token from here are those of a client that is no longer configured. */
@@ -80,6 +82,16 @@ export class MachineClients {
     )
   }
 }
+
+const recordFor = ({ clientId, scopes }: MachineClient): Omit<ClientRecord, 'token_endpoint_auth_method'> => ({
+  client_id: clientId,
+  client_id_issued_at: 0,
+  redirect_uris: [],
+  grant_types: [CLIENT_CREDENTIALS],
+  response_types: ['code'],
+  application_type: 'web',
+  scope: scopes.join(' '),
+})
 
 /** Returns the function that gives how a client proves itself. */
 function authenticationOf(

@@ -4,7 +4,11 @@ import { isObject } from '../../../crds/settings/json.ts'
 export interface PublicJwk {
   readonly kty: string
   readonly kid?: string
+  readonly use?: string
 }
+
+/** The use of keys in a bundle of SPIFFE that sign JWT-SVIDs (SPIFFE Trust Domain and Bundle section 4.2.2). */
+export type KeyUse = 'jwt-svid'
 
 /** The keys of a client that authenticates with a key, or their address; and the one algorithm of its signatures. */
 export interface StatedKeys {
@@ -27,13 +31,15 @@ export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
 
 /**
  * Returns the public keys of a JWK set (RFC 7517 section 5); undefined if it is not a set, or holds none or too many.
+ * With `use`, only keys for that use count, as keys for signatures.
  */
-export function keysIn(set: unknown): readonly PublicJwk[] | undefined {
+export function keysIn(set: unknown, use?: KeyUse): readonly PublicJwk[] | undefined {
   if (!isObject(set) || !Array.isArray(set['keys']) || set['keys'].length > MOST_KEYS) return undefined
   const keys = set['keys'].filter(
     (key): key is PublicJwk => isObject(key) && ['RSA', 'EC', 'OKP'].includes(String(key['kty'])) && !('d' in key),
   )
-  return keys.length === 0 ? undefined : keys
+  const found = use === undefined ? keys : keys.flatMap((key) => (key.use === use ? [{ ...key, use: 'sig' }] : []))
+  return found.length === 0 ? undefined : found
 }
 
 /**

@@ -38,6 +38,7 @@ function authMethods({ settings, delegates, machines }: Front): readonly string[
     'none',
     ...(hasSecrets ? ['client_secret_basic', 'client_secret_post'] : []),
     ...(hasKeys ? ['private_key_jwt'] : []),
+    ...(machines.areSome('svid') ? ['spiffe_jwt'] : []),
   ]
 }
 
@@ -47,7 +48,7 @@ export function metadata(front: Front, c: FrontContext): Response {
   const { issuer, scopes, authorizationEndpoint, acceptsDocuments } = settings
   const hasLogins = settings.primary !== undefined
   const methods = authMethods(front)
-  const algorithms = methods.includes('private_key_jwt') ? CLIENT_ALGORITHMS : undefined
+  const algorithms = methods.some((method) => method.endsWith('_jwt')) ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
     ...(hasLogins && { authorization_endpoint: authorizationEndpoint }),

@@ -2,6 +2,7 @@ import { readBody } from '../../server/body.ts'
 import { CLIENT_ASSERTION, subjectOf } from '../clients/client-assertion.ts'
 import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
+import { isSpiffeId, SPIFFE_ASSERTION } from '../clients/spiffe-clients.ts'
 import type { Front, FrontContext } from './front.ts'
 import { OAuthError } from './oauth-error.ts'
 
@@ -63,6 +64,8 @@ function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefine
   if (secret !== undefined) throw identifiedTwice()
   // The assertion names the client (RFC 7523 section 3), so some clients omit `client_id`.
   const named = subjectOf(assertion)
+  if (named !== undefined && isSpiffeId(named)) return { id: id ?? named, svid: assertion }
+  if (form.get('client_assertion_type') === SPIFFE_ASSERTION) return undefined
   return named === undefined || (id !== undefined && id !== named) ? undefined : { id: named, assertion }
 }
 
@@ -71,7 +74,7 @@ function assertionIn(form: ReadonlyMap<string, string>): string | undefined {
   const assertion = form.get('client_assertion')
   const type = form.get('client_assertion_type')
   if (assertion === undefined && type === undefined) return undefined
-  if (assertion !== undefined && type === CLIENT_ASSERTION) return assertion
+  if (assertion !== undefined && (type === CLIENT_ASSERTION || type === SPIFFE_ASSERTION)) return assertion
   throw new OAuthError('invalid_request', `client_assertion goes with the client_assertion_type ${CLIENT_ASSERTION}.`)
 }
 

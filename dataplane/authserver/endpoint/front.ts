@@ -16,6 +16,7 @@ import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { MachineClients } from '../clients/machine-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
+import type { SpiffeClients } from '../clients/spiffe-clients.ts'
 import type { TokenProofs } from '../clients/token-proofs.ts'
 import type { ConsentedLogin } from '../login/consented-login.ts'
 import type { LoginLinks } from '../login/login-links.ts'
@@ -42,6 +43,8 @@ export interface Front {
   readonly assertions: ClientAssertions
   /** Checks proofs of possession at the token endpoint; undefined if none are read. */
   readonly proofs: TokenProofs | undefined
+  /** Authenticates workloads of SPIFFE. */
+  readonly spiffe: SpiffeClients
   /** The clients that may exchange tokens. */
   readonly delegates: DelegateClients
   /** The clients that get tokens for themselves. */

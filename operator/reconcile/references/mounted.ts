@@ -53,6 +53,15 @@ const isOff = (node: SchemaNode, value: unknown) => value === false && node.defa
 const isEmptyList = ({ items }: SchemaNode, value: unknown) =>
   items?.mountedAs !== undefined && Array.isArray(value) && value.length === 0
 
+/** A key of a ConfigMap as the widely used operator names it in bundles of SPIFFE. */
+interface ConfigMapKey {
+  readonly configMapName: string
+  readonly configMapKey: string
+}
+
+const keyRefOf = (ref: KeyRef | ConfigMapKey): KeyRef =>
+  'configMapName' in ref ? { name: ref.configMapName, key: ref.configMapKey } : ref
+
 function filePath(
   { mountedAs }: SchemaNode,
   ref: unknown,
@@ -60,7 +69,7 @@ function filePath(
   isRequired: boolean,
 ): string | undefined {
   if (mountedAs === 'caBundle') return caBundleFile(ref as Parameters<typeof caBundleFile>[0], at, resolver, mounts)
-  const { name, key } = ref as KeyRef
+  const { name, key } = keyRefOf(ref as KeyRef | ConfigMapKey)
   const isFound =
     mountedAs === 'secret' ? resolver.secretKey({ name, key }) : resolver.configMapKey({ name, key }) !== undefined
   if (!isFound && !isRequired) return undefined

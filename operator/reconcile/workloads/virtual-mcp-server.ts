@@ -9,7 +9,7 @@ import type { BackendObservation, ClusterView, WorkloadObservation } from '../..
 import { gatewayListeners } from '../../render/network/listeners.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
+import { checkGrants, checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { authServerSettings } from '../authserver/settings.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
@@ -108,6 +108,7 @@ function authServerOf(
     problems,
   )
   checkReplicas(authServerConfig, replicas, problems)
+  checkGrants(authServerConfig, AUTH_SERVER, problems)
   const place = { owner: { kind, metadata }, at: AUTH_SERVER }
   const authServer = authServerSettings(authServerConfig, place, resolver, mounts)
   const { authServerUpstreamFilter: upstreamFilter } = spec

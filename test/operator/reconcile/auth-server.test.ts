@@ -374,6 +374,54 @@ test('machines get their secrets and keys as files, and a missing one holds the 
   assert.match(told(twice, 'Valid') ?? '', /clients\/0\/clientId must not be the id of one of delegateClients/)
 })
 
+test('workloads of SPIFFE prove themselves by JWT, and what needs more is told', () => {
+  const bundle = `---\nkind: ConfigMap\nmetadata: {name: bundle}\ndata: {b.json: '{"keys": []}'}\n`
+  const file = { configMapName: 'bundle', configMapKey: 'b.json' }
+  const domain = {
+    name: 'prod',
+    trustDomain: 'example.org',
+    methods: ['spiffe_jwt'],
+    bundleSource: { type: 'file', file },
+  }
+  const client = {
+    trustDomainRef: 'prod',
+    principalPattern: 'spiffe://example.org/ns/a/*',
+    clientId: 'a',
+    methods: ['spiffe_jwt'],
+    resources: ['tools'],
+  }
+  const withSpiffe = (changes: object = {}, own: object = {}) =>
+    plansFor(
+      settings({
+        spiffeTrustDomains: [{ ...domain, ...changes }],
+        inboundGrants: { spiffeClientAuth: [{ ...client, ...own }] },
+      }),
+      {},
+      bundle,
+    )
+  const plans = withSpiffe()
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.is(told(plans, 'GrantsValid'), undefined)
+  const { spiffeTrustDomains, inboundGrants } = configOf(plans).authServer ?? {}
+  assert.match(spiffeTrustDomains?.[0]?.bundleSource.file ?? '', /bundle.*b\.json$/)
+  assert.equal(inboundGrants?.spiffeClientAuth, [client])
+  const both = { methods: ['spiffe_x509', 'spiffe_jwt'] }
+  for (const refused of [
+    withSpiffe(both),
+    withSpiffe(both, both),
+    withSpiffe({ bundleSource: { type: 'workload_api' } }),
+    withSpiffe({
+      bundleSource: { type: 'bundle_endpoint', endpoint: { url: 'https://a.example', profile: 'https_spiffe' } },
+    }),
+  ]) {
+    assert.match(told(refused, 'GrantsValid') ?? '', /^False NotSupported/)
+    assert.match(told(refused, 'Valid') ?? '', /^False NotSupported/)
+    assert.ok(isHeld(refused))
+  }
+  assert.match(told(withSpiffe({}, { principalPattern: 'spiffe://else.org/a' }), 'Valid') ?? '', /in the trust domain/)
+  assert.match(told(withSpiffe({}, both), 'Valid') ?? '', /NotSupported/)
+})
+
 test('keys of ServiceAccounts come from the API server, by the token of the pod', () => {
   const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'a', allowedResources: ['tools'] }] }
   const trusted = { issuerUrl: 'https://kubernetes.default.svc', keySource: 'cluster', jwtBearerGrant }

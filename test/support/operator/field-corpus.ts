@@ -124,7 +124,25 @@ claims: {name: name, email: email, groups: groups, groupsKept: ["g*"]}`
 /** The issuers of other tokens, in the form of each issuer's own policies. */
 const ownPolicies = `
     delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
+    spiffeTrustDomains:
+      - name: near
+        trustDomain: near.example.org
+        methods: [spiffe_jwt]
+        bundleSource: {type: file, file: {configMapName: machine, configMapKey: k.json}}
+      - name: far
+        trustDomain: far.example.org
+        methods: [spiffe_jwt]
+        bundleSource: {type: bundle_endpoint, endpoint: {url: "https://far.example.org/bundle", profile: https_web}}
     inboundGrants:
+      spiffeClientAuth:
+        - trustDomainRef: near
+          principalPattern: spiffe://near.example.org/ns/a/*
+          clientId: w
+          methods: [spiffe_jwt]
+          resources: [x]
+          audiences: [y]
+          scopes: [s]
+        - {trustDomainRef: far, principalPattern: "spiffe://far.example.org/a", clientId: f, methods: [spiffe_jwt], resources: [x]}
       clientCredentials:
         clients:
           - {clientId: m, clientSecretRef: ${key}, allowedResources: [x], scopes: [s], groups: [g]}

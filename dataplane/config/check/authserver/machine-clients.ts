@@ -2,11 +2,13 @@ import type { AuthServerConfig, MachineClientConfig } from '../../auth-server.ts
 import { delegateClientsIn } from '../../authserver/inbound-grants.ts'
 import type { Finding } from '../../load.ts'
 import { duplicates } from '../duplicates.ts'
-import { isLoopback, urlFindings } from '../url.ts'
+import { keyAddressFindings } from './key-address.ts'
+import { spiffeFindings } from './spiffe.ts'
 
 /** Checks the clients that act for themselves. */
 export function machineClientFindings(config: AuthServerConfig, at: string): readonly Finding[] {
   const clients = config.inboundGrants?.clientCredentials?.clients ?? []
+  const workloads = new Set(config.inboundGrants?.spiffeClientAuth?.map(({ clientId }) => clientId))
   const list = `${at}/inboundGrants/clientCredentials/clients`
   const delegates = new Set(delegateClientsIn(config).map(({ clientId }) => clientId))
   return [
@@ -16,7 +18,11 @@ export function machineClientFindings(config: AuthServerConfig, at: string): rea
       ...(delegates.has(client.clientId)
         ? [{ pointer: `${list}/${index}/clientId`, message: 'must not be the id of one of delegateClients' }]
         : []),
+      ...(workloads.has(client.clientId)
+        ? [{ pointer: `${list}/${index}/clientId`, message: 'must not be the id of one of spiffeClientAuth' }]
+        : []),
     ]),
+    ...spiffeFindings(config, at),
   ]
 }
 
@@ -32,16 +38,5 @@ function clientFindings(client: MachineClientConfig, at: string, issuer: string)
       ? [{ pointer: `${at}/clientId`, message: 'must not be a URL, by which other clients are known' }]
       : []),
     ...(jwksUrl === undefined ? [] : keyAddressFindings(jwksUrl, `${at}/jwksUrl`, issuer)),
-  ]
-}
-
-function keyAddressFindings(text: string, pointer: string, issuer: string): readonly Finding[] {
-  const [url, home] = [URL.parse(text), URL.parse(issuer)]
-  const isLocal = url !== null && home !== null && isLoopback(url) && isLoopback(home)
-  return [
-    ...urlFindings(text, pointer),
-    ...(url?.protocol === 'http:' && !isLocal
-      ? [{ pointer, message: 'must be https; plain http is for loopback, while the issuer is there, too' }]
-      : []),
   ]
 }

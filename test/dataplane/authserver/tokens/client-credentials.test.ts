@@ -5,7 +5,7 @@ import { rename, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { decodeJwt, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import * as openid from 'openid-client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -42,8 +42,11 @@ let calls = 0
 let server: AuthServerUnderTest
 let replica: GatewayUnderTest
 let grants: NonNullable<AuthServerConfig['inboundGrants']>
-const host = createServer((_request, response) => {
-  setOf('far').then((set) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(set)))
+const host = createServer((request, response) => {
+  const more = request.url === '/bundle' ? { kid: 'svid', use: 'jwt-svid' } : {}
+  setOf('far')
+    .then(({ keys: [key] }) => ({ keys: [{ ...key, ...more }] }))
+    .then((set) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(set)))
 })
 
 test.before(async () => {
@@ -328,6 +331,118 @@ test('a secret and keys are read anew when their files change', async () => {
   await eventually('the keys', async () => (await ask(await proof('robot'))).status === 200)
   await write('job', secrets.job)
   await eventually('the secret', async () => (await statusOf(secrets.job)) === 200)
+})
+
+const SPIFFE = 'urn:ietf:params:oauth:client-assertion-type:jwt-spiffe'
+
+/** An SVID as an agent of SPIFFE gives it to a workload: without `iss`, `jti` and `iat`. */
+async function svid(
+  sub: unknown,
+  claims: object = {},
+  { key = keys.robot.privateKey, kid = 'robot', typ = 'JWT' } = {},
+) {
+  const jwt = new SignJWT({ sub, aud: [server.issuer], exp: now() + 300, ...claims } as JWTPayload)
+  return secret(await jwt.setProtectedHeader({ alg: 'ES256', kid, typ }).sign(key))
+}
+const withSvid = async (text: string, fields: Record<string, string> = {}, base?: string) =>
+  ask({ client_assertion: text, client_assertion_type: SPIFFE, ...fields }, {}, base)
+
+test('a workload of SPIFFE gets a token by its SVID, again and again; nobody else’s does', async () => {
+  const publish = async (folder: string) => {
+    const key = await exportJWK(keys.robot.publicKey)
+    const bundle = {
+      keys: [
+        { ...key, kid: 'robot', use: 'jwt-svid' },
+        { ...key, kid: 'x', use: 'x509-svid' },
+      ],
+    }
+    await writeFile(join(folder, 'bundle.json'), JSON.stringify({ spiffe_sequence: 1, ...bundle }))
+  }
+  await publish(server.gateway.directory)
+  const methods = ['spiffe_jwt' as const]
+  const clients = { scopes: ['tools:call'], resources: [server.resource], methods }
+  await use(
+    {},
+    {
+      spiffeTrustDomains: [
+        { name: 'near', trustDomain: 'near.example', methods, bundleSource: { type: 'file', file: 'bundle.json' } },
+        {
+          name: 'far',
+          trustDomain: 'far.example',
+          methods,
+          bundleSource: {
+            type: 'bundle_endpoint',
+            endpoint: { url: `http://127.0.0.1:${(host.address() as AddressInfo).port}/bundle`, profile: 'https_web' },
+          },
+        },
+      ],
+      inboundGrants: {
+        spiffeClientAuth: [
+          { ...clients, trustDomainRef: 'near', principalPattern: 'spiffe://near.example/ns/a/*', clientId: 'team-a' },
+          { ...clients, trustDomainRef: 'near', principalPattern: 'spiffe://near.example/ns/a/one', clientId: 'one' },
+          { ...clients, trustDomainRef: 'far', principalPattern: 'spiffe://far.example/job', clientId: 'far-job' },
+        ],
+      },
+    },
+  )
+  const subjectOf = async (response: Response) => decodeJwt((await tokensOf(response)).access_token).sub
+  const two = await svid('spiffe://near.example/ns/a/two')
+  for (let count = 0; count < 3; count++) assert.is(await subjectOf(await withSvid(two)), 'client#team-a')
+  assert.is(await subjectOf(await ask({ client_assertion: two, client_assertion_type: TYPE })), 'client#team-a')
+  assert.is(await subjectOf(await withSvid(two, { client_id: 'team-a' })), 'client#team-a')
+  assert.is(await subjectOf(await withSvid(two, { client_id: 'spiffe://near.example/ns/a/two' })), 'client#team-a')
+  const one = await svid('spiffe://near.example/ns/a/one', { iss: 'https://spire.example' })
+  assert.is(await subjectOf(await withSvid(one)), 'client#one')
+  assert.is(await subjectOf(await withSvid(one, { client_id: 'team-a' })), 'client#team-a')
+  const far = async (sub = 'spiffe://far.example/job', more = {}) =>
+    secret(
+      await new SignJWT({ sub, aud: server.issuer, exp: now() + 300, ...more })
+        .setProtectedHeader({ alg: 'EdDSA', kid: 'svid' })
+        .sign(keys.far.privateKey),
+    )
+  const token = (await tokensOf(await withSvid(await far()))).access_token
+  assert.is((await call(token)).status, 200)
+  const UNKNOWN = '401 invalid_client'
+  for (const [what, text] of Object.entries({
+    'the same path in another domain': await far('spiffe://far.example/ns/a/two'),
+    'the same path in a domain of nobody': await svid('spiffe://else.example/ns/a/two'),
+    'a domain whose keys are others': await svid('spiffe://far.example/job'),
+    'another path': await svid('spiffe://near.example/ns/b/two'),
+    'a path that only begins so': await svid('spiffe://near.example/ns/ab'),
+    'the path itself': await svid('spiffe://near.example/ns/a'),
+    'a path that leads up': await svid('spiffe://near.example/ns/a/../b'),
+    'a slash at its end': await svid('spiffe://near.example/ns/a/'),
+    'a port': await svid('spiffe://near.example:1/ns/a/two'),
+    'another server': await svid('spiffe://near.example/ns/a/two', { aud: ['https://other.example'] }),
+    'this and another server': await svid('spiffe://near.example/ns/a/two', { aud: [server.issuer, 'x'] }),
+    'no server': await svid('spiffe://near.example/ns/a/two', { aud: undefined }),
+    'no end': await svid('spiffe://near.example/ns/a/two', { exp: undefined }),
+    'its end': await svid('spiffe://near.example/ns/a/two', { exp: now() - 60 }),
+    'two hours': await svid('spiffe://near.example/ns/a/two', { exp: now() + 7200 }),
+    'another key': await svid(
+      'spiffe://near.example/ns/a/two',
+      {},
+      { key: (await generateKeyPair('ES256')).privateKey },
+    ),
+    'a key for certificates': await svid('spiffe://near.example/ns/a/two', {}, { kid: 'x' }),
+    'an access token': await svid('spiffe://near.example/ns/a/two', {}, { typ: 'at+jwt' }),
+    'a list': await svid(['spiffe://near.example/ns/a/two']),
+    'a client with a key': (await proof('robot')).client_assertion,
+    rubbish: 'x',
+  }))
+    assert.is(await refusal(withSvid(text)), UNKNOWN, what)
+  assert.is(await refusal(withSvid(two, { client_id: 'one' })), UNKNOWN, 'another client')
+  assert.is(await refusal(withSvid(two, { client_id: 'far-job' })), UNKNOWN, 'another domain’s client')
+  assert.is(await refusal(ask({ client_id: 'team-a' })), UNKNOWN, 'no proof')
+  assert.is(await refusal(ask({ client_id: 'team-a', client_secret: '' })), UNKNOWN, 'an empty secret')
+  assert.is(await refusal(withSvid(two, { resource: OTHER })), '400 invalid_target')
+  assert.is(await refusal(withSvid(two, { scope: 'tools:read' })), '400 invalid_scope')
+  assert.is(
+    await refusal(withSvid(two, { grant_type: 'refresh_token', refresh_token: 'x' })),
+    '400 unauthorized_client',
+  )
+  const { token_endpoint_auth_methods_supported: methodsListed = [] } = await metadata()
+  assert.equal(methodsListed, ['none', 'spiffe_jwt'])
 })
 
 test('metadata name the grant and the ways that there are, and nothing of it where there are none', async () => {
