@@ -2,6 +2,7 @@
 import { cpSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
+import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { connect } from '../support/gateway/clients.ts'
@@ -30,6 +31,18 @@ test('a tool whose text changes while the sample runs is withheld, and the other
       return tools.map(({ name }) => name).sort()
     }
     await eventually('the changed tool is withheld', async () => (await listed()).join() === 'notes_read_note')
+    // The server and its gateway tell; the message has the name, and nothing of the text.
+    const told = () => (running.reports.at(-1)?.problems ?? []).filter(({ reason }) => reason === 'Withheld')
+    await eventually('both say what is withheld', () => told().length === 2)
+    assert.equal(
+      told()
+        .map(({ kind, message }) => [kind, message])
+        .sort(),
+      [
+        ['MCPServer', '1 approved, 1 withheld, 0 reported, 0 missing: tools "find_notes"'],
+        ['VirtualMCPServer', '1 approved, 1 withheld, 0 reported, 0 missing: notes: tools "find_notes"'],
+      ],
+    )
   } finally {
     await running.stop()
     folder[Symbol.dispose]()

@@ -1,9 +1,10 @@
 /** The kubectl plugin as a process of its own, against a real API server and a gateway that runs. */
 import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { temporaryFolder } from '../../support/folder.ts'
 import { AUDIENCE, GuardedGateway } from '../../support/gateway/guarded.ts'
 import { type McpTestServer, startMcpServer } from '../../support/servers/dual-server.ts'
 import { newCluster } from '../support/cluster.ts'
@@ -13,6 +14,7 @@ import { eventually } from '../support/operator-process.ts'
 import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
 const PLUGIN = new URL('../../../bin/kubectl-portico', import.meta.url).pathname
+const PORTICO = new URL('../../../bin/portico', import.meta.url).pathname
 const POLICIES = ['@id("engineers") permit(principal in Group::"eng", action, resource);']
 
 const cluster = newCluster()
@@ -174,6 +176,38 @@ test('logs are those of the data plane in all pods, by kubectl', async () => {
   assert.equal(out.trim().split('\n'), asked)
   const server = await plugin(['logs', 'web', '--server', '-n', 'default'])
   assert.match(server.out, /--container=mcp\n/)
+})
+
+test('portico pin writes what a running gateway reports of an entry, and diff --pins compares it', async () => {
+  using folder = temporaryFolder()
+  writeFileSync(
+    join(folder.path, 'web.json'),
+    JSON.stringify(
+      manifest('MCPServerEntry', 'web', {
+        remoteUrl: 'https://mcp.example/mcp',
+        transport: 'streamable-http',
+        groupRef: { name: 'tools' },
+      }),
+    ),
+  )
+  const run = (...argv: readonly string[]) =>
+    new Promise<Outcome>((resolve) => {
+      const env = { ...process.env, PATH: `${path}${delimiter}${process.env['PATH']}` }
+      const args = [...argv, folder.path, '--kubeconfig', cluster.plane.kubeconfig]
+      execFile(PORTICO, args, { env }, (error, out, err) => resolve({ code: error ? Number(error.code) : 0, out, err }))
+    })
+  const pinned = await run('pin')
+  assert.is(pinned.code, 0, pinned.err)
+  const file = readFileSync(join(folder.path, 'pins', 'mcpserverentry-web.yaml'), 'utf8')
+  assert.match(file, /kind: MCPServerEntry\n {4}name: web\n/)
+  assert.match(file, /- name: echo\n {6}digests:\n {8}- sha256:[0-9a-f]{64}\n/)
+  const [same, check] = [await run('diff', '--pins'), await run('pin', '--check')]
+  assert.equal([same.code, same.out, check.code], [0, '', 0], same.err)
+  writeFileSync(
+    join(folder.path, 'pins', 'mcpserverentry-web.yaml'),
+    file.replace('sha256:', 'sha256:0').replace(/(sha256:0[0-9a-f]{63})[0-9a-f]/, '$1'),
+  )
+  assert.is((await run('diff', '--pins')).code, 1)
 })
 
 test.run()
