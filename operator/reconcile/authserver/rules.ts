@@ -27,26 +27,6 @@ export function checkIssuer(
   problems.add('Valid', 'IssuerMismatch', { pointer, message })
 }
 
-/** Records the ways of SPIFFE that are not served. `at` is the pointer to the authorization server. */
-export function checkGrants(
-  { spiffeTrustDomains = [], inboundGrants }: AuthServerSpec,
-  at: string,
-  problems: Problems,
-) {
-  const add = (pointer: string, message: string) =>
-    problems.add('GrantsValid', 'NotSupported', { pointer: `${at}${pointer}`, message })
-  for (const [index, { methods, bundleSource }] of spiffeTrustDomains.entries()) {
-    const pointer = `/spiffeTrustDomains/${index}`
-    if (methods.includes('spiffe_x509')) add(`${pointer}/methods`, 'SPIFFE over X.509 is not supported')
-    if (bundleSource.type === 'workload_api') add(`${pointer}/bundleSource/type`, 'the workload API is not supported')
-    if (bundleSource.endpoint?.profile === 'https_spiffe')
-      add(`${pointer}/bundleSource/endpoint/profile`, 'SPIFFE over X.509 is not supported')
-  }
-  for (const [index, { methods }] of (inboundGrants?.spiffeClientAuth ?? []).entries())
-    if (methods.includes('spiffe_x509'))
-      add(`/inboundGrants/spiffeClientAuth/${index}/methods`, 'SPIFFE over X.509 is not supported')
-}
-
 /** Lists what each pod keeps to itself and loses when it ends, by the fields that would change that. */
 function notShared({ signingKeySecretRefs, hmacSecretRefs, storage }: AuthServerSpec): readonly string[] {
   return [

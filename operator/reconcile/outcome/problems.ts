@@ -4,13 +4,7 @@ import type { ObjectName } from '../../model/view.ts'
 /** Problems that keep an object from being served in its current form, collected while a plan is built. */
 
 /** Conditions that a problem can make False. `Ready` reports the first of them in this order. */
-export const problemConditions = [
-  'Valid',
-  'ReferencesResolved',
-  'PodTemplateValid',
-  'ProofReady',
-  'GrantsValid',
-] as const
+export const problemConditions = ['Valid', 'ReferencesResolved', 'PodTemplateValid', 'ProofReady'] as const
 
 type ProblemCondition = (typeof problemConditions)[number]
 

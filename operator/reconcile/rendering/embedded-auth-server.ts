@@ -1,7 +1,8 @@
 import { mcpExternalAuthConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import { checkGrants, checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
+import { reportGrants } from '../authserver/grants.ts'
+import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { unusedByIssuer } from '../configs/mcp-oidc-config.ts'
@@ -88,7 +89,6 @@ export function proxyAuthServer(
     })
   checkIssuer(found.spec, { pointer: found.pointer, oidcConfig: spec.oidcConfigRef?.name, oidc }, problems)
   checkReplicas(found.spec, spec.replicas ?? spec.backendReplicas, problems)
-  checkGrants(found.spec, `MCPExternalAuthConfig ${JSON.stringify(found.config)}: /spec/embeddedAuthServer`, problems)
   const place = { owner: { kind, metadata }, at: '/spec/embeddedAuthServer' }
   return { authServer: authServerSettings(found.spec, place, resolver, mounts) }
 }
@@ -110,6 +110,7 @@ export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Re
   const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
   warnOfLosses(found.spec, { at, running }, conditions)
   warnOfNoIdentity(found.spec, at, conditions)
+  reportGrants(found.spec, `${at}: /spec/embeddedAuthServer`, conditions)
   const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }
   warnOfNoEffect(unusedByIssuer(spec.oidcConfigRef, place, resolver), conditions)
 }

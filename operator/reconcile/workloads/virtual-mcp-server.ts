@@ -9,7 +9,8 @@ import type { BackendObservation, ClusterView, WorkloadObservation } from '../..
 import { gatewayListeners } from '../../render/network/listeners.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { checkGrants, checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
+import { reportGrants } from '../authserver/grants.ts'
+import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { authServerSettings } from '../authserver/settings.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
@@ -108,7 +109,6 @@ function authServerOf(
     problems,
   )
   checkReplicas(authServerConfig, replicas, problems)
-  checkGrants(authServerConfig, AUTH_SERVER, problems)
   const place = { owner: { kind, metadata }, at: AUTH_SERVER }
   const authServer = authServerSettings(authServerConfig, place, resolver, mounts)
   const { authServerUpstreamFilter: upstreamFilter } = spec
@@ -391,6 +391,7 @@ export function reconcileVirtualMcpServer(
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
+      reportGrants(spec.authServerConfig, AUTH_SERVER, conditions)
       warnOfNoEffect(unusedSettings(spec, resolver), conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
       warnOfRateLimits(

@@ -143,6 +143,44 @@ test('an authorization server redeems tokens of ServiceAccounts by the keys of t
   }
 })
 
+test('a rule lets accounts of one namespace in, with the same token as often as is configured', async () => {
+  for (const namespace of ['a', 'b']) {
+    plane.kubectl(['create', 'namespace', namespace])
+    plane.kubectl(['create', 'serviceaccount', 'worker', `--namespace=${namespace}`])
+  }
+  const resource = 'https://tools.example/mcp'
+  const matcher = 'claims["kubernetes.io"].namespace == "a"'
+  const policy = (replay: 'once' | 'reusable') => ({
+    issuerRef: 'cluster',
+    maxAssertionAge: replay === 'once' ? '1h' : '24h',
+    replay,
+    subjectRules: [{ name: 'a', matcher, allowedResources: [resource], scopes: ['tools:call'] }],
+  })
+  for (const replay of ['reusable', 'once'] as const) {
+    const server = await startAuthServer({
+      authServer: {
+        allowedAudiences: [resource],
+        cluster: mount(),
+        trustedIssuers: [{ name: 'cluster', issuerUrl: CLOUD, keySource: 'cluster' }],
+        inboundGrants: { jwtBearer: { issuerPolicies: [policy(replay)] } },
+      },
+    })
+    try {
+      const statusOf = async (assertion: string) =>
+        (await new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })).status
+      const tokenOf = (namespace: string) =>
+        token('worker', `--namespace=${namespace}`, `--audience=${server.issuer}`, '--duration=1h')
+      const jwt = tokenOf('a')
+      const statuses: number[] = []
+      for (let count = 0; count < 10; count++) statuses.push(await statusOf(jwt))
+      assert.equal(statuses, replay === 'once' ? [200, ...Array(9).fill(400)] : Array(10).fill(200))
+      assert.is(await statusOf(tokenOf('b')), 400, 'another namespace')
+    } finally {
+      await server.close()
+    }
+  }
+})
+
 test('another issuer of the API server is followed; of several the first signs', async () => {
   const before = token('agent', `--audience=${AUDIENCE}`)
   await plane.stopApiServer()

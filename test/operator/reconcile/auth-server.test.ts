@@ -24,6 +24,9 @@ const KEPT = {
   storage: { type: 'redis', redis: { addr: 'redis:6379' } },
 }
 
+/** The defaults of a policy for assertions. */
+const ONCE = { replay: 'once', clients: 'confidential' }
+
 const WORLD = `
 ---
 kind: MCPGroup
@@ -296,7 +299,11 @@ test('clients that exchange tokens get their secrets as files, and issuers keep 
   const trusted = {
     issuerUrl: 'https://outside.example',
     allowedDelegateClients: ['agent'],
-    jwtBearerGrant: { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }] },
+    jwtBearerGrant: {
+      ...ONCE,
+      maxAssertionAge: '5m',
+      subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }],
+    },
   }
   const cimd = { enabled: true, cacheMaxSize: 5 }
   const spec = settings({ cimd, delegateClients: [{ ...agent, clientSecretRef }], trustedIssuers: [trusted] })
@@ -319,6 +326,7 @@ test('grants in their own form get their files, and no provider is needed beside
   const agent = { clientId: 'agent', audiences: ['tools'], scopes: ['tools:call'] }
   const exchange = { issuerRef: 'corp', expectedAudience: 'tools', allowedDelegateClients: ['agent'] }
   const bearer = {
+    ...ONCE,
     issuerRef: 'corp',
     maxAssertionAge: '5m',
     subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }],
@@ -401,7 +409,7 @@ test('workloads of SPIFFE prove themselves by JWT, and what needs more is told',
     )
   const plans = withSpiffe()
   assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.is(told(plans, 'GrantsValid'), undefined)
+  assert.is(told(plans, 'GrantsValid'), 'True GrantsValid')
   const { spiffeTrustDomains, inboundGrants } = configOf(plans).authServer ?? {}
   assert.match(spiffeTrustDomains?.[0]?.bundleSource.file ?? '', /bundle.*b\.json$/)
   assert.equal(inboundGrants?.spiffeClientAuth, [client])
@@ -422,8 +430,59 @@ test('workloads of SPIFFE prove themselves by JWT, and what needs more is told',
   assert.match(told(withSpiffe({}, both), 'Valid') ?? '', /NotSupported/)
 })
 
+test('a rule that lets the ServiceAccount default in without naming it is told', () => {
+  const withRules = (...subjectRules: object[]) =>
+    plansFor(
+      settings({
+        trustedIssuers: [
+          {
+            issuerUrl: 'https://kubernetes.default.svc',
+            keySource: 'cluster',
+            jwtBearerGrant: {
+              maxAssertionAge: '1h',
+              subjectRules: subjectRules.map((rule, index) => ({
+                name: `r${index}`,
+                allowedResources: ['tools'],
+                ...rule,
+              })),
+            },
+          },
+        ],
+      }),
+    )
+  const account = 'system:serviceaccount:'
+  for (const rule of [
+    { subject: `${account}a:*` },
+    { subject: `${account}a:de*` },
+    { subject: `${account}*` },
+    { matcher: `claims.sub.startsWith("${account}a:")` },
+    { matcher: 'claims["kubernetes.io"].namespace == "a"' },
+    { subject: `${account}default:*`, matcher: 'claims.sub != ""' },
+  ]) {
+    const plans = withRules({ subject: `${account}a:agent` }, rule)
+    assert.match(
+      told(plans, 'GrantsValid') ?? '',
+      /^False BroadWorkload.*subjectRules\/1: the rule "r1"/,
+      JSON.stringify(rule),
+    )
+    assert.is(told(plans, 'Valid'), 'True ConfigValid')
+    assert.not.ok(isHeld(plans))
+  }
+  for (const rule of [
+    { subject: `${account}a:agent` },
+    { subject: `${account}a:default` },
+    { subject: `${account}a:agent-*` },
+    { matcher: `claims.sub == "${account}a:default"` },
+    { matcher: 'claims["kubernetes.io"].namespace == "a" && claims["kubernetes.io"].serviceaccount.name == "agent"' },
+    { subject: `${account}a:*`, matcher: '!claims.sub.endsWith(":default")' },
+    { matcher: 'claims.repository == "acme/site"' },
+  ])
+    assert.is(told(withRules(rule), 'GrantsValid'), 'True GrantsValid', JSON.stringify(rule))
+})
+
 test('keys of ServiceAccounts come from the API server, by the token of the pod', () => {
-  const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'a', allowedResources: ['tools'] }] }
+  const subjectBindings = [{ subject: 'a', allowedResources: ['tools'] }]
+  const jwtBearerGrant = { ...ONCE, maxAssertionAge: '5m', subjectBindings }
   const trusted = { issuerUrl: 'https://kubernetes.default.svc', keySource: 'cluster', jwtBearerGrant }
   const plans = plansFor(settings({ trustedIssuers: [trusted] }))
   assert.is(told(plans, 'Valid'), 'True ConfigValid')

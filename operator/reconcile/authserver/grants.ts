@@ -1,0 +1,102 @@
+import { type ClaimMatcher, compileClaimMatcher } from '../../../dataplane/config/check/claim-matcher.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import { joined, type ProblemDetail } from '../outcome/problems.ts'
+import type { AuthServerSpec } from './settings.ts'
+
+/**
+ * Sets `GrantsValid` if callers can get tokens without a login: False for what is not served, and for rules that let
+ * more workloads in than they seem to. `at` is the pointer to the authorization server.
+ */
+export function reportGrants(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
+  if (spec?.inboundGrants === undefined && !spec?.trustedIssuers?.length && !spec?.spiffeTrustDomains?.length) return
+  const placed = ({ pointer, message }: ProblemDetail) => ({ pointer: `${at}${pointer}`, message })
+  const [refused, broad] = [notServed(spec).map(placed), broadRules(spec).map(placed)]
+  const reason = refused.length > 0 ? 'NotSupported' : 'BroadWorkload'
+  if (refused.length + broad.length > 0) conditions.set('GrantsValid', 'False', reason, joined([...refused, ...broad]))
+  else conditions.set('GrantsValid', 'True', 'GrantsValid', '')
+}
+
+/** Finds the ways of SPIFFE that are not served. */
+function notServed({ spiffeTrustDomains = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
+  const isX509 = (methods: readonly string[]) => methods.includes('spiffe_x509')
+  const noX509 = (pointer: string) => ({ pointer, message: 'SPIFFE over X.509 is not supported' })
+  return [
+    ...spiffeTrustDomains.flatMap(({ methods, bundleSource: { type, endpoint } }, index) => {
+      const pointer = `/spiffeTrustDomains/${index}`
+      return [
+        ...(isX509(methods) ? [noX509(`${pointer}/methods`)] : []),
+        ...(type === 'workload_api'
+          ? [{ pointer: `${pointer}/bundleSource/type`, message: 'the workload API is not supported' }]
+          : []),
+        ...(endpoint?.profile === 'https_spiffe' ? [noX509(`${pointer}/bundleSource/endpoint/profile`)] : []),
+      ]
+    }),
+    ...(inboundGrants?.spiffeClientAuth ?? []).flatMap(({ methods }, index) =>
+      isX509(methods) ? [noX509(`/inboundGrants/spiffeClientAuth/${index}/methods`)] : [],
+    ),
+  ]
+}
+
+interface Rule {
+  readonly name: string
+  readonly subject?: string | undefined
+  readonly matcher?: string | undefined
+}
+
+/**
+ * Finds rules that let the ServiceAccount `default` of a namespace in without naming it. Every pod of the namespace that
+ * names no account of its own has that one.
+ */
+function broadRules({ trustedIssuers = [], inboundGrants }: AuthServerSpec): readonly ProblemDetail[] {
+  const told = ({ name }: Rule) =>
+    `the rule ${JSON.stringify(name)} lets in the ServiceAccount "default", which every pod without an account of its own has: name the accounts`
+  const found = (at: string, rules: readonly Rule[] = []) =>
+    rules.flatMap((rule, index) =>
+      isBroad(rule) ? [{ pointer: `${at}/subjectRules/${index}`, message: told(rule) }] : [],
+    )
+  const policies = inboundGrants?.jwtBearer?.issuerPolicies ?? []
+  return [
+    ...trustedIssuers.flatMap(({ jwtBearerGrant }, index) =>
+      found(`/trustedIssuers/${index}/jwtBearerGrant`, jwtBearerGrant?.subjectRules),
+    ),
+    ...policies.flatMap(({ subjectRules }, index) =>
+      found(`/inboundGrants/jwtBearer/issuerPolicies/${index}`, subjectRules),
+    ),
+  ]
+}
+
+const ACCOUNT = 'system:serviceaccount:'
+/** The most namespaces that a rule is tried with. */
+const MOST_TRIED = 50
+
+/** Tells whether a rule lets in `default` and also an account whose name only begins so. */
+function isBroad({ subject, matcher }: Rule): boolean {
+  const texts = [subject ?? '', ...(matcher?.match(/"[^"]*"|'[^']*'/g) ?? []).map((text) => text.slice(1, -1))]
+  const isAboutAccounts = texts.some((text) => text.startsWith(ACCOUNT.slice(0, 8)) || text === 'kubernetes.io')
+  const fits = isAboutAccounts ? matcherOf(subject, matcher) : undefined
+  if (fits === undefined) return false
+  const namespaces = new Set(['default', 'any', ...texts.flatMap((text) => text.split(':'))])
+  return [...namespaces]
+    .filter((namespace) => namespace !== '' && !namespace.includes('*'))
+    .slice(0, MOST_TRIED)
+    .some((namespace) => ['default', 'default-0'].every((name) => fits(claimsOf(namespace, name))))
+}
+
+/** Returns the matcher of a rule; undefined if its expression is not allowed, which is told elsewhere. */
+function matcherOf(subject: string | undefined, matcher: string | undefined): ClaimMatcher | undefined {
+  try {
+    const judge = matcher === undefined ? () => true : compileClaimMatcher(matcher)
+    return (claims) => isNamed(subject, String(claims['sub'])) && judge(claims)
+  } catch {
+    return undefined
+  }
+}
+
+const isNamed = (subject: string | undefined, sub: string): boolean =>
+  subject === undefined || (subject.endsWith('*') ? sub.startsWith(subject.slice(0, -1)) : sub === subject)
+
+/** Builds the claims of a ServiceAccount's token. */
+const claimsOf = (namespace: string, name: string) => ({
+  sub: `${ACCOUNT}${namespace}:${name}`,
+  'kubernetes.io': { namespace, serviceaccount: { name, uid: '0' }, pod: { name, uid: '0' } },
+})
