@@ -134,6 +134,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/gateway': [
     'limits',
     'rate-limits',
+    'gate',
     'mcp',
     'pins',
     'backends',

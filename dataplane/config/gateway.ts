@@ -1,16 +1,18 @@
-import Type, { type Static } from 'typebox'
+import Type, { type Static, type TArray } from 'typebox'
 import { allowedHostsInFile } from '../../crds/settings/allowed-hosts.ts'
 import { dpop } from '../../crds/settings/auth/dpop.ts'
 import { scopeImplies, scopeRules } from '../../crds/settings/auth/scope-rules.ts'
 import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { aggregation } from '../../crds/settings/gateway/aggregation.ts'
+import { catalogGate } from '../../crds/settings/gateway/catalog-gate.ts'
 import { cors } from '../../crds/settings/gateway/cors.ts'
 import { ENDPOINT_PREFIX } from '../../crds/settings/gateway/defaults.ts'
 import { failureHandling } from '../../crds/settings/gateway/failure-handling.ts'
 import { optimizer } from '../../crds/settings/gateway/optimizer.ts'
 import { rateLimiting } from '../../crds/settings/gateway/rate-limits.ts'
 import { passthroughHeaders } from '../../crds/settings/headers.ts'
-import { choice, duration } from '../../crds/settings/schema.ts'
+import { limits } from '../../crds/settings/limits.ts'
+import { choice, duration, url } from '../../crds/settings/schema.ts'
 import { gatewayAuditSchema } from './audit/audit.ts'
 import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
@@ -137,6 +139,38 @@ const failures = extended(asFile(failureHandling), {
   ),
 })
 
+const shortText = (description: string) => Type.String({ description, minLength: 1, maxLength: limits.url })
+
+/** A backend as registries may know it. */
+const gateMember = Type.Object(
+  {
+    backend: Type.String({ description: 'Name of the backend.', minLength: 1, maxLength: 253 }),
+    name: Type.Optional(shortText('Name of its object; absent: that of the backend.')),
+    uid: Type.Optional(shortText('UID of its Kubernetes object.')),
+    server: Type.Optional(shortText('Name of the entry that it says it is.')),
+    version: Type.Optional(shortText('Version of that entry; absent: any.')),
+    url: Type.Optional(shortText('Where the server is, if it is somewhere else.')),
+    image: Type.Optional(shortText('Image of the server, if it runs here.')),
+  },
+  strict,
+)
+
+const gateInFile = asFile(catalogGate)
+const gateRegistry = extended(gateInFile.properties.registries.items, {
+  url: url('gateway', 'Base URL of the registry server.'),
+})
+
+const gate = extended(gateInFile, {
+  registries: Type.Optional({ ...gateInFile.properties.registries, items: gateRegistry } as unknown as TArray<
+    typeof gateRegistry
+  >),
+  members: Type.Optional(
+    Type.Array(gateMember, {
+      description: 'The backends as registries may know them. One that is not among them is known by its URL.',
+    }),
+  ),
+})
+
 export const gatewayConfigSchema = Type.Object(
   {
     name: Type.String({ description: 'Name of the workload; clients get it as the server’s name.', minLength: 1 }),
@@ -181,6 +215,7 @@ export const gatewayConfigSchema = Type.Object(
     authServer: Type.Optional(authServer),
     authz: Type.Optional(authz),
     backends: Type.Array(backend, { description: 'The backends, by name.' }),
+    catalogGate: Type.Optional(gate),
     aggregation: Type.Optional(asFile(aggregation)),
     compositeTools: Type.Optional(compositeTools),
     passthroughHeaders: Type.Optional(asFile(passthroughHeaders('gateway'))),
@@ -213,3 +248,5 @@ export type DpopConfig = NonNullable<GatewayConfig['incomingAuth']['dpop']>
 export type OptimizerConfig = NonNullable<GatewayConfig['optimizer']>
 export type BackendConfig = GatewayConfig['backends'][number]
 export type StdioConfig = NonNullable<BackendConfig['stdio']>
+export type CatalogGateConfig = NonNullable<GatewayConfig['catalogGate']>
+export type CatalogRegistryConfig = NonNullable<CatalogGateConfig['registries']>[number]

@@ -147,6 +147,31 @@ const workflow = Type.Object({
   failed: Type.Number(),
 })
 
+/** The catalog gate. */
+const catalogGate = Type.Object({
+  mode: Type.Enum(['report', 'enforce']),
+  registries: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      /** `waiting` until it was asked once, `stale` once its rows are too old to be used. */
+      state: Type.Enum(['waiting', 'current', 'unavailable', 'stale']),
+      /** Why it does not answer; null while it does. */
+      problem: orNull(Type.String()),
+      /** The seconds since it confirmed its rows; null if it never has. */
+      ageSeconds: orNull(Type.Number()),
+    }),
+  ),
+  members: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      /** Why nobody may use it; null if the claims of callers decide. */
+      reason: orNull(Type.Enum(['NotInCatalog', 'LocationMismatch', 'EntryDeleted'])),
+      detail: orNull(Type.String()),
+      deprecated: Type.Boolean(),
+    }),
+  ),
+})
+
 const gatewayStatus = Type.Object({
   config,
   refused,
@@ -159,6 +184,8 @@ const gatewayStatus = Type.Object({
   rateLimits: orNull(rateLimits),
   /** Null if all tools are listed. */
   toolSearch: orNull(toolSearch),
+  /** Null without one. */
+  catalogGate: orNull(catalogGate),
   backends: Type.Array(backend),
   workflows: Type.Array(workflow),
 })
@@ -200,6 +227,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
 export type GatewayStatus = Frozen<Static<typeof gatewayStatus>>
 export type AuthServerStatus = Frozen<Static<typeof authServer>>
 export type RateLimitStatus = Frozen<Static<typeof rateLimits>>
+export type CatalogGateStatus = Frozen<Static<typeof catalogGate>>
 export type ToolSearchStatus = Frozen<Static<typeof toolSearch>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
@@ -212,6 +240,7 @@ const reportedStatus = Type.Object({
   problems: Type.Optional(Type.Array(Type.Unknown())),
   backends: Type.Optional(Type.Array(Type.Unknown())),
   sources: Type.Optional(Type.Array(Type.Unknown())),
+  catalogGate: Type.Optional(Type.Unknown()),
 })
 /** The part of a backend that is read: whether it has been asked. */
 const reportedBackend = Type.Object({
@@ -262,6 +291,7 @@ export const isReportedBackend = guard(reportedBackend)
 export const isReportedDefinitions = guard(reportedDefinitions)
 export const isReportedHealth = guard(reportedHealth)
 export const isReportedSource = guard(reportedSource)
+export const isReportedGate = guard(catalogGate)
 
 /** Makes the check of a value against a schema, which is compiled at the first use. */
 function guard<S extends TSchema>(schema: S): (value: unknown) => value is Frozen<Static<S>> {

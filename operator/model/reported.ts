@@ -1,6 +1,8 @@
 import { limits } from '../../crds/settings/limits.ts'
+import { deprecatedMembers, gateProblems } from '../../dataplane/config/gate-problems.ts'
 import {
   isReportedDefinitions,
+  isReportedGate,
   isReportedHealth,
   isReportedProblem,
   isReportedSource,
@@ -8,7 +10,13 @@ import {
   type ReportedSource,
 } from '../../dataplane/config/status.ts'
 import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
-import type { BackendObservation, DefinitionsObservation, SourceObservation, WorkloadObservation } from './view.ts'
+import type {
+  BackendObservation,
+  DefinitionsObservation,
+  GateObservation,
+  SourceObservation,
+  WorkloadObservation,
+} from './view.ts'
 
 const MESSAGE_LIMIT = 300
 /** `unknown` comes first: a pod that has not checked yet knows nothing. */
@@ -28,14 +36,14 @@ const WORST_SOURCE_LAST = ['Synced', 'Waiting', 'Failed'] as const
 const MOST_MESSAGES = 16
 
 /** The observations of a workload that come from the problems that its pods report. */
-export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'definitions'>
+export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'definitions' | 'gate'>
 
 /** Codes of problems, by observation. */
 const CODES = {
   clashes: 'AggregationConflict',
   auditLog: 'AuditLogUnavailable',
   entries: 'EntryInvalid',
-} as const satisfies Record<Exclude<keyof ReportedProblems, 'definitions'>, string>
+} as const satisfies Record<Exclude<keyof ReportedProblems, 'definitions' | 'gate'>, string>
 
 /**
  * Merges what the pods of a gateway report of its backends, by name; empty if they report none. Answers come from pods
@@ -172,6 +180,7 @@ export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
   const problems = statuses.flatMap((status) => (isReportedStatus(status) ? (status.problems ?? []) : []))
   const known = problems.filter(isReportedProblem)
   const definitions = reportedDefinitions(statuses)
+  const gate = gateIn(statuses)
   const found = Object.fromEntries(
     Object.entries(CODES).flatMap(([name, code]) => {
       const messages = known.flatMap((problem) =>
@@ -180,5 +189,35 @@ export function problemsIn(statuses: readonly unknown[]): ReportedProblems {
       return messages.length === 0 ? [] : [[name, [...new Set(messages)].sort().slice(0, MOST_MESSAGES)]]
     }),
   )
-  return { ...found, ...(definitions.length > 0 && { definitions }) }
+  return { ...found, ...(definitions.length > 0 && { definitions }), ...(gate !== undefined && { gate }) }
+}
+
+const GATE_REASONS: readonly string[] = [
+  'CatalogStale',
+  'CatalogUnavailable',
+  'MembersWithheld',
+  'Reported',
+  'AllApproved',
+] satisfies GateObservation['reason'][]
+const GATE_MESSAGE_LIMIT = 4_000
+
+/** Returns what the pods of a gateway report of its catalog gate, the worst of them; undefined if none does. */
+function gateIn(statuses: readonly unknown[]): GateObservation | undefined {
+  const gates = statuses.flatMap((status) =>
+    isReportedStatus(status) && isReportedGate(status.catalogGate) ? [status.catalogGate] : [],
+  )
+  // A pod that has not asked yet knows nothing.
+  const known = gates.filter(({ registries }) => registries.every(({ state }) => state !== 'waiting'))
+  const texts = known.map((gate) => {
+    const problems = gateProblems(gate)
+    const [reason = gate.mode === 'report' ? 'Reported' : 'AllApproved'] = problems[0] ?? []
+    const deprecated = deprecatedMembers(gate) ?? []
+    const message = [...problems.map(([, text]) => text), deprecated].flat().join('; ')
+    return { reason, message: withoutUrlSecrets(message.slice(0, GATE_MESSAGE_LIMIT)).toWellFormed() }
+  })
+  const [worst] = texts.toSorted(
+    (one, other) =>
+      GATE_REASONS.indexOf(one.reason) - GATE_REASONS.indexOf(other.reason) || (one.message < other.message ? -1 : 1),
+  )
+  return worst as GateObservation | undefined
 }

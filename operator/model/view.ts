@@ -54,10 +54,18 @@ export interface WorkloadObservation {
   readonly entries?: readonly string[]
   /** The state of the definitions of pinned backends, as the pods report; by name. */
   readonly definitions?: readonly DefinitionsObservation[]
+  /** The state of a gateway's catalog gate, as its pods report. */
+  readonly gate?: GateObservation
   /** The reason why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
   /** The state of its HTTPRoute, as Gateways report; absent while there is none. */
   readonly route?: RouteObservation
+}
+
+/** The state of a catalog gate, without times. `reason` is that of the condition CatalogGate. */
+export interface GateObservation {
+  readonly reason: 'AllApproved' | 'Reported' | 'MembersWithheld' | 'CatalogUnavailable' | 'CatalogStale'
+  readonly message: string
 }
 
 /** The state of a gateway's backend, without times: only what holds until something changes. */

@@ -22,3 +22,7 @@ export const failureDefaults = {
   /** The defaults of an enabled circuit breaker. */
   circuitBreaker: { enabled: false, failureThreshold: 5, timeout: '60s' },
 } as const
+/** The defaults of the catalog gate. */
+export const gateDefaults = { mode: 'disabled', match: 'identity', onUnavailable: 'lastKnown', maxStale: '1h' } as const
+/** The bounds of its `maxStale`. */
+export const gateStale = { shortest: '1m', longest: '168h' } as const

@@ -6,6 +6,7 @@ import { limits } from '../limits.ts'
 import { objectRef } from '../references.ts'
 import { choice, defaulted, duration, flag, integer, list, map, object, objectName, Type, text } from '../schema.ts'
 import { aggregation } from './aggregation.ts'
+import { catalogGate } from './catalog-gate.ts'
 import { cors } from './cors.ts'
 import { failureHandling } from './failure-handling.ts'
 import { optimizer } from './optimizer.ts'
@@ -57,6 +58,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   operational: Type.Optional(operational),
   audit: Type.Optional(gatewayAudit('gateway')),
   backends: Type.Optional(staticBackends(REPLACED.backends)),
+  catalogGate: Type.Optional(catalogGate),
   codeMode: Type.Optional(codeMode),
   cors: Type.Optional(cors('gateway')),
   compositeTools: Type.Optional(workflows('gateway')),

@@ -9,6 +9,7 @@ import type { Finding } from '../load.ts'
 import { auditFindings } from './audit.ts'
 import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
+import { catalogGateFindings } from './catalog-gate.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
 import { dpopFindings } from './dpop.ts'
 import { duplicates } from './duplicates.ts'
@@ -45,6 +46,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
     ...namelessFindings(config),
+    ...catalogGateFindings(config, '/catalogGate'),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
     ...storageFindings(sessionStorage),

@@ -26,6 +26,18 @@ function literalClass({ hostname }: URL): AddressClass | undefined {
 /** Tells whether a URL leads to this machine alone. */
 export const isLoopback = (url: URL): boolean => literalClass(url) === 'loopback'
 
+/** Names of Services as pods of their namespace, and of others, write them. */
+const OF_CLUSTER = /^[a-z0-9-]+$|\.svc(\.cluster\.local)?\.?$/
+
+/** Tells whether a URL names a Service of the cluster, a private address, or this machine. */
+export function isClusterOrPrivate(url: URL): boolean {
+  const addressClass = literalClass(url)
+  return addressClass === undefined ? isOfCluster(url) : addressClass === 'private' || addressClass === 'loopback'
+}
+
+/** Tells whether a URL leads to a Service of the cluster by its name. */
+export const isOfCluster = (url: URL): boolean => OF_CLUSTER.test(url.hostname)
+
 export interface Reachable {
   readonly allowPrivateIP?: boolean | undefined
   readonly allowLoopback?: boolean | undefined

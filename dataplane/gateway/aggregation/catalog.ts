@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Workflow } from '../../config/workflow/compiled.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendTool } from '../backends/lists/tool.ts'
 import { withoutPage, withPage } from '../mcp/apps.ts'
@@ -73,7 +74,12 @@ type Part = readonly [backend: ShownTools, shape: Shape]
  * Builds the catalog from the backends' tools. Deterministic: backends are taken in the order of their names, with
  * `priority` in its own order first; tools are sorted by name; a proxy keeps its backend's order.
  */
-export function buildCatalog(config: Shaping, backends: readonly ShownTools[], pageOf: PageOf = nobody): Catalog {
+export function buildCatalog(
+  config: Shaping,
+  backends: readonly ShownTools[],
+  pageOf: PageOf = nobody,
+  isWithheld?: (workflow: Workflow) => boolean,
+): Catalog {
   const strategy = config.aggregation?.conflictResolution ?? 'prefix'
   const clashes = new Clashes(strategy)
   // A tool that was approved and has changed keeps its name, so that no other backend's tool is called by it. A tool
@@ -89,7 +95,7 @@ export function buildCatalog(config: Shaping, backends: readonly ShownTools[], p
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
   const routes = new Map(tools.map(({ name, route }) => [name, route]))
   const stepTools = config.compositeTools === undefined ? new Map() : stepToolsOf(config, backends, tools)
-  const { composites, compositeProblems } = compositeTools(config.compositeTools, routes, stepTools)
+  const { composites, compositeProblems } = compositeTools(config.compositeTools, routes, stepTools, isWithheld)
   const forModels = tools.filter(({ isForModel }) => isForModel)
   const all = listsOf([...tools, ...composites.values()])
   return {

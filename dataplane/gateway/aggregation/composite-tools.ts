@@ -43,19 +43,23 @@ export function workflowsOf(definitions: Definitions | undefined): readonly Work
   return workflows
 }
 
+const nothing = () => false
+
 /**
  * Returns the composite tools that are shown. One whose name a backend's tool has is not shown, whichever came first,
- * nor is one that declares less than its tools may do.
+ * nor is one that declares less than its tools may do, nor one that is withheld.
  */
 export function compositeTools(
   definitions: Definitions | undefined,
   shown: ReadonlyMap<string, Route>,
   stepTools: ReadonlyMap<string, StepTool>,
+  isWithheld: (workflow: Workflow) => boolean = nothing,
 ): CompositeTools {
   const composites = new Map<string, CompositeTool>()
   const problems: string[] = []
   for (const workflow of workflowsOf(definitions)) {
     const { name, tools } = workflow
+    if (isWithheld(workflow)) continue
     const holder = shown.get(name)
     if (holder !== undefined) {
       problems.push(`${name} is not shown: ${holder.backend} has a tool of this name`)

@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Workflow } from '../../config/workflow/compiled.ts'
 import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
@@ -22,14 +23,23 @@ export interface ViewGround {
   readonly cache: CredentialCache
   readonly lists: SharedLists
   readonly catalogs: SharedCatalogs
-  /** Reports that the lists of a view have changed. */
-  changed(view: CallerView, before: Catalogs): void
+  /** Reports that the lists of a view have changed. `before`: its catalogs by the key of the shown backends. */
+  changed(view: CallerView, before: CatalogsBySet): void
   /** Reports that the lists of one of its own backends have come. */
   listed(backend: Backend): void
 }
 
 /** The interval between checks whether a caller's lists are out of date. */
 const LOOK_MS = 100
+
+/** Catalogs by the key of the backends that they show, empty for all; undefined if there is no more room for them. */
+export type CatalogsBySet = ReadonlyMap<string, Catalogs | undefined>
+
+/** Some of the backends, with a key that differs if they differ. */
+interface ShownSet {
+  readonly key: string
+  readonly names: ReadonlySet<string>
+}
 
 interface Own {
   readonly of: PersonalBackend
@@ -47,8 +57,11 @@ export class CallerView implements View {
   /** The last caller, as its token identifies it. */
   caller: Caller | undefined
   readonly binding: string
-  /** The place of its catalogs; undefined if none were needed since they changed. */
-  kept: KeptCatalogs | undefined
+  /**
+   * The places of its catalogs, by the key of the backends that are shown, which is empty if all are. There are those
+   * that were needed since its lists changed.
+   */
+  readonly #kept = new Map<string, KeptCatalogs>()
   readonly #ground: ViewGround
   #subject: Subject
   #own: readonly Own[] = []
@@ -77,9 +90,14 @@ export class CallerView implements View {
     this.caller = caller
   }
 
+  /** The places of its catalogs. */
+  get kept(): Iterable<KeptCatalogs> {
+    return this.#kept.values()
+  }
+
   /** Marks its catalogs as recently used. */
   keep(): void {
-    if (this.kept !== undefined) this.#ground.catalogs.touch(this.kept)
+    for (const kept of this.#kept.values()) this.#ground.catalogs.touch(kept)
   }
 
   /** Records a request of the caller at `now` (`performance.now()`). */
@@ -126,15 +144,33 @@ export class CallerView implements View {
   }
 
   get catalogs(): Catalogs {
-    const kept = this.kept
+    return this.#take('', () => buildCatalogs(this.#ground.config, this.backends))
+  }
+
+  /**
+   * Returns the catalogs of a set of its backends. `withheldIn` returns the function that tells which composite tools
+   * are withheld, given what the view has of all backends.
+   */
+  catalogsFor(set: ShownSet, withheldIn: (whole: CallerView) => (workflow: Workflow) => boolean): Catalogs {
+    return this.#take(set.key, () => {
+      const shown = this.backends.filter(({ name }) => set.names.has(name))
+      return buildCatalogs(this.#ground.config, shown, withheldIn(this))
+    })
+  }
+
+  /** Returns the catalogs of a set as they were last shown; undefined if they are not kept. */
+  lastCatalogsFor({ key }: ShownSet): Catalogs | undefined {
+    return this.#kept.get(key)?.catalogs
+  }
+
+  #take(set: string, build: () => Catalogs): Catalogs {
+    const kept = this.#kept.get(set)
     if (kept?.catalogs !== undefined && kept.version === this.#ground.version) return kept.catalogs
     const { version, catalogs: shared } = this.#ground
-    const taken = shared.take(
-      version,
-      this.#current().map(({ backend }) => backend),
-      () => buildCatalogs(this.#ground.config, this.backends),
-    )
-    this.kept = taken.kept
+    const own = this.#current().map(({ backend }) => backend)
+    const taken = shared.take(version, own, build, set)
+    if (kept === undefined && this.#kept.size >= MOST_SETS) this.#kept.clear()
+    this.#kept.set(set, taken.kept)
     return taken.catalogs
   }
 
@@ -173,8 +209,11 @@ export class CallerView implements View {
 
   #changed(backend: Backend): void {
     this.#ground.listed(backend)
-    const before = this.kept?.catalogs
-    this.kept = undefined
-    if (before !== undefined) this.#ground.changed(this, before)
+    const before = new Map([...this.#kept].map(([set, { catalogs }]) => [set, catalogs]))
+    this.#kept.clear()
+    if (before.size > 0) this.#ground.changed(this, before)
   }
 }
+
+/** The most sets of backends of one caller whose catalogs it refers to. */
+const MOST_SETS = 4

@@ -5,12 +5,11 @@ import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../..
 import type { Authenticated, Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
-import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { SharedLists } from '../backends/lists/shared-lists.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { bindingOf } from '../sessions/binding.ts'
-import { CallerView, type ViewGround } from './caller-view.ts'
+import { CallerView, type CatalogsBySet, type ViewGround } from './caller-view.ts'
 import { SharedCatalogs } from './shared-catalogs.ts'
 import type { View } from './view.ts'
 
@@ -47,8 +46,8 @@ interface CallerViewsOptions {
   readonly backends: { readonly personal: readonly PersonalBackend[] }
   /** The view of backends that get no caller's credential; its version changes with its lists. */
   readonly shared: View & { readonly version: number }
-  /** Reports that one caller's lists have changed. */
-  onChange(binding: string, before: Catalogs, after: Catalogs): void
+  /** Reports that one caller's lists have changed. `before`: its catalogs by the key of the shown backends. */
+  onChange(view: CallerView, before: CatalogsBySet): void
   /** Returns the callers that wait for something. */
   busy(): readonly { readonly binding: string }[]
   /** Drops a caller's own backend. */
@@ -89,7 +88,7 @@ export class CallerViews {
       lists: new SharedLists(),
       catalogs: new SharedCatalogs(mostBytes),
       shared,
-      changed: (view: CallerView, before: Catalogs) => this.#changed(view, before),
+      changed: (view: CallerView, before: CatalogsBySet) => this.#changed(view, before),
       listed: (backend: Backend) => options.onListed(backend),
     }
     this.#ground = {
@@ -223,6 +222,16 @@ export class CallerViews {
     return isPersonal ? undefined : shared.backendNamed(name)
   }
 
+  /** Tells whether some backend gets credentials of its callers. */
+  get hasOwn(): boolean {
+    return this.#options.backends.personal.length > 0
+  }
+
+  /** Returns the most recently used view of a binding; undefined if it has none of its own. */
+  latest(binding: string): CallerView | undefined {
+    return this.#latest.get(binding)
+  }
+
   /** Returns this caller's view outside of a request; the shared view if the caller is not known here. */
   known(binding: string): View {
     return this.#latest.get(binding) ?? this.#ground.shared
@@ -241,15 +250,14 @@ export class CallerViews {
     return cut
   }
 
-  #changed(view: CallerView, before: Catalogs): void {
-    const { binding, key } = view
-    if (this.#views.get(key) === view) this.#options.onChange(binding, before, view.catalogs)
+  #changed(view: CallerView, before: CatalogsBySet): void {
+    if (this.#views.get(view.key) === view) this.#options.onChange(view, before)
   }
 
   /** Forgets absent callers, and ends idle backend sessions of the others; `now` in milliseconds since 1970. */
   sweep(now: number): void {
     this.#forget(IDLE_MS, Number.POSITIVE_INFINITY)
-    this.#ground.catalogs.keepOnly(new Set([...this.#views.values()].map(({ kept }) => kept)))
+    this.#ground.catalogs.keepOnly(new Set([...this.#views.values()].flatMap(({ kept }) => [...kept])))
     for (const view of this.#views.values()) for (const { callerSessions } of view.own) callerSessions.sweep(now)
   }
 

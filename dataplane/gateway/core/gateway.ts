@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { gateDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { Auditing } from '../../audit/event.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Finding, Loaded } from '../../config/load.ts'
@@ -8,12 +9,15 @@ import { Budget } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import { ClientRequests } from '../../server/listen/connections.ts'
 import type { Observe } from '../../telemetry/observe.ts'
+import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/failure-policy.ts'
 import { relayUnsolicited } from '../call/input/unsolicited.ts'
 import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
 import { TaskIds } from '../call/tasks/task-ids.ts'
+import { CatalogGate } from '../gate/catalog-gate.ts'
+import type { GateDecision } from '../gate/decision.ts'
 import { budgetLimits, connectionLimit, rateLimitBytes } from '../limits/memory-limits.ts'
 import { RateLimits } from '../rate-limits/rate-limits.ts'
 import { InFlight } from '../request/in-flight.ts'
@@ -30,12 +34,14 @@ import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
 import { Approvals } from './approvals.ts'
+import type { CallerView, CatalogsBySet } from './caller-view.ts'
 import { CallerViews } from './caller-views.ts'
-import { notifyOfChanges } from './list-changes.ts'
+import { GatedViews } from './gated-views.ts'
+import { notifyEach, notifyOfChanges, type Shown } from './list-changes.ts'
 import { Proofs } from './proofs.ts'
 import { SharedView } from './shared-view.ts'
 import { statusOf } from './status.ts'
-import { isWaitingForServer, resourceIn } from './view.ts'
+import { isWaitingForServer, resourceIn, type View } from './view.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string
@@ -89,6 +95,10 @@ export class Gateway {
   readonly shared: SharedView
   /** The views of callers: the only way to catalogs and backends on behalf of a caller. */
   readonly views: CallerViews
+  /** Decides by registries who may use which backend; undefined without a catalog gate. */
+  gate: CatalogGate | undefined
+  /** What callers see of these views while the gate withholds backends. */
+  readonly gated: GatedViews
   setup: Setup
   /** The problems of a newer configuration that was refused; empty if the newest one is in force. */
   refused: readonly Finding[] = []
@@ -127,6 +137,12 @@ export class Gateway {
     this.#backends = new Backends({ ...options, onChange: () => this.shared.rebuild() })
     this.shared = sharedViewOf(this, this.#backends)
     this.views = viewsOf(this, { backends: this.#backends, memoryBytes })
+    this.gated = new GatedViews({
+      host: this,
+      shared: this.shared,
+      ownViewOf: (binding) => this.views.latest(binding),
+      memoryBytes,
+    })
     const storage = openSessionStorage(loaded.config, loaded.directory, log, observe)
     this.sessions = sessionsOf(this, storage)
     this.#storage = new StorageFollower({
@@ -171,6 +187,7 @@ export class Gateway {
     this.rateLimits.apply(config.rateLimiting)
     this.proofs.apply(this.setup)
     this.#followSearch(config.optimizer, directory)
+    const isGateSwitched = this.#followGate(config, directory)
     const common = {
       directory,
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
@@ -179,7 +196,31 @@ export class Gateway {
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.approvals.forget()
     this.shared.rebuild()
+    if (isGateSwitched) notifyEach(this, ({ binding }) => [undefined, { ...this.viewOf(binding), judge: undefined }])
     for (const backend of gone) this.letGo(backend)
+  }
+
+  /** Follows the catalog gate of the configuration. Returns whether backends are withheld now and were not, or no more. */
+  #followGate(config: GatewayConfig, directory: string): boolean {
+    const before = this.gate
+    const enforced = this.gated.enforced !== undefined
+    const gate = config.catalogGate
+    if (gate === undefined || (gate.mode ?? gateDefaults.mode) === 'disabled') {
+      this.gate = undefined
+      before?.close().catch((error) => this.log.debug({ err: error }, 'closing connections to a registry'))
+    } else {
+      this.gate ??= new CatalogGate(gate, {
+        ...this.#setupOptions,
+        onChange: (...states) => tellOfGate(this, ...states),
+      })
+      this.gate.apply(config, gate, directory)
+    }
+    return enforced !== (this.gated.enforced !== undefined)
+  }
+
+  /** Returns a caller's view outside of a request. */
+  viewOf(binding: string): View {
+    return this.gated.enforced === undefined ? this.views.known(binding) : this.gated.known(binding)
   }
 
   #followSearch(config: GatewayConfig['optimizer'], directory: string): void {
@@ -228,6 +269,7 @@ export class Gateway {
   get notReady(): string | undefined {
     if (!this.keys.hasAsked || !this.proofs.keys.hasAsked) return 'other replicas are being asked for their keys'
     if (!this.shared.allListed) return 'backends are being asked for their tools'
+    if (this.gate?.isTried === false) return 'registries are being asked for what is approved'
     return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
   }
 
@@ -247,6 +289,7 @@ export class Gateway {
       storageProblem: this.storageProblem,
       cutForCallers: this.views.cut,
       variantsOf: (name: string) => this.views.backendsOf(name),
+      gate: this.gate?.status ?? null,
     }
     return statusOf({ setup, refused, sessions, catalog, skills, backends, rateLimits, search, runs, ...more })
   }
@@ -276,7 +319,7 @@ export class Gateway {
     this.#storage.close()
     this.search?.close()
     this.sessions.close()
-    await Promise.all([this.views.close(), this.setup.ownIssuer.close()])
+    await Promise.all([this.views.close(), this.setup.ownIssuer.close(), this.gate?.close()])
     await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])
   }
 }
@@ -298,7 +341,8 @@ const sharedViewOf = (gateway: Gateway, backends: Backends): SharedView =>
     onRebuilt(before, after) {
       for (const backend of backends.all) gateway.approvals.listed(backend)
       gateway.sessions.watchAgain()
-      notifyOfChanges(gateway, before, after)
+      if (gateway.gated.enforced === undefined) notifyOfChanges(gateway, before, after)
+      else notifyEach(gateway, seenInRebuild(gateway, before, after))
     },
     log: gateway.log,
   })
@@ -313,9 +357,13 @@ const viewsOf = (
     host: gateway,
     backends,
     shared: gateway.shared,
-    onChange(binding, before, after) {
-      const { judge } = gateway.setup
-      notifyOfChanges(gateway, { ...before, judge }, { ...after, judge }, binding)
+    onChange(view, before) {
+      const { gated, setup } = gateway
+      const { judge } = setup
+      const whole = before.get('')
+      if (gated.enforced !== undefined) notifyEach(gateway, seenInOwn(gateway, view, before))
+      else if (whole !== undefined)
+        notifyOfChanges(gateway, { ...whole, judge }, { ...view.catalogs, judge }, view.binding)
     },
     busy: () => [
       ...gateway.inFlight.all.map(({ context }) => context),
@@ -326,16 +374,78 @@ const viewsOf = (
     onListed: (backend) => gateway.approvals.listedForCaller(backend),
   })
 
+type SeenBy = Parameters<typeof notifyEach>[1]
+
+/** Returns what callers saw before all lists were built again, and see now, where the gate withholds backends. */
+function seenInRebuild(gateway: Gateway, before: Shown, after: Shown): SeenBy {
+  const { gated } = gateway
+  // Each set is looked at once, since what it showed before is forgotten when it is built again.
+  const seen = new Map<string, readonly [Shown | undefined, Shown]>()
+  const isPersonal = gateway.views.hasOwn
+  return ({ caller, binding }) => {
+    const set = gated.enforced?.setFor(caller)
+    if (set === undefined) return [before, after]
+    const key = isPersonal ? `${binding} ${set.key}` : set.key
+    let pair = seen.get(key)
+    if (pair === undefined) {
+      const view = gated.viewOf(caller, binding)
+      const isWhole = !isPersonal && gateway.shared.backends.every(({ name }) => set.names.has(name))
+      const last = isWhole ? before : view.lastCatalogsOf(set)
+      const { catalog, promptsAndResources } = view.catalogsOf(set)
+      pair = [
+        last === undefined ? undefined : { ...catalogsIn(last), judge: before.judge },
+        { catalog, promptsAndResources, judge: after.judge },
+      ]
+      seen.set(key, pair)
+    }
+    return pair
+  }
+}
+
+const catalogsIn = ({ catalog, promptsAndResources }: Catalogs): Catalogs => ({ catalog, promptsAndResources })
+
+/** Returns what the callers of one view saw before its own lists changed, and see now. */
+function seenInOwn({ gated, setup }: Gateway, view: CallerView, before: CatalogsBySet): SeenBy {
+  const { judge } = setup
+  return ({ caller, binding }) => {
+    const set = binding === view.binding ? gated.enforced?.setFor(caller) : undefined
+    if (set === undefined) return undefined
+    const last = before.get(set.key)
+    const after = catalogsIn(gated.viewOf(caller, binding).catalogsOf(set))
+    return [last === undefined ? undefined : { ...last, judge }, { ...after, judge }]
+  }
+}
+
+/** Notifies the callers who may use other backends than before by the catalog. */
+function tellOfGate(gateway: Gateway, before: GateDecision, after: GateDecision): void {
+  const { gate, gated, setup } = gateway
+  if (gate === undefined || gated.enforced === undefined) return
+  const { judge } = setup
+  const shown = (catalogs: Catalogs): Shown => ({ ...catalogsIn(catalogs), judge })
+  notifyEach(gateway, ({ caller, binding }) => {
+    const claims = gate.claimsOf(caller)
+    const [one, other] = [before.setFor(claims), after.setFor(claims)]
+    if (one.key === other.key) return undefined
+    const view = gated.viewOf(caller, binding)
+    return [shown(view.catalogsOf(one)), shown(view.catalogsOf(other))]
+  })
+  gateway.sessions.watchAgain()
+}
+
 /** Builds the sessions of clients and connects them to the parts that handle their ends and messages. */
 const sessionsOf = (gateway: Gateway, storage: SessionStorage): Sessions =>
   new Sessions({
     storage,
     backendNamed: ({ record }, name) => gateway.views.backendNamed(record.binding, name),
     watch({ record }, uri, onUpdate) {
-      const found = resourceIn(gateway.views.known(record.binding), uri)
+      const found = resourceIn(gateway.viewOf(record.binding), uri)
       return found?.backend.isModern ? found.backend.watched.add([found.own], onUpdate) : undefined
     },
-    onServerMessage: (session, backendSession, bytes) => relayUnsolicited(gateway, session, backendSession, bytes),
+    onServerMessage(session, backendSession, bytes) {
+      // Its session may have been opened while the catalog still had it.
+      if (gateway.gated.sees(session.record.binding, backendSession.backend.name))
+        relayUnsolicited(gateway, session, backendSession, bytes)
+    },
     onEnded(session, isExpired) {
       gateway.inFlight.forgetAll(session)
       gateway.streams.forgetAll(session)

@@ -81,3 +81,36 @@ function seenBy({ views }: Audience, binding: string, before: Shown, after: Show
     { judge: after.judge, catalog, promptsAndResources },
   ]
 }
+
+/** Whoever is told of changes. */
+interface Told {
+  readonly caller: Caller
+  readonly binding: string
+}
+
+/**
+ * Notifies the clients for whom a list has changed, where callers see different backends. `seenBy` returns what a
+ * caller saw before, undefined if that is not known any more, and what it sees now; undefined if nothing has changed
+ * for it.
+ */
+export function notifyEach(
+  audience: Pick<Audience, 'sessions' | 'listeners' | 'faulted'>,
+  seenBy: (of: Told) => readonly [Shown | undefined, Shown] | undefined,
+): void {
+  const lists = Object.keys(kindsOf) as ChangedList[]
+  const tell = (of: Told, notify: (list: ChangedList) => void): void => {
+    const seen = seenBy(of)
+    if (seen === undefined) return
+    const [before, after] = seen
+    for (const list of before === undefined ? lists : changedLists(before, after)) {
+      if (before === undefined || (before.judge === undefined && after.judge === undefined)) notify(list)
+      else
+        looksDifferent(list, before, after, of.caller)
+          .then((isDifferent) => isDifferent && notify(list))
+          .catch((error) => audience.faulted(error, 'a change of a list is not notified'))
+    }
+  }
+  for (const stream of audience.sessions.openStreams)
+    tell(stream, (list) => stream.send(notificationText(`notifications/${list}/list_changed`)))
+  for (const listener of audience.listeners.all) tell(listener, (list) => listener.changed(list))
+}

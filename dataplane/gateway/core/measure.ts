@@ -1,4 +1,4 @@
-import type { BackendStatus, ToolSearchStatus } from '../../config/status.ts'
+import type { BackendStatus, CatalogGateStatus, ToolSearchStatus } from '../../config/status.ts'
 import { configRefused, gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/judge.ts'
@@ -32,6 +32,12 @@ const policy: MetricDescription = {
   type: 'counter',
 }
 
+const catalogAge = gauge(
+  'portico.catalog.age',
+  's',
+  'The time since a registry last confirmed what a catalog gate knows of it.',
+)
+
 const searches: MetricDescription = {
   name: 'portico.tool_search.searches',
   unit: '{search}',
@@ -50,10 +56,11 @@ const circuitStates = ['closed', 'half-open', 'open'] as const satisfies readonl
 
 const BACKEND = 'portico.backend'
 const STATE = 'portico.state'
+const REGISTRY = 'portico.registry'
 
 /** Measures a gateway's state when its metrics are read. Labels are names of its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
-  const { shared, setup, search } = gateway
+  const { shared, setup, search, gate } = gateway
   const shown = shownToolsOf(shared.catalog)
   return {
     readings: [
@@ -62,8 +69,12 @@ export function measureGateway(gateway: Gateway): Measured {
       ...shared.backends.flatMap((backend) => ofDefinitions(backend, gateway.views.backendsOf(backend.name))),
       ...(setup.judge === undefined ? [] : ofPolicies(setup.judge.decisions)),
       ...(search === undefined ? [] : ofSearches(search.status)),
+      ...(gate === undefined ? [] : ofGate(gate.status)),
     ],
-    known: new Map([[BACKEND, new Set(setup.config.backends.map(({ name }) => name))]]),
+    known: new Map([
+      [BACKEND, new Set(setup.config.backends.map(({ name }) => name))],
+      [REGISTRY, new Set((setup.config.catalogGate?.registries ?? []).map(({ name }) => name))],
+    ]),
   }
 }
 
@@ -113,6 +124,11 @@ const ofPolicies = ({ counts }: Decisions): Reading[] =>
       labels: { 'portico.action': action, 'portico.result': result },
       value: decided[result],
     })),
+  )
+
+const ofGate = ({ registries }: CatalogGateStatus): Reading[] =>
+  registries.flatMap(({ name, ageSeconds }) =>
+    ageSeconds === null ? [] : [{ metric: catalogAge, labels: { [REGISTRY]: name }, value: ageSeconds }],
   )
 
 function ofSearches({ searches: all, embeddings }: ToolSearchStatus): Reading[] {

@@ -45,14 +45,16 @@ export class SharedCatalogs {
 
   /**
    * Returns the catalogs for these own backends besides the shared ones at this `version` of the shared lists, and
-   * builds them if necessary. `kept`: the place where they stay for as long as there is room.
+   * builds them if necessary. `kept`: the place where they stay for as long as there is room. `set`: the key of the
+   * backends that are shown, if not all are.
    */
   take(
     version: number,
     own: readonly Backend[],
     build: () => Catalogs,
+    set = '',
   ): { readonly kept: KeptCatalogs; readonly catalogs: Catalogs } {
-    const key = keyOf(version, own)
+    const key = keyOf(version, own, set)
     const known = this.#kept.get(key)
     if (known?.catalogs !== undefined) return { kept: known, catalogs: known.catalogs }
     const catalogs = build()
@@ -79,7 +81,7 @@ let lists = 0
 const numberOf = memoized((_list: object) => ++lists)
 
 /** Returns a key of everything about the backends that catalogs depend on. */
-function keyOf(version: number, own: readonly Backend[]): string {
+function keyOf(version: number, own: readonly Backend[], set: string): string {
   const parts = own.map(({ name, tools, prompts, resources, templates, skills, capabilities, instructions, era }) => [
     name,
     tools === undefined ? null : numberOf(tools),
@@ -88,14 +90,14 @@ function keyOf(version: number, own: readonly Backend[]): string {
     instructions ?? null,
     era?.era ?? null,
   ])
-  return hash('sha256', JSON.stringify([version, parts]), 'base64url')
+  return hash('sha256', JSON.stringify([version, parts, set]), 'base64url')
 }
 
 /** The memory of a tool or another item of a catalog besides its text. */
 const ITEM_BYTES = 512
 
 /** Returns the bytes that catalogs take, with the caches of their lists once these were sent. */
-function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
+export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
   const { legacyList, modernList, plain, routes, stepTools } = catalog
   const { lists, prompts, uris, skills } = promptsAndResources
   const ofSkills = skills === undefined ? 0 : 2 * skills.skills.length + skills.spellings.size

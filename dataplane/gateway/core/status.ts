@@ -1,5 +1,6 @@
+import { gateProblems } from '../../config/gate-problems.ts'
 import type { Finding } from '../../config/load.ts'
-import type { GatewayStatus } from '../../config/status.ts'
+import type { CatalogGateStatus, GatewayStatus } from '../../config/status.ts'
 import { type Catalog, shownToolsOf } from '../aggregation/catalog.ts'
 import type { SkillCatalog } from '../aggregation/skill-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -29,6 +30,8 @@ interface StatusParts {
   readonly storageProblem: string | undefined
   readonly rateLimits: RateLimits
   readonly search: ToolSearch | undefined
+  /** The state of the catalog gate; null without one. */
+  readonly gate: CatalogGateStatus | null
   /** The reason why audit events are not written; undefined if they are. */
   readonly auditProblem: string | undefined
 }
@@ -46,6 +49,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
     authServer: setup.ownIssuer.status ?? null,
     rateLimits: rateLimits.status,
     toolSearch: search?.status ?? null,
+    catalogGate: parts.gate,
     workflows: runs.statesOf(catalog.composites.keys()),
     backends: backends.map((backend) => ({
       name: backend.name,
@@ -73,6 +77,7 @@ function problemsOf({
   storageProblem,
   rateLimits,
   search,
+  gate,
   auditProblem,
 }: StatusParts): GatewayStatus['problems'] {
   const warningsOf = (code: string, messages: readonly string[]) =>
@@ -85,6 +90,7 @@ function problemsOf({
     ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
     ...warningsOf('RateLimitsNotKept', rateLimits.problems),
     ...warningsOf('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
+    ...gateProblems(gate).flatMap(([code, message]) => warningsOf(code, [message])),
     ...warningsOf('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
     ...backends.flatMap((backend) => {
       const problem = definitionProblem(backend, variantsOf(backend.name))

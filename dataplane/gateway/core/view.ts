@@ -1,5 +1,6 @@
 import { isLoopback } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Workflow } from '../../config/workflow/compiled.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog } from '../aggregation/catalog.ts'
 import { buildPromptResourceCatalog, pageOf, placeOf } from '../aggregation/prompt-resource-catalog.ts'
@@ -51,10 +52,18 @@ export const unlistedBackendsFor = (
     return !hidden && name.startsWith(prefix) && (filter === undefined || filter.has(name.slice(prefix.length)))
   })
 
-/** Builds the catalogs of these backends together: a tool's page depends on which backend has which resource. */
-export function buildCatalogs(config: GatewayConfig, backends: readonly Backend[]): Catalogs {
+/**
+ * Builds the catalogs of these backends together: a tool's page depends on which backend has which resource. Composite
+ * tools that are withheld are left out.
+ */
+export function buildCatalogs(
+  config: GatewayConfig,
+  backends: readonly Backend[],
+  isWithheld?: (workflow: Workflow) => boolean,
+): Catalogs {
   const promptsAndResources = buildPromptResourceCatalog(config, backends)
-  const catalog = buildCatalog(config, backends, (backend, uri) => pageOf(promptsAndResources, backend, uri))
+  const page = (backend: string, uri: string) => pageOf(promptsAndResources, backend, uri)
+  const catalog = buildCatalog(config, backends, page, isWithheld)
   return { catalog, promptsAndResources }
 }
 

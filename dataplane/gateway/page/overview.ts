@@ -46,12 +46,12 @@ const MOST_SERVERS = 100
 const LONGEST_NAME = 128
 
 /** @param headers of the request: the endpoint's address as shown may depend on them */
-export function overviewOf({ setup, shared }: Gateway, headers: IncomingHttpHeaders): Overview {
+export function overviewOf({ setup, shared, gated }: Gateway, headers: IncomingHttpHeaders): Overview {
   const { config } = setup
   const endpoint = endpointOf(setup, headers)
   if (config.incomingAuth.type !== 'anonymous') return { name: config.name, endpoint, access: loginOf(setup, headers) }
   if (setup.judge !== undefined) return { name: config.name, endpoint, access: { kind: 'policy' } }
-  const { catalog, backends } = shared
+  const { catalog, backends } = gated.enforced === undefined ? shared : gated.anonymous
   const { tools, total, countOf } = toolSummaries(catalog)
   const servers = backends.slice(0, MOST_SERVERS).map((backend) => ({
     name: shortened(backend.name, LONGEST_NAME),

@@ -1,28 +1,6 @@
-/** Claims of a source, a registry or an entry: pairs of strings. */
-export type ClaimsMap = Readonly<Record<string, string>>
+import { type ClaimsMap, holds, isEmpty, satisfies, type TokenClaims } from '../../identity/claims.ts'
 
-/** The claims of a verified token. */
-export type TokenClaims = Readonly<Record<string, unknown>>
-
-/**
- * Tells whether a token's claim matches a required value: as that string, or as an array with that string in it.
- * Numbers and booleans match nothing: `1`, `true` and their texts must not match each other.
- */
-export function holds(claims: TokenClaims, key: string, value: string): boolean {
-  if (!Object.hasOwn(claims, key)) return false
-  const held = claims[key]
-  return held === value || (Array.isArray(held) && held.includes(value))
-}
-
-/** Tells whether the caller's claims are a superset of the required ones. Any caller satisfies an empty set. */
-export function satisfies(claims: TokenClaims, required: ClaimsMap): boolean {
-  for (const key of Object.keys(required)) if (!holds(claims, key, required[key] as string)) return false
-  return true
-}
-
-export function isEmpty(claims: ClaimsMap): boolean {
-  return Object.keys(claims).length === 0
-}
+export { type ClaimsMap, holds, isEmpty, satisfies, type TokenClaims }
 
 /** Tells whether two sets hold the same pairs, in any order. */
 export function sameClaims(one: ClaimsMap, other: ClaimsMap): boolean {

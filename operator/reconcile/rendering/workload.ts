@@ -201,7 +201,13 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
 }
 
 /** Conditions that only pods can report. */
-const TOLD_BY_PODS = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid'] as const
+const TOLD_BY_PODS = [
+  'AggregationConflict',
+  'AuditLogUnavailable',
+  'BackendsHealthy',
+  'CatalogGate',
+  'EntriesValid',
+] as const
 
 function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPlan {
   const { object, view, context, problems } = plan

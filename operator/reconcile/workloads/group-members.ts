@@ -23,6 +23,7 @@ import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { addressOf, endpointOf } from '../rendering/addresses.ts'
+import { type CatalogIdentity, catalogIdentity } from './catalog-gate.ts'
 import { assembleMcpRemoteProxy } from './mcp-remote-proxy.ts'
 import { assembleMcpServer } from './mcp-server.ts'
 import { checkEntry, entryBackend } from './mcp-server-entry.ts'
@@ -38,6 +39,8 @@ export interface Member {
   readonly credential: OutgoingCredential | undefined
   /** How strictly the definitions are held where the server's own bytes arrive. */
   readonly mode: PinningMode
+  /** What registries may know it by. */
+  readonly identity: CatalogIdentity
 }
 
 /** A member that the gateway can't call, with the reason. */
@@ -73,6 +76,7 @@ interface Plain {
   readonly backend: BackendConfig
   readonly own: CredentialReference
   readonly mode: PinningMode
+  readonly identity: CatalogIdentity
 }
 
 /** Returns one of our servers behind its Service. Its problems matter only while none of its pods run. */
@@ -90,7 +94,8 @@ function workloadBackend(
     url: endpointOf(addressOf(object, object.spec.proxyPort, context)),
     ...memberPinning(object, pinning, resolver),
   }
-  return { backend, own: object.spec.externalAuthConfigRef, mode: pinningMode(object) }
+  const identity = catalogIdentity(object, context)
+  return { backend, own: object.spec.externalAuthConfigRef, mode: pinningMode(object), identity }
 }
 
 const goes = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
@@ -119,8 +124,9 @@ function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain
   if (!object || goes(object)) return undefined
   const own = object.spec.externalAuthConfigRef
   checkEntry(object, inner, context, { credentials: options.credentialOf(name, own) === own })
+  if (!problems.none) return joined(problems.all())
   const backend = { ...entryBackend(object, inner, mounts, context), ...memberPinning(object, options.pinning, inner) }
-  return problems.none ? { backend, own, mode: backend.pinning?.mode ?? 'disabled' } : joined(problems.all())
+  return { backend, own, mode: backend.pinning?.mode ?? 'disabled', identity: catalogIdentity(object, context) }
 }
 
 /** Returns a member as the gateway calls it, with the credential that applies to it, or why it can't be called. */
@@ -136,7 +142,8 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   const problem =
     credential && (signingProblem(member, plain.backend, credential) ?? credentialProblem(credential, options))
   if (problem !== undefined) return `MCPExternalAuthConfig ${JSON.stringify(credential?.config)}: ${problem}`
-  return { kind: member.kind, backend: withCredential(plain.backend, credential), credential, mode: plain.mode }
+  const { mode, identity } = plain
+  return { kind: member.kind, backend: withCredential(plain.backend, credential), credential, mode, identity }
 }
 
 /** Returns why requests to this member can't be signed: a signature covers one address and the body sent to it. */

@@ -3,6 +3,7 @@ import { SERVICE_TIMEOUT, TOOL_PREFIX } from '../../../crds/settings/gateway/def
 import { failureHandling } from '../../../crds/settings/gateway/failure-handling.ts'
 import { optimizer as optimizerSchema } from '../../../crds/settings/gateway/optimizer.ts'
 import type { Static } from '../../../crds/settings/schema.ts'
+import { isOfCluster } from '../../../dataplane/config/check/url.ts'
 import type { GatewayConfig, OptimizerConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { BackendObservation, ClusterView, WorkloadObservation } from '../../model/view.ts'
@@ -40,6 +41,7 @@ import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { aggregationOf } from './aggregation.ts'
+import { catalogGateOf, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'
 import { type CompositeTools, compositeToolsOf, reportCompositeTools } from './composite-tools.ts'
 import { type Members, membersOf } from './group-members.ts'
 
@@ -122,6 +124,7 @@ const PLACES = {
   '/authServer': AUTH_SERVER,
   '/authServer/upstreamFilter': '/spec/authServerUpstreamFilter',
   '/audit': '/spec/config/audit',
+  '/catalogGate': '/spec/config/catalogGate',
   '/cors': '/spec/config/cors',
   '/optimizer': '/spec/config/optimizer',
   '/name': '/spec/config/name',
@@ -165,6 +168,16 @@ function operationalOf(
   }
 }
 
+/** Records a problem if the two places of the group name different ones. */
+function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
+  if (config?.groupRef !== undefined && config.groupRef !== groupRef.name)
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/config/groupRef',
+      joint: ' ',
+      message: 'must be the same as /spec/groupRef/name',
+    })
+}
+
 /** Builds the gateway's configuration and records all problems, except those of single backends. */
 function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
   const { spec, metadata } = object
@@ -173,12 +186,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   checkName(object, 'rolling', problems)
   const group = resolver.object(mcpGroup, spec.groupRef.name)
   checkPullSecrets(spec, resolver)
-  if (spec.config?.groupRef !== undefined && spec.config.groupRef !== spec.groupRef.name)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/config/groupRef',
-      joint: ' ',
-      message: 'must be the same as /spec/groupRef/name',
-    })
+  checkGroupName(spec, problems)
   checkCredentials(spec, resolver)
   const mounts = startMounts(configMapName(object))
   const { oidcConfigRef, audience } = spec.incomingAuth
@@ -212,6 +220,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
       const timeout = operational.timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
     }),
+    ...catalogGateOf(spec.config?.catalogGate, members.served, { resolver, mounts, context }),
     ...aggregationOf(spec.config?.aggregation, resolver),
     ...passthroughOf(spec),
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
@@ -320,6 +329,7 @@ function unusedSettings(
       { issuer: authServerConfig?.issuer, pointer: '/spec/incomingAuth/oidcConfigRef' },
       resolver,
     ),
+    ...unusedGateSettings(config?.catalogGate),
     ...(sessionStorage !== undefined && config?.sessionStorage !== undefined
       ? [
           {
@@ -383,6 +393,7 @@ export function reconcileVirtualMcpServer(
         { isOfGateway: true, problems },
         conditions,
       )
+      reportCatalogGate(spec.config?.catalogGate, seen, conditions)
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
       reportCompositeTools(assembly.compositeTools, assembly.config, conditions)
@@ -432,17 +443,16 @@ function optimizerOf(
       // Both have defaults and are set even if no service is configured.
       ...(service === undefined && embeddingProvider === 'tei' ? {} : { embeddingProvider }),
       ...(service === undefined ? {} : { embeddingServiceTimeout }),
-      ...(isOfCluster(service) ? { embeddingAllowPrivateIP: true } : {}),
+      ...(leadsToCluster(service) ? { embeddingAllowPrivateIP: true } : {}),
     },
   }
 }
 
-/** Names of Services as pods of their namespace, and of others, write them. */
-const OF_CLUSTER = /^[a-z0-9-]+$|\.svc(\.cluster\.local)?\.?$/
-
 /** Tells whether a URL leads to a Service of the cluster by its name. */
-const isOfCluster = (service: string | undefined): boolean =>
-  service !== undefined && OF_CLUSTER.test(URL.parse(service)?.hostname ?? '.')
+function leadsToCluster(service: string | undefined): boolean {
+  const url = URL.parse(service ?? '')
+  return url !== null && isOfCluster(url)
+}
 
 /**
  * Sets `BackendsHealthy`: whether the pods of a gateway reach its backends; absent until they have reported. It emits

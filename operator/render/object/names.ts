@@ -1,3 +1,6 @@
+/** The container of an MCPServer's own server. */
+export const serverContainerName = 'mcp'
+
 /** The names that follow from a workload's kind: the suffix of children, the prefix of the Service, our container. */
 interface Naming {
   readonly suffix: string

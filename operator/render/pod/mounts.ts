@@ -27,6 +27,8 @@ export interface Mounts {
   /** Mounts a CA bundle. With `optional` the pod has the file whenever the bundle exists. */
   caFile(configMap: string, key: string, options?: { readonly optional: boolean }): string
   sourceFile(configMap: string, key: string): string
+  /** Mounts a token of the pod's own service account for another audience. */
+  audienceToken(name: string, audience: string): string
   /** Mounts the pod's own token for the API server, or the cluster's CA. */
   clusterFile(name: 'token' | 'ca.crt'): string
   volumes(): readonly object[]
@@ -75,11 +77,21 @@ export const apiAccessVolume = (name: string, options: { readonly namespace: boo
   },
 })
 
+/** Builds the volume with this pod's token for an audience other than the API server. */
+const audienceVolume = (name: string, audience: string) => ({
+  name: volumeName('portico-token', name),
+  projected: {
+    defaultMode: FILE_MODE,
+    sources: [{ serviceAccountToken: { audience, expirationSeconds: TOKEN_SECONDS, path: 'token' } }],
+  },
+})
+
 const CLUSTER_VOLUME = 'portico-cluster'
 
 /** Starts with only the configuration's own ConfigMap, which is mounted whole at `config/`. */
 export function startMounts(configMap: string): Mounts {
   const sources = new Map<string, VolumeSource>()
+  const audiences = new Map<string, string>()
   let cluster = false
 
   const file = (
@@ -106,6 +118,10 @@ export function startMounts(configMap: string): Mounts {
     caFile: (object, key, { optional } = { optional: false }) =>
       file({ type: 'configMap', folder: 'ca', prefix: 'ca' }, { object, key, isOptional: optional }),
     sourceFile: (object, key) => file({ type: 'configMap', folder: 'sources', prefix: 'source' }, { object, key }),
+    audienceToken(name, audience) {
+      audiences.set(name, audience)
+      return `../tokens/${name}/token`
+    },
     clusterFile(name) {
       cluster = true
       return `../cluster/${name}`
@@ -113,6 +129,7 @@ export function startMounts(configMap: string): Mounts {
     volumes: () => [
       { name: 'portico-config', configMap: { name: configMap, defaultMode: FILE_MODE } },
       ...(cluster ? [apiAccessVolume(CLUSTER_VOLUME, { namespace: false })] : []),
+      ...[...audiences].map(([name, audience]) => audienceVolume(name, audience)),
       ...[...sources.values()].sort(byVolume).map(({ volume, type, object, keys, isOptional }) => {
         const items = [...keys].sort().map((key) => ({ key, path: key }))
         const content = { defaultMode: FILE_MODE, items, ...(isOptional ? { optional: true } : {}) }
@@ -124,6 +141,11 @@ export function startMounts(configMap: string): Mounts {
     volumeMounts: () => [
       { name: 'portico-config', mountPath: `${MOUNT_ROOT}/config`, readOnly: true },
       ...(cluster ? [{ name: CLUSTER_VOLUME, mountPath: `${MOUNT_ROOT}/cluster`, readOnly: true }] : []),
+      ...[...audiences.keys()].map((name) => ({
+        name: volumeName('portico-token', name),
+        mountPath: `${MOUNT_ROOT}/tokens/${name}`,
+        readOnly: true,
+      })),
       ...[...sources.values()]
         .sort(byVolume)
         .map(({ volume, folder }) => ({ name: volume, mountPath: `${MOUNT_ROOT}/${folder}`, readOnly: true })),

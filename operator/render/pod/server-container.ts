@@ -1,4 +1,5 @@
 import { sidecarListeners } from '../network/listeners.ts'
+import { serverContainerName } from '../object/names.ts'
 import { drainHook, serverSecurityContext } from './containers.ts'
 import { apiAccessVolume } from './mounts.ts'
 import type { Resources } from './resources.ts'
@@ -49,7 +50,7 @@ export function serverContainer(options: ServerOptions): { readonly container: o
   const { port, apiAccess } = options
   const env = environment(options)
   const container = {
-    name: 'mcp',
+    name: serverContainerName,
     image: options.image,
     ...(options.args?.length ? { args: options.args } : {}),
     ...(env.length === 0 ? {} : { env }),

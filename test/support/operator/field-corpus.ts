@@ -463,6 +463,21 @@ spec:
     name: n
     groupRef: tools
     cors: {origins: ["https://app.example.com"]}
+    catalogGate:
+      mode: enforce
+      match: name
+      onUnavailable: close
+      maxStale: 2h
+      registries:
+        - name: house
+          registryRef: {name: registry, namespace: catalogs}
+          registry: main
+          serviceAccountAudience: registry
+        - name: other
+          url: https://registry.example.com
+          registry: main
+          tokenSecretRef: {name: secret, key: key}
+          caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
     rateLimiting: ${limiting}
     pinning: {mode: report, unpinnedBackends: withhold}
     optimizer:

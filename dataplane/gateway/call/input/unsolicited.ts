@@ -27,11 +27,9 @@ interface UnsolicitedServices {
   readonly taskIds: TaskIds
   readonly inFlight: Pick<InFlight, 'all'>
   readonly setup: { readonly config: Pick<GatewayConfig, 'role'> }
-  /** What a caller sees, by the name under which its state is kept. */
-  readonly views: {
-    known(binding: string): {
-      readonly promptsAndResources: { readonly names: ReadonlyMap<string, UriNames> | undefined }
-    }
+  /** Returns what a caller sees, by the name under which its state is kept. */
+  viewOf(binding: string): {
+    readonly promptsAndResources: { readonly names: ReadonlyMap<string, UriNames> | undefined }
   }
   faulted(error: unknown, what: string): void
 }
@@ -74,13 +72,13 @@ export function relayUnsolicited(
 
 /** Returns a message with the URI of a changed resource as the session's client knows it. */
 function renamed(
-  { views }: UnsolicitedServices,
+  services: UnsolicitedServices,
   { backend }: BackendSession,
   { record }: Session,
   bytes: Buffer,
 ): Buffer {
   if (!bytes.includes('resources/updated')) return bytes
-  return renamedUpdate(bytes, views.known(record.binding).promptsAndResources.names?.get(backend.name))
+  return renamedUpdate(bytes, services.viewOf(record.binding).promptsAndResources.names?.get(backend.name))
 }
 
 /**

@@ -43,6 +43,8 @@ function admitted(request: EndpointExchange, caller: Caller, next: Next): void {
   const known = request.admit(caller, views.bindingOf(caller), share)
   const own = views.viewFor(known)
   const admitted = own === undefined ? known : known.see(own)
+  const gated = gateway.gated.viewFor(caller, admitted.binding, own)
+  if (gated !== undefined) admitted.see(gated)
   admitted.run(next)
 }
 

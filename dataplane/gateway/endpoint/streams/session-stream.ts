@@ -1,6 +1,7 @@
 import type { Caller } from '../../../identity/caller.ts'
 import { REQUEST_ID } from '../../../server/request-id.ts'
 import { updatedUri } from '../../backends/session/resource-updates.ts'
+import { resourceIn } from '../../core/view.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import { EventWriter } from '../../request/event-writer.ts'
 import { OK } from '../../request/exchange.ts'
@@ -113,10 +114,14 @@ export class SessionStream implements ClientStream {
 
   /** Tells whether the client may still see the subject of a message: policies may change after a subscription. */
   #mayHear(message: string): boolean {
-    const { setup } = this.#request.gateway
-    if (setup.judge === undefined || !message.includes('updated')) return true
+    const { setup, gated } = this.#request.gateway
+    const isGated = gated.enforced !== undefined
+    if ((setup.judge === undefined && !isGated) || !message.includes('updated')) return true
     const uri = updatedUri(parseJson(message))
-    return uri === undefined || setup.judge.mayRead(this.caller, this.#reader.view.promptsAndResources, uri)
+    if (uri === undefined) return true
+    const { view } = this.#reader
+    if (isGated && resourceIn(view, uri) === undefined) return false
+    return setup.judge === undefined || setup.judge.mayRead(this.caller, view.promptsAndResources, uri)
   }
 
   heartbeat(): void {

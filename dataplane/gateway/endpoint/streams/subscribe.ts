@@ -72,8 +72,11 @@ class Listener implements Listening, TokenHolder {
   }
 
   #mayRead(uri: string): boolean {
-    const { judge } = this.context.gateway.setup
-    return judge === undefined || judge.mayRead(this.caller, this.context.view.promptsAndResources, uri)
+    const { gateway, view } = this.context
+    const { judge } = gateway.setup
+    // The catalog may have lost the backend since.
+    if (gateway.gated.enforced !== undefined && resourceIn(view, uri) === undefined) return false
+    return judge === undefined || judge.mayRead(this.caller, view.promptsAndResources, uri)
   }
 
   start(): void {

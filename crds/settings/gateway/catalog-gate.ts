@@ -1,0 +1,102 @@
+import { inFile, mountedAs } from '../file-form.ts'
+import { limits } from '../limits.ts'
+import { caBundleRef, secretKeyRef } from '../references.ts'
+import { choice, defaulted, duration, label, list, object, objectName, Type, text, url } from '../schema.ts'
+import { gateDefaults, gateStale } from './defaults.ts'
+
+const registryRef = mountedAs(
+  'nothing',
+  object('The MCPRegistry that is asked.', {
+    name: objectName('operator', 'Name of the MCPRegistry.'),
+    namespace: Type.Optional(label('operator', 'Its namespace. Absent: that of this object.')),
+  }),
+)
+
+const serviceAccountAudience = mountedAs(
+  'nothing',
+  text('operator', 'Audience of a token of the pod’s own service account, in place of a secret.', {
+    min: 1,
+    max: limits.url,
+  }),
+)
+
+const registry = object(
+  'A registry that is asked.',
+  {
+    name: label('gateway', 'Unique name, for people.'),
+    registryRef: Type.Optional(registryRef),
+    url: Type.Optional(url('gateway', 'Base URL of a registry server, in place of registryRef.')),
+    registry: label('gateway', 'Name of the registry on that server.'),
+    tokenSecretRef: Type.Optional(
+      inFile('tokenFile', secretKeyRef('gateway', 'Bearer token with the role readGates.')),
+    ),
+    serviceAccountAudience: Type.Optional(serviceAccountAudience),
+    caBundleRef: Type.Optional(caBundleRef('gateway', 'CAs trusted for the server, besides the system’s.')),
+  },
+  {
+    rules: [
+      { rule: 'has(self.registryRef) != has(self.url)', message: 'set exactly one of registryRef and url' },
+      {
+        rule: '!(has(self.tokenSecretRef) && has(self.serviceAccountAudience))',
+        message: 'tokenSecretRef and serviceAccountAudience exclude each other',
+      },
+    ],
+  },
+)
+
+/** Which backends a caller may use: those that a registry would show the caller. */
+export const catalogGate = object(
+  'Shows callers only the backends that registries show them.',
+  {
+    mode: defaulted(
+      choice(
+        'gateway',
+        'Whether backends that are not approved are withheld, or reported alone.',
+        ['disabled', 'report', 'enforce'],
+        { default: gateDefaults.mode },
+      ),
+    ),
+    registries: Type.Optional(
+      list('Registries that are asked. An entry in one of them is enough.', registry, {
+        type: { map: ['name'] },
+        min: 1,
+        max: 8,
+      }),
+    ),
+    match: defaulted(
+      choice(
+        'gateway',
+        'How a backend is found in a registry: by what it is and where, or by its name alone.',
+        ['identity', 'name'],
+        { default: gateDefaults.match },
+      ),
+    ),
+    onUnavailable: defaulted(
+      choice(
+        'gateway',
+        'What holds while a registry is away: what it last told, or nothing of it.',
+        ['lastKnown', 'close'],
+        { default: gateDefaults.onUnavailable },
+      ),
+    ),
+    maxStale: defaulted(
+      duration('gateway', 'How long what a registry last told holds; then nothing of it. 1m to 168h.', {
+        default: gateDefaults.maxStale,
+        rules: [
+          {
+            rule: `duration(self) >= duration('${gateStale.shortest}') && duration(self) <= duration('${gateStale.longest}')`,
+            message: `maxStale must be from ${gateStale.shortest} to ${gateStale.longest}`,
+          },
+        ],
+      }),
+    ),
+  },
+  {
+    rules: [
+      {
+        rule: "self.mode == 'disabled' || has(self.registries)",
+        message: 'registries must be set unless mode is disabled',
+      },
+    ],
+  },
+)

@@ -1,0 +1,238 @@
+import { LRUCache } from 'lru-cache'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Workflow } from '../../config/workflow/compiled.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { Catalogs } from '../access/visible-lists.ts'
+import { type BuiltCatalog, type Catalog, goodCatalog } from '../aggregation/catalog.ts'
+import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { shapeOf } from '../aggregation/shape.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { CatalogGate } from '../gate/catalog-gate.ts'
+import type { MemberSet } from '../gate/decision.ts'
+import { CallerView } from './caller-view.ts'
+import { sizeOf } from './shared-catalogs.ts'
+import type { SharedView } from './shared-view.ts'
+import { buildCatalogs, missingBackends, type View } from './view.ts'
+
+const MIB = 1024 * 1024
+/** The most sets of backends whose catalogs are kept. */
+const MOST_SETS = 256
+/** The most callers whose claims are known between their requests. */
+const MOST_CALLERS = 16_384
+
+interface GatedViewsOptions {
+  readonly host: {
+    readonly setup: { readonly config: GatewayConfig }
+    /** The gate in force; undefined without one. */
+    readonly gate: CatalogGate | undefined
+  }
+  readonly shared: SharedView
+  /** Returns the latest own view of the callers of a binding, if they have one. */
+  ownViewOf(binding: string): CallerView | undefined
+  /** The memory limit of the container, if it has one. */
+  readonly memoryBytes?: number | undefined
+}
+
+/** The catalogs of a set of backends, built of the shared lists at one time. */
+interface Kept {
+  version: number
+  built: BuiltCatalog
+  promptsAndResources: PromptResourceCatalog
+}
+
+/**
+ * What callers see under a catalog gate that withholds backends: callers who may use the same backends share their
+ * catalogs. A backend that is withheld has no part in names, conflicts, instructions and capabilities.
+ */
+export class GatedViews {
+  readonly #options: GatedViewsOptions
+  readonly #kept: LRUCache<string, Kept>
+  /** The view of each caller, by the view that it is a part of. A caller is one object while its token is known. */
+  readonly #views = new WeakMap<View, WeakMap<Caller, GatedView>>()
+  /** The latest view of the callers of each binding. */
+  readonly #latest = new LRUCache<string, GatedView>({ max: MOST_CALLERS })
+
+  constructor(options: GatedViewsOptions) {
+    this.#options = options
+    const { memoryBytes = 512 * MIB } = options
+    this.#kept = new LRUCache({ max: MOST_SETS, maxSize: Math.max(memoryBytes / 16, 16 * MIB) })
+  }
+
+  /** The number of sets whose catalogs are kept. */
+  get count(): number {
+    return this.#kept.size
+  }
+
+  get config(): GatewayConfig {
+    return this.#options.host.setup.config
+  }
+
+  /** The gate, if it withholds anything. */
+  get enforced(): CatalogGate | undefined {
+    const { gate } = this.#options.host
+    return gate?.enforces === true ? gate : undefined
+  }
+
+  /** Returns the view of a caller; undefined if nothing is withheld. `own`: the caller's own view, if it has one. */
+  viewFor(caller: Caller, binding: string, own: CallerView | undefined): GatedView | undefined {
+    if (this.enforced === undefined) return undefined
+    const view = this.#viewIn(caller, binding, own ?? this.#options.shared)
+    if (this.#latest.get(binding) !== view) this.#latest.set(binding, view)
+    return view
+  }
+
+  /** Returns the view of a caller outside of a request. */
+  viewOf(caller: Caller, binding: string): GatedView {
+    const own = this.#options.ownViewOf(binding)
+    return this.#viewIn(caller, binding, own ?? this.#options.shared)
+  }
+
+  #viewIn(caller: Caller, binding: string, base: SharedView | CallerView): GatedView {
+    let views = this.#views.get(base)
+    if (views === undefined) this.#views.set(base, (views = new WeakMap()))
+    let view = views.get(caller)
+    if (view === undefined || view.binding !== binding)
+      views.set(caller, (view = new GatedView(this, base, caller, binding)))
+    return view
+  }
+
+  /** Returns the view for a caller who sends no token, outside of a request. */
+  get anonymous(): View {
+    return this.#viewIn(ANONYMOUS, '', this.#options.shared)
+  }
+
+  /**
+   * Returns the view of a caller outside of a request. Of one who is not known here nothing is known: it sees what
+   * everybody sees.
+   */
+  known(binding: string): View {
+    return this.#latest.get(binding) ?? this.anonymous
+  }
+
+  /** Tells whether a caller may see a backend now, outside of a request. */
+  sees(binding: string, backend: string): boolean {
+    const gate = this.enforced
+    return gate === undefined || gate.setFor(this.#latest.get(binding)?.caller ?? ANONYMOUS).names.has(backend)
+  }
+
+  /** Returns the catalogs of a set of the shared backends. */
+  catalogsOf(set: MemberSet): Catalogs {
+    const { shared } = this.#options
+    const backends = shared.backends.filter(({ name }) => set.names.has(name))
+    if (backends.length === shared.backends.length) return shared
+    const before = this.#kept.get(set.key)
+    if (before?.version === shared.version) return { ...before, catalog: before.built.catalog }
+    const next = buildCatalogs(this.config, backends, withheldBy(this.config, shared, set))
+    // If names clash that the configuration must resolve, the last good set stays, as it does for everybody.
+    const tools = new Map(backends.map((backend) => [backend, backend.tools]))
+    const fresh = { catalog: next.catalog, backends, tools }
+    const built = before === undefined ? fresh : goodCatalog(fresh, before.built, shared.allListed ? backends : [])
+    const { promptsAndResources } = next
+    this.#kept.set(set.key, { version: shared.version, built, promptsAndResources }, { size: sizeOf(next) })
+    return { catalog: built.catalog, promptsAndResources }
+  }
+
+  /** Returns the catalogs of a set as they were last shown; undefined if they are not kept. */
+  lastCatalogsOf(set: MemberSet): Catalogs | undefined {
+    const kept = this.#kept.peek(set.key)
+    return kept === undefined
+      ? undefined
+      : { catalog: kept.built.catalog, promptsAndResources: kept.promptsAndResources }
+  }
+}
+
+const ANONYMOUS: Caller = { kind: 'anonymous' }
+
+/** What a view has of all backends. */
+interface Whole {
+  readonly backends: readonly Backend[]
+  readonly catalog: Catalog
+}
+
+/**
+ * Returns the function that tells whether a composite tool has a step that a backend outside of the set runs. What such
+ * a step names is looked up among all backends: another tool that has its name in the set is not meant.
+ */
+function withheldBy(config: GatewayConfig, whole: Whole, { names }: MemberSet): (workflow: Workflow) => boolean {
+  if (config.compositeTools === undefined) return () => false
+  const prefixes = whole.backends
+    .filter(({ name }) => !names.has(name))
+    .flatMap(({ name }) => [`${name}.`, shapeOf(config, name).prefix])
+    .filter((prefix) => prefix !== '')
+  const { stepTools } = whole.catalog
+  const isWithheld = (tool: string): boolean => {
+    const known = stepTools.get(tool)
+    // A backend that has never listed its tools is known by their prefix.
+    return known === undefined ? prefixes.some((prefix) => tool.startsWith(prefix)) : !names.has(known.route.backend)
+  }
+  return ({ tools }) => tools.some(isWithheld)
+}
+
+/** One caller's view of the backends that the gate shows it, always by the newest state of the catalog. */
+export class GatedView implements View {
+  readonly caller: Caller
+  readonly binding: string
+  readonly #views: GatedViews
+  readonly #base: SharedView | CallerView
+
+  constructor(views: GatedViews, base: SharedView | CallerView, caller: Caller, binding: string) {
+    this.#views = views
+    this.#base = base
+    this.caller = caller
+    this.binding = binding
+  }
+
+  get #set(): MemberSet | undefined {
+    return this.#views.enforced?.setFor(this.caller)
+  }
+
+  get #catalogs(): Catalogs {
+    const set = this.#set
+    return set === undefined ? this.#base : this.catalogsOf(set)
+  }
+
+  /** Returns the catalogs that it would show with this set of backends. */
+  catalogsOf(set: MemberSet): Catalogs {
+    const base = this.#base
+    return base instanceof CallerView
+      ? base.catalogsFor(set, (whole) => withheldBy(this.#views.config, whole, set))
+      : this.#views.catalogsOf(set)
+  }
+
+  /** Returns the catalogs of a set as it last showed them; undefined if they are not kept. */
+  lastCatalogsOf(set: MemberSet): Catalogs | undefined {
+    const base = this.#base
+    return base instanceof CallerView ? base.lastCatalogsFor(set) : this.#views.lastCatalogsOf(set)
+  }
+
+  get catalog(): Catalog {
+    return this.#catalogs.catalog
+  }
+
+  get promptsAndResources(): PromptResourceCatalog {
+    return this.#catalogs.promptsAndResources
+  }
+
+  get backends(): readonly Backend[] {
+    const set = this.#set
+    const { backends } = this.#base
+    return set === undefined ? backends : backends.filter(({ name }) => set.names.has(name))
+  }
+
+  get allListed(): boolean {
+    return this.#base.allListed && this.#views.enforced?.isTried !== false
+  }
+
+  async firstLists(): Promise<void> {
+    await Promise.all([this.#base.firstLists(), this.#views.enforced?.firstAnswers()])
+  }
+
+  get missing(): readonly Backend[] {
+    return missingBackends(this.#views.config, this.backends)
+  }
+
+  backendNamed(name: string): Backend | undefined {
+    const set = this.#set
+    return set === undefined || set.names.has(name) ? this.#base.backendNamed(name) : undefined
+  }
+}

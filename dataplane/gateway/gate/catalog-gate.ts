@@ -1,0 +1,149 @@
+import { join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import { parseDuration } from '../../../crds/settings/duration.ts'
+import { gateDefaults } from '../../../crds/settings/gateway/defaults.ts'
+import type { CatalogGateConfig, GatewayConfig } from '../../config/gateway.ts'
+import type { CatalogGateStatus } from '../../config/status.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { TokenClaims } from '../../identity/claims.ts'
+import { GateDecision, judgeMembers, type MemberSet } from './decision.ts'
+import type { GateMember } from './match.ts'
+import { RegistryPoll } from './registry-poll.ts'
+import { SnapshotFile } from './snapshot-file.ts'
+
+interface CatalogGateOptions {
+  readonly log: Logger
+  /** The folder for state on disk. */
+  readonly stateDirectory: string
+  /** The memory limit of this process; absent: the limit that is rendered for a gateway's container. */
+  readonly memoryBytes?: number | undefined
+  /** Called when callers may see other backends than before. */
+  onChange(before: GateDecision, after: GateDecision): void
+}
+
+const USUAL_MEMORY = 512 * 1024 * 1024
+/** The longest wait for the first answers of registries at the start. */
+const FIRST_MS = 5_000
+const NO_CLAIMS: TokenClaims = Object.freeze({})
+const NOTHING = new GateDecision([])
+
+/** Decides by registries which backends a caller may use: those whose entry the registry would show the caller. */
+export class CatalogGate {
+  decision: GateDecision = NOTHING
+  #config: CatalogGateConfig
+  #members: readonly GateMember[] = []
+  /** The provider whose claims are used in place of those of the caller's token, as policies do. */
+  #provider: string | undefined
+  #polls: readonly RegistryPoll[] = []
+  #key: unknown
+  readonly #options: CatalogGateOptions
+  readonly #started = performance.now()
+  #isClosed = false
+
+  constructor(config: CatalogGateConfig, options: CatalogGateOptions) {
+    this.#config = config
+    this.#options = options
+  }
+
+  /** Applies a configuration with a gate. Registries that stay as they are keep their rows. */
+  apply(config: GatewayConfig, gate: CatalogGateConfig, directory: string): void {
+    this.#config = gate
+    this.#members = membersOf(config, gate)
+    this.#provider = config.authz?.primaryUpstreamProvider
+    const key = [gate.registries, gate.maxStale, gate.onUnavailable, directory, config.namespace, config.name]
+    if (!isDeepStrictEqual(key, this.#key)) {
+      this.#key = key
+      this.#endPolls()
+      this.#polls = this.#newPolls(config, gate, directory)
+    }
+    this.#decide()
+  }
+
+  #newPolls({ namespace, name: gateway }: GatewayConfig, gate: CatalogGateConfig, directory: string): RegistryPoll[] {
+    const { stateDirectory, log, memoryBytes = USUAL_MEMORY } = this.#options
+    const folder = join(stateDirectory, 'catalog', encodeURIComponent(`${namespace}.${gateway}`))
+    return (gate.registries ?? []).map(
+      (config) =>
+        new RegistryPoll({
+          config,
+          fileAt: (path) => resolve(directory, path),
+          file: new SnapshotFile(folder, config.name, JSON.stringify([config.url, config.registry])),
+          maxStaleMs: parseDuration(gate.maxStale ?? gateDefaults.maxStale),
+          closesAtOnce: gate.onUnavailable === 'close',
+          mostBytes: memoryBytes / 8,
+          log,
+          onChange: () => this.#decide(),
+        }),
+    )
+  }
+
+  #decide(): void {
+    if (this.#isClosed) return
+    const before = this.decision
+    const asked = this.#polls.map(({ name, usable }) => ({ name, snapshot: usable }))
+    this.decision = new GateDecision(judgeMembers(this.#members, asked, this.#config.match ?? gateDefaults.match))
+    this.#options.onChange(before, this.decision)
+  }
+
+  /** Tells whether backends are withheld, and not only reported. */
+  get enforces(): boolean {
+    return this.#config.mode === 'enforce'
+  }
+
+  /** Returns the claims of a caller that policies judge, and so the gate. */
+  claimsOf(caller: Caller): TokenClaims {
+    if (caller.kind === 'anonymous') return NO_CLAIMS
+    if (this.#provider === undefined) return caller.claims
+    const { judged } = caller
+    return judged !== undefined && 'claims' in judged ? judged.claims : NO_CLAIMS
+  }
+
+  /** Returns the backends that a caller may use by the catalog. */
+  setFor(caller: Caller): MemberSet {
+    return this.decision.setFor(this.claimsOf(caller))
+  }
+
+  /** Tells whether every registry has been asked once, or had the time for it. */
+  get isTried(): boolean {
+    return this.#polls.every(({ isTried }) => isTried) || performance.now() - this.#started > FIRST_MS
+  }
+
+  /** Settles when every registry has been asked once, or its time is over. */
+  async firstAnswers(): Promise<void> {
+    const over = Promise.withResolvers<void>()
+    const timer = setTimeout(over.resolve, FIRST_MS)
+    await Promise.race([Promise.all(this.#polls.map(({ tried }) => tried.promise)), over.promise])
+    clearTimeout(timer)
+  }
+
+  get status(): CatalogGateStatus {
+    return {
+      mode: this.enforces ? 'enforce' : 'report',
+      registries: this.#polls.map(({ name, state, problem = null, ageSeconds }) => ({
+        ...{ name, state, problem },
+        ageSeconds: ageSeconds === undefined ? null : Math.round(ageSeconds),
+      })),
+      members: this.decision.members.map(({ backend, reason = null, detail = null, deprecated }) => ({
+        name: backend,
+        ...{ reason, detail, deprecated },
+      })),
+    }
+  }
+
+  #endPolls(): void {
+    for (const poll of this.#polls)
+      poll.close().catch((error) => this.#options.log.debug({ err: error }, 'closing connections to a registry'))
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all(this.#polls.map((poll) => poll.close()))
+  }
+}
+
+/** Returns the backends as the catalog may know them. One of which nothing is said is known by its URL. */
+function membersOf({ backends }: GatewayConfig, { members = [] }: CatalogGateConfig): readonly GateMember[] {
+  const named = new Map(members.map((member) => [member.backend, member]))
+  return backends.map(({ name, url }) => named.get(name) ?? { backend: name, url })
+}

@@ -1,0 +1,135 @@
+import { type ClaimsMap, holds, isEmpty, satisfies, type TokenClaims } from '../../identity/claims.ts'
+import { type GateMember, type MatchBy, matchMembers, type NotApproved } from './match.ts'
+import type { RegistryRules, Row } from './rows.ts'
+
+/** The rows of one registry, as it last told them. */
+export interface Snapshot extends RegistryRules {
+  readonly revision: string
+  readonly rows: readonly Row[]
+}
+
+/** A registry that is asked, and its rows; undefined while it has none that may be used. */
+export interface Asked {
+  readonly name: string
+  readonly snapshot: Snapshot | undefined
+}
+
+/** The claims of a row and of its registry: who satisfies both may use what the row stands for. */
+interface Way {
+  readonly registry: string
+  readonly entry: string
+  readonly rules: RegistryRules
+  readonly claims: ClaimsMap
+}
+
+/** What the catalog says of one backend. */
+export interface MemberState {
+  readonly backend: string
+  /** Why nobody may use it; undefined if the claims of callers decide. */
+  readonly reason: NotApproved | undefined
+  /** More about the reason, for people. */
+  readonly detail: string | undefined
+  /** True if each entry that it is found by is deprecated. */
+  readonly deprecated: boolean
+  readonly ways: readonly Way[]
+}
+
+/** The worst first: a member that some registry knows in another place is told so, and not that others lack it. */
+const REASONS: readonly NotApproved[] = ['LocationMismatch', 'EntryDeleted', 'NotInCatalog']
+
+const NO_CLAIMS_DETAIL = 'its entry has no claims, so that nobody sees it'
+
+/** Holds the members against the rows of all registries. One row of one registry is enough. */
+export function judgeMembers(members: readonly GateMember[], asked: readonly Asked[], by: MatchBy): MemberState[] {
+  const found = asked.flatMap(({ name, snapshot }) =>
+    snapshot === undefined ? [] : [{ name, snapshot, matches: matchMembers(members, snapshot.rows, by) }],
+  )
+  return members.map(({ backend }, index) => {
+    const matches = found.map(({ name, snapshot, matches }) => ({ name, rules: snapshot, match: matches[index] }))
+    const rows = matches.flatMap(({ name, rules, match }) => (match?.rows ?? []).map((row) => ({ name, rules, row })))
+    const ways = rows
+      .filter(({ rules, row }) => rules.mode !== 'full' || (!isEmpty(row.claims) && isOpen(rules)))
+      .map(({ name, rules, row }): Way => ({ registry: name, entry: row.name, rules, claims: row.claims }))
+    const reasons = new Set(matches.map(({ match }) => match?.reason))
+    const reason = rows.length > 0 ? undefined : (REASONS.find((one) => reasons.has(one)) ?? 'NotInCatalog')
+    return {
+      backend,
+      reason: reason ?? (ways.length === 0 ? 'NotInCatalog' : undefined),
+      detail: reason === undefined && ways.length === 0 ? NO_CLAIMS_DETAIL : undefined,
+      deprecated: rows.length > 0 && rows.every(({ row }) => row.status === 'deprecated'),
+      ways,
+    }
+  })
+}
+
+/** Tells whether somebody may read the registry at all. */
+const isOpen = ({ closedWithoutClaims, claims }: RegistryRules): boolean => !(closedWithoutClaims && isEmpty(claims))
+
+/** Tells whether the claims open this way: first the registry's, then the entry's. Nobody is exempt. */
+const opens = ({ rules, claims: required }: Way, claims: TokenClaims): boolean =>
+  rules.mode !== 'full' || (satisfies(claims, rules.claims) && satisfies(claims, required))
+
+/** Tells whether a caller with these claims may use the backend. */
+export const mayUse = ({ ways }: MemberState, claims: TokenClaims): boolean => ways.some((way) => opens(way, claims))
+
+/** The catalog's part of an explanation. */
+export interface CatalogExplanation {
+  readonly allowed: boolean
+  readonly reason: string
+}
+
+/** Explains what the catalog says of a backend to a caller with these claims. */
+export function explainMember({ reason, detail, ways }: MemberState, claims: TokenClaims): CatalogExplanation {
+  if (reason !== undefined) return { allowed: false, reason: detail === undefined ? reason : `${reason}: ${detail}` }
+  const open = ways.find((way) => opens(way, claims))
+  if (open !== undefined) return { allowed: true, reason: `entry ${open.entry} of registry ${open.registry}` }
+  const lacking = ways.map(({ registry, entry, rules, claims: required }) => {
+    const missing = Object.entries({ ...rules.claims, ...required }).filter(
+      ([key, value]) => !holds(claims, key, value),
+    )
+    return `entry ${entry} of registry ${registry} asks for ${missing.map(([key, value]) => `${key}=${value}`).join(', ')}`
+  })
+  return { allowed: false, reason: `the caller lacks claims: ${lacking.slice(0, MOST_NAMED).join('; ')}` }
+}
+
+const MOST_NAMED = 10
+
+/** The backends that some callers may use, as one object for all of them. */
+export interface MemberSet {
+  /** A short text that differs if the sets differ. */
+  readonly key: string
+  readonly names: ReadonlySet<string>
+}
+
+/** Decides for callers by one state of the catalog. Callers who may use the same share one set. */
+export class GateDecision {
+  readonly members: readonly MemberState[]
+  readonly #sets = new Map<string, MemberSet>()
+  /** By the claims of a verified token, which stay one object for as long as it is known. */
+  readonly #known = new WeakMap<TokenClaims, MemberSet>()
+
+  constructor(members: readonly MemberState[]) {
+    this.members = members
+  }
+
+  /** Returns the backends that a caller with these claims may use. */
+  setFor(claims: TokenClaims): MemberSet {
+    let set = this.#known.get(claims)
+    if (set === undefined) this.#known.set(claims, (set = this.#newSet(claims)))
+    return set
+  }
+
+  #newSet(claims: TokenClaims): MemberSet {
+    const names = this.members.filter((member) => mayUse(member, claims)).map(({ backend }) => backend)
+    const key = JSON.stringify(names)
+    let set = this.#sets.get(key)
+    if (set === undefined) {
+      // The sets of callers who are gone need not stay. A set that is made anew has the same key.
+      if (this.#sets.size >= MOST_SETS) this.#sets.clear()
+      this.#sets.set(key, (set = { key, names: new Set(names) }))
+    }
+    return set
+  }
+}
+
+const MOST_SETS = 256

@@ -1,0 +1,306 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { isObject } from '../../../crds/settings/json.ts'
+import type { CatalogRegistryConfig } from '../../config/gateway.ts'
+import { secretFile } from '../../config/secret-file.ts'
+import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
+import { backoffDelay } from '../../retry/backoff.ts'
+import type { Snapshot } from './decision.ts'
+import { type GatePage, type KnownClaims, readGatePage } from './rows.ts'
+import { joinPages, type SnapshotFile } from './snapshot-file.ts'
+
+interface RegistryPollOptions {
+  readonly config: CatalogRegistryConfig
+  /** Resolves a path of the configuration. */
+  readonly fileAt: (path: string) => string
+  readonly file: SnapshotFile
+  /** The time after which a snapshot that nobody confirms is no longer used; in milliseconds. */
+  readonly maxStaleMs: number
+  /** True if the last known snapshot is not used while the registry is away. */
+  readonly closesAtOnce: boolean
+  /** The most bytes of one registry's answers together. */
+  readonly mostBytes: number
+  readonly log: Logger
+  /** Called when the rows that may be used have changed, or the state of the registry. */
+  onChange(): void
+}
+
+/** What is known of a registry: `waiting` until it was asked, then whether it answers, or since when too long not. */
+export type RegistryState = 'waiting' | 'current' | 'unavailable' | 'stale'
+
+/** A page and what stands around it. */
+const PAGE_BYTES = 8 * 1024 * 1024 + 256 * 1024
+/** How long the registry waits for a change before it answers. */
+const WAIT_S = 30
+/** The same where an absent registry has to be noticed soon. */
+const SHORT_WAIT_S = 5
+const ANSWER_MS = 10_000
+/** The shortest time between two questions, for registries that do not wait. */
+const PAUSE_MS = 1_000
+/** The shortest time after a change: several often come together. */
+const CHANGE_PAUSE_MS = 200
+const BACKOFF = { first: 250, longest: 2_000 }
+/** If the rows change while pages are read, reading begins anew so often; then the newest rows of each page count. */
+const RESTARTS = 5
+/** A registry that is away for a shorter time is no event for people. */
+const NOTICED_MS = 5_000
+
+/** An answer that is none, for the log and the status. */
+class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+}
+
+interface Read {
+  readonly text: string
+  readonly page: GatePage
+}
+
+interface Answer {
+  readonly texts: readonly string[]
+  readonly snapshot: Snapshot
+}
+
+interface Question {
+  readonly cursor?: string
+  /** The revision that is known here. */
+  readonly revision?: string | undefined
+  readonly known: KnownClaims
+}
+
+/** Asks one registry what it has, again and again, and keeps the last answer. */
+export class RegistryPoll {
+  readonly name: string
+  #snapshot: Snapshot | undefined
+  /** The `performance.now()` of the last answer. */
+  #confirmedAt = Number.NEGATIVE_INFINITY
+  /** The `performance.now()` of the first failure after the last answer. */
+  #failingSince: number | undefined
+  #hasAnswered = false
+  /** The reason of the last failure; undefined after an answer. */
+  problem: string | undefined
+  readonly #options: RegistryPollOptions
+  readonly #fetch: GuardedFetch
+  readonly #token: (() => string) | undefined
+  readonly #closing = new AbortController()
+  readonly #running: Promise<void>
+  /** Settles after the first attempt. */
+  readonly tried = Promise.withResolvers<void>()
+  isTried = false
+  #staleTimer: NodeJS.Timeout | undefined
+  #noticeTimer: NodeJS.Timeout | undefined
+  #canKeep = true
+
+  constructor(options: RegistryPollOptions) {
+    const { config, fileAt, closesAtOnce } = options
+    this.#options = options
+    this.name = config.name
+    this.#token = config.tokenFile === undefined ? undefined : secretFile(fileAt(config.tokenFile))
+    this.#fetch = createGuardedFetch({
+      caBundleFile: config.caBundleFile && fileAt(config.caBundleFile),
+      allowPrivateIP: true,
+      connections: 2,
+      maxBytes: PAGE_BYTES,
+      timeoutMs: (closesAtOnce ? SHORT_WAIT_S : WAIT_S) * 1000 + ANSWER_MS,
+    })
+    this.#running = this.#run()
+  }
+
+  /** The rows that may be used now; undefined if there are none. */
+  get usable(): Snapshot | undefined {
+    const { closesAtOnce } = this.#options
+    if (closesAtOnce && (!this.#hasAnswered || this.#failingSince !== undefined)) return undefined
+    return this.#isStale ? undefined : this.#snapshot
+  }
+
+  get state(): RegistryState {
+    if (!this.isTried) return 'waiting'
+    if (this.#snapshot !== undefined && this.#isStale) return 'stale'
+    const isAway = this.#failingSince !== undefined && performance.now() - this.#failingSince >= NOTICED_MS
+    return isAway || this.usable === undefined ? 'unavailable' : 'current'
+  }
+
+  /** The seconds since the registry last confirmed its rows; undefined if it never has. */
+  get ageSeconds(): number | undefined {
+    return this.#snapshot === undefined ? undefined : (performance.now() - this.#confirmedAt) / 1000
+  }
+
+  get #isStale(): boolean {
+    return performance.now() - this.#confirmedAt > this.#options.maxStaleMs
+  }
+
+  async #run(): Promise<void> {
+    await this.#readKept()
+    for (let failures = 0; !this.#closing.signal.aborted; ) {
+      const began = performance.now()
+      try {
+        const isNew = await this.#poll()
+        failures = 0
+        await this.#sleep((isNew ? CHANGE_PAUSE_MS : PAUSE_MS) - (performance.now() - began))
+      } catch (error) {
+        if (this.#closing.signal.aborted) return
+        await this.#sleep(this.#pauseAfter(error, failures++))
+      }
+    }
+  }
+
+  /** Begins with what was kept on disk. */
+  async #readKept(): Promise<void> {
+    const kept = await this.#options.file.read(new Map())
+    if (kept === undefined || this.#closing.signal.aborted) return
+    this.#snapshot = kept.snapshot
+    this.#confirm(performance.now() - (Date.now() - kept.confirmedAt))
+    this.#options.onChange()
+  }
+
+  /** Records a failure, the first of which is number 0. Returns the milliseconds until the next try. */
+  #pauseAfter(error: unknown, failures: number): number {
+    // A connection that was kept open may have ended meanwhile, which is no failure of the registry.
+    const mayBeOurs = failures === 0 && this.#hasAnswered && !(error instanceof NoAnswer)
+    if (mayBeOurs) return 0
+    this.#failed(error)
+    return backoffDelay(failures, BACKOFF)
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    if (ms > 0)
+      await delay(ms, undefined, { signal: this.#closing.signal }).catch(() => {
+        // The gate is closed, and the loop ends.
+      })
+  }
+
+  /** Asks once. Returns whether the rows are others than before. */
+  async #poll(): Promise<boolean> {
+    const known = this.#snapshot?.revision
+    const answer = await this.#answer(known)
+    if (this.#closing.signal.aborted) return false
+    const isNew = answer !== undefined
+    if (isNew) this.#snapshot = answer.snapshot
+    const wasUsable = this.#hasAnswered && this.#failingSince === undefined && !this.#isStale
+    this.#confirm(performance.now())
+    this.#hasAnswered = true
+    this.#failingSince = undefined
+    clearTimeout(this.#noticeTimer)
+    if (this.problem !== undefined) this.#options.log.info({ registry: this.name }, 'the registry answers again')
+    this.problem = undefined
+    this.#wasTried()
+    if (isNew || !wasUsable) this.#options.onChange()
+    await this.#keep(answer?.texts)
+    return isNew
+  }
+
+  #confirm(at: number): void {
+    this.#confirmedAt = at
+    clearTimeout(this.#staleTimer)
+    const left = at + this.#options.maxStaleMs - performance.now()
+    this.#staleTimer = setTimeout(() => this.#options.onChange(), Math.max(1, left + 1)).unref()
+  }
+
+  #wasTried(): void {
+    this.isTried = true
+    this.tried.resolve()
+  }
+
+  #failed(error: unknown): void {
+    const { log, onChange } = this.#options
+    const isFirst = this.#failingSince === undefined
+    const before = this.problem
+    this.#failingSince ??= performance.now()
+    this.problem = error instanceof NoAnswer ? error.message : causeOf(error)
+    this.#wasTried()
+    if (before !== this.problem) log.warn({ registry: this.name, err: error }, 'the registry does not tell what it has')
+    if (isFirst) this.#noticeTimer = setTimeout(onChange, NOTICED_MS + 1).unref()
+    if (isFirst || before !== this.problem) onChange()
+  }
+
+  /** Keeps the answer on disk, if that is possible. */
+  async #keep(texts: readonly string[] | undefined): Promise<void> {
+    const { file, log } = this.#options
+    try {
+      if (texts === undefined) await file.confirm(Date.now())
+      else await file.write(texts, Date.now())
+      this.#canKeep = true
+    } catch (error) {
+      if (this.#canKeep) log.warn({ registry: this.name, err: error }, 'the catalog can’t be kept on disk')
+      this.#canKeep = false
+    }
+  }
+
+  /** Reads all pages; undefined if the registry has nothing new. */
+  async #answer(revision: string | undefined): Promise<Answer | undefined> {
+    for (let left = RESTARTS; ; left--) {
+      const known: KnownClaims = new Map()
+      const first = await this.#ask({ revision, known })
+      if (first === undefined) return undefined
+      const others = await this.#pagesBehind(first, known, left > 0)
+      if (others === undefined) continue
+      const pages = [first, ...others]
+      return {
+        texts: pages.map(({ text }) => text),
+        snapshot: joinPages([first.page, ...others.map(({ page }) => page)]),
+      }
+    }
+  }
+
+  /** Reads the pages behind the first; undefined if they must be of one revision and are not. */
+  async #pagesBehind(first: Read, known: KnownClaims, isStrict: boolean): Promise<readonly Read[] | undefined> {
+    const pages: Read[] = []
+    const cursors = new Set<string>()
+    let bytes = first.text.length
+    for (let cursor = first.page.nextCursor; cursor !== undefined; ) {
+      if (cursors.has(cursor)) throw new NoAnswer('its pages lead in a circle')
+      cursors.add(cursor)
+      const next = (await this.#ask({ cursor, known })) as Read
+      bytes += next.text.length
+      if (bytes > this.#options.mostBytes) throw new NoAnswer(`it has more than ${this.#options.mostBytes} bytes`)
+      if (isStrict && next.page.revision !== first.page.revision) return undefined
+      pages.push(next)
+      cursor = next.page.nextCursor
+    }
+    return pages
+  }
+
+  /** Asks for a page; undefined if the `revision` that is asked about is still in force. */
+  async #ask({ cursor, revision, known }: Question): Promise<Read | undefined> {
+    const { config, closesAtOnce } = this.#options
+    const url = new URL(`${config.url.replace(/\/+$/, '')}/v1/registries/${encodeURIComponent(config.registry)}/gate`)
+    if (cursor !== undefined) url.searchParams.set('cursor', cursor)
+    // Only who has an answer waits for another.
+    if (revision !== undefined) url.searchParams.set('wait', `${closesAtOnce ? SHORT_WAIT_S : WAIT_S}s`)
+    const token = this.#token?.()
+    const { status, text } = await this.#fetch(url.href, {
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(revision !== undefined && { 'if-none-match': `"${revision}"` }),
+    })
+    if (status === 304 && revision !== undefined) return undefined
+    if (status !== 200) throw new NoAnswer(`it answers ${status}${codeIn(text)}`)
+    try {
+      return { text, page: readGatePage(JSON.parse(text), known) }
+    } catch (error) {
+      throw new NoAnswer(`its answer can’t be read: ${(error as Error).message}`)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    clearTimeout(this.#staleTimer)
+    clearTimeout(this.#noticeTimer)
+    await this.#fetch.close()
+    await this.#running
+  }
+}
+
+/** Returns the stable code of an error body, if it is one. */
+function codeIn(text: string): string {
+  try {
+    const body: unknown = JSON.parse(text)
+    const code = isObject(body) ? body['error'] : undefined
+    return typeof code === 'string' && /^[a-z_]{1,64}$/.test(code) ? ` (${code})` : ''
+  } catch {
+    return ''
+  }
+}
+
+function causeOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  return code === undefined ? message : `it can’t be reached (${code})`
+}

@@ -1,0 +1,95 @@
+import { isObject } from '../../../crds/settings/json.ts'
+import type { ClaimsMap } from '../../identity/claims.ts'
+import { comparableUrl, type Image, type Package, packageImage } from './location.ts'
+
+/** A version of a server in the catalog: its name, its places, and the claims that decide who may use it. */
+export interface Row {
+  readonly name: string
+  readonly version: string
+  readonly status: 'active' | 'deprecated' | 'deleted'
+  readonly claims: ClaimsMap
+  /** In the form of `comparableUrl`. */
+  readonly urls: readonly string[]
+  readonly images: readonly Image[]
+  /** The Kubernetes object that it stands for. */
+  readonly uid: string | undefined
+}
+
+/** What a registry says of itself beside its rows. */
+export interface RegistryRules {
+  readonly mode: 'anonymous' | 'auth-only' | 'full'
+  readonly claims: ClaimsMap
+  /** True if it is closed to everybody while it has no claims. */
+  readonly closedWithoutClaims: boolean
+}
+
+/** A registry's answer, or a page of it. */
+export interface GatePage extends RegistryRules {
+  readonly revision: string
+  readonly rows: readonly Row[]
+  readonly nextCursor: string | undefined
+}
+
+const MODES: readonly unknown[] = ['anonymous', 'auth-only', 'full'] satisfies RegistryRules['mode'][]
+const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfies Row['status'][]
+
+/** The sets of claims that are held, each once: most rows of a catalog have one of a few. */
+export type KnownClaims = Map<string, ClaimsMap>
+
+/**
+ * Reads an answer of a registry's gate. A row that can't be read is left out, which approves nothing. Throws an Error
+ * if the answer as a whole is none.
+ */
+export function readGatePage(value: unknown, known: KnownClaims): GatePage {
+  if (!isObject(value)) throw new Error('the answer is no JSON object')
+  const { revision, mode, claims, unlabelled, servers, nextCursor } = value
+  if (typeof revision !== 'string' || revision === '') throw new Error('the answer has no revision')
+  if (!MODES.includes(mode)) throw new Error('the answer has no mode that is known here')
+  const own = claimsIn(claims, known)
+  if (own === undefined) throw new Error('the claims of the registry can’t be read')
+  if (!Array.isArray(servers)) throw new Error('the answer has no servers')
+  if (nextCursor !== undefined && typeof nextCursor !== 'string') throw new Error('the cursor is no text')
+  return {
+    revision,
+    mode: mode as RegistryRules['mode'],
+    claims: own,
+    closedWithoutClaims: unlabelled !== undefined && unlabelled !== 'allow',
+    rows: servers.flatMap((server) => rowOf(server, known) ?? []),
+    nextCursor,
+  }
+}
+
+function rowOf(value: unknown, known: KnownClaims): Row | undefined {
+  if (!isObject(value)) return undefined
+  const { name, version, status, remotes, packages, kubernetes } = value
+  const claims = claimsIn(value['claims'], known)
+  if (typeof name !== 'string' || typeof version !== 'string' || !STATUSES.includes(status) || claims === undefined)
+    return undefined
+  const uid = isObject(kubernetes) ? kubernetes['uid'] : undefined
+  return {
+    name,
+    version,
+    status: status as Row['status'],
+    claims,
+    urls: objectsIn(remotes).flatMap(({ url }) => (typeof url === 'string' ? (comparableUrl(url) ?? []) : [])),
+    images: objectsIn(packages).flatMap((one) => packageImage(textsOf(one)) ?? []),
+    uid: typeof uid === 'string' && uid !== '' ? uid : undefined,
+  }
+}
+
+const objectsIn = (value: unknown): readonly Readonly<Record<string, unknown>>[] =>
+  Array.isArray(value) ? value.filter(isObject) : []
+
+const textsOf = (value: Readonly<Record<string, unknown>>): Package =>
+  Object.fromEntries(Object.entries(value).filter(([, text]) => typeof text === 'string')) as Package
+
+/** Reads claims; undefined if they are not an object of strings, which is never read as no claims. */
+function claimsIn(value: unknown, known: KnownClaims): ClaimsMap | undefined {
+  if (!isObject(value)) return undefined
+  const entries = Object.entries(value)
+  if (!entries.every(([, text]) => typeof text === 'string')) return undefined
+  const key = JSON.stringify(entries.sort(([one], [other]) => (one < other ? -1 : 1)))
+  let claims = known.get(key)
+  if (claims === undefined) known.set(key, (claims = value as ClaimsMap))
+  return claims
+}

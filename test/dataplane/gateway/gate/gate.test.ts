@@ -1,0 +1,568 @@
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { CatalogGateConfig, GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { type GateRegistry, type GateRow, startGateRegistry } from '../../../support/gateway/gate-registry.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, modern, post, rpc } from '../../../support/gateway/post.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
+import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const AUDIENCE = 'https://gateway.example'
+const tool = (name: string) => JSON.stringify({ name, description: `${name} of it`, inputSchema: { type: 'object' } })
+
+let idp: IdentityProvider
+let one: RawServer
+let two: RawServer
+
+/** A server of both eras with tools, a prompt, a resource and instructions that all have its name. */
+function serverOf(name: string, tools: readonly string[]): Promise<RawServer> {
+  const capabilities = { tools: {}, prompts: {}, resources: {} }
+  const answers: Record<string, object> = {
+    'server/discover': {
+      supportedVersions: ['2026-07-28'],
+      capabilities,
+      instructions: `of ${name}`,
+      ttlMs: 0,
+      cacheScope: 'private',
+    },
+    'prompts/list': { prompts: [{ name: `${name}-prompt` }] },
+    'prompts/get': { messages: [] },
+    'resources/list': { resources: [{ uri: `${name}://thing`, name: 'thing' }] },
+    'resources/templates/list': { resourceTemplates: [] },
+    'resources/read': { contents: [{ uri: `${name}://thing`, text: name }] },
+    'completion/complete': { completion: { values: [name] } },
+  }
+  return startRawServer({
+    era: 'modern',
+    tools,
+    call: ({ message }) =>
+      JSON.stringify({
+        jsonrpc: '2.0',
+        id: message.id,
+        result: { resultType: 'complete', content: [{ type: 'text', text: name }] },
+      }),
+    before({ message }, res) {
+      const result = answers[message.method ?? '']
+      if (result === undefined) return false
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result: { resultType: 'complete', ...result } }))
+      return true
+    },
+  })
+}
+test.before(async () => {
+  idp = await startIdentityProvider()
+  one = await serverOf('one', [tool('alpha'), tool('same')])
+  two = await serverOf('two', [tool('beta'), tool('same')])
+})
+test.after(async () => {
+  await Promise.all([idp.close(), one.close(), two.close()])
+})
+
+const rowOf = (name: string, server: RawServer, more: Partial<GateRow> = {}): GateRow => ({
+  name: `com.example/${name}`,
+  remotes: [{ type: 'streamable-http', url: server.url }],
+  claims: { team: name },
+  ...more,
+})
+
+interface Gated {
+  readonly gateway: GatewayUnderTest
+  readonly registry: GateRegistry
+  tools(claims?: object): Promise<readonly string[]>
+  ask(method: string, params: Record<string, unknown>, claims?: object): ReturnType<typeof post>
+  close(): Promise<void>
+}
+
+const configOf = (
+  registry: GateRegistry,
+  gate: Partial<CatalogGateConfig> = {},
+  more: Partial<GatewayConfig> = {},
+): TestConfig => ({
+  backends: [
+    { name: 'one', url: one.url },
+    { name: 'two', url: two.url },
+  ],
+  incomingAuth: {
+    type: 'oidc',
+    oidc: { issuer: idp.issuer, audience: AUDIENCE },
+  },
+  catalogGate: { mode: 'enforce', registries: [{ name: 'house', url: registry.url, registry: 'main' }], ...gate },
+  ...more,
+})
+
+const tokens = new Map<string, Promise<string>>()
+function tokenOf(claims: object): Promise<string> {
+  const key = JSON.stringify(claims)
+  let token = tokens.get(key)
+  if (token === undefined) tokens.set(key, (token = idp.mint({ aud: AUDIENCE, sub: key, ...claims })))
+  return token
+}
+
+async function gated(
+  rows: readonly GateRow[],
+  gate: Partial<CatalogGateConfig> = {},
+  more: Partial<GatewayConfig> = {},
+  prepare?: (directory: string) => Promise<void>,
+): Promise<Gated> {
+  const registry = await startGateRegistry(rows)
+  const gateway = await startGateway(configOf(registry, gate, more), prepare)
+  return around(gateway, registry)
+}
+
+function around(gateway: GatewayUnderTest, registry: GateRegistry): Gated {
+  const ask = async (method: string, params: Record<string, unknown>, claims: object = { team: ['one', 'two'] }) =>
+    post(gateway.url, modern(method, params).body, {
+      ...modern(method, params).headers,
+      authorization: `Bearer ${await tokenOf(claims)}`,
+    })
+  return {
+    gateway,
+    registry,
+    ask,
+    async tools(claims) {
+      return listed((await ask('tools/list', {}, claims)).text, 'tools', 'name')
+    },
+    async close() {
+      await Promise.all([gateway.close(), registry.close()])
+    },
+  }
+}
+
+const listed = (text: string, member: string, key: string): readonly string[] => {
+  const { result } = JSON.parse(text) as { result?: Record<string, Record<string, string>[]> }
+  return (result?.[member] ?? []).map((item) => item[key] as string)
+}
+const ONE = { team: 'one' }
+const TWO = { team: 'two' }
+
+test('a member without an entry does not exist, on any surface', async () => {
+  const it = await gated([rowOf('one', one)])
+  assert.equal(await it.tools(), ['one_alpha', 'one_same'])
+  assert.equal(listed((await it.ask('prompts/list', {})).text, 'prompts', 'name'), ['one_one-prompt'])
+  assert.equal(listed((await it.ask('resources/list', {})).text, 'resources', 'uri'), ['one://thing'])
+  const discovered = await it.ask('server/discover', {})
+  assert.match(discovered.text, 'of one')
+  assert.not.match(discovered.text, 'two')
+  for (const [method, hidden, unknown] of [
+    ['tools/call', { name: 'two_beta', arguments: {} }, { name: 'nix_beta', arguments: {} }],
+    ['prompts/get', { name: 'two_two-prompt' }, { name: 'nix_two-prompt' }],
+    [
+      'completion/complete',
+      { ref: { type: 'ref/prompt', name: 'two_two-prompt' }, argument: { name: 'a', value: 'b' } },
+      { ref: { type: 'ref/prompt', name: 'nix_two-prompt' }, argument: { name: 'a', value: 'b' } },
+    ],
+  ] as const) {
+    const [no, never] = [await it.ask(method, hidden), await it.ask(method, unknown)]
+    assert.is(no.status, never.status, method)
+    assert.is(no.text, never.text, method)
+  }
+  assert.is(two.calls('tools/call').length, 0)
+  await it.close()
+})
+
+test('claims decide: each sees its own, and the other’s answers as what does not exist', async () => {
+  const it = await gated([rowOf('one', one), rowOf('two', two)])
+  assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
+  assert.equal(await it.tools(TWO), ['two_beta', 'two_same'])
+  assert.equal(await it.tools({}), [])
+  assert.equal((await it.tools()).length, 4)
+  const no = await it.ask('tools/call', { name: 'two_beta', arguments: {} }, ONE)
+  const never = await it.ask('tools/call', { name: 'xxx_beta', arguments: {} }, ONE)
+  assert.equal([no.status, no.text], [never.status, never.text])
+  assert.match((await it.ask('tools/call', { name: 'one_alpha', arguments: {} }, ONE)).text, '"text":"one"')
+  const read = await it.ask('resources/read', { uri: 'two://thing' }, ONE)
+  assert.not.match(read.text, '"text":"two"')
+  await it.close()
+})
+
+test('the claims of the registry come first; an entry without claims is hidden; nobody is exempt', async () => {
+  const it = await gated([rowOf('one', one), rowOf('two', two, { claims: {} })])
+  it.registry.claims = { org: 'acme' }
+  it.registry.set([rowOf('one', one), rowOf('two', two, { claims: {} })])
+  await eventually('the registry’s claims', async () => (await it.tools(ONE)).length === 0)
+  assert.equal(await it.tools({ ...ONE, org: 'acme' }), ['one_alpha', 'one_same'])
+  assert.equal(await it.tools({ org: 'acme', role: 'super-admin', superAdmin: true }), [])
+  const { catalogGate } = await it.gateway.status()
+  assert.equal(catalogGate?.members[1], {
+    name: 'two',
+    reason: 'NotInCatalog',
+    detail: 'its entry has no claims, so that nobody sees it',
+    deprecated: false,
+  })
+  it.registry.mode = 'auth-only'
+  it.registry.set([rowOf('one', one), rowOf('two', two, { claims: {} })])
+  await eventually('no claims count', async () => (await it.tools({})).length === 4)
+  await it.close()
+})
+
+test('an entry that is deleted is gone at once, and only those whom it concerns are told', async () => {
+  const it = await gated([rowOf('one', one), rowOf('two', two)])
+  await it.tools(ONE)
+  await it.tools(TWO)
+  const listen = async (claims: object) => {
+    const { body, headers } = modern('subscriptions/listen', { notifications: { toolsListChanged: true } })
+    return EventReader.open(it.gateway.url, {
+      method: 'POST',
+      body,
+      headers: { ...BASE_HEADERS, ...headers, authorization: `Bearer ${await tokenOf(claims)}` },
+    })
+  }
+  const [first, second] = [await listen(ONE), await listen(TWO)]
+  await eventually('both listen', () => first.events.length > 0 && second.events.length > 0)
+  it.registry.set([rowOf('one', one), rowOf('two', two, { status: 'deleted' })])
+  await eventually('it is gone', async () => (await it.tools(TWO)).length === 0)
+  await eventually('it is told', () => second.events.length > 1)
+  assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
+  assert.is(first.events.length, 1)
+  it.registry.set([rowOf('one', one, { status: 'deprecated' }), rowOf('two', two, { status: 'deleted' })])
+  await eventually(
+    'it is deprecated',
+    async () => (await it.gateway.status()).catalogGate?.members[0]?.deprecated === true,
+  )
+  assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
+  assert.is((await it.gateway.status()).catalogGate?.members[1]?.reason, 'EntryDeleted')
+  assert.is(first.events.length, 1)
+  first.leave()
+  second.leave()
+  await it.close()
+})
+
+test('a member that names an approved entry and is elsewhere is withheld', async () => {
+  const members = [{ backend: 'two', server: 'com.example/one', url: two.url }]
+  const it = await gated([rowOf('one', one, { claims: { team: 'one' } })], { members })
+  assert.equal(await it.tools(), ['one_alpha', 'one_same'])
+  const { catalogGate, problems } = await it.gateway.status()
+  assert.is(catalogGate?.members[1]?.reason, 'LocationMismatch')
+  assert.match(problems.find(({ code }) => code === 'MembersWithheld')?.message ?? '', '"two": LocationMismatch')
+  await it.close()
+})
+
+test('a hidden member takes no name from a visible one', async () => {
+  const aggregation: NonNullable<GatewayConfig['aggregation']> = {
+    conflictResolution: 'priority',
+    conflictResolutionConfig: { priorityOrder: ['two', 'one'] },
+  }
+  const it = await gated([rowOf('one', one), rowOf('two', two)], {}, { aggregation })
+  assert.equal(await it.tools(ONE), ['alpha', 'same'])
+  assert.match((await it.ask('tools/call', { name: 'same', arguments: {} }, ONE)).text, '"text":"one"')
+  assert.match((await it.ask('tools/call', { name: 'same', arguments: {} })).text, '"text":"two"')
+  await it.close()
+})
+
+test('a composite tool with a hidden step is hidden', async () => {
+  const compositeTools = [
+    {
+      name: 'both',
+      description: 'Both.',
+      parameters: { type: 'object' },
+      steps: [
+        { id: 'a', tool: 'one_alpha' },
+        { id: 'b', tool: 'two_beta' },
+      ],
+    },
+    { name: 'single', description: 'One.', parameters: { type: 'object' }, steps: [{ id: 'a', tool: 'one.alpha' }] },
+  ] as unknown as NonNullable<GatewayConfig['compositeTools']>
+  const it = await gated([rowOf('one', one), rowOf('two', two)], {}, { compositeTools })
+  assert.equal(
+    (await it.tools()).filter((name) => !name.includes('_')),
+    ['both', 'single'],
+  )
+  assert.equal(
+    (await it.tools(ONE)).filter((name) => !name.includes('_')),
+    ['single'],
+  )
+  assert.equal(await it.tools(TWO), ['two_beta', 'two_same'])
+  const [no, never] = [
+    await it.ask('tools/call', { name: 'both', arguments: {} }, ONE),
+    await it.ask('tools/call', { name: 'nix', arguments: {} }, ONE),
+  ]
+  assert.equal([no.status, no.text], [never.status, never.text])
+  await it.close()
+})
+
+test('Cedar decides beside the catalog, never instead of it', async () => {
+  const authz = {
+    policies: [
+      'permit(principal, action, resource == Tool::"one_alpha");',
+      'permit(principal, action, resource == Tool::"two_beta");',
+    ],
+  } as NonNullable<GatewayConfig['authz']>
+  const it = await gated([rowOf('one', one), rowOf('two', two)], {}, { authz })
+  assert.equal(await it.tools(), ['one_alpha', 'two_beta'])
+  assert.equal(await it.tools(ONE), ['one_alpha'])
+  for (const name of ['two_beta', 'one_same', 'nix'])
+    assert.is((await it.ask('tools/call', { name, arguments: {} }, ONE)).status, 403, name)
+  await it.close()
+})
+
+test('a call asks no registry', async () => {
+  const it = await gated([rowOf('one', one)])
+  await it.tools(ONE)
+  const before = it.registry.requests.length
+  for (let n = 0; n < 300; n++) await it.ask('tools/call', { name: 'one_alpha', arguments: {} }, ONE)
+  assert.ok(it.registry.requests.length - before <= 3)
+  await it.close()
+})
+
+test('pages are read to the end, and begun anew when the revision changes between them', async () => {
+  const rows = Array.from({ length: 25 }, (_, n) => ({ name: `com.fill/n${n}`, claims: { team: 'x' } }))
+  const registry = await startGateRegistry([...rows, rowOf('one', one)])
+  registry.pageSize = 10
+  let isTorn = true
+  registry.intercept = ({ url = '' }, response) => {
+    if (!url.includes('cursor=20') || !isTorn) return false
+    isTorn = false
+    const body = {
+      revision: 'other',
+      mode: 'anonymous',
+      claims: {},
+      servers: [rowOf('two', two)].map((row) => ({ version: '1', status: 'active', ...row })),
+    }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    return true
+  }
+  const it = around(await startGateway(configOf(registry)), registry)
+  assert.equal(await it.tools(), ['one_alpha', 'one_same'])
+  assert.ok(registry.requests.length >= 6)
+  await it.close()
+})
+
+test('while the registry is away what it last told holds; with `close` nothing does', async () => {
+  for (const [onUnavailable, left] of [
+    ['lastKnown', 2],
+    ['close', 0],
+  ] as const) {
+    for (const failure of ['error', 'cut', 'rubbish', 'gone', 'refused'] as const) {
+      const it = await gated([rowOf('one', one)], { onUnavailable })
+      assert.is((await it.tools(ONE)).length, 2, failure)
+      it.registry.intercept = (_, response) => {
+        if (failure === 'error') response.writeHead(500).end('no')
+        if (failure === 'refused') response.writeHead(403).end('{"error":"forbidden_role","message":"no"}')
+        if (failure === 'rubbish') response.writeHead(200).end('{"revision": "x", "mode"')
+        if (failure === 'cut') {
+          response.writeHead(200, { 'content-length': '1000' }).write('{')
+          setTimeout(() => response.destroy(), 20)
+        }
+        if (failure === 'gone') response.destroy()
+        return true
+      }
+      it.registry.set([rowOf('one', one)])
+      const before = it.registry.requests.length
+      await eventually('it was asked', () => it.registry.requests.length > before + 2)
+      assert.is((await it.tools(ONE)).length, left, `${onUnavailable} ${failure}`)
+      it.registry.intercept = undefined
+      await eventually('it is here again', async () => (await it.tools(ONE)).length === 2)
+      await it.close()
+    }
+  }
+})
+
+test('a token without the role is told, and approves nothing', async () => {
+  const registry = await startGateRegistry([rowOf('one', one)])
+  registry.intercept = ({ headers }, response) => {
+    if (headers.authorization === 'Bearer gate-token') return false
+    response.writeHead(403).end('{"error":"forbidden_role","message":"no"}')
+    return true
+  }
+  const registries = [{ name: 'house', url: registry.url, registry: 'main', tokenFile: 'token' }]
+  const it = around(
+    await startGateway(configOf(registry, { registries }), (directory) =>
+      writeFile(join(directory, 'token'), 'wrong\n'),
+    ),
+    registry,
+  )
+  assert.equal(await it.tools(), [])
+  const { problems, catalogGate } = await it.gateway.status()
+  assert.is(catalogGate?.registries[0]?.state, 'unavailable')
+  const problem = problems.find(({ code }) => code === 'CatalogUnavailable')?.message ?? ''
+  assert.match(problem, 'it answers 403 (forbidden_role)')
+  assert.not.match(JSON.stringify([problems, it.gateway.lines]), 'wrong')
+  await writeFile(join(it.gateway.directory, 'token'), 'gate-token\n')
+  await eventually('the new token is used', async () => (await it.tools(ONE)).length === 2)
+  await it.close()
+})
+
+test('one of two registries is enough, and one that is away costs its own rows alone', async () => {
+  const other = await startGateRegistry([rowOf('two', two)])
+  const registry = await startGateRegistry([rowOf('one', one)])
+  const registries = [
+    { name: 'house', url: registry.url, registry: 'main' },
+    { name: 'other', url: `${other.url}/`, registry: 'main' },
+  ]
+  const it = around(await startGateway(configOf(registry, { registries, onUnavailable: 'close' })), registry)
+  assert.is((await it.tools()).length, 4)
+  await other.close()
+  await eventually('its rows are gone', async () => (await it.tools()).length === 2)
+  assert.equal(await it.tools(), ['one_alpha', 'one_same'])
+  await it.close()
+})
+
+/** The files of the snapshots of a gateway. */
+const snapshots = (directory: string) => join(directory, 'state', 'catalog', 'default.test')
+
+test('a gateway that starts while the registry is away serves the snapshot, and without one nothing', async () => {
+  const first = await gated([rowOf('one', one)])
+  await eventually(
+    'there is a snapshot',
+    async () => (await readdir(snapshots(first.gateway.directory)).catch(() => [])).length === 2,
+  )
+  const kept = new Map<string, string>()
+  for (const file of await readdir(snapshots(first.gateway.directory)))
+    kept.set(file, await readFile(join(snapshots(first.gateway.directory), file), 'utf8'))
+  const { registry } = first
+  await first.close()
+  const withFiles = (edit: (name: string, text: string) => string | undefined) => async (directory: string) => {
+    await mkdir(snapshots(directory), { recursive: true })
+    for (const [name, text] of kept) {
+      const edited = edit(name, text)
+      if (edited !== undefined) await writeFile(join(snapshots(directory), name), edited)
+    }
+  }
+  const head = 'house.json'
+  const signed = (change: object) => {
+    const { check: _, ...fields } = { ...JSON.parse(kept.get(head) as string), ...change }
+    const check = createHash('sha256')
+      .update(JSON.stringify([fields.source, fields.digest, fields.confirmedAt]))
+      .digest('base64url')
+    return JSON.stringify({ ...fields, check })
+  }
+  for (const [what, tools, edit] of [
+    ['whole', 2, (_: string, text: string) => text],
+    ['none', 0, () => undefined],
+    ['without its pages', 0, (name: string, text: string) => (name === head ? text : undefined)],
+    ['without its head', 0, (name: string, text: string) => (name === head ? undefined : text)],
+    ['cut', 0, (name: string, text: string) => (name === head ? text : text.slice(0, -20))],
+    [
+      'with another row',
+      0,
+      (name: string, text: string) => (name === head ? text : text.replace('com.example', 'com.evil')),
+    ],
+    ['empty', 0, () => ''],
+    ['null', 0, () => 'null'],
+    [
+      'with another time',
+      0,
+      (name: string, text: string) =>
+        name === head ? text.replace(/"confirmedAt":\d+/, `"confirmedAt":${Date.now() + 1}`) : text,
+    ],
+    [
+      'of another registry',
+      0,
+      (name: string, text: string) => (name === head ? signed({ source: '["http://other","main"]' }) : text),
+    ],
+    [
+      'too old',
+      0,
+      (name: string, text: string) => (name === head ? signed({ confirmedAt: Date.now() - 3_601_000 }) : text),
+    ],
+    [
+      'an hour old, nearly',
+      2,
+      (name: string, text: string) => (name === head ? signed({ confirmedAt: Date.now() - 3_500_000 }) : text),
+    ],
+  ] as const) {
+    const it = around(await startGateway(configOf(registry), withFiles(edit)), registry)
+    assert.is((await it.tools(ONE)).length, tools, what)
+    if (what === 'too old') {
+      const { problems } = await it.gateway.status()
+      assert.ok(
+        problems.some(({ code }) => code === 'CatalogStale'),
+        what,
+      )
+    }
+    await it.gateway.close()
+  }
+})
+
+test('report mode withholds nothing and tells what it would', async () => {
+  const it = await gated([rowOf('one', one)], { mode: 'report' })
+  assert.is((await it.tools({})).length, 4)
+  await eventually('it is told', async () =>
+    (await it.gateway.status()).problems.some(({ code }) => code === 'Reported'),
+  )
+  const { catalogGate } = await it.gateway.status()
+  assert.equal(
+    catalogGate?.members.map(({ reason }) => reason),
+    [null, 'NotInCatalog'],
+  )
+  await it.gateway.configure(configOf(it.registry))
+  await eventually('it is enforced', async () => (await it.tools({})).length === 0)
+  await it.gateway.configure(configOf(it.registry, { mode: 'disabled' }))
+  await eventually('it is off', async () => (await it.tools({})).length === 4)
+  assert.is((await it.gateway.status()).catalogGate, null)
+  await it.close()
+})
+
+test('two gateways with one registry show the same', async () => {
+  const registry = await startGateRegistry([rowOf('one', one)])
+  const replicas = [
+    around(await startGateway(configOf(registry)), registry),
+    around(await startGateway(configOf(registry)), registry),
+  ]
+  for (const it of replicas) assert.equal(await it.tools(), ['one_alpha', 'one_same'])
+  registry.set([rowOf('two', two)])
+  for (const it of replicas)
+    await eventually('the change', async () => (await it.tools()).join() === 'two_beta,two_same')
+  await Promise.all(replicas.map(({ gateway }) => gateway.close()))
+  await registry.close()
+})
+
+test('a session sees what its caller sees, also after a change, and its stream hears of nothing else', async () => {
+  const it = await gated([rowOf('one', one), rowOf('two', two)])
+  const authorization = `Bearer ${await tokenOf(ONE)}`
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
+  const opened = await post(it.gateway.url, rpc('initialize', params, 0), { authorization })
+  assert.match(opened.text, 'of one')
+  assert.not.match(opened.text, 'two')
+  const session = {
+    authorization,
+    'mcp-session-id': opened.headers.get('mcp-session-id') as string,
+    'mcp-protocol-version': '2025-11-25',
+  }
+  assert.not.match((await post(it.gateway.url, rpc('tools/list'), session)).text, 'two_')
+  const stream = await EventReader.listen(it.gateway.url, session)
+  it.registry.set([rowOf('two', two)])
+  await eventually('it is told', () =>
+    stream.events.some(({ message }) => message?.method === 'notifications/tools/list_changed'),
+  )
+  assert.not.match((await post(it.gateway.url, rpc('tools/list'), session)).text, 'one_')
+  const [no, never] = [
+    await post(it.gateway.url, rpc('tools/call', { name: 'one_alpha', arguments: {} }), session),
+    await post(it.gateway.url, rpc('tools/call', { name: 'nix_alpha', arguments: {} }), session),
+  ]
+  assert.is(no.text, never.text)
+  stream.leave()
+  await it.close()
+})
+
+test('a wrong configuration is refused', async () => {
+  const registry = await startGateRegistry()
+  const entry = { name: 'house', url: registry.url, registry: 'main' }
+  for (const [gate, pointer] of [
+    [{ registries: undefined }, '/catalogGate/registries'],
+    [{ registries: [entry, entry] }, '/catalogGate/registries/1/name'],
+    [{ registries: [{ ...entry, url: 'http://registry.example.com' }] }, '/catalogGate/registries/0/url'],
+    [{ registries: [{ ...entry, url: 'https://user:pw@registry.example.com' }] }, '/catalogGate/registries/0/url'],
+    [{ maxStale: '59s' }, '/catalogGate/maxStale'],
+    [{ maxStale: '169h' }, '/catalogGate/maxStale'],
+    [{ members: [{ backend: 'nix' }] }, '/catalogGate/members/0/backend'],
+  ] as const) {
+    const error = await startGateway(configOf(registry, gate as Partial<CatalogGateConfig>)).then(
+      () => undefined,
+      (error: { findings?: readonly { pointer: string }[] }) => error,
+    )
+    assert.ok(
+      error?.findings?.some((finding) => finding.pointer === pointer),
+      `${JSON.stringify(gate)} ${JSON.stringify(error?.findings)}`,
+    )
+  }
+  await registry.close()
+})
+
+test.run()

@@ -1,0 +1,213 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
+import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
+import { readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
+import type { GateRow } from '../../../support/gateway/gate-registry.ts'
+
+const rowsOf = (servers: readonly GateRow[]) =>
+  readGatePage(
+    {
+      ...{ revision: 'r', mode: 'full', claims: {} },
+      servers: servers.map((row) => ({ version: '1.0.0', status: 'active', claims: {}, ...row })),
+    },
+    new Map(),
+  ).rows
+
+const matchOf = (
+  member: Omit<GateMember, 'backend'>,
+  servers: readonly GateRow[],
+  by: 'identity' | 'name' = 'identity',
+) => {
+  const [match] = matchMembers([{ backend: 'weather', ...member }], rowsOf(servers), by)
+  return match?.reason ?? match?.rows.map(({ name, version }) => `${name}@${version}`)
+}
+
+const remote = (url: string) => [{ type: 'streamable-http', url }]
+const oci = (identifier: string, more: object = {}) => [{ registryType: 'oci', identifier, ...more }]
+
+test('URLs of one place are the same, whichever way they are written', () => {
+  const place = comparableUrl('https://tools.example.com/mcp')
+  for (const text of [
+    'HTTPS://Tools.EXAMPLE.com/mcp',
+    'https://tools.example.com:443/mcp',
+    'https://tools.example.com./mcp',
+    'https://tools.example.com/a/../mcp',
+    'https://tools.example.com/%2e/mcp',
+    'https://tools.example.com/%6Dcp',
+    'https://tools.example.com/mcp#part',
+    'https:\\\\tools.example.com\\mcp',
+    ' https://tools.example.com/mcp\n',
+    'https://ｔools.example.com/mcp',
+  ])
+    assert.is(comparableUrl(text), place, text)
+  assert.is(comparableUrl('https://bücher.example/mcp'), comparableUrl('https://xn--bcher-kva.example/mcp'))
+  assert.is(comparableUrl('https://a.example'), comparableUrl('https://a.example/'))
+})
+
+test('URLs of other places are not', () => {
+  const place = comparableUrl('https://tools.example.com/mcp')
+  for (const text of [
+    'http://tools.example.com/mcp',
+    'https://tools.example.com:8443/mcp',
+    'https://tools.example.com/MCP',
+    'https://tools.example.com/mcp/',
+    'https://tools.example.com/mcp?tenant=a',
+    'https://tools.example.com/%2Fmcp',
+    'https://tools.example.com.evil.example/mcp',
+    'https://tооls.example.com/mcp',
+  ])
+    assert.is.not(comparableUrl(text), place, text)
+})
+
+test('a URL with credentials, or of another kind, is no place', () => {
+  for (const text of [
+    'https://user@tools.example.com/mcp',
+    'https://user:pw@tools.example.com/mcp',
+    'https://@tools.example.com/mcp',
+    'https://:@tools.example.com/mcp',
+    'https://tools.example.com@evil.example/mcp',
+    'https:/\\@tools.example.com/mcp',
+    'ftp://tools.example.com/mcp',
+    'stdio:weather',
+    '',
+    '/mcp',
+  ])
+    assert.is(comparableUrl(text), undefined, text)
+})
+
+test('an object that the catalog lists from the cluster is found by its uid alone', () => {
+  const row = {
+    name: 'dev.portico.k8s.default/weather',
+    kubernetes: { kind: 'MCPServer', namespace: 'default', name: 'weather', uid: 'u1' },
+  }
+  assert.equal(matchOf({ uid: 'u1' }, [row]), ['dev.portico.k8s.default/weather@1.0.0'])
+  assert.is(matchOf({ uid: 'u2' }, [row]), 'NotInCatalog')
+  assert.is(matchOf({}, [row]), 'NotInCatalog')
+  assert.is(matchOf({ uid: 'u1' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
+})
+
+test('an annotation names an entry, and the location has to be right too', () => {
+  const row = { name: 'com.example/weather', remotes: remote('https://weather.example.com/mcp') }
+  const here = { server: 'com.example/weather', url: 'https://WEATHER.example.com:443/x/../mcp' }
+  assert.equal(matchOf(here, [row]), ['com.example/weather@1.0.0'])
+  assert.equal(matchOf({ ...here, version: '1.0.0' }, [row]), ['com.example/weather@1.0.0'])
+  assert.is(matchOf({ ...here, version: '2.0.0' }, [row]), 'NotInCatalog')
+  assert.is(matchOf({ ...here, url: 'https://evil.example/mcp' }, [row]), 'LocationMismatch')
+  assert.is(matchOf({ server: 'com.example/weather' }, [row]), 'LocationMismatch')
+  assert.is(matchOf({ ...here, server: 'com.example/other' }, [row]), 'NotInCatalog')
+  assert.is(matchOf(here, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
+  assert.is(matchOf({ ...here, url: 'https://evil.example/mcp' }, [{ ...row, status: 'deleted' }]), 'EntryDeleted')
+  assert.is(
+    matchOf({ ...here, url: 'https://weather.example.com/mcp' }, [
+      { ...row, remotes: remote('https://user:pw@weather.example.com/mcp') },
+    ]),
+    'LocationMismatch',
+  )
+})
+
+test('without an annotation the location is enough, and one of several rows', () => {
+  const row = { name: 'com.example/weather', remotes: remote('https://weather.example.com/mcp') }
+  assert.equal(
+    matchOf({ url: 'https://weather.example.com/mcp' }, [
+      { ...row, status: 'deleted' },
+      { ...row, version: '2.0.0' },
+    ]),
+    ['com.example/weather@2.0.0'],
+  )
+  assert.is(matchOf({ url: 'https://other.example/mcp' }, [row]), 'NotInCatalog')
+})
+
+test('a name alone is enough only where that is asked for', () => {
+  const row = { name: 'com.example/weather' }
+  assert.is(matchOf({}, [row]), 'NotInCatalog')
+  assert.equal(matchOf({}, [row], 'name'), ['com.example/weather@1.0.0'])
+  assert.equal(matchOf({ server: 'com.example/weather' }, [row], 'name'), ['com.example/weather@1.0.0'])
+  assert.is(matchOf({ server: 'com.example/other' }, [row], 'name'), 'NotInCatalog')
+  assert.is(matchOf({ name: 'other' }, [row], 'name'), 'NotInCatalog')
+})
+
+const A = `sha256:${'a'.repeat(64)}`
+const B = `sha256:${'b'.repeat(64)}`
+
+test('an image is the one of the catalog by its digest, or by its tag where the catalog has none', () => {
+  for (const [image, packages] of [
+    ['ghcr.io/acme/tool:1.2', oci('ghcr.io/acme/tool:1.2')],
+    ['ghcr.io/acme/tool:1.2', oci('ghcr.io/acme/tool', { version: '1.2' })],
+    ['GHCR.io/acme/tool:1.2', oci('ghcr.io/acme/tool:1.2')],
+    ['tool', oci('docker.io/library/tool:latest')],
+    ['acme/tool:1', oci('index.docker.io/acme/tool:1')],
+    ['acme/tool:1', oci('acme/tool', { registryBaseUrl: 'https://docker.io', version: '1' })],
+    ['ghcr.io/acme/tool:1', oci('acme/tool', { registryBaseUrl: 'https://ghcr.io', version: '1' })],
+    ['localhost:5000/tool:1', oci('localhost:5000/tool:1')],
+    [`ghcr.io/acme/tool@${A}`, oci(`ghcr.io/acme/tool@${A}`)],
+    [`ghcr.io/acme/tool:1.2@${A}`, oci(`ghcr.io/acme/tool:1.3@${A}`)],
+    [`ghcr.io/acme/tool@${A}`, oci('ghcr.io/acme/tool', { version: A })],
+  ] as const)
+    assert.equal(matchOf({ image }, [{ name: 'a/b', packages }]), ['a/b@1.0.0'], `${image} ${JSON.stringify(packages)}`)
+})
+
+test('another digest, another tag or another repository is another image', () => {
+  for (const [image, packages] of [
+    [`ghcr.io/acme/tool@${B}`, oci(`ghcr.io/acme/tool@${A}`)],
+    [`ghcr.io/acme/tool:1.2@${B}`, oci('ghcr.io/acme/tool:1.2')],
+    [`ghcr.io/acme/tool@${A}`, oci('ghcr.io/acme/tool:1.2')],
+    ['ghcr.io/acme/tool:1.2', oci(`ghcr.io/acme/tool:1.2@${A}`)],
+    ['ghcr.io/acme/tool:1.3', oci('ghcr.io/acme/tool:1.2')],
+    ['ghcr.io/acme/tool', oci('ghcr.io/acme/tool:1.2')],
+    ['ghcr.io/evil/tool:1.2', oci('ghcr.io/acme/tool:1.2')],
+    ['acme/tool:1', oci('acme/tool', { registryBaseUrl: 'https://ghcr.io', version: '1' })],
+    ['ghcr.io/acme/tool:1.2', [{ registryType: 'npm', identifier: 'ghcr.io/acme/tool', version: '1.2' }]],
+    ['ghcr.io/acme/tool@sha256:short', oci('ghcr.io/acme/tool@sha256:short')],
+  ] as const) {
+    const rows = [{ name: 'a/b', packages }]
+    assert.is(matchOf({ image }, rows), 'NotInCatalog', `${image} ${JSON.stringify(packages)}`)
+    assert.is(matchOf({ image, server: 'a/b' }, rows), 'LocationMismatch', image)
+  }
+})
+
+test('a row that can’t be read approves nothing, and others are read', () => {
+  const url = 'https://weather.example.com/mcp'
+  const good = { name: 'a/good', version: '1', status: 'active', claims: { team: 'a' }, remotes: remote(url) }
+  const odd = [
+    null,
+    7,
+    'x',
+    [],
+    {},
+    { ...good, claims: { team: 1 } },
+    { ...good, claims: [] },
+    { ...good, claims: undefined },
+    { ...good, status: 'great' },
+    { ...good, name: 3 },
+    { ...good, remotes: 'x' },
+    { ...good, remotes: [null, { url: 3 }] },
+  ]
+  const { rows } = readGatePage({ revision: 'r', mode: 'full', claims: {}, servers: [...odd, good] }, new Map())
+  const [match] = matchMembers([{ backend: 'w', url }], rows, 'identity')
+  assert.equal(
+    match?.rows.map(({ name }) => name),
+    ['a/good'],
+  )
+  for (const answer of [
+    null,
+    3,
+    'x',
+    [],
+    {},
+    { revision: 'r' },
+    { revision: 'r', mode: 'open', claims: {}, servers: [] },
+    { revision: '', mode: 'full', claims: {}, servers: [] },
+    { revision: 'r', mode: 'full', claims: { a: 1 }, servers: [] },
+    { revision: 'r', mode: 'full', servers: [] },
+    { revision: 'r', mode: 'full', claims: {}, servers: {} },
+  ])
+    assert.throws(() => readGatePage(answer, new Map()), undefined, JSON.stringify(answer))
+})
+
+test('members named like members of objects are found by nothing', () => {
+  for (const name of ['constructor', '__proto__', 'toString'])
+    assert.is(matchOf({ server: name, name, uid: name }, [{ name: 'a/b' }]), 'NotInCatalog')
+})
+
+test.run()
