@@ -125,6 +125,9 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
   )
   if (over.length > 0)
     throw new Error(`${file}: ${over.join(', ')}: more than ${pinLimits.digests} digests; drop old ones with --prune`)
+  const items = LISTS.reduce((sum, list) => sum + (list === 'instructions' ? 0 : after[list].size), 0)
+  if (items > pinLimits.items)
+    throw new Error(`${file}: would have ${items} pins; at most ${pinLimits.items} fit into one MCPPin`)
   const { kind, namespace, name } = server
   const spec = {
     targetRef: { kind, name },

@@ -10,7 +10,7 @@ export interface Branch {
 }
 
 /** Conditions that are good if True; the others then indicate trouble. */
-const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed)$/
+const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed|Healthy|Approved)$/
 /** Conditions whose content `Ready` repeats. */
 const REPEATED = new Set(['Ready', 'Progressing', 'Stalled', 'Reconciling'])
 

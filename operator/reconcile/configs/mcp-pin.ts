@@ -12,9 +12,18 @@ import { hashTime, settle } from './config.ts'
 
 type Spec = MCPPin['spec']
 
+/** The bytes of specs as JSON. A spec of a view does not change, and many plans look at it. */
+const sizes = new WeakMap<Spec, number>()
+
+function bytesOf(spec: Spec): number {
+  let bytes = sizes.get(spec)
+  if (bytes === undefined) sizes.set(spec, (bytes = Buffer.byteLength(JSON.stringify(spec))))
+  return bytes
+}
+
 /** Finds what is wrong with pins beyond their schema. The schema can't bound the size of the whole. */
 export function checkPins({ spec }: MCPPin, problems: Problems): void {
-  const bytes = Buffer.byteLength(JSON.stringify(spec))
+  const bytes = bytesOf(spec)
   if (bytes > pinLimits.bytes)
     problems.add('Valid', 'PinsInvalid', {
       message: `the spec has ${bytes} bytes; at most ${pinLimits.bytes} are read: use several MCPPins`,

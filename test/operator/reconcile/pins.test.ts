@@ -67,7 +67,7 @@ test('the pins of all MCPPins of a server add up, and those of others do not cou
       pin(
         'two',
         onWeather,
-        `tools: [{name: a, digests: ["${digest('c')}", "${digest('a')}"]}, {name: constructor, digests: ["${digest('d')}"]}], unlisted: {resources: bare, tools: allow}`,
+        `tools: [{name: a, digests: ["${digest('c')}", "${digest('a')}"]}, {name: constructor, digests: ["${digest('d')}"]}, {name: __proto__, digests: ["${digest('d')}"]}], unlisted: {resources: bare, tools: allow}`,
       ) +
       pin('three', onWeather, 'unlisted: {resources: allow, tools: withhold}') +
       pin('other', 'MCPServer, name: other', tool('a', 'f')) +
@@ -77,7 +77,9 @@ test('the pins of all MCPPins of a server add up, and those of others do not cou
     mode: 'enforce',
     pins: {
       instructions: [digest('e')],
-      tools: { a: [digest('a'), digest('b'), digest('c')], constructor: [digest('d')] },
+      tools: JSON.parse(
+        `{"__proto__":["${digest('d')}"],"a":["${digest('a')}","${digest('b')}","${digest('c')}"],"constructor":["${digest('d')}"]}`,
+      ) as object,
       unlisted: { tools: 'withhold', resources: 'bare' },
     },
   }
