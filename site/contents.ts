@@ -33,6 +33,8 @@ const ORDER: readonly Section[] = [
       'docs/glossary.md',
       'docs/backends.md',
       'docs/protocol.md',
+      'docs/skills.md',
+      'docs/discovery.md',
       'docs/sessions.md',
       'docs/authorization-server.md',
       'docs/tokens.md',

@@ -7,6 +7,7 @@ import { dpop } from '../settings/auth/dpop.ts'
 import { scopeImplies, scopeRules } from '../settings/auth/scope-rules.ts'
 import { upstreamFilter } from '../settings/auth/upstream-filter.ts'
 import { countsUsers } from '../settings/gateway/rate-limits.ts'
+import { serverCard } from '../settings/gateway/server-card.ts'
 import { sessionStorage } from '../settings/gateway/session-storage.ts'
 import { virtualMcpConfig } from '../settings/gateway/virtual-mcp-config.ts'
 import { passthroughHeaders } from '../settings/headers.ts'
@@ -123,6 +124,7 @@ export const virtualMcpServer = defineKind({
       authServerUpstreamFilter: Type.Optional(upstreamFilter),
       telemetryConfigRef: Type.Optional(telemetryConfigRef()),
       config: Type.Optional(virtualMcpConfig),
+      serverCard: Type.Optional(serverCard('gateway')),
       passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),
       sessionStorage: Type.Optional(sessionStorage('gateway')),
       resources: resources('Resources of the gateway’s container.'),

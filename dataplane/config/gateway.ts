@@ -10,6 +10,7 @@ import { ENDPOINT_PREFIX } from '../../crds/settings/gateway/defaults.ts'
 import { failureHandling } from '../../crds/settings/gateway/failure-handling.ts'
 import { optimizer } from '../../crds/settings/gateway/optimizer.ts'
 import { rateLimiting } from '../../crds/settings/gateway/rate-limits.ts'
+import { serverCard } from '../../crds/settings/gateway/server-card.ts'
 import { passthroughHeaders } from '../../crds/settings/headers.ts'
 import { limits } from '../../crds/settings/limits.ts'
 import { choice, duration, url } from '../../crds/settings/schema.ts'
@@ -202,6 +203,7 @@ export const gatewayConfigSchema = Type.Object(
     ),
     allowedHosts: Type.Optional(asFile(allowedHostsInFile)),
     cors: Type.Optional(asFile(cors('gateway'))),
+    serverCard: Type.Optional(asFile(serverCard('gateway'))),
     incomingAuth: Type.Object(
       {
         type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }),

@@ -8,11 +8,13 @@ import { PublicError } from '../server/errors.ts'
 import { checkHost, guardHosts } from '../server/hosts.ts'
 import type { Gateway } from './core/gateway.ts'
 import { rootRoutes } from './page/routes.ts'
+import { serverCardRoutes } from './page/server-card.ts'
 import { ENDPOINT, metadataPaths } from './request/public-url.ts'
 
 /** Builds the app of the public listener, which serves everything besides the MCP endpoint. */
 export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
+  app.route('/', serverCardRoutes(gateway))
   // Clients in pages look for metadata in several places, and need to see that there is none.
   app.use('/.well-known/*', allowOrigins(['*']))
   app.use(ownEndpoints(gateway))

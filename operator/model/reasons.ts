@@ -341,6 +341,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
     means: 'A Secret that the object refers to does not exist in its namespace.',
     next: 'Create it, or correct the reference.',
   },
+  ServerCardNeedsURL: {
+    means: 'A server card is asked for, and no URL of the endpoint is known that strangers can use.',
+    next: 'Set `oidcConfigRef.resourceUrl`, or `serverCard.url`, to the public URL (https).',
+  },
   ServiceAccountInTemplate: {
     means: 'A pod template names a service account, whose rights the container has.',
     next: 'Use `serviceAccount` of the spec if that is not meant.',

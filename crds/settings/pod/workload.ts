@@ -9,6 +9,7 @@ import { cors } from '../gateway/cors.ts'
 import { endpointPrefix } from '../gateway/endpoint-prefix.ts'
 import { pinning } from '../gateway/pinning.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
+import { serverCard } from '../gateway/server-card.ts'
 import { sessionStorage } from '../gateway/session-storage.ts'
 import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../references.ts'
 import { type CelRule, defaulted, flag, integer, Type } from '../schema.ts'
@@ -20,6 +21,7 @@ export const proxySettings = {
   proxyPort: defaulted(integer('operator', 'Port of the Service.', { minimum: 1, maximum: 65535, default: 8080 })),
   allowedHosts: Type.Optional(allowedHosts('proxy')),
   cors: Type.Optional(cors('proxy')),
+  serverCard: Type.Optional(serverCard('proxy')),
   groupRef: Type.Optional(objectRef('operator', 'MCPGroup', 'The group that it is a member of.')),
   oidcConfigRef: Type.Optional(extended(oidcConfigRef('proxy'), { dpop: Type.Optional(dpop('proxy')) })),
   telemetryConfigRef: Type.Optional(telemetryConfigRef()),
@@ -49,6 +51,10 @@ export const proxySettings = {
 /** Rules over the fields above. */
 export const proxyRules: readonly CelRule[] = [
   ...serviceRules,
+  {
+    rule: '!has(self.serverCard) || !has(self.serverCard.catalog) || !self.serverCard.catalog || !has(self.endpointPrefix)',
+    message: 'serverCard.catalog has no place below an endpointPrefix: the catalog is one of the host',
+  },
   notBoth('authzConfig', 'authzConfigRef'),
   {
     rule: `!has(self.rateLimiting) || !${countsUsers('self.rateLimiting')} || has(self.oidcConfigRef) || has(self.externalAuthConfigRef) || has(self.authServerRef)`,

@@ -19,6 +19,7 @@ import { originFindings } from './origins.ts'
 import { passthroughFindings } from './passthrough.ts'
 import { rateLimitFindings } from './rate-limits.ts'
 import { redisFindings } from './redis.ts'
+import { serverCardFindings } from './server-card.ts'
 import { telemetryFindings } from './telemetry.ts'
 import { tokenFindings } from './token-path.ts'
 import { urlFindings } from './url.ts'
@@ -49,6 +50,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...catalogGateFindings(config, '/catalogGate'),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...originFindings(config.cors?.origins ?? [], '/cors/origins'),
+    ...serverCardFindings(config),
     ...storageFindings(sessionStorage),
     ...rateLimitFindings(rateLimiting, '/rateLimiting'),
     ...optimizerFindings(config.optimizer, '/optimizer'),

@@ -183,7 +183,7 @@ export class Gateway {
 
   /** Updates backends and catalog to the configuration. */
   #follow(): void {
-    const { config, directory, serverInfo } = this.setup
+    const { config, directory } = this.setup
     this.rateLimits.apply(config.rateLimiting)
     this.proofs.apply(this.setup)
     this.#followSearch(config.optimizer, directory)
@@ -191,7 +191,7 @@ export class Gateway {
     const common = {
       directory,
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
-      client: { name: 'portico', version: serverInfo.version },
+      client: { name: 'portico', version: this.#setupOptions.version },
     }
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.approvals.forget()

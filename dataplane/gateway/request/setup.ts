@@ -99,7 +99,9 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
       config.authz?.primaryUpstreamProvider,
     )
   const authenticate = isSame ? before.authenticate : newAuthentication()
-  const serverInfo = { name: config.name, version: options.version }
+  // A card and `server/discover` say the same (SEP-2127).
+  const { serverCard } = config
+  const serverInfo = { name: serverCard?.name ?? config.name, version: serverCard?.version ?? options.version }
   return {
     config,
     hash,

@@ -1,4 +1,5 @@
 import type { CorsSpec } from '../../../crds/settings/gateway/cors.ts'
+import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
 import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { configMapName } from '../../render/object/config-map.ts'
@@ -18,6 +19,7 @@ import type { HeldDefinitions } from './definitions.ts'
 import { ownIssuerOf, proxyAuthServer } from './embedded-auth-server.ts'
 import { checkProofs } from './proofs.ts'
 import { rateLimitsOf } from './rate-limits.ts'
+import { serverCardOf } from './server-card.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
@@ -35,6 +37,7 @@ export const PROXY_PLACES = {
   '/backends/0/pinning': '/spec/pinning',
   '/audit': '/spec/audit',
   '/cors': '/spec/cors',
+  '/serverCard': '/spec/serverCard',
   '/rateLimiting': '/spec/rateLimiting',
   '/endpointPrefix': '/spec/endpointPrefix',
   '/resourceUrl': '/spec/oidcConfigRef/resourceUrl',
@@ -70,6 +73,7 @@ interface ProxyObject extends Addressed {
       readonly replicas?: number
       readonly allowedHosts?: readonly string[]
       readonly cors?: CorsSpec
+      readonly serverCard?: ServerCard
       readonly endpointPrefix?: string
       readonly trustProxyHeaders: boolean
       readonly sessionStorage?: SessionStorageSpec
@@ -102,16 +106,18 @@ export function assembleProxy(
     : { type: 'anonymous' as const }
   const authServer = proxyAuthServer(object, incomingAuth, resolver, mounts)
   const telemetry = workloadTelemetry(telemetryConfigRef, name, resolver, mounts)
+  const resourceUrl = oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url
   const config: GatewayConfig = {
     name,
     namespace,
     role: 'proxy',
-    resourceUrl: oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
+    resourceUrl,
     ...(prefix === undefined ? {} : { endpointPrefix: prefix }),
     // An explicit URL makes the headers unnecessary.
     ...(object.spec.trustProxyHeaders && !oidcConfigRef?.resourceUrl ? { trustProxyHeaders: true } : {}),
     allowedHosts: [...addresses.hosts, ...allowedHosts],
     ...corsOf(object.spec.cors),
+    ...serverCardOf(object.spec.serverCard, resourceUrl, resolver.problems),
     incomingAuth,
     ...authServer,
     ...authzSettings(object.spec, { at: '/spec', ...authServer }, resolver),

@@ -37,6 +37,7 @@ import { checkProofs, reportProofs } from '../rendering/proofs.ts'
 import type { Assembly } from '../rendering/proxy.ts'
 import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, checkPullSecrets, noteFindings } from '../rendering/rendering.ts'
+import { serverCardOf } from '../rendering/server-card.ts'
 import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
@@ -126,6 +127,7 @@ const PLACES = {
   '/audit': '/spec/config/audit',
   '/catalogGate': '/spec/config/catalogGate',
   '/cors': '/spec/config/cors',
+  '/serverCard': '/spec/serverCard',
   '/optimizer': '/spec/config/optimizer',
   '/name': '/spec/config/name',
   '/resourceUrl': '/spec/incomingAuth/oidcConfigRef/resourceUrl',
@@ -178,6 +180,18 @@ function checkGroupName({ groupRef, config }: Spec, problems: Problems): void {
     })
 }
 
+/** Returns the URL by which clients know the endpoint. */
+const publicUrlOf = (
+  { incomingAuth: { oidcConfigRef } }: Spec,
+  { externalUrl, url }: { readonly externalUrl?: string | undefined; readonly url: string },
+): string => oidcConfigRef?.resourceUrl ?? externalUrl ?? url
+
+/** Builds what is open to pages of other hosts and to strangers. */
+const openOf = ({ config, serverCard }: Spec, resourceUrl: string, problems: Problems) => ({
+  ...corsOf(config?.cors),
+  ...serverCardOf(serverCard, resourceUrl, problems),
+})
+
 /** Builds the gateway's configuration and records all problems, except those of single backends. */
 function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
   const { spec, metadata } = object
@@ -210,9 +224,9 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
     role: 'gateway',
-    resourceUrl: oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
+    resourceUrl: publicUrlOf(spec, addresses),
     allowedHosts: [...addresses.hosts, ...(spec.allowedHosts ?? [])],
-    ...corsOf(spec.config?.cors),
+    ...openOf(spec, publicUrlOf(spec, addresses), problems),
     incomingAuth,
     ...authServer,
     ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),

@@ -42,12 +42,16 @@ const auditing = (event: string, more = '') =>
 
 const proofs = '{mode: required, algs: [ES256], maxAge: 60s, nonce: required, replay: replica}'
 
+const card =
+  '{name: com.example/tools, description: d, title: t, version: 1.0.0, websiteUrl: "https://example.com", icons: [{src: "https://example.com/i.png", mimeType: image/png, sizes: [48x48], theme: dark}], repository: {url: "https://example.com/r", source: github}, url: "https://x.example.com/mcp", catalog: false}'
+
 const proxied = `
   protocolEra: session
   pinning: {mode: report}
   audit: ${auditing('mcp_tool_call')}
   proxyPort: 9000
   cors: {origins: ["https://app.example.com"]}
+  serverCard: ${card}
   groupRef: {name: tools}
   oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp, dpop: ${proofs}}
   telemetryConfigRef: {name: otel, serviceName: s}
@@ -455,6 +459,7 @@ spec:
     source: inline
     default: {type: externalAuthConfigRef, externalAuthConfigRef: {name: open}}
     backends: {stranger: {type: externalAuthConfigRef, externalAuthConfigRef: {name: open}}}
+  serverCard: ${card}
   telemetryConfigRef: {name: otel, serviceName: s}
   passthroughHeaders: [x-tenant]
   allowedHosts: [tools.example.com]

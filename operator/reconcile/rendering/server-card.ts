@@ -1,0 +1,24 @@
+import type { ServerCard } from '../../../crds/settings/gateway/server-card.ts'
+import { cardEndpoint } from '../../../dataplane/config/check/server-card.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { Problems } from '../outcome/problems.ts'
+
+/**
+ * Builds the block `serverCard` of a data plane; empty if the object has none. A card without a URL that strangers can
+ * use is a problem.
+ */
+export function serverCardOf(
+  serverCard: ServerCard | undefined,
+  resourceUrl: string | undefined,
+  problems: Problems,
+): Pick<GatewayConfig, 'serverCard'> {
+  if (serverCard === undefined) return {}
+  if (cardEndpoint({ serverCard, resourceUrl }) === undefined)
+    problems.add('Valid', 'ServerCardNeedsURL', {
+      pointer: '/spec/serverCard',
+      joint: ' ',
+      message:
+        'needs the public URL of the endpoint, https or on loopback: oidcConfigRef.resourceUrl, or serverCard.url',
+    })
+  return { serverCard }
+}
