@@ -16,6 +16,7 @@ const ORDER: readonly Section[] = [
     files: [
       'docs/clients.md',
       'docs/enterprise.md',
+      'docs/machines.md',
       'docs/login-providers.md',
       'docs/authentication.md',
       'docs/authorization.md',

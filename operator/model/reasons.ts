@@ -15,6 +15,8 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   ReferencesResolved: 'False when something that the object refers to is missing or not valid.',
   PodTemplateValid: 'False when the pod template can’t be used.',
   ProofReady: 'False when proofs of possession (DPoP) can’t be read as the settings ask. Absent where none are read.',
+  GrantsValid:
+    'False when grants without a login are not served, or let more in than they seem to. Absent where there are none.',
   Progressing: 'True while pods of the newest revision are missing, with the cause. Absent otherwise.',
   Reconciling: 'True while waiting helps.',
   Stalled: 'True when waiting does not help: somebody has to change something.',
@@ -50,6 +52,12 @@ export const conditionTypes: Readonly<Record<string, string>> = {
 
 /** The reasons of conditions and events. */
 export const reasons: Readonly<Record<string, Reason>> = {
+  BroadWorkload: {
+    means:
+      'A rule lets in the ServiceAccount `default` without naming it, and so every pod that has no account of its own.',
+    next: 'Name the accounts in `subject`, or in `matcher`.',
+  },
+  GrantsValid: { means: 'Callers get tokens without a login as the settings say.' },
   AddressRefused: {
     means: 'A remote server’s URL names an address that pods do not connect to, such as a link-local one.',
     next: 'Give the address at which the server is reached from the cluster.',

@@ -5,6 +5,12 @@ import { rename, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import {
+  Client,
+  ClientCredentialsProvider,
+  PrivateKeyJwtProvider,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client'
 import { decodeJwt, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import * as openid from 'openid-client'
 import { test } from 'uvu'
@@ -16,6 +22,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
+import { given } from '../../../support/given.ts'
 import {
   type AuthServerUnderTest,
   refusal,
@@ -23,6 +30,7 @@ import {
   TestClient,
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
+import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
@@ -30,7 +38,7 @@ const TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 const OTHER = 'https://other.example/mcp'
 const hmac = secret(randomBytes(32).toString('base64url'))
 const secrets = { job: secret(randomUUID()), other: secret(randomUUID()) }
-const keys = { robot: await generateKeyPair('ES256'), far: await generateKeyPair('EdDSA') }
+const keys = { robot: await generateKeyPair('ES256', { extractable: true }), far: await generateKeyPair('EdDSA') }
 const setOf = async (name: keyof typeof keys) => ({
   keys: [{ ...(await exportJWK(keys[name].publicKey)), kid: name }],
 })
@@ -180,6 +188,51 @@ test('openid-client gets a token by secret and by key', async () => {
   ]) {
     const tokens = await openid.clientCredentialsGrant(config, { resource: server.resource, scope: 'tools:call' })
     assert.is((await call(secret(tokens.access_token))).status, 200)
+  }
+})
+
+test('clients of the SDK get tokens and call tools, by secret, by key and by an assertion of their platform', async () => {
+  const platform = await startIdentityProvider()
+  const { issuer, resource } = server
+  const jwtBearerGrant = {
+    maxAssertionAge: '5m',
+    replay: 'reusable' as const,
+    subjectBindings: [{ subject: 'workload', allowedResources: [resource] }],
+  }
+  await use({}, { inboundGrants: grants, trustedIssuers: [{ issuerUrl: platform.issuer, jwtBearerGrant }] })
+  const assertion = secret(await platform.mint({ sub: 'workload', aud: issuer }))
+  /** A workload with a token of its platform (workload identity federation): no client, no registration. */
+  const workload = new ClientCredentialsProvider({ clientId: 'unused', clientSecret: 'unused', expectedIssuer: issuer })
+  workload.prepareTokenRequest = () =>
+    new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion })
+  const federated = Object.assign(workload, { addClientAuthentication: () => undefined })
+  try {
+    for (const [subject, authProvider] of [
+      [
+        'client#job',
+        new ClientCredentialsProvider({ clientId: 'job', clientSecret: secrets.job, expectedIssuer: issuer }),
+      ],
+      [
+        'client#robot',
+        new PrivateKeyJwtProvider({
+          clientId: 'robot',
+          privateKey: await exportJWK(keys.robot.privateKey),
+          algorithm: 'ES256',
+          expectedIssuer: issuer,
+        }),
+      ],
+      [`${platform.issuer}#workload`, federated],
+    ] as const) {
+      const client = new Client({ name: 'machine', version: '1' })
+      await client.connect(new StreamableHTTPClientTransport(new URL(server.gateway.url), { authProvider }))
+      const { access_token: token } = given(authProvider.tokens())
+      assert.is(decodeJwt(secret(token)).sub, subject)
+      const { tools } = await client.listTools()
+      assert.ok(tools.some(({ name }) => name === 'b_t'))
+      await client.close()
+    }
+  } finally {
+    await platform.close()
   }
 })
 
