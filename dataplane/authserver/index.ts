@@ -149,7 +149,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     loginLinks,
     keys,
     isFiltered: parts.config.upstreamFilter !== undefined,
-    status: () => statusOf(parts, upstreams, () => current().material),
+    status: () => ({ ...statusOf(parts, upstreams, () => current().material), ...issuersOf(trusted) }),
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -327,6 +327,10 @@ function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 
   const login = consentedLogin({ ...parts, login: chain, loginS, forgetTokens })
   return { login, loginLinks: new LoginLinks({ ...parts, primary, onDemand, url, login, loginS, keepS: grantS }) }
 }
+
+/** Returns the state of the trusted issuers, if there are any. */
+const issuersOf = ({ states }: TrustedIssuers): Pick<AuthServerStatus, 'trustedIssuers'> =>
+  states.length === 0 ? {} : { trustedIssuers: states }
 
 /** Returns the status of a server for the admin listener. */
 function statusOf(

@@ -84,6 +84,16 @@ const authServer = Type.Object({
       lastRefusal: Type.Optional(providerFailure),
     }),
   ),
+  /** Other issuers whose tokens are taken; absent if there are none. */
+  trustedIssuers: Type.Optional(
+    Type.Array(
+      Type.Object({
+        issuer: Type.String(),
+        /** The reason why its keys could not be read last time: `KeysUnreachable` or `IssuerNameMismatch`. */
+        problem: orNull(Type.Object({ code: Type.String(), message: Type.String() })),
+      }),
+    ),
+  ),
 })
 
 /** Limits of tool calls; `lastRefused` is RFC 3339. */

@@ -21,6 +21,11 @@ export function discoveryUrls(issuer: string): readonly string[] {
 /** The longest URL that is accepted: a longer one would fill logs. */
 const LONGEST_URL = 2048
 
+/** The metadata of an issuer name another one (RFC 8414 section 3.3). A slash at the end is enough of a difference. */
+export class IssuerNameMismatch extends Error {
+  override readonly name = 'IssuerNameMismatch'
+}
+
 /** The endpoints read from an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
 export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
 
@@ -52,7 +57,7 @@ const shown = (name: unknown): string =>
 function endpointOf(document: unknown, endpoint: Endpoint, issuer: string, allowHTTP: boolean): string {
   const metadata = (document ?? {}) as { issuer?: unknown } & { [name in Endpoint]?: unknown }
   if (metadata.issuer !== issuer)
-    throw new Error(`the metadata of ${issuer} name another issuer${shown(metadata.issuer)}`)
+    throw new IssuerNameMismatch(`the metadata of ${issuer} name another issuer${shown(metadata.issuer)}`)
   const uri = metadata[endpoint]
   const url = typeof uri === 'string' && uri.length <= LONGEST_URL ? URL.parse(uri) : null
   if (url === null) throw new Error(`the metadata of ${issuer} hold no ${endpoint}`)

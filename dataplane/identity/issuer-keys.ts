@@ -7,7 +7,7 @@ import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { backoffDelay } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
-import { discoverEndpoint } from './discovery.ts'
+import { discoverEndpoint, IssuerNameMismatch } from './discovery.ts'
 import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
 /** An issuer by its name, or by the cluster whose API server names it. File paths are absolute. */
@@ -33,6 +33,12 @@ export const fetchFrom = ({ issuer = '', cluster, ...reach }: Issuer, maxBytes?:
     allowLoopback: isLoopback(new URL(cluster?.apiServer ?? issuer)),
     ...(maxBytes !== undefined && { maxBytes }),
   })
+
+/** The reason why an issuer's keys could not be fetched last time. */
+export interface IssuerProblem {
+  readonly code: 'KeysUnreachable' | 'IssuerNameMismatch'
+  readonly message: string
+}
 
 /** The age from which keys are fetched again in the background. */
 const REFRESH_MS = 5 * 60_000
@@ -67,6 +73,7 @@ export class IssuerKeys {
   #emptySince: number | undefined
   #unknownKeyAt = Number.NEGATIVE_INFINITY
   #closed = false
+  #problem: IssuerProblem | undefined
 
   constructor(issuer: Issuer, log: Logger) {
     this.#issuer = issuer
@@ -95,6 +102,11 @@ export class IssuerKeys {
     this.#load().catch(() => {
       // `#onFailure` has logged it; the next request that needs the keys tries again.
     })
+  }
+
+  /** The problem of the last fetch; undefined if it succeeded, or before the first. */
+  get problem(): IssuerProblem | undefined {
+    return this.#problem
   }
 
   close(): Promise<void> {
@@ -187,11 +199,16 @@ export class IssuerKeys {
   #onFetched(): void {
     if (this.#failures > 0) this.#log.info({ issuer: this.#name }, 'the issuer’s keys are here again')
     this.#fetchedAt = performance.now()
+    this.#problem = undefined
     this.#failures = 0
     this.#retryAt = 0
   }
 
   #onFailure(error: unknown): never {
+    this.#problem = {
+      code: error instanceof IssuerNameMismatch ? 'IssuerNameMismatch' : 'KeysUnreachable',
+      message: error instanceof Error ? error.message : String(error),
+    }
     if (this.#failures === 0 && !this.#closed)
       this.#log.warn(
         { issuer: this.#name ?? configuredUrl(this.#issuer), err: error },

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { SKEW_S } from './caller.ts'
 import { Introspection, type IntrospectionClient } from './introspection.ts'
 import { IntrospectionThrottle } from './introspection-throttle.ts'
-import { type Issuer, IssuerKeys } from './issuer-keys.ts'
+import { type Issuer, IssuerKeys, type IssuerProblem } from './issuer-keys.ts'
 import type { KeySet } from './key-set.ts'
 import { requiredScopes } from './scopes.ts'
 import { TokenCache } from './token-cache.ts'
@@ -58,7 +58,9 @@ export class RefCounted<P extends Closable> {
 }
 
 /** The operations on an issuer's keys. */
-type Keys = Pick<IssuerKeys, 'issuer' | 'findKey' | 'rediscoverIssuer'>
+type Keys = Pick<IssuerKeys, 'issuer' | 'findKey' | 'rediscoverIssuer'> & {
+  readonly problem?: IssuerProblem | undefined
+}
 
 /** One provider of tokens, with its keys and its introspection client. */
 export interface OpenProvider {

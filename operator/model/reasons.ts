@@ -22,6 +22,8 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   Stalled: 'True when waiting does not help: somebody has to change something.',
   BackendsReady: 'False when members of the group are not served.',
   BackendsHealthy: 'False when backends do not answer as they should.',
+  TrustedIssuersReady:
+    'False when tokens of other issuers can’t be taken, or can be those of strangers. Absent without such issuers.',
   CompositeToolsReady: 'False when composite tools are not offered in their newest form.',
   SourcesSynced: 'False when sources of a registry could not be read.',
   MembersListed: 'Whether a group has members.',
@@ -169,6 +171,19 @@ export const reasons: Readonly<Record<string, Reason>> = {
   AllApproved: {
     means: 'MCPPins approve all definitions that the server shows.',
     next: 'Nothing.',
+  },
+  IssuerNameMismatch: {
+    means: 'The metadata of a trusted issuer name another issuer. A slash at the end is enough of a difference.',
+    next: 'Write `issuerUrl` exactly as the issuer writes itself in its metadata and tokens.',
+  },
+  IssuersReady: { means: 'No trusted issuer has a problem that is known.' },
+  KeysUnreachable: {
+    means: 'The keys of a trusted issuer can’t be fetched. Its tokens are answered with 503 once no keys are known.',
+    next: 'Look at the message for the address and the failure: network policies, `caBundleRef`, `jwksUrl`.',
+  },
+  MultiTenantIssuer: {
+    means: 'An issuer issues for the people of many organizations, and rules without an exact subject let them in.',
+    next: 'Set `tenants` with the tenants that are yours, or name exact subjects.',
   },
   Withheld: {
     means: 'Definitions of a server are withheld because no MCPPin approves them; the message has counts and names.',

@@ -36,13 +36,18 @@ const WORST_SOURCE_LAST = ['Synced', 'Waiting', 'Failed'] as const
 const MOST_MESSAGES = 16
 
 /** The observations of a workload that come from the problems that its pods report. */
-export type ReportedProblems = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'definitions' | 'gate'>
+export type ReportedProblems = Pick<
+  WorkloadObservation,
+  'clashes' | 'auditLog' | 'entries' | 'issuerKeys' | 'issuerNames' | 'definitions' | 'gate'
+>
 
 /** Codes of problems, by observation. */
 const CODES = {
   clashes: 'AggregationConflict',
   auditLog: 'AuditLogUnavailable',
   entries: 'EntryInvalid',
+  issuerKeys: 'KeysUnreachable',
+  issuerNames: 'IssuerNameMismatch',
 } as const satisfies Record<Exclude<keyof ReportedProblems, 'definitions' | 'gate'>, string>
 
 /**

@@ -52,6 +52,9 @@ export interface WorkloadObservation {
   readonly reported?: true
   /** Entries of backends' lists that are left out, as the pods report; sorted. */
   readonly entries?: readonly string[]
+  /** Trusted issuers whose keys can't be fetched, and those whose metadata name another issuer, as the pods report; sorted. */
+  readonly issuerKeys?: readonly string[]
+  readonly issuerNames?: readonly string[]
   /** The state of the definitions of pinned backends, as the pods report; by name. */
   readonly definitions?: readonly DefinitionsObservation[]
   /** The state of a gateway's catalog gate, as its pods report. */

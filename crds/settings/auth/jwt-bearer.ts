@@ -1,18 +1,6 @@
 /** Who may redeem assertions of an issuer (RFC 7523), and for what: `jwtBearerGrant`, and policies of `inboundGrants`. */
 import { limits } from '../limits.ts'
-import {
-  type CelRule,
-  choice,
-  defaulted,
-  duration,
-  label,
-  list,
-  object,
-  type Reader,
-  scope,
-  Type,
-  text,
-} from '../schema.ts'
+import { type CelRule, choice, duration, label, list, object, type Reader, scope, Type, text } from '../schema.ts'
 
 const allowedResources = (readBy: Reader) =>
   list('Resources (audiences) that it may ask for.', text(readBy, 'A resource.', { min: 1, max: limits.url }), {
@@ -101,22 +89,18 @@ export const jwtBearerPolicy = (readBy: Reader) => ({
       { type: 'set', min: 1, max: 2 },
     ),
   ),
-  replay: defaulted(
+  replay: Type.Optional(
     choice(
       readBy,
-      'Whether a plain assertion is good once, or until it ends. An ID-JAG is good once.',
+      'Whether a plain assertion is good once, or until it ends; `once` when left out. An ID-JAG is good once.',
       ['once', 'reusable'],
-      {
-        default: 'once',
-      },
     ),
   ),
-  clients: defaulted(
+  clients: Type.Optional(
     choice(
       readBy,
-      'Clients that may redeem an ID-JAG: those that authenticate, or also public ones with a metadata document.',
+      'Clients that may redeem an ID-JAG: those that authenticate, or also public ones with a metadata document; `confidential` when left out.',
       ['confidential', 'any'],
-      { default: 'confidential' },
     ),
   ),
   defaultScopes: Type.Optional(
@@ -148,11 +132,11 @@ export const JWT_BEARER_RULES: readonly CelRule[] = [
     message: 'subjectBindings or subjectRules must let somebody in',
   },
   {
-    rule: "duration(self.maxAssertionAge) <= duration(self.replay == 'reusable' ? '24h' : '1h')",
+    rule: "duration(self.maxAssertionAge) <= duration(has(self.replay) && self.replay == 'reusable' ? '24h' : '1h')",
     message: 'maxAssertionAge must be at most 1h, or 24h with replay reusable',
   },
   {
-    rule: "self.replay == 'once' || !has(self.acceptedAssertionTypes) || 'jwt_bearer' in self.acceptedAssertionTypes",
+    rule: "!has(self.replay) || self.replay == 'once' || !has(self.acceptedAssertionTypes) || 'jwt_bearer' in self.acceptedAssertionTypes",
     message: 'replay reusable is for plain assertions: acceptedAssertionTypes must have jwt_bearer',
   },
 ]

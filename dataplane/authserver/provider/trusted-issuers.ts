@@ -102,6 +102,11 @@ export class TrustedIssuers {
     })
   }
 
+  /** Returns the issuers in the configuration's order, with the reason why keys are not to be had, if there is one. */
+  get states(): readonly { readonly issuer: string; readonly problem: { code: string; message: string } | null }[] {
+    return [...this.#issuers].map(([issuer, { open }]) => ({ issuer, problem: open.keys.problem ?? null }))
+  }
+
   find(issuer: string): TrustedIssuer | undefined {
     return this.#issuers.get(issuer)
   }

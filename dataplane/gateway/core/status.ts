@@ -68,6 +68,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
 
 /** Returns problems that do not keep it from serving. */
 function problemsOf({
+  setup,
   catalog,
   skills,
   backends,
@@ -92,6 +93,9 @@ function problemsOf({
     ...warningsOf('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
     ...gateProblems(gate).flatMap(([code, message]) => warningsOf(code, [message])),
     ...warningsOf('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
+    ...(setup.ownIssuer.status?.trustedIssuers ?? []).flatMap(({ issuer, problem }) =>
+      problem === null ? [] : warningsOf(problem.code, [`${issuer}: ${problem.message}`]),
+    ),
     ...backends.flatMap((backend) => {
       const problem = definitionProblem(backend, variantsOf(backend.name))
       return problem === undefined ? [] : warningsOf(problem.code, [problem.message])

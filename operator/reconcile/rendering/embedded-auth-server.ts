@@ -4,6 +4,7 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { reportGrants } from '../authserver/grants.ts'
 import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
+import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { unusedByIssuer } from '../configs/mcp-oidc-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
@@ -106,9 +107,10 @@ export const ownIssuerOf = (
 export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Resolver, conditions: Conditions): void {
   const found = embeddedAuthServer(spec, resolver)
   if (found === undefined) return
-  const running = resolver.view.observe(kind, metadata.namespace, metadata.name)?.replicas
+  const seen = resolver.view.observe(kind, metadata.namespace, metadata.name)
   const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
-  warnOfLosses(found.spec, { at, running }, conditions)
+  reportTrustedIssuers(found.spec, seen, conditions)
+  warnOfLosses(found.spec, { at, running: seen?.replicas }, conditions)
   warnOfNoIdentity(found.spec, at, conditions)
   reportGrants(found.spec, `${at}: /spec/embeddedAuthServer`, conditions)
   const place = { issuer: found.spec.issuer, pointer: '/spec/oidcConfigRef' }

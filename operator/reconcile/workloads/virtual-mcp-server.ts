@@ -13,6 +13,7 @@ import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { reportGrants } from '../authserver/grants.ts'
 import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
 import { authServerSettings } from '../authserver/settings.ts'
+import { reportTrustedIssuers } from '../authserver/trusted-issuers.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
@@ -414,6 +415,7 @@ export function reconcileVirtualMcpServer(
       warnOfOpenToAll(assembly.config, { settings: spec }, context, conditions)
       reportProofs(assembly.config, conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
+      reportTrustedIssuers(spec.authServerConfig, seen, conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
       reportGrants(spec.authServerConfig, AUTH_SERVER, conditions)

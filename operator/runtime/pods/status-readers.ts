@@ -24,7 +24,10 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
 })
 
 /** The part of a workload's observation that its pods report themselves. */
-type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'entries' | 'definitions' | 'backends' | 'reported'>
+type PodReport = Pick<
+  WorkloadObservation,
+  'clashes' | 'auditLog' | 'entries' | 'issuerKeys' | 'issuerNames' | 'definitions' | 'backends' | 'reported'
+>
 
 /** The reports of pods by the key of their workload. Pods that have not answered yet have none. */
 export type PodReports = Map<string, PodReport>

@@ -10,6 +10,7 @@ import { secret } from '../../secrets/watch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startGateway } from '../../support/gateway/gateway.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { startIdentityProvider } from '../../support/network/identity-provider.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 
 const statusAt = async (adminUrl: string) => {
@@ -27,6 +28,38 @@ test('a gateway without one tells so', async () => {
   const gateway = await startGateway({ backends: [] })
   assert.is((await statusAt(gateway.adminUrl)).status, null)
   await gateway.close()
+})
+
+test('trusted issuers that are out of reach, or call themselves otherwise, are told of until they are mended', async () => {
+  const [away, misspelt] = [await startIdentityProvider(), await startIdentityProvider({ path: '/t' })]
+  away.behaviour = 'error'
+  const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['x'] }] }
+  const server = await startAuthServer({
+    authServer: {
+      trustedIssuers: [away.issuer, `${misspelt.issuer}/`].map((issuerUrl) => ({ issuerUrl, jwtBearerGrant })),
+    },
+  })
+  try {
+    const codes = async () => (await statusOf(server)).trustedIssuers?.map(({ problem }) => problem?.code)
+    await eventually('both were asked', async () => (await codes())?.every((code) => code !== undefined) === true)
+    assert.equal(await codes(), ['KeysUnreachable', 'IssuerNameMismatch'])
+    const { text } = await statusAt(server.gateway.adminUrl)
+    const { problems } = JSON.parse(text) as { problems: { code: string; message: string }[] }
+    assert.equal(
+      problems.map(({ code }) => code),
+      ['KeysUnreachable', 'IssuerNameMismatch'],
+    )
+    assert.ok(problems.every(({ message }) => message.startsWith('http://127.0.0.1:')))
+    away.behaviour = 'fine'
+    const assertion = await away.mint({ sub: 'ci', aud: server.issuer })
+    const fields = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
+    await eventually('its keys are read', async () => {
+      await new TestClient(server.issuer).post('token', fields)
+      return (await codes())?.[0] === undefined
+    })
+  } finally {
+    await Promise.all([server.close(), away.close(), misspelt.close()])
+  }
 })
 
 test('issuer, storage, keys, and how each provider has answered', async () => {

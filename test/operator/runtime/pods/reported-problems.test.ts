@@ -126,6 +126,46 @@ observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
     assert.is(condition(planOf(''), 'AuditLogUnavailable'), undefined)
   })
 
+test('trusted issuers whose keys are out of reach, or that call themselves otherwise, are a condition until it is mended', () => {
+  const planOf = (observation: string, issuer = 'https://login.example', more = '') =>
+    plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: MCPOIDCConfig
+metadata: {name: own}
+spec: {type: inline, inline: {issuer: "https://tools.example"}}
+---
+kind: VirtualMCPServer
+metadata: {name: it}
+spec:
+  groupRef: {name: tools}
+  incomingAuth: {type: oidc, audience: a, oidcConfigRef: {name: own}}
+  authServerConfig:
+    issuer: https://tools.example
+    trustedIssuers: [{name: corp, issuerUrl: "${issuer}"}]
+    inboundGrants:
+      jwtBearer:
+        issuerPolicies:
+          - {issuerRef: corp, maxAssertionAge: 5m, subjectRules: [{name: a, matcher: "true", allowedResources: [x]}]${more}}
+---
+kind: Observation
+metadata: {name: it}
+observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1, reported: true${observation}}
+`).get('VirtualMCPServer/it')
+  const told = (...of: Parameters<typeof planOf>) => condition(planOf(...of), 'TrustedIssuersReady')
+  assert.is(told(''), 'True IssuersReady')
+  assert.is(told(', issuerKeys: ["https://login.example: away"]'), 'False KeysUnreachable: https://login.example: away')
+  assert.is(told(', issuerNames: ["https://login.example: x"]'), 'False IssuerNameMismatch: https://login.example: x')
+  for (const shared of ['https://accounts.google.com', 'https://login.microsoftonline.com/common/v2.0']) {
+    assert.is(told('', shared), `False MultiTenantIssuer: ${shared} issues for many organizations: set tenants`)
+    assert.is(told('', shared, ', tenants: {claim: hd, allowed: [corp.example]}'), 'True IssuersReady')
+  }
+  assert.is(condition(planOf(', issuerKeys: [x]'), 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
+  const codes = ['KeysUnreachable', 'IssuerNameMismatch'].map((code) => problem(code, 'x'))
+  assert.equal(problemsIn([{ problems: codes }]), { issuerKeys: ['x'], issuerNames: ['x'] })
+})
+
 test('what pods told an operator holds for the one that takes over until they have told it, too', () => {
   const told = ['AggregationConflict', 'AuditLogUnavailable', 'BackendsHealthy', 'EntriesValid']
   const since = '2026-01-01T00:00:00Z'
