@@ -51,7 +51,8 @@ export function metadata(front: Front, c: FrontContext): Response {
   const algorithms = methods.some((method) => method.endsWith('_jwt')) ? CLIENT_ALGORITHMS : undefined
   const document = {
     issuer,
-    ...(hasLogins && { authorization_endpoint: authorizationEndpoint }),
+    // Clients of the official SDK read no document without it, also where nobody logs in.
+    authorization_endpoint: authorizationEndpoint,
     token_endpoint: `${issuer}/oauth/token`,
     registration_endpoint: `${issuer}/oauth/register`,
     revocation_endpoint: `${issuer}/oauth/revoke`,

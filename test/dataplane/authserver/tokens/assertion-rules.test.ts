@@ -397,6 +397,57 @@ test('a new key works at its first use, and a thousand unknown ones cause at mos
   assert.ok(fetched <= 2, String(fetched))
 })
 
+test('a value of any kind in any claim is refused or ignored, and breaks nothing', async () => {
+  const values = [
+    null,
+    true,
+    0,
+    -1,
+    1.5,
+    1e300,
+    '',
+    'x',
+    '#',
+    'x'.repeat(5000),
+    [],
+    [null],
+    [[]],
+    ['a', 7],
+    {},
+    { a: { b: [] } },
+  ]
+  const claims = [
+    ...[
+      'iss',
+      'sub',
+      'aud',
+      'jti',
+      'iat',
+      'exp',
+      'nbf',
+      'client_id',
+      'scope',
+      'resource',
+      'tenant',
+      'aud_tenant',
+      'tid',
+    ],
+    ...['act', 'cnf', 'sub_id', 'authorization_details', 'groups', 'name', 'email', 'email_verified', 'realm_access'],
+    ...['__proto__', 'constructor', 'toString'],
+  ]
+  for (const from of [idp, other, shared])
+    for (const claim of claims)
+      for (const value of values) {
+        const odd = JSON.parse(JSON.stringify({ tid: 't1', groups: ['eng'] }))
+        Object.defineProperty(odd, claim, { value, enumerable: true })
+        const found = await outcome(odd, {}, from)
+        const isAnswered = typeof found !== 'string' || found === '400 invalid_grant'
+        assert.ok(isAnswered, `${claim} ${JSON.stringify(value)?.slice(0, 40)}: ${found}`)
+        // What is no text, or not one of the group’s own, lets nobody in.
+        if (typeof found !== 'string') assert.ok(found.groups === undefined || Array.isArray(found.groups))
+      }
+})
+
 test('the metadata name the profile, and no issuer', async () => {
   const text = await (await fetch(`${server.issuer}/.well-known/oauth-authorization-server`)).text()
   assert.equal(JSON.parse(text).authorization_grant_profiles_supported, ['urn:ietf:params:oauth:grant-profile:id-jag'])

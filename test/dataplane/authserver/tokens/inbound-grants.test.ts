@@ -126,7 +126,7 @@ test('where nobody logs in, the metadata offers no login, and its pages say so',
   >
   assert.equal(metadata['grant_types_supported'], [EXCHANGE, BEARER])
   assert.equal(metadata['response_types_supported'], [])
-  for (const name of ['authorization_endpoint', 'response_modes_supported', 'code_challenge_methods_supported'])
+  for (const name of ['response_modes_supported', 'code_challenge_methods_supported'])
     assert.not(name in metadata, name)
   assert.not.match(JSON.stringify(metadata), new RegExp(idp.issuer))
   const asked = new URLSearchParams({ response_type: 'code', client_id: 'agent', redirect_uri: 'http://127.0.0.1/c' })
