@@ -24,6 +24,7 @@ form.search{display:flex;flex-wrap:wrap;gap:.6rem;margin:1rem 0 1.5rem}
 input,select,button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);border-radius:.6rem;
 padding:.6rem .85rem;min-width:0}
 input[type=search]{flex:1 1 16rem}
+input[type=password]{width:100%;max-width:32rem}
 button{background:var(--accent);border-color:var(--accent);color:var(--bg);font-weight:600;cursor:pointer}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,18rem),1fr));gap:.9rem;list-style:none;
 padding:0;margin:0}

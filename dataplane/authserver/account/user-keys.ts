@@ -158,6 +158,11 @@ export class UserKeys {
     return before !== undefined
   }
 
+  /** Deletes all keys of a user. */
+  async removeAll(subject: string): Promise<void> {
+    await Promise.all(this.#options.providers.map(({ name }) => this.remove(subject, name)))
+  }
+
   /** Returns the link by which this user enters a key, and nobody else. It is no secret, and has no end. */
   offer(subject: string, provider: string, isRefused: boolean): LinkOffer {
     const { keyed, settings } = this.#options

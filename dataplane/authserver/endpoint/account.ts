@@ -141,6 +141,7 @@ async function end(
   const { subject } = session.user
   if (form.get(fields.action) === actions.revokeAll) {
     await links.revokeAll(subject)
+    await keys.removeAll(subject)
     return { done: 'revoked-all' }
   }
   const deleted = form.get(fields.deleteKey)

@@ -67,7 +67,7 @@ const SAID = {
   'key-deleted': 'The key is deleted. Within seconds it is used no more.',
 } as const
 
-const FOOTER = html`Whoever sees this page can revoke, and nothing else. You are signed out after 15 minutes.`
+const FOOTER = html`Whoever sees this page can end what is listed, and enter keys. You are signed out after 15 minutes.`
 
 /** Renders a user's clients and provider accounts, with a button to end each. It works without scripts. */
 export function linksPage({ gateway, user, links, keys, isCut, done, action, token }: LinkedToUser): Page {
@@ -174,8 +174,8 @@ ${end === undefined ? '' : html`<tr><th scope="row">Key</th><td class="wrap"><co
 <tr><th scope="row">Entered</th><td class="wrap">${timeOf(since)}</td></tr>
 ${endsAt === undefined ? '' : html`<tr><th scope="row">Ends</th><td class="wrap">${timeOf(endsAt)}</td></tr>`}
 </tbody></table>
-<p><a href="${way}" aria-label="Replace the key for ${title}">Replace</a></p>
 <button name="${fields.deleteKey}" value="${id}" class="quiet" aria-label="Delete the key for ${title}">Delete</button>
+<a href="${way}" aria-label="Replace the key for ${title}">Replace</a>
 </li>`
 }
 

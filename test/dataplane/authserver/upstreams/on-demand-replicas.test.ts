@@ -12,7 +12,7 @@ import { type GatewayUnderTest, startGateway } from '../../../support/gateway/ga
 import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
-import { follow, linkIn } from '../../../support/identity/linking.ts'
+import { follow, linkIn, openLink } from '../../../support/identity/linking.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -92,6 +92,69 @@ test('a thousand calls at two replicas leave one link, which serves both', async
   for (const url of [server.gateway.url, replica.url])
     await eventually('its end', async () => (await call(token, url)).error !== undefined)
   await eventually('its tokens’ end', async () => (await kept(':upstream:')).length === 1)
+})
+
+test('a key that one replica has been given serves at the other, and opens under its own name alone', async () => {
+  const KEY = secret('desk-0123456789-abcdefgh')
+  const plain = server.config()
+  const keys = { title: 'Desk', headerName: 'X-Api-Key', valueTemplate: '{key}' }
+  const config = server.config(
+    {
+      upstreamProviders: [
+        ...(plain.authServer?.upstreamProviders ?? []),
+        { name: 'desk', type: 'key', keyConfig: keys as never },
+      ],
+    },
+    { backends: [injecting('hub', raw.url, 'desk')] },
+  )
+  for (const gateway of [server.gateway, replica]) {
+    const { config: before } = await gateway.status()
+    await gateway.configure(config)
+    await eventually('the configuration', async () => (await gateway.status()).config !== before)
+  }
+  /** Opens the page of a key as somebody new, and enters one. */
+  const enter = async (user: string, key: string) => {
+    server.upstream.user = user
+    const client = await TestClient.register(server.issuer)
+    const { access_token: token } = await client.login()
+    const link = /http[^\s"]+\/oauth\/key\?[^\s"]+/.exec(JSON.stringify(await call(token, replica.url)))?.[0] ?? ''
+    const signIn = await openLink(client.agent, link)
+    const sent = await client.agent.post(signIn.form?.action ?? '', { ...signIn.form?.fields, action: 'sign-in' })
+    const { url } = await client.agent.follow(sent.headers.get('location') ?? '', (at) => at.includes('/oauth/key?'))
+    const { form } = await openLink(client.agent, url)
+    assert.is((await client.agent.post(form?.action ?? '', { ...form?.fields, key })).status, 303)
+    return { client, token }
+  }
+  const records = async () => (await kept(':upstream:')).filter((name) => !name.includes(':lock:'))
+  const withKeys = async () => {
+    const found = await Promise.all(
+      (await records()).map(async (name) => [name, await store.hget(name, 'desk')] as const),
+    )
+    return found.filter(([, value]) => value !== null)
+  }
+  const ada = await enter('ada', KEY)
+  const [adas] = await withKeys()
+  for (const url of [server.gateway.url, replica.url])
+    await eventually('the key', async () => (await call(ada.token, url)).result?.content?.[0]?.text === 'ok')
+  assert.is(raw.calls('tools/call').at(-1)?.headers['x-api-key'], KEY)
+  for (const name of await records())
+    for (const value of Object.values(await store.hgetall(name))) assert.not.match(value, KEY)
+
+  const eve = await enter('eve', 'eves-own-key-0123456789')
+  const [eves] = (await withKeys()).filter(([name]) => name !== adas?.[0])
+  await store.hset(eves?.[0] ?? '', 'desk', adas?.[1] ?? '')
+  await eventually('the copied record opens nothing', async () =>
+    JSON.stringify(await call(eve.token, replica.url)).includes('/oauth/key?'),
+  )
+  const removed = await ada.client.agent.get(`${server.issuer}/oauth/sessions`)
+  const text = await removed.text()
+  const fields = {
+    token: /name="token" value="([^"]+)"/.exec(text)?.[1] ?? '',
+    'delete-key': /name="delete-key" value="([^"]+)"/.exec(text)?.[1] ?? '',
+  }
+  assert.is((await ada.client.agent.post(`${server.issuer}/oauth/sessions`, fields)).status, 303)
+  for (const url of [server.gateway.url, replica.url])
+    await eventually('its end at both', async () => JSON.stringify(await call(ada.token, url)).includes('/oauth/key?'))
 })
 
 test.run()
