@@ -18,6 +18,7 @@ import { pageText } from './pages/frame.ts'
 import { loginContent } from './pages/login.ts'
 import { ClusterPlaces } from './places/cluster.ts'
 import { PlaceError, type Viewer } from './places/place.ts'
+import { Prometheus } from './places/prometheus.ts'
 import { LoginDoors } from './session/login.ts'
 import { OidcClient } from './session/oidc.ts'
 import { readKeys, Seal } from './session/seal.ts'
@@ -137,8 +138,16 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     reach: 'address',
     close: () => clients.close(),
   })
+  const { metrics } = config
+  const prometheus =
+    metrics &&
+    new Prometheus({
+      prometheusUrl: metrics.prometheusUrl,
+      bearerTokenFile: metrics.bearerTokenFile && inFolder(metrics.bearerTokenFile),
+      caBundleFile: metrics.caBundleFile && inFolder(metrics.caBundleFile),
+    })
   const names = hostNames([config.publicUrl], config.allowedHosts)
-  const app = consoleApp({ places, doors, names, origin: new URL(config.publicUrl).origin, log })
+  const app = consoleApp({ places, doors, names, origin: new URL(config.publicUrl).origin, log, prometheus })
   const listener = await listen(app.fetch, address)
   log.info({ url: listener.url }, 'the console serves')
   return {

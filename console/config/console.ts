@@ -50,6 +50,12 @@ const schema = Type.Object(
       maxItems: 1_000,
     }),
     changes: Type.Enum(['copy'], { default: 'copy' }),
+    metrics: Type.Optional(
+      Type.Object(
+        { prometheusUrl: url, bearerTokenFile: Type.Optional(text), caBundleFile: Type.Optional(text) },
+        strict,
+      ),
+    ),
     allowedHosts: Type.Array(text, { default: [], maxItems: 100 }),
     kubernetes: Type.Optional(Type.Object({ server: Type.Optional(url), caFile: Type.Optional(text) }, strict)),
     apiGroup: Type.Optional(text),
@@ -72,7 +78,7 @@ export const milliseconds = (given: string): number =>
   )
 
 /** Checks what the schema can't say: whether URLs are safe. */
-function check({ publicUrl, login, kubernetes }: ConsoleConfig): readonly Finding[] {
+function check({ publicUrl, login, kubernetes, metrics }: ConsoleConfig): readonly Finding[] {
   const findings: Finding[] = []
   const mustBeSafe = (given: string | undefined, pointer: string, isAllowed = false) => {
     const parsed = URL.parse(given ?? '')
@@ -86,6 +92,8 @@ function check({ publicUrl, login, kubernetes }: ConsoleConfig): readonly Findin
   mustBeSafe(publicUrl, '/publicUrl')
   mustBeSafe(login.oidc?.issuerUrl, '/login/oidc/issuerUrl', login.oidc?.insecureAllowHTTP)
   mustBeSafe(kubernetes?.server, '/kubernetes/server')
+  // A bearer token must not go over plain http, except on this machine.
+  if (metrics?.bearerTokenFile !== undefined) mustBeSafe(metrics.prometheusUrl, '/metrics/prometheusUrl')
   const path = URL.parse(publicUrl)?.pathname
   if (path !== undefined && path !== '/') findings.push({ pointer: '/publicUrl', message: 'must have no path' })
   if (login.oidc !== undefined && !login.oidc.scopes.includes('openid'))

@@ -11,11 +11,13 @@ import { type Child, h, treeOf } from '../pages/element.ts'
 import { type Frame, pageText } from '../pages/frame.ts'
 import { note } from '../pages/parts.ts'
 import { PlaceError, type Places, type World } from '../places/place.ts'
+import type { Prometheus } from '../places/prometheus.ts'
 import type { Doors, Session } from '../session/doors.ts'
 import { formToken, isFormToken } from '../session/form-token.ts'
 import { NO_SESSION } from '../session/local.ts'
 import { readAssets } from './assets.ts'
 import { guard, securityHeaders } from './guard.ts'
+import { openApiRoute } from './openapi.ts'
 import { routes } from './routes.ts'
 import { type Answer, type Page, patiently, type Visit } from './visit.ts'
 
@@ -26,6 +28,7 @@ export interface AppOptions {
   /** The origin of the pages; undefined: that of the Host header, over http. */
   readonly origin: string | undefined
   readonly log: Logger
+  readonly prometheus?: Prometheus | undefined
 }
 
 type Env = { Variables: RequestVariables & { session?: Session } }
@@ -75,6 +78,7 @@ export function consoleApp(options: AppOptions): Hono<Env> {
       time: `${new Date().toISOString().slice(11, 19)} UTC`,
     }
   }
+  openApiRoute(app as unknown as Hono, Object.keys(routes))
   const tokens = new WorkloadTokens()
   for (const [path, page] of Object.entries(routes)) {
     const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, tokens }, frameOf)
@@ -141,6 +145,7 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
     places,
     session,
     world,
+    prometheus: options.prometheus,
     tokens: options.tokens,
     now: Date.now(),
     isPage,
@@ -171,12 +176,17 @@ type WorldNotes = typeof emptyWorldNote
 
 function answer(
   c: Context<Env>,
-  { title, facts, content, isLive = true, status = 200 }: Answer,
+  { title, facts, content, isLive = true, status = 200, csv }: Answer,
   world: WorldNotes,
   frameOf: FrameOf,
 ): Response {
   const { asOf, cut, notReadable } = world
   const form = formOf(c)
+  if (csv !== undefined && form === 'page') {
+    c.header('content-disposition', 'attachment; filename="usage.csv"')
+    c.header('content-type', 'text/csv; charset=utf-8')
+    return c.body(csv)
+  }
   if (form === 'page') {
     const body = pageText(frameOf(c, title, isLive && c.req.method === 'GET'), [notes(world), content])
     return c.html(body, status)

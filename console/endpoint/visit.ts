@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import type { WorkloadTokens } from '../mcp/tokens.ts'
 import type { Child } from '../pages/element.ts'
 import type { Places, World } from '../places/place.ts'
+import type { Prometheus } from '../places/prometheus.ts'
 import type { Session } from '../session/doors.ts'
 
 /** One request of a viewer. */
@@ -10,6 +11,8 @@ export interface Visit {
   readonly places: Places
   readonly session: Session
   readonly world: World
+  /** Undefined where none is configured. */
+  readonly prometheus: Prometheus | undefined
   /** The viewers' tokens for workloads. */
   readonly tokens: WorkloadTokens
   /** Milliseconds since 1970. */
@@ -31,6 +34,8 @@ export interface Answer {
   readonly content: Child
   /** False for pages that stay as they are, such as forms. */
   readonly isLive?: boolean
+  /** The facts as CSV, in place of the page. */
+  readonly csv?: string
   readonly status?: 200 | 400 | 403 | 404 | 413 | 502
 }
 

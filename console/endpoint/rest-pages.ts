@@ -1,0 +1,199 @@
+import { isObject } from '../../crds/settings/json.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { type CatalogEntry, type CatalogFacts, entryOf } from '../facts/catalog.ts'
+import { definitionsIn } from '../facts/changes.ts'
+import { idOf, pathOf, servesMcp } from '../facts/places.ts'
+import { readPeriod, type UsageFacts, usageCsv, usageQuery, usageRows } from '../facts/usage.ts'
+import { h } from '../pages/element.ts'
+import { catalogPage, changesPage, definitionsView, entryPage, usagePage, workloadLinks } from '../pages/rest.ts'
+import { readJson } from '../places/read-json.ts'
+import { registriesOf } from './object-pages.ts'
+import { objectOf } from './pages.ts'
+import { type Page, patiently, type Visit } from './visit.ts'
+
+const callable = ({ world }: Visit, part: string) =>
+  world.objects
+    .all()
+    .filter(({ kind }) => servesMcp(kind))
+    .slice(0, 500)
+    .map((object) => ({ object, ...idOf(object), href: pathOf(idOf(object), part) }))
+
+function mcpObject(visit: Visit) {
+  const object = objectOf(visit)
+  if (!servesMcp(object.kind)) throw new PublicError('not_found')
+  return object
+}
+
+/** The definitions of one workload's servers. */
+export const changes: Page = async (visit) => {
+  const { places, session, isPage } = visit
+  const object = mcpObject(visit)
+  const report = (await patiently(places.definitions(session.viewer, object), isPage)) ?? { missing: 'still asking' }
+  const facts = { ...idOf(object), href: pathOf(idOf(object)), ...definitionsIn(report) }
+  return { title: `${facts.name}: changes`, facts, content: changesPage(facts) }
+}
+
+const MOST_ASKED = 20
+
+/** What waits for an approval. */
+export const changesHome: Page = async (visit) => {
+  const { places, session, isPage } = visit
+  const workloads = callable(visit, 'changes')
+  const asked = places.kind === 'machine' ? workloads.slice(0, MOST_ASKED) : []
+  const reports =
+    (await patiently(Promise.all(asked.map(({ object }) => places.definitions(session.viewer, object))), isPage)) ?? []
+  const found = asked.flatMap(({ kind, namespace, name, href }, index) => {
+    const report = reports[index]
+    const definitions = report && definitionsIn(report)
+    return definitions && definitions.changed.length > 0 ? [{ kind, namespace, name, href, ...definitions }] : []
+  })
+  const facts = {
+    changed: found,
+    workloads: workloads.map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href })),
+  }
+  const content = [
+    h('h1', {}, 'Changes'),
+    h(
+      'p',
+      { class: 'lead' },
+      'Servers may change what their tools say after somebody has approved them. Here is what is not as it was approved.',
+    ),
+    found.length === 0 && asked.length > 0 && h('p', { class: 'calm' }, '✓ Nothing waits for an approval.'),
+    found.map((one) => [h('h2', {}, h('a', { href: one.href }, one.name)), definitionsView(one)]),
+    h('h2', {}, 'Workloads'),
+    workloadLinks(facts.workloads),
+  ]
+  return { title: 'Changes', facts, content }
+}
+
+async function usageOf(visit: Visit): Promise<UsageFacts> {
+  const { query, now, prometheus } = visit
+  const object = mcpObject(visit)
+  const id = idOf(object)
+  const period = readPeriod(query('from'), query('to'), now)
+  const by = query('by') === 'backend' ? 'backend' : 'tool'
+  const facts = { ...id, href: pathOf(id), from: period.from, to: period.to, by, rows: [], missing: null } as const
+  if (prometheus === undefined)
+    return {
+      ...facts,
+      missing: 'The console knows no Prometheus: metrics.prometheusUrl in its configuration names one.',
+    }
+  try {
+    return { ...facts, rows: usageRows(await prometheus.query(usageQuery(id, by, period), period.end), by) }
+  } catch (error) {
+    return { ...facts, missing: `Prometheus can’t be asked: ${(error as Error).message}` }
+  }
+}
+
+/** How often the tools of a workload are called. */
+export const usage: Page = async (visit) => {
+  const facts = await usageOf(visit)
+  const csv = visit.query('format') === 'csv' ? usageCsv(facts) : undefined
+  return { title: `${facts.name}: usage`, facts, content: usagePage(facts), ...(csv !== undefined && { csv }) }
+}
+
+/** The workloads whose usage can be seen. */
+export const usageHome: Page = async (visit) => {
+  const workloads = callable(visit, 'usage').map(({ kind, namespace, name, href }) => ({ kind, namespace, name, href }))
+  const content = [
+    h('h1', {}, 'Usage'),
+    h('p', { class: 'lead' }, 'How often the tools of a workload are called, and how often they fail.'),
+    workloadLinks(workloads),
+  ]
+  return { title: 'Usage', facts: { workloads }, content }
+}
+
+interface Registry {
+  readonly name: string
+  readonly base: string | undefined
+  readonly href: string
+}
+
+async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
+  const { world, places, session } = visit
+  const servers = world.objects
+    .all()
+    .filter(({ kind }) => kind === 'MCPRegistry')
+    .slice(0, 50)
+  const found = await Promise.all(
+    servers.map(async (object) => {
+      const names = (await patiently(registriesOf(visit, object), visit.isPage)) ?? []
+      return names.map((name) => ({
+        name,
+        base: places.address(session.viewer, object),
+        href: `/catalog/${encodeURIComponent(name)}`,
+      }))
+    }),
+  )
+  return found.flat()
+}
+
+const PAGE = 30
+
+async function readEntries({ base, name }: Registry, search: string, cursor: string | undefined) {
+  if (base === undefined)
+    return { entries: [], next: null, missing: 'The console can’t reach this registry from here.' }
+  const query = new URLSearchParams({
+    limit: String(PAGE),
+    version: 'latest',
+    ...(search !== '' && { search }),
+    ...(cursor !== undefined && { cursor }),
+  })
+  try {
+    const answer = await readJson(`${base}/registry/${encodeURIComponent(name)}/v0.1/servers?${query}`)
+    const { servers, metadata } = isObject(answer) ? answer : {}
+    const entries = (Array.isArray(servers) ? servers : []).flatMap((one): CatalogEntry[] => {
+      const entry = entryOf(one, name)
+      return entry ? [entry] : []
+    })
+    const next = isObject(metadata) && typeof metadata['nextCursor'] === 'string' ? metadata['nextCursor'] : null
+    return { entries, next, missing: null }
+  } catch (error) {
+    return { entries: [], next: null, missing: `The registry does not answer: ${(error as Error).message}` }
+  }
+}
+
+/** The entries of a registry: of the one in the path, else of the first. */
+export const catalog: Page = async (visit) => {
+  const { param, query } = visit
+  const registries = await registriesIn(visit)
+  const wanted = param('registry')
+  const chosen = registries.find(({ name }) => name === wanted) ?? (wanted === '' ? registries[0] : undefined)
+  if (wanted !== '' && chosen === undefined) throw new PublicError('not_found')
+  const search = (query('search') ?? '').slice(0, 200)
+  const read =
+    chosen === undefined
+      ? { entries: [], next: null, missing: null }
+      : await readEntries(chosen, search, query('cursor'))
+  const facts: CatalogFacts = {
+    registries: registries.map(({ name, href }) => ({ name, href })),
+    registry: chosen?.name ?? null,
+    search,
+    entries: read.entries,
+    next:
+      read.next === null || chosen === undefined
+        ? null
+        : `${chosen.href}?${new URLSearchParams({ search, cursor: read.next })}`,
+    missing: read.missing,
+  }
+  return { title: 'Catalog', facts, content: catalogPage(facts) }
+}
+
+/** One entry of a registry. */
+export const catalogEntry: Page = async (visit) => {
+  const { param } = visit
+  const registry = (await registriesIn(visit)).find(({ name }) => name === param('registry'))
+  if (registry?.base === undefined) throw new PublicError('not_found')
+  const name = `${param('namespace')}/${param('server')}`
+  let answer: unknown
+  try {
+    answer = await readJson(
+      `${registry.base}/registry/${encodeURIComponent(registry.name)}/v0.1/servers/${encodeURIComponent(name)}/versions/latest`,
+    )
+  } catch {
+    throw new PublicError('not_found')
+  }
+  const entry = entryOf(answer, registry.name)
+  if (entry === undefined) throw new PublicError('not_found')
+  return { title: entry.title, facts: entry, content: entryPage(entry, registry.name), isLive: false }
+}

@@ -1,0 +1,199 @@
+import type { CatalogEntry, CatalogFacts } from '../facts/catalog.ts'
+import type { DefinitionFacts } from '../facts/changes.ts'
+import { clientNameOf, setupsOf } from '../facts/connect.ts'
+import type { ObjectId } from '../facts/places.ts'
+import type { UsageFacts, UsageRow } from '../facts/usage.ts'
+import { partsOf } from '../facts/workload.ts'
+import { setupCards } from './connect.ts'
+import { type Child, type Element, h } from './element.ts'
+import { copyBlock, empty, facts as list, note, stateTag, table } from './parts.ts'
+import { workloadHead } from './workload.ts'
+
+/** Links to a part of each workload's page. */
+export const workloadLinks = (workloads: readonly (ObjectId & { readonly href: string })[]): Child =>
+  workloads.length === 0
+    ? empty(h('p', {}, 'No workload is called by clients.'))
+    : h(
+        'ul',
+        { class: 'cards' },
+        workloads.map(({ kind, namespace, name, href }) =>
+          h(
+            'li',
+            { class: 'card', 'data-key': `${kind}/${namespace}/${name}` },
+            h('h3', {}, h('a', { href }, name)),
+            h('p', {}, namespace),
+          ),
+        ),
+      )
+
+/** What of a workload's servers is not as it was approved. */
+export const definitionsView = ({ approved, unchecked, changed, missing, silence }: DefinitionFacts): Child => [
+  silence !== null && note('warn', h('p', {}, `Its definitions are not known: ${silence}.`)),
+  silence === null &&
+    list([
+      ['Approved', approved],
+      ['Changed', changed.length],
+      [
+        'Not checked',
+        unchecked === 0 ? null : [unchecked, ' (no pins: ', h('code', {}, 'portico pin'), ' writes them)'],
+      ],
+      ['Approved and gone', missing.length === 0 ? null : missing.join(', ')],
+    ]),
+  changed.map(({ backend, kind, name, state, reason, digest, text }) =>
+    h(
+      'article',
+      {
+        class: `incident ${state === 'withheld' ? 'ill' : ''}`.trim(),
+        'data-key': `${backend} ${kind} ${name} ${digest}`,
+      },
+      h('h3', {}, stateTag(state === 'withheld' ? 'ill' : 'attention', state), `${backend}: ${kind} ${name}`),
+      list([
+        ['Why', reason],
+        ['Served since as', digest === null ? null : h('code', {}, digest)],
+      ]),
+      text !== null &&
+        h('pre', { tabindex: 0, role: 'group', dir: 'auto', 'aria-label': `Definition of ${name}` }, text),
+    ),
+  ),
+]
+
+/** The definitions of one workload. */
+export const changesPage = (facts: ObjectId & { readonly href: string } & DefinitionFacts): Child => [
+  workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'changes'),
+  definitionsView(facts),
+  facts.silence === null &&
+    facts.changed.length > 0 && [
+      h('h2', {}, 'Approve'),
+      h('p', {}, 'Pins are manifests. Write them anew from what is served, look at the change, and apply it:'),
+      copyBlock('portico pin DIR && git diff', 'Command that writes pins'),
+    ],
+]
+
+function usageTable({ rows, by }: UsageFacts): Element {
+  const most = Math.max(1, ...rows.map(({ calls }) => calls))
+  return table<UsageRow>(
+    [
+      { title: by === 'tool' ? 'Tool' : 'Backend', cell: ({ name }) => h('span', { dir: 'auto' }, name) },
+      { title: 'Calls', isNumber: true, cell: ({ calls }) => calls.toLocaleString('en') },
+      {
+        title: 'Share',
+        cell: ({ calls }) =>
+          h(
+            'svg',
+            { class: 'chart', viewBox: '0 0 200 12', 'aria-hidden': 'true' },
+            h('rect', { class: 'bar', x: 0, y: 1, width: Math.round((200 * calls) / most), height: 10, rx: 3 }),
+          ),
+      },
+      {
+        title: 'Errors',
+        isNumber: true,
+        cell: ({ calls, errors }) =>
+          `${errors.toLocaleString('en')} (${calls === 0 ? 0 : Math.round((100 * errors) / calls)} %)`,
+      },
+    ],
+    rows,
+    { caption: 'Source: Prometheus', key: ({ name }) => name },
+  )
+}
+
+/** Who calls what how often, of one workload. */
+export const usagePage = (facts: UsageFacts): Child => [
+  workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'usage'),
+  h(
+    'form',
+    { class: 'filter', method: 'get', action: `${facts.href}/usage`, 'data-keep': true },
+    h('label', {}, h('span', {}, 'From (UTC)'), h('input', { type: 'date', name: 'from', value: facts.from })),
+    h('label', {}, h('span', {}, 'To (UTC)'), h('input', { type: 'date', name: 'to', value: facts.to })),
+    h(
+      'label',
+      {},
+      h('span', {}, 'By'),
+      h(
+        'select',
+        { name: 'by' },
+        ['tool', 'backend'].map((by) => h('option', { value: by, selected: by === facts.by }, by)),
+      ),
+    ),
+    h('button', {}, 'Show'),
+  ),
+  facts.missing !== null && note('warn', h('p', {}, facts.missing)),
+  facts.missing === null && facts.rows.length === 0 && empty(h('p', {}, 'No call in this time.')),
+  facts.rows.length > 0 && [
+    usageTable(facts),
+    h(
+      'p',
+      {},
+      h(
+        'a',
+        {
+          href: `${facts.href}/usage?${new URLSearchParams({ from: facts.from, to: facts.to, by: facts.by, format: 'csv' })}`,
+        },
+        'CSV',
+      ),
+    ),
+  ],
+]
+
+const card = ({ name, title, description, version, href }: CatalogEntry): Element =>
+  h(
+    'li',
+    { class: 'card', 'data-key': name },
+    h('h3', { dir: 'auto' }, h('a', { href }, title)),
+    h('p', {}, h('code', {}, name), ` ${version}`),
+    h('p', { class: 'about', dir: 'auto' }, description),
+  )
+
+/** The entries of a registry. */
+export const catalogPage = (facts: CatalogFacts): Child => [
+  h('h1', {}, 'Catalog'),
+  facts.registries.length === 0
+    ? empty(h('p', {}, 'There is no registry.'), h('p', {}, 'An MCPRegistry serves a catalog of servers.'))
+    : [
+        h(
+          'ul',
+          { class: 'tabs' },
+          facts.registries.map(({ name, href }) =>
+            h('li', {}, h('a', { href, 'aria-current': name === facts.registry ? 'page' : undefined }, name)),
+          ),
+        ),
+        h(
+          'form',
+          {
+            class: 'filter',
+            method: 'get',
+            action: `/catalog/${encodeURIComponent(facts.registry ?? '')}`,
+            'data-keep': true,
+          },
+          h('label', {}, h('span', {}, 'Search'), h('input', { type: 'search', name: 'search', value: facts.search })),
+          h('button', {}, 'Search'),
+        ),
+      ],
+  facts.missing !== null && note('warn', h('p', {}, facts.missing)),
+  facts.missing === null &&
+    facts.registries.length > 0 &&
+    facts.entries.length === 0 &&
+    empty(h('p', {}, 'No entry is shown to you.')),
+  h('ul', { class: 'cards' }, facts.entries.map(card)),
+  facts.next !== null &&
+    h('div', { class: 'pages' }, h('a', { class: 'button quiet', rel: 'next', href: facts.next }, 'Next')),
+]
+
+/** One entry of a registry, with how clients connect to what it names. */
+export const entryPage = (entry: CatalogEntry, registry: string): Child => [
+  h('p', { class: 'crumbs' }, h('a', { href: `/catalog/${encodeURIComponent(registry)}` }, registry)),
+  h('h1', { dir: 'auto' }, entry.title),
+  h('p', {}, h('code', {}, entry.name), ` ${entry.version}`),
+  h('p', { class: 'lead', dir: 'auto' }, entry.description),
+  entry.remotes
+    .filter((url) => /^https?:\/\//.test(url))
+    .slice(0, 3)
+    .map((url) => [
+      h('h2', {}, 'Connect to ', h('code', {}, url)),
+      setupCards(setupsOf(clientNameOf(entry.title), url)),
+    ]),
+  entry.commands.length > 0 && [
+    h('h2', {}, 'Runs on your machine'),
+    h('p', {}, 'These start a program. Look at what it is before you run it.'),
+    entry.commands.map((command) => copyBlock(command, 'Command')),
+  ],
+]
