@@ -18,7 +18,9 @@ const error = {
   properties: { error: { type: 'string' }, message: { type: 'string' } },
 }
 
-const json = (name: string) => ({ content: { 'application/json': { schema: { $ref: `#/components/schemas/${name}` } } } })
+const json = (name: string) => ({
+  content: { 'application/json': { schema: { $ref: `#/components/schemas/${name}` } } },
+})
 
 /** Serves the description of the pages as OpenAPI 3.1. */
 export function openApiRoute(app: Hono, paths: readonly string[]): void {
