@@ -3,11 +3,13 @@ import { parse } from 'yaml'
 import { isObject } from '../crds/settings/json.ts'
 import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { explainScopes, scopeRulesOf } from '../dataplane/gateway/access/scope-rules.ts'
+import type { Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { anonymous, type Caller } from '../dataplane/identity/caller.ts'
 import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
 import { type Asked, explainAssertion, readAssertion, redeemableLines } from './explain-assertion.ts'
+import { readRegistry, withCatalog } from './explain-catalog.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { apiGroup, groupOption, manifestPaths } from './options/manifests.ts'
 import { defaultImage } from './package-info.ts'
@@ -70,7 +72,7 @@ function assumedOf(given: Given): Assumed {
   return { backend: given.text('backend'), hints: Object.fromEntries(hints) }
 }
 
-function explained({ config }: Guarded, question: Question, assumed: Assumed): Explanation {
+function explained({ config }: Guarded, question: Question, assumed: Assumed, registry?: Snapshot): Explanation {
   const { caller: claims, type, id } = question
   const caller: Caller =
     claims === undefined
@@ -78,7 +80,8 @@ function explained({ config }: Guarded, question: Question, assumed: Assumed): E
       : { kind: 'authenticated', issuer: '', subject: claims['sub'] as string, claims, expiresAt: 0 }
   const rules = scopeRulesOf(config, config.resourceUrl ?? '')
   const explanation = config.authz && judged(config, config.authz, question, assumed)
-  return explainScopes(rules, { caller, tools: type === 'Tool' ? [id] : [] }, explanation)
+  const scoped = explainScopes(rules, { caller, tools: type === 'Tool' ? [id] : [] }, explanation)
+  return withCatalog(config, registry, { caller: claims, id, backend: assumed.backend }, scoped)
 }
 
 function judged(
@@ -97,10 +100,12 @@ function judged(
 /** Prints the decision of the policies of one workload. */
 export function printExplanation(
   name: string,
-  { allowed, reason, policies, errors, scopes }: Explanation,
+  { allowed, reason, policies, errors, scopes, catalog, policy }: Explanation,
   io: Io,
 ): void {
   io.out(`${name}: ${allowed ? 'allowed' : 'denied'}: ${reason}\n`)
+  if (catalog !== undefined) io.out(`  catalog: ${catalog.allowed ? 'allowed' : 'denied'}: ${catalog.reason}\n`)
+  if (policy !== undefined) io.out(`  policies: ${policy.allowed ? 'allowed' : 'denied'}: ${policy.reason}\n`)
   if (scopes !== undefined)
     io.out(`  scopes: needs ${scopes.needed.join(' ')}; the token has ${scopes.held.join(' ') || 'none'}\n`)
   for (const { policy, id, effect, text } of policies)
@@ -144,7 +149,8 @@ export const command: Command = {
   synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options] | --assertion FILE [--issuer NAME]',
   about: `Says which policy allows or denies a call, for every workload in these manifests that has policies or scopeRules. Nothing is
 called: what only a backend could tell of a tool is said by --backend and --annotations. Exits 1 where it is denied. A
-gateway that runs says the same on its admin listener, of its own tools: POST /explain.
+gateway that runs says the same on its admin listener, of its own tools: POST /explain. With --registry it says too what the
+catalog of a gateway with catalogGate shows the caller, apart from what policies say.
 
 With --assertion it says instead what an assertion of a trusted issuer is good for, and which rule admits it. Nothing of it is
 verified. Exits 1 where no authorization server would redeem it.`,
@@ -158,6 +164,11 @@ verified. Exits 1 where no authorization server would redeem it.`,
       description: 'The issuer that is meant. Absent: the one in the assertion.',
     },
     scope: { type: 'string', value: 'SCOPES', description: 'Scopes that are asked for with the assertion.' },
+    registry: {
+      type: 'string',
+      value: 'FILE',
+      description: 'What a registry tells gateways (GET /v1/registries/NAME/gate): the catalog is asked too.',
+    },
     annotations: { type: 'string', value: 'JSON', description: 'Annotations of the tool, such as readOnlyHint.' },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
     'api-group': groupOption,
@@ -172,9 +183,15 @@ verified. Exits 1 where no authorization server would redeem it.`,
       printFindings(findings, io)
       return 1
     }
-    const guarded = planned.flatMap(workloadsIn).filter(isGuarded)
-    if (guarded.length === 0) throw new Error('nothing in these files has policies or scopes of tools')
-    const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed) }))
+    const file = given.text('registry')
+    const registry = file === undefined ? undefined : readRegistry(file)
+    const isAsked = (one: Guarded) => isGuarded(one) || (registry !== undefined && one.config.catalogGate !== undefined)
+    const guarded = planned.flatMap(workloadsIn).filter(isAsked)
+    if (guarded.length === 0)
+      throw new Error(
+        `nothing in these files has policies or scopes of tools${registry === undefined ? '' : ', or a catalog gate'}`,
+      )
+    const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed, registry) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
     else for (const { workload, ...explanation } of all) printExplanation(workload, explanation, io)
     return all.every(({ allowed }) => allowed) ? 0 : 1

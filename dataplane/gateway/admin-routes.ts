@@ -10,6 +10,7 @@ import { promptSubject, resourceSubject, toolSubject } from './access/subjects.t
 import { reportDefinitions } from './core/definitions-report.ts'
 import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
+import { explainCatalog } from './gate/explain.ts'
 import type { Setup } from './request/setup.ts'
 
 const MOST_BYTES = 64 * 1024
@@ -36,9 +37,15 @@ export function adminRoutes(running: () => Gateway): Hono {
     if (c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase() !== 'application/json')
       throw new PublicError('unsupported_media_type')
     const body = await readBody(c, MOST_BYTES)
-    const { shared, setup } = running()
+    const { shared, setup, gate } = running()
     const { catalog, promptsAndResources } = shared
-    return c.json(explain(setup, { judge: setup.judge, catalog, promptsAndResources }, body.toString()))
+    return c.json(
+      explain(
+        { scopeRules: setup.scopeRules, gate },
+        { judge: setup.judge, catalog, promptsAndResources },
+        body.toString(),
+      ),
+    )
   })
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error))
@@ -46,17 +53,17 @@ export function adminRoutes(running: () => Gateway): Hono {
 }
 
 /**
- * Explains which policies and scopes allow or deny what `question` asks (JSON text), in this gateway as it is now.
+ * Explains whether the catalog, and which policies and scopes, allow or deny what `question` asks (JSON text), in this gateway as it is now.
  * Nothing is called, and nobody has to have the claims that are named. Throws `invalid_request`, and `not_found` if there
- * are neither policies nor scopes of tools.
+ * are neither policies nor scopes of tools, and no catalog gate.
  */
 function explain(
-  { scopeRules }: Pick<Setup, 'scopeRules'>,
+  { scopeRules, gate }: Pick<Setup, 'scopeRules'> & Pick<Gateway, 'gate'>,
   shown: Shown,
   question: string,
 ): Explanation & { readonly exists: boolean } {
   const { judge, catalog } = shown
-  if (judge === undefined && scopeRules === undefined)
+  if (judge === undefined && scopeRules === undefined && gate === undefined)
     throw new PublicError('not_found', { message: 'No policies are in force.' })
   const asked = readQuestion(parsed(question))
   if (typeof asked === 'string') throw new PublicError('invalid_request', { message: asked })
@@ -65,7 +72,13 @@ function explain(
   const steps = catalog.composites.get(asked.id)?.workflow.tools ?? []
   const tools =
     asked.type === 'Tool' ? [asked.id, ...steps.map((tool) => catalog.stepTools.get(tool)?.name ?? tool)] : []
-  return { ...explainScopes(scopeRules, { caller, tools }, explanation), exists: exists(shown, asked) }
+  const scoped = explainScopes(scopeRules, { caller, tools }, explanation)
+  if (gate === undefined) return { ...scoped, exists: exists(shown, asked) }
+  const stepBackends = steps.map((tool) => catalog.stepTools.get(tool)?.route.backend)
+  const backends = [subjectOf(shown, asked).backend, ...stepBackends].filter((name) => name !== undefined)
+  const { enforces, decision } = gate
+  const inCatalog = { members: decision.members, backends, claims: gate.claimsOf(caller), enforces }
+  return { ...explainCatalog(inCatalog, scoped), exists: exists(shown, asked) }
 }
 
 function parsed(text: string): unknown {

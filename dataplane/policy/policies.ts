@@ -33,6 +33,14 @@ export interface Explanation {
     readonly held: readonly string[]
     readonly missing: readonly string[]
   }
+  /** What the catalog gate says of the backend, and the policies of the rest. Absent without a gate. */
+  readonly catalog?: Said
+  readonly policy?: Said
+}
+
+interface Said {
+  readonly allowed: boolean
+  readonly reason: string
 }
 
 interface Verdict {

@@ -137,4 +137,62 @@ test('a running gateway explains on its admin listener', async () => {
   }
 })
 
+test('the catalog and the policies are told apart', async () => {
+  const gated = join(folder, 'gated.json')
+  const gate = join(folder, 'gate.json')
+  const object = (kind: string, name: string, spec: object) => ({
+    ...{ apiVersion: 'portico.dev/v1beta1', kind },
+    ...{ metadata: { name, namespace: 'default' }, spec },
+  })
+  const entry = (name: string) =>
+    object('MCPServerEntry', name, {
+      ...{ remoteUrl: `https://${name}.example.com/mcp`, transport: 'streamable-http', groupRef: { name: 'tools' } },
+    })
+  const registries = [{ name: 'house', url: 'https://registry.example.com', registry: 'main' }]
+  const items = [
+    object('MCPGroup', 'tools', {}),
+    entry('notes'),
+    entry('stray'),
+    object('VirtualMCPServer', 'tools', {
+      groupRef: { name: 'tools' },
+      incomingAuth: {
+        type: 'anonymous',
+        authzConfig: {
+          type: 'inline',
+          inline: { policies: ['permit(principal, action, resource == Tool::"notes_read");'] },
+        },
+      },
+      config: { catalogGate: { mode: 'enforce', registries } },
+    }),
+  ]
+  writeFileSync(gated, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
+  const servers = [
+    {
+      ...{ name: 'com.example/notes', version: '1', status: 'active', claims: { team: 'a' } },
+      remotes: [{ url: 'https://NOTES.example.com:443/mcp' }],
+    },
+  ]
+  writeFileSync(gate, JSON.stringify({ revision: 'r', mode: 'full', claims: {}, servers }))
+  const ask = async (tool: string, claims: object) => {
+    writeFileSync(caller, JSON.stringify({ sub: 'eve', ...claims }))
+    return explain(gated, '--caller', caller, '--tool', tool, '--registry', gate)
+  }
+  const yes = await ask('notes_read', { team: 'a' })
+  assert.is(yes.code, 0, yes.err)
+  assert.match(yes.out, '  catalog: allowed: entry com.example/notes of registry of the file\n  policies: allowed: ')
+  const other = await ask('notes_write', { team: 'a' })
+  assert.is(other.code, 1)
+  assert.match(other.out, '  catalog: allowed: ')
+  assert.match(other.out, '  policies: denied: ')
+  const lacking = await ask('notes_read', { team: 'b' })
+  assert.is(lacking.code, 1)
+  assert.match(lacking.out, 'denied: the catalog does not show it: the caller lacks claims')
+  assert.match(lacking.out, '  policies: allowed: ')
+  const stray = await ask('stray_read', { team: 'a' })
+  assert.match(stray.out, '  catalog: denied: NotInCatalog\n  policies: denied: ')
+  assert.is((await ask('read', {})).code, 2)
+  writeFileSync(gate, '{}')
+  assert.is((await ask('notes_read', {})).code, 2)
+})
+
 test.run()

@@ -143,7 +143,10 @@ export class CatalogGate {
 }
 
 /** Returns the backends as the catalog may know them. One of which nothing is said is known by its URL. */
-function membersOf({ backends }: GatewayConfig, { members = [] }: CatalogGateConfig): readonly GateMember[] {
+export function membersOf(
+  { backends }: Pick<GatewayConfig, 'backends'>,
+  { members = [] }: CatalogGateConfig,
+): readonly GateMember[] {
   const named = new Map(members.map((member) => [member.backend, member]))
   return backends.map(({ name, url }) => named.get(name) ?? { backend: name, url })
 }

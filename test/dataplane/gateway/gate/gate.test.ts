@@ -298,6 +298,19 @@ test('Cedar decides beside the catalog, never instead of it', async () => {
   assert.equal(await it.tools(ONE), ['one_alpha'])
   for (const name of ['two_beta', 'one_same', 'nix'])
     assert.is((await it.ask('tools/call', { name, arguments: {} }, ONE)).status, 403, name)
+  const explained = async (name: string, claims: object) => {
+    const response = await fetch(`${it.gateway.adminUrl}/explain`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ caller: { sub: 'eve', ...claims }, tool: name }),
+    })
+    const { allowed, catalog, policy } = (await response.json()) as Record<string, { allowed: boolean; reason: string }>
+    return [allowed, catalog?.allowed, policy?.allowed, catalog?.reason]
+  }
+  assert.equal(await explained('one_alpha', ONE), [true, true, true, 'entry com.example/one of registry house'])
+  assert.equal(await explained('one_same', ONE), [false, true, false, 'entry com.example/one of registry house'])
+  const lacking = 'the caller lacks claims: entry com.example/two of registry house asks for team=two'
+  assert.equal(await explained('two_beta', ONE), [false, false, true, lacking])
   await it.close()
 })
 
@@ -496,6 +509,25 @@ test('report mode withholds nothing and tells what it would', async () => {
   await it.gateway.configure(configOf(it.registry, { mode: 'disabled' }))
   await eventually('it is off', async () => (await it.tools({})).length === 4)
   assert.is((await it.gateway.status()).catalogGate, null)
+  await it.close()
+})
+
+test('among 300 sets of members each caller sees its own, also those whose catalogs had to make room', async () => {
+  const rows = Array.from({ length: 9 }, (_, n) =>
+    rowOf('one', one, { name: `com.example/n${n}`, claims: { [`c${n}`]: 'y' } }),
+  )
+  const backends = rows.map((_, n) => ({ name: `b${n}`, url: one.url }))
+  const members = rows.map((_, n) => ({ backend: `b${n}`, server: `com.example/n${n}`, url: one.url }))
+  const it = await gated(rows, { members }, { backends })
+  for (let set = 0; set < 300; set++) {
+    const seen = rows.flatMap((_, n) => ((set >> n) & 1 ? [n] : []))
+    const claims = { sub: `s${set}`, ...Object.fromEntries(seen.map((n) => [`c${n}`, 'y'])) }
+    assert.equal(
+      await it.tools(claims),
+      seen.flatMap((n) => [`b${n}_alpha`, `b${n}_same`]),
+      `${set}`,
+    )
+  }
   await it.close()
 })
 
