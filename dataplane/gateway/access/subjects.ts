@@ -15,6 +15,8 @@ export interface Listed {
   readonly subject: Subject
   /** What the caller must be allowed to use besides. */
   readonly besides?: Subject
+  /** The URI of a tool's page. */
+  readonly page?: string
   /** JSON text. */
   readonly text: string
   /** The JSON text of a tool for clients of sessions, if it differs. */
@@ -59,7 +61,9 @@ const toolsOf = memoized((catalog: Catalog) => {
   const texts = textsIn(catalog.modernList, 'tools')
   const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
-    return [route, { subject: toolOf(name, route.backend, hintsIn(text)), ...textsOf(text) }] as const
+    const page = catalog.pages.get(route)
+    const listed = { subject: toolOf(name, route.backend, hintsIn(text)), ...textsOf(text) }
+    return [route, page === undefined ? listed : { ...listed, page }] as const
   })
   const byRoute = new Map<Route, Listed>(listed)
   const composites = [...catalog.composites].map(

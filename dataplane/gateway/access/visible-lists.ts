@@ -5,7 +5,8 @@ import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
-import { type Listed, listedItems, listedTools, textsIn } from './subjects.ts'
+import { withoutPage } from '../mcp/apps.ts'
+import { type Listed, listedItems, listedTools, resourceSubject, textsIn } from './subjects.ts'
 
 /** The sources of lists. */
 export interface Catalogs {
@@ -60,7 +61,7 @@ export class VisibleLists {
     return making.then((list) => (list === EVERYTHING ? base : list))
   }
 
-  #make(key: string, base: Buffer, shown: () => Promise<ReadonlySet<string>>, kind: ListKind) {
+  #make(key: string, base: Buffer, shown: () => Promise<ReadonlyMap<string, string>>, kind: ListKind) {
     const making = shown()
       .then((texts) => {
         const { list, counts } = filtered(base, listForms[kind].member, texts)
@@ -87,10 +88,19 @@ export class VisibleLists {
     return seen
   }
 
-  /** Returns the texts of the items that the caller may see. */
-  async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlySet<string>> {
+  /** Returns what the caller sees of the items that it may see, by their texts: tools without pages that it may not. */
+  async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlyMap<string, string>> {
     const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
-    return new Set(allowed.flatMap(({ text, sessionText = text }) => [text, sessionText]))
+    return new Map(
+      allowed.flatMap(({ text, sessionText = text, page }) => {
+        const isDenied = page !== undefined && !this.#mayReadPage(principal, catalogs, page)
+        return [text, sessionText].map((one) => [one, isDenied ? withoutPage(one) : one] as const)
+      }),
+    )
+  }
+
+  #mayReadPage(principal: Principal, { promptsAndResources }: Catalogs, page: string): boolean {
+    return this.#policies.allows(principal, resourceSubject(promptsAndResources, page))
   }
 
   async #allowed(principal: Principal, items: readonly Listed[]): Promise<readonly Listed[]> {
@@ -132,16 +142,17 @@ export function baseOf(
   return era === 'modern' ? modernList : legacyList
 }
 
-/** Returns the list without the items whose texts are not in `shown`. */
+/** Returns the list with the items that `shown` has, in the form that it has. */
 function filtered(
   base: Buffer,
   member: string,
-  shown: ReadonlySet<string>,
+  shown: ReadonlyMap<string, string>,
 ): { readonly list: Buffer | typeof EVERYTHING; readonly counts: ListCounts } {
   const texts = textsIn(base, member)
-  const left = texts.filter((text) => shown.has(text))
+  const left = texts.flatMap((text) => shown.get(text) ?? [])
   const counts = { items: texts.length, allowed: left.length }
-  if (left.length === texts.length) return { list: EVERYTHING, counts }
+  if (left.length === texts.length && left.every((text, index) => text === texts[index]))
+    return { list: EVERYTHING, counts }
   const opening = `"${member}":[`
   const head = base.subarray(0, base.indexOf(opening) + opening.length)
   return { list: Buffer.concat([head, Buffer.from(`${left.join(',')}]}`)]), counts }

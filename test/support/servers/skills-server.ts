@@ -29,6 +29,8 @@ export interface SkillsServer {
   readonly seen: Seen[]
   /** Reads the files anew, and tells clients where the list has changed. */
   reload(): Promise<void>
+  /** Tells clients with sessions that a resource has changed. */
+  update(uri: string): Promise<void>
   close(): Promise<void>
 }
 
@@ -41,6 +43,7 @@ export async function startSkillsServer(options: SkillsServerOptions): Promise<S
   const { files, eras = 'both', register } = options
   const catalog = await SkillsExtension.load(memorySkillFiles(files), { onWarning: () => {}, ...options.catalog })
   const sessions = new Map<string, NodeStreamableHTTPServerTransport>()
+  const servers = new Set<McpServer>()
   const seen: Seen[] = []
   const build = () => {
     const server = new McpServer(
@@ -64,7 +67,9 @@ export async function startSkillsServer(options: SkillsServerOptions): Promise<S
     transport.onclose = () => {
       if (transport.sessionId !== undefined) sessions.delete(transport.sessionId)
     }
-    await build().connect(transport)
+    const server = build()
+    servers.add(server)
+    await server.connect(transport)
     return transport
   }
 
@@ -93,6 +98,9 @@ export async function startSkillsServer(options: SkillsServerOptions): Promise<S
     async reload() {
       const { listChanged } = await catalog.reload()
       if (listChanged) modern.notify.resourcesChanged()
+    },
+    async update(uri) {
+      await Promise.all([...servers].map(({ server: one }) => one.sendResourceUpdated({ uri })))
     },
     async close() {
       await modern.close()

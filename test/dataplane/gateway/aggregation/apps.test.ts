@@ -239,6 +239,82 @@ test('two backends with one page each keep their own', async () => {
   await twin.close()
 })
 
+test('a page in a result is named as the client knows it', async () => {
+  const startLinking = (text: string) =>
+    startRawServer({
+      era: 'legacy',
+      tools: [tool('show', '"_meta":{"ui":{"resourceUri":"ui://main"}}')],
+      call: (request) =>
+        answer(
+          request,
+          JSON.stringify({
+            _meta: { ui: { resourceUri: 'ui://main' }, uri: 'ui://main' },
+            structuredContent: { uri: 'ui://main' },
+            content: [
+              { type: 'text', text: `ui://main ${text}` },
+              { type: 'resource_link', uri: 'ui://main', name: 'page' },
+              { type: 'resource', resource: { uri: 'ui://main', text: `"uri":"ui://main" ${'x'.repeat(100_000)}` } },
+              { type: 'resource_link', uri: 'ui://other', name: 'other' },
+            ],
+          }),
+        ),
+    })
+  const one = await startLinking('one')
+  const two = await startLinking('two')
+  const both = await startGateway({
+    backends: [
+      { name: 'one', url: one.url },
+      { name: 'two', url: two.url },
+    ],
+  })
+  for (const era of ['legacy', 'modern'] as const) {
+    const ask = await asker(era, SHOWS_APPS, both.url)
+    for (const [name, page] of [
+      ['one_show', 'ui://main'],
+      ['two_show', 'ui://two/main'],
+    ] as const) {
+      const { result } = await ask('tools/call', { name })
+      const content = result['content'] as unknown as {
+        uri?: string
+        text?: string
+        resource?: { uri: string; text: string }
+      }[]
+      assert.equal(result['_meta'], { ui: { resourceUri: page }, uri: 'ui://main' })
+      assert.equal(result['structuredContent'], { uri: 'ui://main' })
+      assert.match(content[0]?.text as string, 'ui://main ')
+      assert.equal([content[1]?.uri, content[2]?.resource?.uri, content[3]?.uri], [page, page, 'ui://other'])
+      assert.is(content[2]?.resource?.text.slice(0, 17), '"uri":"ui://main"')
+    }
+  }
+  await Promise.all([both, one, two].map((server) => server.close()))
+})
+
+test('who may not read a page sees the tool without it', async () => {
+  const policed = await startGateway({
+    backends: [
+      { name: 'old', url: older.url },
+      { name: 'new', url: newer.url },
+    ],
+    authz: {
+      policies: [
+        'permit(principal, action, resource);',
+        'forbid(principal, action == Action::"read_resource", resource == Resource::"ui://older/page");',
+      ],
+      entitiesJson: '[]',
+    },
+  })
+  for (const era of ['legacy', 'modern'] as const) {
+    const ask = await asker(era, SHOWS_APPS, policed.url)
+    const { tools } = (await ask('tools/list')).result
+    const metas = Object.fromEntries(tools.map(({ name, _meta }) => [name, _meta]))
+    assert.is(tools.length, 6)
+    assert.equal(metas['old_show'], { k: 1, ui: {} })
+    assert.equal(metas['new_show'], { k: 1, ui: { resourceUri: 'ui://newer/page' } })
+    assert.is((await ask('resources/read', { uri: 'ui://older/page' })).error?.code, 403)
+  }
+  await policed.close()
+})
+
 test('through a proxy before the server all is the same', async () => {
   const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'own', url: older.url }] })
   const outer = await startGateway({
