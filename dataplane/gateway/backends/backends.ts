@@ -35,12 +35,13 @@ interface BackendsOptions {
   readonly ownIssuer: { readonly upstreamTokens: UpstreamTokens }
 }
 
-/** Puts other pins in force at a backend, whose lists stay. */
-function approve(backend: Backend, pinning: BackendConfig['pinning']): void {
-  if (!backend.definitions.follow(pinning)) return
+/** Puts other pins in force at a backend, whose lists stay. Returns false if they are the same. */
+function approve(backend: Backend, pinning: BackendConfig['pinning']): boolean {
+  if (!backend.definitions.follow(pinning)) return false
   // They may tell of entries that are withheld now.
   backend.entryNotes = { tools: [], prompts: [], resources: [], templates: [], skills: [] }
   backend.refreshLists()
+  return true
 }
 
 /** The backends of one gateway, in the order of the configuration. */
@@ -76,6 +77,9 @@ export class Backends {
     await Promise.all(this.#untried)
   }
 
+  /** Counts the changes of pins at backends that stay. */
+  pinChanges = 0
+
   /** Applies the configuration. Unchanged backends stay. Returns the removed backends, which the caller must close. */
   follow(configs: readonly BackendConfig[], common: Common, policy: FailurePolicy): readonly Backend[] {
     const before = this.#members
@@ -88,7 +92,7 @@ export class Backends {
       const isKnown = known?.key === key
       if (isKnown) {
         before.delete(config.name)
-        approve(known.backend, pinning)
+        if (approve(known.backend, pinning)) this.pinChanges++
       }
       this.#members.set(config.name, isKnown ? known : this.#start(key, { config, ...common }))
     }

@@ -239,12 +239,16 @@ export function notificationForClient(
 
 /** Tells whether the client is shown what its own session with the backend has. */
 const showsBySession = ({ session, context, backend }: Asked): boolean =>
-  session !== undefined && context.host.setup.config.role === 'proxy' && backend.mayShowBySession
+  session !== undefined &&
+  context.host.setup.config.role === 'proxy' &&
+  backend.mayShowBySession &&
+  !backend.needsApproval
 
 /** Tells whether the client may see the subject of a notification. */
 function mayHear({ context, backend, names }: Asked, notification: unknown): boolean {
   const { judge } = context.host.setup
-  const uri = judge === undefined ? undefined : updatedUri(notification)
+  const uri = judge === undefined && !backend.needsApproval ? undefined : updatedUri(notification)
+  if (uri !== undefined && backend.withholds(uri)) return false
   return (
     judge === undefined || uri === undefined || judge.mayHearOf(context.caller, names?.shown(uri) ?? uri, backend.name)
   )

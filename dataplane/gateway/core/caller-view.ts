@@ -209,6 +209,11 @@ export class CallerView implements View {
 
   #changed(backend: Backend): void {
     this.#ground.listed(backend)
+    this.listsChanged()
+  }
+
+  /** Builds its lists anew when they are next needed, and reports that they may differ. */
+  listsChanged(): void {
     const before = new Map([...this.#kept].map(([set, { catalogs }]) => [set, catalogs]))
     this.#kept.clear()
     if (before.size > 0) this.#ground.changed(this, before)

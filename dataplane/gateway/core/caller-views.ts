@@ -250,6 +250,15 @@ export class CallerViews {
     return cut
   }
 
+  /** Tells callers that wait for something of what the pins in force change in their own lists. */
+  approvedAnew(): void {
+    const busy = new Set(this.#views.size === 0 ? [] : this.#options.busy().map(({ binding }) => binding))
+    for (const view of this.#views.values()) {
+      for (const backend of view.own) this.#options.onListed(backend)
+      if (busy.has(view.binding)) view.listsChanged()
+    }
+  }
+
   #changed(view: CallerView, before: CatalogsBySet): void {
     if (this.#views.get(view.key) === view) this.#options.onChange(view, before)
   }

@@ -193,10 +193,14 @@ export class Gateway {
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
       client: { name: 'portico', version: this.#setupOptions.version },
     }
+    const { pinChanges } = this.#backends
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
-    this.approvals.forget()
     this.shared.rebuild()
     if (isGateSwitched) notifyEach(this, ({ binding }) => [undefined, { ...this.viewOf(binding), judge: undefined }])
+    if (pinChanges !== this.#backends.pinChanges) {
+      this.approvals.forget()
+      this.views.approvedAnew()
+    }
     for (const backend of gone) this.letGo(backend)
   }
 

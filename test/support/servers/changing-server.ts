@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { answer, type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
 
 /** What a server shows, as JSON texts; a test changes it while the server runs. */
@@ -19,6 +20,10 @@ export interface Shows {
 
 export interface ChangingServer extends RawServer {
   readonly shows: Shows
+  /** The times (`performance.now()`) at which its tools were listed. */
+  readonly listedAt: number[]
+  /** Sends a notification (JSON text) on every subscription of the modern era, and in every session of the legacy one. */
+  notify(text: string): number
 }
 
 /** A server of one era that shows what the test says, byte for byte, and answers every call and read. */
@@ -49,6 +54,8 @@ export async function startChangingServer(
     'resources/list': 'resources',
     'resources/templates/list': 'resourceTemplates',
   }
+  const streams = new Set<ServerResponse>()
+  const listedAt: number[] = []
   const server = await startRawServer({
     era,
     ...(port === undefined ? {} : { port }),
@@ -59,6 +66,14 @@ export async function startChangingServer(
         res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(answer(request, result))
         return true
       }
+      const isStream = era === 'modern' ? method === 'subscriptions/listen' : request.method === 'GET'
+      if (isStream) {
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+        streams.add(res)
+        res.on('close', () => streams.delete(res))
+        return true
+      }
+      if (method === 'tools/list') listedAt.push(performance.now())
       const list = lists[method]
       if (list !== undefined) {
         const from = Number(params['cursor'] ?? 0)
@@ -86,5 +101,13 @@ export async function startChangingServer(
       return false
     },
   })
-  return { ...server, shows }
+  return {
+    ...server,
+    shows,
+    listedAt,
+    notify(text) {
+      for (const stream of streams) stream.write(`event: message\ndata: ${text}\n\n`)
+      return streams.size
+    },
+  }
 }

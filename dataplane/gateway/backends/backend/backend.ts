@@ -214,6 +214,14 @@ export class Backend implements SessionPeer {
     return which === 'all' ? keys : keys.filter((key) => definitions.pins?.has(pinKindOf(kind), key))
   }
 
+  get needsApproval(): boolean {
+    return this.definitions.areEnforced
+  }
+
+  withholds(uri: string): boolean {
+    return this.needsApproval && this.withheld('resources', 'all').includes(uri)
+  }
+
   /** The instructions that are shown. */
   get instructions(): string | undefined {
     return this.definitions.shownInstructions(this.said.instructions)

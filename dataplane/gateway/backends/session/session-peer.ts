@@ -57,6 +57,10 @@ export interface SessionPeer extends StreamPeer {
   instructed(text: string | undefined): void
   /** Sends one of the gateway's own messages. Rejects with a BackendFailure. */
   post(request: OwnPost): Promise<BackendAnswer>
+  /** True if clients are shown only what was approved, so that its own notices of changes tell them nothing. */
+  readonly needsApproval: boolean
+  /** Tells whether a resource is withheld. */
+  withholds(uri: string): boolean
   /** Refreshes the lists after a change notification. */
   refreshLists(): void
   /** True if its lists may differ between sessions. */

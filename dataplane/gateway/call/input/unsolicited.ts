@@ -3,6 +3,7 @@ import type { GatewayConfig } from '../../../config/gateway.ts'
 import type { UriNames } from '../../aggregation/uri-names.ts'
 import { isListChanged, TOOLS_CHANGED } from '../../backends/lists/list-kind.ts'
 import type { BackendSession } from '../../backends/session/backend-session.ts'
+import { updatedUri } from '../../backends/session/resource-updates.ts'
 import { isAboutCall, isId } from '../../mcp/message.ts'
 import { parseBytes } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
@@ -63,6 +64,7 @@ export function relayUnsolicited(
     if (showsBySession(services, backendSession) && method === TOOLS_CHANGED) tellOfTools(services, session)
   } else if (
     RELAYED.has(method) &&
+    !isOfWithheld(backendSession, message) &&
     (method !== PROGRESS || isAsked(services, session, backendSession, message['params']))
   )
     say(services, session, backendSession, renamed(services, backendSession, session, bytes)).catch((error) =>
@@ -97,9 +99,18 @@ function isAsked(
   )
 }
 
-/** Tells whether the client is shown what its own session with the backend has. */
+/**
+ * Tells whether the client is shown what its own session with the backend has, and hears of its changes. What needs
+ * approval changes for clients only as the lists for all do.
+ */
 const showsBySession = ({ setup }: UnsolicitedServices, { backend }: BackendSession): boolean =>
-  setup.config.role === 'proxy' && backend.mayShowBySession === true
+  setup.config.role === 'proxy' && backend.mayShowBySession === true && !backend.needsApproval
+
+/** Tells whether a notification is about a resource that is withheld. */
+function isOfWithheld({ backend }: BackendSession, message: unknown): boolean {
+  const uri = backend.needsApproval ? updatedUri(message) : undefined
+  return uri !== undefined && backend.withholds(uri)
+}
 
 /** The shortest time between two notices of changed tools in one session. */
 const NOTICE_PAUSE_MS = 1_000

@@ -44,8 +44,8 @@ export function getPrompt(request: EndpointRequest): void {
 /** Serves `resources/read`: relays it to the backend that has the URI. */
 export function readResource(request: EndpointRequest): void {
   afterFirstLists(request, () => {
-    const { backend, own, names } = resourceOfRequest(request)
-    const check = pageCheck(request, backend, own, () => unknownResource(request, own))
+    const { backend, own, names, uri } = resourceOfRequest(request)
+    const check = pageCheck(request, backend, own, () => unknownResource(request, uri))
     const destination = { ...at(backend, encodeHeaderValue(own), '', names), check }
     relayCall(request.gateway, request, destination, withUri(request.message, own))
   })

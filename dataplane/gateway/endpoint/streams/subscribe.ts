@@ -89,8 +89,9 @@ class Listener implements Listening, TokenHolder {
     this.#watchedAt = new Set(places.map(({ backend }) => backend))
     this.#watches = watchResources(places, (own, { name }) => {
       const uri = view.promptsAndResources.names?.get(name)?.shown(own) ?? own
-      // The policies may have changed since.
-      if (this.#mayRead(uri)) this.#notify('notifications/resources/updated', { uri })
+      // The policies, or what is approved, may have changed since.
+      if (this.#mayRead(uri) && resourceIn(view, uri) !== undefined)
+        this.#notify('notifications/resources/updated', { uri })
     })
     if (this.#watches.length === 0) {
       this.#acknowledge()

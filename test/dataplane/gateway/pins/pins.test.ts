@@ -479,6 +479,77 @@ test('a proxy that withholds a tool answers its gateway as for an unknown one, w
     }
   }))
 
+for (const era of ['modern', 'legacy'] as const)
+  test(`a storm of changes of a ${era} server: a poll a second, and clients hear of what they see alone`, () =>
+    withProxy(
+      enforced,
+      async ({ server, gateway }) => {
+        const session = await openSession(gateway.url)
+        // Its own session with the server, on which the server sends the same storm.
+        await post(gateway.url, rpc('tools/call', { name: 'two', arguments: {} }), session)
+        const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
+        const heard: string[] = []
+        const reading = (async () => {
+          for await (const chunk of stream.body ?? []) heard.push(Buffer.from(chunk).toString())
+        })().catch(() => {})
+        const changed = () => heard.join('').split('list_changed').length - 1
+        const storm = () =>
+          server.notify('{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"x":"POISON"}}')
+        await eventually('it is listened to', () => storm() > 0)
+        const problems = new Set<string>()
+        const polled = server.listedAt.length
+        while (server.listedAt.length < polled + 5) {
+          server.shows.tools[0] = tool('one', `"description":"It is ${performance.now()}."`)
+          for (let count = 0; count < 100; count++) storm()
+          await new Promise((resolve) => setTimeout(resolve, 50))
+          const { problems: found } = await gateway.status()
+          if (found.length > 0) problems.add(JSON.stringify(found))
+        }
+        assert.is(problems.size, 1)
+        assert.is(changed(), 1)
+        assert.not.ok(heard.join('').includes('POISON'))
+        const times = server.listedAt.slice(polled)
+        for (const [at, time] of times.entries())
+          if (at > 0)
+            assert.ok(time - (times[at - 1] as number) > 900, `polls ${time - (times[at - 1] as number)} ms apart`)
+        server.shows.tools[0] = tool('one')
+        storm()
+        await eventually('the client hears of it', () => changed() === 2)
+        assert.is((await namesIn(gateway.url)).length, 2)
+        stream.body?.cancel().catch(() => {})
+        await Promise.race([reading, new Promise((resolve) => setTimeout(resolve, 10))])
+      },
+      { era, failureHandling: { healthCheckInterval: '1h' } },
+    ))
+
+test('a listener hears nothing of a resource that was withheld meanwhile', () =>
+  withProxy(
+    enforced,
+    async ({ server, gateway }) => {
+      const session = await openSession(gateway.url)
+      assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'file:///r' }), session)).json.result)
+      const stream = await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' } })
+      const heard: string[] = []
+      ;(async () => {
+        for await (const chunk of stream.body ?? []) heard.push(Buffer.from(chunk).toString())
+      })().catch(() => {})
+      const update = '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///r"}}'
+      await eventually('it hears', () => {
+        server.notify(update)
+        return heard.join('').includes('file:///r')
+      })
+      server.shows.resources = ['{"uri":"file:///r","name":"changed"}']
+      await eventually('it is withheld', async () => (await withheldIn(gateway)) === 1)
+      heard.length = 0
+      server.notify(update)
+      server.notify('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"after"}}')
+      await eventually('what comes after is heard', () => heard.join('').includes('after'))
+      assert.not.ok(heard.join('').includes('file:///r'))
+      assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'file:///r' }), session)).json.error)
+    },
+    { era: 'legacy' },
+  ))
+
 test('overrides and renames need no other pins', () =>
   withProxy(
     enforced,
