@@ -156,8 +156,20 @@ const asks: Readonly<Record<Kind, readonly Asked[]>> = {
   ],
 }
 
-const NAMES = ['"tool"', '"prompt"', '"file:///a"', '"data:1"', '"data:{x}"']
-const UNKNOWN = ['"none"', '"nobody"', '"file:///b"', '"data-1"', '"data-{x}"']
+/** Returns the name of one of many like this definition. */
+const numbered = (definition: object, key: string, at: number): string => {
+  const name = (definition as Record<string, string>)[key] as string
+  return name.includes('{') ? name.replace('{', `${at}-{`) : `${name}${at}`
+}
+
+/** Puts the name of the definition that is asked for into the params of a request. */
+function withName(params: Record<string, unknown>, kind: Kind, name: string): Record<string, unknown> {
+  const uri = kind === 'resourceTemplates' && params['uri'] !== undefined ? name.replace('{x}', '1') : name
+  if (params['uri'] !== undefined) return { ...params, uri }
+  if (params['name'] !== undefined) return { ...params, name }
+  const ref = params['ref'] as Record<string, unknown>
+  return { ...params, ref: { ...ref, [ref['uri'] === undefined ? 'name' : 'uri']: name } }
+}
 
 const LISTS: readonly (readonly [method: string, member: Kind])[] = [
   ['tools/list', 'tools'],
@@ -195,8 +207,17 @@ for (const era of ['legacy', 'modern'] as const) {
   test.before.each(async () => {
     Object.assign(server.shows, first())
     server.shows.apps = '{}'
+    await configure()
     await served()
   })
+
+  /** Puts pins of all that the server shows now in force. */
+  const configure = () =>
+    gateway.configure({
+      role: 'proxy',
+      backends: [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins: pinsOf(server.shows) } }],
+      failureHandling: OFTEN,
+    })
 
   const counts = async () => {
     const { definitions } = (await gateway.status()).backends[0] as {
@@ -242,39 +263,41 @@ for (const era of ['legacy', 'modern'] as const) {
   ] as const
   for (const [kind, definition, key] of definitions)
     test(`${era} server, ${kind}: no change reaches anybody, and the approved text is served again`, async () => {
-      const original = server.shows[kind][0] as string
-      const changes = changesOf(definition, key)
-      for (const [what, changed] of changes) {
-        server.shows[kind][0] = changed
-        await polls()
-        await withheld(what)
-        const at = `${what}: `
-        for (const ask of clients) {
-          for (const [method, member] of LISTS) {
-            const { result } = (await ask(method)).json
-            assert.is((result as Record<string, unknown[]>)[member]?.length, member === kind ? 1 : 2, at + method)
-          }
+      // Each change is that of a definition of its own, so that one poll sees them all.
+      const { length } = changesOf(definition, key)
+      const own = Array.from({ length }, (_, at) => ({ ...definition, [key]: numbered(definition, key, at) }))
+      const changes = own.map((one, at) => changesOf(one, key)[at] as Change)
+      const [, other = ''] = server.shows[kind]
+      server.shows[kind] = [...own.map(json), other]
+      await configure()
+      const listed = async (ask: Ask, [method, member]: (typeof LISTS)[number]) =>
+        ((await ask(method)).json.result as Record<string, unknown[]>)[member]?.length
+      const list = LISTS.find(([, member]) => member === kind) as (typeof LISTS)[number]
+      const areServed = async () =>
+        (await Promise.all(clients.map((ask) => listed(ask, list)))).every((one) => one === length + 1)
+      await eventually('all are served', areServed)
+      server.shows[kind] = [...changes.map(([, changed]) => changed), other]
+      await eventually('all are withheld', async () => (await counts()).missing + (await counts()).withheld >= length)
+      for (const ask of clients) assert.is(await listed(ask, list), 1)
+      const sent = () =>
+        server.seen.filter(({ message }) => asks[kind].some(({ method }) => method === message.method)).length
+      const first = sent()
+      for (const ask of clients)
+        for (const [at, [what]] of changes.entries())
           for (const { method, params, unknown } of asks[kind]) {
-            const sent = server.seen.filter(({ message }) => message.method === method).length
-            const [one, none] = [await ask(method, params), await ask(method, unknown)]
-            const nameless = (text: string, names: readonly string[]) =>
-              names.reduce((rest, name) => rest.replaceAll(name, '?'), text)
-            assert.is(nameless(one.text, NAMES), nameless(none.text, UNKNOWN), at + method)
-            assert.is(one.status, none.status, at + method)
-            assert.is(
-              server.seen.filter(({ message }) => message.method === method).length,
-              sent,
-              `${at}${method} is not sent`,
-            )
+            const name = numbered(definition, key, at)
+            const [one, none] = [await ask(method, withName(params, kind, name)), await ask(method, unknown)]
+            const nameless = (text: string) => text.replace(/"uri":"[^"]*"/, '"uri":"?"')
+            assert.is(nameless(one.text), nameless(none.text), `${what}: ${method}`)
+            assert.is(one.status, none.status, `${what}: ${method}`)
           }
-        }
-        const all = await everything()
-        assert.not.ok(all.includes('POISON'), at)
-        assert.not.ok(all.includes('\u{e0050}') || all.includes('\u200b'), at)
-      }
-      server.shows[kind][0] = original
-      await served()
-      assert.ok(changes.length > 20)
+      assert.is(sent(), first, 'nothing is sent to the server')
+      const all = await everything()
+      assert.not.ok(all.includes('POISON'))
+      assert.not.ok(all.includes('\u{e0050}') || all.includes('\u200b'))
+      server.shows[kind] = [...own.map(json), other]
+      await eventually('all are served again', areServed)
+      assert.ok(length > 20)
     })
 
   test(`${era} server: a withheld definition stays so, whatever it says next, and while it is away`, async () => {
