@@ -6,6 +6,9 @@ import type { Problems } from '../outcome/problems.ts'
 
 const TYPE = 'DefinitionsApproved'
 
+/** Reasons that pods have told: they hold until pods tell again. */
+const OF_PODS: ReadonlySet<string> = new Set(['Withheld', 'AllApproved', 'Reported'])
+
 /** The most names in a message. */
 const NAMED = 10
 
@@ -62,7 +65,7 @@ function setCondition(
   }
   if (held.some(({ seen }) => seen === undefined)) {
     conditions.keep(TYPE)
-    if (conditions.get(TYPE) === undefined)
+    if (!OF_PODS.has(conditions.get(TYPE)?.reason ?? ''))
       conditions.set(TYPE, 'Unknown', 'NotObserved', 'no pod has told of the definitions yet')
     return
   }

@@ -33,6 +33,7 @@ test('enforced without a pin is told once, and pins of several objects reach the
   await stage.events('MCPServer', 'held', 'DefinitionWithheld', 1)
   stage.apply(pin('one', 'held', [{ name: 'a', digests: [digest('a')] }]))
   await stage.configured('held-mcp', digest('a'))
+  await stage.said('MCPServer', 'held', 'DefinitionsApproved', 'Unknown NotObserved')
   stage.apply(pin('two', 'held', [{ name: 'a', digests: [digest('b')] }]))
   await stage.configured('held-mcp', digest('b'))
   assert.ok((await stage.configOf('held-mcp')).includes(digest('a')), 'both count')

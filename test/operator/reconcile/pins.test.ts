@@ -217,6 +217,18 @@ test('DefinitionsApproved tells what pods report, at the server and summed up at
   assert.equal(eventsOf(healed), [['DefinitionApproved'], [], ['DefinitionApproved']])
 })
 
+test('once there are pins nobody is told any more that there are none', () => {
+  const before = plansOfText(server('{mode: enforce}') + group)
+  const content = worldContent(server('{mode: enforce}') + group + pin('a', onWeather, tool('a', 'a')))
+  const status = before.get('MCPServer/weather')?.status
+  const objects = [...content.objects].map(
+    (object): KubernetesObject =>
+      object.kind === 'MCPServer' && status !== undefined ? { ...object, status } : object,
+  )
+  const plan = plansOf(fillWorld({ ...content, objects })).get('MCPServer/weather')
+  assert.match(condition(plan, 'DefinitionsApproved') ?? '', /^Unknown NotObserved: /)
+})
+
 test('what a gateway withholds of an entry is told at the entry, too', () => {
   const plans = planned(
     'enforce',
