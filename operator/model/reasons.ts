@@ -59,6 +59,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
       'A rule lets in the ServiceAccount `default` without naming it, and so every pod that has no account of its own.',
     next: 'Name the accounts in `subject`, or in `matcher`.',
   },
+  GrantConflict: {
+    means: 'One grant is stated in both forms: in `inboundGrants`, and by fields of its own.',
+    next: 'State it in `inboundGrants` alone, or in `delegateClients` and `trustedIssuers` alone.',
+  },
   GrantsValid: { means: 'Callers get tokens without a login as the settings say.' },
   AddressRefused: {
     means: 'A remote server’s URL names an address that pods do not connect to, such as a link-local one.',

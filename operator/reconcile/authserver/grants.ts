@@ -1,3 +1,4 @@
+import { conflictFindings } from '../../../dataplane/config/check/authserver/delegation.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../../dataplane/config/check/claim-matcher.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { joined, type ProblemDetail } from '../outcome/problems.ts'
@@ -10,9 +11,14 @@ import type { AuthServerSpec } from './settings.ts'
 export function reportGrants(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
   if (spec?.inboundGrants === undefined && !spec?.trustedIssuers?.length && !spec?.spiffeTrustDomains?.length) return
   const placed = ({ pointer, message }: ProblemDetail) => ({ pointer: `${at}${pointer}`, message })
-  const [refused, broad] = [notServed(spec).map(placed), broadRules(spec).map(placed)]
-  const reason = refused.length > 0 ? 'NotSupported' : 'BroadWorkload'
-  if (refused.length + broad.length > 0) conditions.set('GrantsValid', 'False', reason, joined([...refused, ...broad]))
+  const found = [
+    ['GrantConflict', conflictFindings(spec as Parameters<typeof conflictFindings>[0], '')],
+    ['NotSupported', notServed(spec)],
+    ['BroadWorkload', broadRules(spec)],
+  ] as const
+  const first = found.find(([, problems]) => problems.length > 0)
+  const all = found.flatMap(([, problems]) => problems.map(placed))
+  if (first !== undefined) conditions.set('GrantsValid', 'False', first[0], joined(all))
   else conditions.set('GrantsValid', 'True', 'GrantsValid', '')
 }
 

@@ -493,6 +493,22 @@ test('keys of ServiceAccounts come from the API server, by the token of the pod'
   assert.is(configOf(plansFor(settings({ trustedIssuers: [found] }))).authServer?.cluster, undefined)
 })
 
+test('a grant in both forms is a condition of its own, until one of them is gone', () => {
+  const jwtBearerGrant = { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }] }
+  const of = (issuer: object) =>
+    plansFor(
+      settings({
+        trustedIssuers: [{ name: 'corp', issuerUrl: 'https://outside.example', ...issuer }],
+        inboundGrants: { jwtBearer: {} },
+      }),
+    )
+  const plans = of({ jwtBearerGrant })
+  assert.match(told(plans, 'GrantsValid') ?? '', /^False GrantConflict: .*trustedIssuers\/0\/jwtBearerGrant/)
+  assert.match(told(plans, 'Valid') ?? '', /^False/)
+  assert.ok(isHeld(plans))
+  assert.is(told(of({}), 'GrantsValid'), 'True GrantsValid')
+})
+
 test('under disableUpstreamTokenInjection a backend that needs a provider’s token is left out', () => {
   const backend = `
 ---

@@ -41,8 +41,14 @@ const EXCHANGE_FIELDS = [
   'allowedDelegateClients',
 ] as const
 
+/** The fields in which grants are stated, in a manifest or a file. */
+type Conflicting = Pick<AuthServerConfig, 'inboundGrants'> & {
+  readonly delegateClients?: readonly object[] | undefined
+  readonly trustedIssuers?: readonly Partial<Record<(typeof EXCHANGE_FIELDS)[number] | 'jwtBearerGrant', unknown>>[]
+}
+
 /** Checks that each grant is stated in one form. Of two forms, neither is known to be the one that is meant. */
-function conflictFindings(config: AuthServerConfig, at: string): readonly Finding[] {
+export function conflictFindings(config: Conflicting, at: string): readonly Finding[] {
   const { delegateClients, trustedIssuers = [], inboundGrants: grants } = config
   const conflict = (pointer: string, grant: string) => ({
     pointer: `${at}${pointer}`,

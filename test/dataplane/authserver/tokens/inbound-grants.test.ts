@@ -33,6 +33,7 @@ let authority: Authority
 let front: TcpFront
 let idp: IdentityProvider
 let quiet: IdentityProvider
+let shared: IdentityProvider
 let server: AuthServerUnderTest
 let agent: TestClient
 
@@ -40,6 +41,7 @@ test.before(async () => {
   authority = await createAuthority()
   idp = await startIdentityProvider()
   quiet = await startIdentityProvider()
+  shared = await startIdentityProvider()
   front = await startTcpFront(0, { key: authority.key, cert: authority.cert })
   front.choose(idp.port)
   const delegate = { clientId: 'agent', clientSecretFile: 'agent', audiences: [OTHER], scopes: ['tools:call'] }
@@ -50,11 +52,16 @@ test.before(async () => {
     trustedIssuers: [
       { issuerUrl: idp.issuer, name: 'corp', jwksUrl: `https://localhost:${front.port}/keys`, caBundleFile: 'ca.pem' },
       { issuerUrl: quiet.issuer, name: 'quiet' },
+      { issuerUrl: shared.issuer, name: 'shared' },
     ],
     inboundGrants: {
       tokenExchange: {
         delegateClients: [delegate],
-        issuerPolicies: [{ issuerRef: 'corp', expectedAudience: LISTED, allowedDelegateClients: ['agent'] }],
+        issuerPolicies: ['corp', 'shared'].map((issuerRef) => ({
+          issuerRef,
+          expectedAudience: LISTED,
+          allowedDelegateClients: ['agent'],
+        })),
       },
       jwtBearer: {
         issuerPolicies: [
@@ -63,6 +70,12 @@ test.before(async () => {
             maxAssertionAge: '2m',
             acceptedAudiences: [LISTED],
             subjectBindings: [{ subject: 'ci', allowedResources: [OTHER] }],
+          },
+          {
+            issuerRef: 'shared',
+            maxAssertionAge: '2m',
+            tenants: { claim: 'tid', allowed: ['t1'] },
+            subjectRules: [{ name: 'all', matcher: 'true', allowedResources: [OTHER] }],
           },
         ],
       },
@@ -79,7 +92,7 @@ test.before(async () => {
   agent.secret = agentSecret
 })
 test.after(async () => {
-  await Promise.all([server.close(), front.close(), authority.remove(), idp.close(), quiet.close()])
+  await Promise.all([server.close(), front.close(), authority.remove(), idp.close(), quiet.close(), shared.close()])
 })
 
 const now = () => Math.floor(Date.now() / 1000)
@@ -117,6 +130,14 @@ test('a policy of the grant lets a client exchange a token, and an issuer withou
   assert.is(await refusal(exchange(await mint())), '400 invalid_request')
   assert.is(await refusal(exchange(await quiet.mint({ aud: server.issuer }))), '400 invalid_request')
   assert.is(await refusal(exchange(await quiet.mint({ aud: LISTED }))), '400 invalid_request')
+})
+
+test('a tenant is a part of the person also where a token is exchanged', async () => {
+  const of = (claims: object) => shared.mint({ sub: 'anna', aud: LISTED, ...claims })
+  const { access_token } = await tokensOf(await exchange(await of({ tid: 't1' })))
+  assert.is(decodeJwt(access_token).sub, `${shared.issuer}#t1#anna`)
+  for (const claims of [{}, { tid: 't2' }, { tid: ['t1'] }, { sub: 't1#anna' }])
+    assert.is(await refusal(exchange(await of(claims))), '400 invalid_request', JSON.stringify(claims))
 })
 
 test('where nobody logs in, the metadata offers no login, and its pages say so', async () => {
