@@ -12,9 +12,11 @@ import { type Verifier, verifyTokens } from './verify.ts'
 
 export {
   type Authenticate,
+  boundKey,
   type Caller,
   type CallerRequest,
   CLIENT_SUBJECT,
+  isBoundToKey,
   isEmailVerified,
   isExpired,
   SKEW_S,

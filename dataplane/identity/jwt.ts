@@ -47,7 +47,7 @@ interface ExpectedToken {
   /** The accepted `typ` of the header in lower case; absent: an access token or a plain JWT. */
   readonly types?: ReadonlySet<string> | undefined
   /** The token may be bound to a key, which the caller of this function then asks to be proven. */
-  readonly mayBeBound?: boolean
+  readonly mayBeBound?: boolean | undefined
 }
 
 /**

@@ -28,6 +28,8 @@ interface Expected {
   readonly audiences: readonly string[]
   /** The accepted `typ` of the header, in lower case; absent for an access token or a plain JWT. */
   readonly types?: ReadonlySet<string>
+  /** The token may be bound to a key, which the caller asks to be proven. */
+  readonly mayBeBound?: boolean | undefined
 }
 
 /** A verified token of an external issuer. */
@@ -115,11 +117,12 @@ export class TrustedIssuers {
    * Verifies a token of this issuer. Rejects with a PublicError `unavailable` if its keys are unavailable, and with an
    * Error for the log if the token is invalid.
    */
-  async verify(token: string, issuer: string, { audiences, types }: Expected): Promise<OutsideToken> {
+  async verify(token: string, issuer: string, { audiences, types, mayBeBound }: Expected): Promise<OutsideToken> {
     const found = this.#issuers.get(issuer)
     if (found === undefined) throw new Error('a token of an issuer that is not trusted')
     const { open, ...trusted } = found
-    const { payload, protectedHeader } = await verifyJwt(token, { audience: [...audiences], types }, open.keys)
+    const expected = { audience: [...audiences], types, mayBeBound }
+    const { payload, protectedHeader } = await verifyJwt(token, expected, open.keys)
     const { sub } = payload
     if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new Error('the subject of the token won’t do')
     return {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { errors } from 'jose'
-import { issuerOf } from '../../../identity/index.ts'
+import { boundKey, isBoundToKey, issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
 import { documentOf } from '../../clients/metadata-document.ts'
@@ -74,6 +74,7 @@ async function redeem(
   record?.about(claims)
   record?.assertion({ digest: mark })
   if (isIdJag(typ)) requireOwnClient(claims, client, policy.config.clients === 'any')
+  requireProof(token, front.underWay.proofKey())
   checkAssertion(policy, settings, token, Date.now() / 1000)
   const request = { claims, typ, resource: form.get('resource'), scope: form.get('scope') }
   const { rules, marks, audience, scopes, ...user } = redeemableAs(policy, settings, request)
@@ -105,7 +106,7 @@ async function verified({ trusted, settings }: Front, assertion: string) {
   }
   try {
     const audiences = [settings.issuer, ...(policy.config.acceptedAudiences ?? [])]
-    const token = await trusted.verify(assertion, name, { audiences, types: TYPES })
+    const token = await trusted.verify(assertion, name, { audiences, types: TYPES, mayBeBound: true })
     if (Array.isArray(token.claims.aud) && token.claims.aud.length !== 1) throw new AssertionRefused('audience')
     return { token, policy }
   } catch (error) {
@@ -140,6 +141,15 @@ function requireOwnClient(
     isConfidential || (allowsPublic && client !== undefined && documentOf(client.client_id) !== undefined)
   if (!isAllowed) throw new OAuthError('invalid_client', 'This assertion is for a client that authenticates.', 401)
   if (claims['client_id'] !== client?.client_id) throw new AssertionRefused('client')
+}
+
+/**
+ * Checks that the client has proven to have the key that an assertion is bound to. Only an ID-JAG may be bound: its
+ * draft says what that means.
+ */
+function requireProof({ claims, typ }: OutsideToken, jkt: string | undefined): void {
+  if (!isBoundToKey(claims)) return
+  if (!isIdJag(typ) || jkt === undefined || boundKey(claims) !== jkt) throw new AssertionRefused('cnf')
 }
 
 /** Returns the digest by which an assertion is remembered. */

@@ -21,10 +21,13 @@ import {
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { type OddProof, Prover } from '../../../support/identity/prover.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
+const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const OTHER = 'https://other.example/mcp'
 const HTTPS = 'https://app.example/callback'
 const list = modern('tools/list')
 
@@ -34,6 +37,7 @@ const hmac = secret(randomBytes(32).toString('base64url'))
 for (const type of ['memory', 'redis'] as const) {
   const test = suite(`bound tokens in ${type}`)
   let redis: RedisServer | undefined
+  let idp: IdentityProvider
   let server: AuthServerUnderTest
   let key: Prover
   let thief: Prover
@@ -42,6 +46,7 @@ for (const type of ['memory', 'redis'] as const) {
 
   test.before(async () => {
     redis = type === 'redis' ? await startRedis() : undefined
+    idp = await startIdentityProvider()
     key = await Prover.create()
     thief = await Prover.create('EdDSA')
     const machine = { clientId: 'machine', clientSecretFile: 'agent', scopes: ['tools:call'] }
@@ -54,15 +59,21 @@ for (const type of ['memory', 'redis'] as const) {
         {
           clientId: 'agent',
           clientSecretFile: 'agent',
-          audiences: ['https://other.example/mcp'],
+          audiences: [OTHER],
           scopes: ['tools:call'],
         },
       ],
-      allowedAudiences: ['https://other.example/mcp'],
+      allowedAudiences: [OTHER],
       inboundGrants: {
-        clientCredentials: { clients: [{ ...machine, allowedResources: ['https://other.example/mcp'] }] },
+        clientCredentials: { clients: [{ ...machine, allowedResources: [OTHER] }] },
       },
       dpop: { mode: 'optional' },
+      trustedIssuers: [
+        {
+          issuerUrl: idp.issuer,
+          jwtBearerGrant: { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: [OTHER] }] },
+        },
+      ],
     }
     server = await startAuthServer({ authServer, prepare })
     client = await TestClient.register(server.issuer)
@@ -76,6 +87,7 @@ for (const type of ['memory', 'redis'] as const) {
   test.after(async () => {
     for (const gateway of gateways) await gateway.close()
     await server.close()
+    await idp.close()
     await redis?.stop()
   })
 
@@ -184,6 +196,23 @@ for (const type of ['memory', 'redis'] as const) {
     machine.secret = agentSecret
     const own = (await tokensOf(await ask(machine, { grant_type: 'client_credentials' }, key))) as typeof exchanged
     assert.equal([own.token_type, jktOf(own.access_token)], ['DPoP', key.jkt])
+  })
+
+  test('an ID-JAG that is bound to a key needs its proof; a plain assertion may not be bound', async () => {
+    const agent = new TestClient(server.issuer, 'agent')
+    agent.secret = agentSecret
+    const mint = (cnf: unknown, typ = 'oauth-id-jag+jwt') =>
+      idp.mint({ sub: 'ci', aud: server.issuer, client_id: 'agent', resource: OTHER, cnf }, { header: { typ } })
+    const redeem = async (assertion: string, prover?: Prover) => ask(agent, { grant_type: BEARER, assertion }, prover)
+    const bound = await mint({ jkt: key.jkt })
+    for (const prover of [undefined, thief]) assert.is(await refusal(redeem(bound, prover)), '400 invalid_grant')
+    const tokens = (await tokensOf(await redeem(bound, key))) as Tokens & { token_type: string }
+    assert.equal([tokens.token_type, jktOf(tokens.access_token)], ['DPoP', key.jkt])
+    for (const cnf of [{ 'x5t#S256': 'x' }, { jkt: key.jkt, 'x5t#S256': 'x' }, {}, 'x', [key.jkt]])
+      assert.is(await refusal(redeem(await mint(cnf), key)), '400 invalid_grant', JSON.stringify(cnf))
+    assert.is(await refusal(redeem(await mint({ jkt: key.jkt }, 'JWT'), key)), '400 invalid_grant')
+    // An assertion that is bound to nothing may give a bound token.
+    assert.is(jktOf((await tokensOf(await redeem(await mint(undefined), thief))).access_token), thief.jkt)
   })
 
   test('introspection tells what a token is bound to', async () => {

@@ -1,17 +1,21 @@
 /** Tokens that are bound to a key of the client (DPoP, RFC 9449) at the MCP endpoint, in both eras. */
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
+import { Client, DpopSession, StreamableHTTPClientTransport, withDpop } from '@modelcontextprotocol/client'
 import { calculateJwkThumbprint, exportJWK, SignJWT } from 'jose'
 import * as oauth from 'oauth4webapi'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { parseGateway } from '../../../../dataplane/config/read/gateway-findings.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { textOf } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import {
   answerOf,
   BASE_HEADERS,
+  MODERN,
   modern,
   openSession,
   post,
@@ -24,6 +28,7 @@ import {
   introspectionClient,
   startIdentityProvider,
 } from '../../../support/network/identity-provider.ts'
+import { startTokenEndpoint } from '../../../support/network/token-endpoint.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
 
 type Dpop = NonNullable<GatewayConfig['incomingAuth']['dpop']>
@@ -54,7 +59,10 @@ async function start(dpop: Dpop | undefined, more: Partial<GatewayConfig> = {}):
     },
   )
   gateways.push(gateway)
-  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  // With a credential of each caller the backend is asked on their behalf alone.
+  const isPersonal = more.backends?.some(({ credential }) => credential !== undefined)
+  if (!isPersonal)
+    await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
   return gateway
 }
 
@@ -321,6 +329,69 @@ test('a nonce is asked for, told with each answer, and refused when it was not g
     assert.match(challengeOf(refused), /error="use_dpop_nonce"/)
     assert.ok(refused.headers.get('dpop-nonce'))
   }
+})
+
+for (const era of ['modern', 'legacy'] as const)
+  test(`the SDK’s client lists and calls with proofs, in the ${era} era, and is given a nonce on the way`, async () => {
+    const { url } = await start({ nonce: 'required', mode: 'required' }, { resourceUrl: undefined })
+    const session = await DpopSession.create()
+    const token = await bound({ jkt: session.thumbprint })
+    const client = new Client(
+      { name: 'proving', version: '1' },
+      { versionNegotiation: { mode: era === 'modern' ? { pin: MODERN } : era } },
+    )
+    const transport = new StreamableHTTPClientTransport(new URL(url), {
+      fetch: withDpop(session, () => token)(fetch),
+    })
+    await client.connect(transport)
+    const { tools } = await client.listTools()
+    assert.ok(tools.some(({ name }) => name === 'b_echo'))
+    const result = await client.callTool({ name: 'b_echo', arguments: { message: 'proven' } })
+    assert.is(textOf(result), 'b: proven')
+    if (era === 'legacy') await transport.terminateSession()
+    await client.close()
+  })
+
+test('the header of proofs can’t be named to be passed on', () => {
+  const text = JSON.stringify({
+    name: 'x',
+    namespace: 'x',
+    role: 'gateway',
+    backends: [],
+    passthroughHeaders: ['DPoP'],
+    incomingAuth: { type: 'anonymous' },
+  })
+  assert.throws(() => parseGateway(text), /passthroughHeaders\/0: this header is never passed on/)
+})
+
+test('a backend sees neither the proof nor the token, with whatever credential it is called', async () => {
+  const endpoint = await startTokenEndpoint()
+  const file = 'secret'
+  const tokenExchange = { tokenUrl: endpoint.url, audience: 'b', clientId: 'c', clientSecretFile: file }
+  const ways: readonly Partial<GatewayConfig['backends'][number]>[] = [
+    {},
+    { headers: { 'x-static': 'yes' } },
+    { headerFiles: [{ name: 'authorization', file, prefix: 'Bearer ' }] },
+    { credential: { type: 'tokenExchange', tokenExchange } },
+  ]
+  for (const way of ways) {
+    const gateway = await start({ mode: 'optional' }, { backends: [{ name: 'b', url: backend.url, ...way }] })
+    backend.seen.length = 0
+    const token = await bound()
+    const call = modern('tools/call', { name: 'b_echo', arguments: { message: 'x' } })
+    const headers = await key.headers('POST', RESOURCE, token)
+    const answer = await post(gateway.url, call.body, { ...call.headers, ...headers })
+    assert.is(answer.status, 200, JSON.stringify(way))
+    assert.ok(backend.calls('tools/call').length > 0)
+    for (const { headers: seen } of backend.seen) {
+      const text = JSON.stringify(seen)
+      assert.not('dpop' in seen, 'the header')
+      assert.not(text.includes(token), 'the token')
+      assert.not(text.includes(headers['dpop'] as string), 'the proof')
+      assert.not(/dpop/i.test(String(seen['authorization'])), 'the scheme')
+    }
+  }
+  await endpoint.close()
 })
 
 test('oauth4webapi proves for this endpoint, with the nonce that it is asked for', async () => {
