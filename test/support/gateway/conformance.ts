@@ -102,7 +102,8 @@ async function runSuite(suiteArgs: readonly string[], onLine?: (line: string) =>
 async function readResults(directory: string): Promise<ConformanceResult> {
   const results = new Map<string, readonly Check[]>()
   for (const file of await readdir(directory, { recursive: true })) {
-    const [, scenario] = /^(?:.*\/)?(?:server-)?([^/]+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
+    const [, scenario] =
+      /^(?:.*?\/)??(?:server-)?((?:auth\/)?[^/]+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
     if (scenario === undefined) continue
     results.set(scenario, JSON.parse(await readFile(join(directory, file), 'utf8')) as readonly Check[])
   }
