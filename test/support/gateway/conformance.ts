@@ -35,6 +35,22 @@ export async function runConformance(url: string, requirements: string): Promise
   return runSuite(['server', '--url', url, '--requirements', requirements])
 }
 
+/** Runs one server scenario of an extension, which no revision requires, against an MCP endpoint. */
+export async function runExtensionScenario(url: string, scenario: string): Promise<readonly Check[]> {
+  const args = ['--scenario', scenario, '--force', '--spec-version', '2026-07-28']
+  const results = await runSuite(['server', '--url', url, ...args])
+  return results.get(scenario) ?? [...results.values()].flat()
+}
+
+/** Returns the names of all server scenarios of the installed suite. */
+export async function serverScenarios(): Promise<readonly string[]> {
+  const child = spawn(process.execPath, [SUITE, 'list', '--server'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let said = ''
+  for await (const chunk of child.stdout) said += String(chunk)
+  const [servers = ''] = said.split('Client scenarios')
+  return [...servers.matchAll(/^ {2}- (\S+) \[/gm)].map(([, name = '']) => name)
+}
+
 /**
  * Runs client scenarios of the suite, all at once. `drive` is the client: it gets the URL of the suite's server of one
  * scenario, and what the suite tells a client of it.

@@ -1,0 +1,116 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { SkillsClient } from '@modelcontextprotocol/client/ext/skills'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  type Check,
+  failuresOf,
+  runClientScenarios,
+  runExtensionScenario,
+  serverScenarios,
+} from '../../../support/gateway/conformance.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { skillText, startSkillsServer } from '../../../support/servers/skills-server.ts'
+
+/** The conformance suite's scenarios of skills (SEP-2640), directly and through the gateway. */
+
+const AS_A_SERVER = ['sep-2640-skills-enumeration', 'sep-2640-skills-manifest', 'sep-2640-skills-directory']
+
+/** Names should be unique, says the suite, which takes the gateway for one server. */
+const filesOf = (skill: string) => ({
+  [`${skill}/SKILL.md`]: skillText(skill),
+  [`${skill}/references/RULES.md`]: `rules of ${skill}`,
+})
+
+/** The checks that passed, by their ids, each once. */
+const passedIn = (checks: readonly Check[]): string[] =>
+  [...new Set(checks.filter(({ status }) => status === 'SUCCESS').map(({ id }) => id))].sort()
+
+test('what passes directly passes through a proxy, and through a gateway of two servers', async () => {
+  const a = await startSkillsServer({ files: filesOf('refunds') })
+  const b = await startSkillsServer({ files: filesOf('returns') })
+  const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'a', url: a.url }] })
+  const both = await startGateway({
+    backends: [
+      { name: 'a', url: a.url },
+      { name: 'b', url: b.url },
+    ],
+  })
+  try {
+    for (const scenario of AS_A_SERVER) {
+      const direct = await runExtensionScenario(a.url, scenario)
+      assert.equal(failuresOf(direct), [], scenario)
+      const expected = passedIn(direct)
+      assert.ok(expected.length > 2, `${scenario} checks something`)
+      for (const { url } of [proxy, both]) {
+        const through = await runExtensionScenario(url, scenario)
+        assert.equal(failuresOf(through), [], scenario)
+        assert.equal(passedIn(through), expected, scenario)
+      }
+    }
+  } finally {
+    await Promise.all([both, proxy, a, b].map((one) => one.close()))
+  }
+})
+
+const AS_A_CLIENT = [
+  'sep-2640-client-no-prefetch',
+  'sep-2640-client-verify-digest',
+  'sep-2640-client-verify-size',
+  'sep-2640-client-verify-frontmatter',
+]
+
+/** A host that lists skills through a gateway, and loads each unless it only looks at the list. */
+async function driveHost(url: string, role: 'gateway' | 'proxy', loads: boolean): Promise<void> {
+  const gateway = await startGateway({ role, backends: [{ name: 'suite', url }] })
+  const client = new Client({ name: 'host', version: '1.0.0' }, { versionNegotiation: { mode: 'auto' } })
+  try {
+    await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+    const skills = new SkillsClient(client)
+    const { skills: listed } = await skills.list()
+    for (const skill of loads ? listed : []) await skills.read(skill)
+  } finally {
+    await client.close()
+    await gateway.close()
+  }
+}
+
+for (const role of ['proxy', 'gateway'] as const)
+  test(`a host behind a ${role} verifies what it reads, and nothing is read ahead`, async () => {
+    const [noPrefetch = '', ...verifying] = AS_A_CLIENT
+    const ahead = await runClientScenarios([noPrefetch], (url) => driveHost(url, role, false))
+    // The client throws what it finds.
+    const results = await runClientScenarios(verifying, (url) => driveHost(url, role, true).catch(() => {}))
+    for (const scenario of AS_A_CLIENT) {
+      const checks = (scenario === noPrefetch ? ahead : results).get(scenario)
+      assert.ok(checks, `${scenario} ran`)
+      assert.equal(failuresOf(checks), [], scenario)
+      assert.ok(
+        checks.some(({ status }) => status === 'SUCCESS'),
+        `${scenario} checks something: ${JSON.stringify(checks)}`,
+      )
+    }
+  })
+
+/** Scenarios that no revision requires, and that are not run here: tasks are those of an extension with tests of its own. */
+const ELSEWHERE = [
+  'tasks-lifecycle',
+  'tasks-capability-negotiation',
+  'tasks-wire-fields',
+  'tasks-request-state-removal',
+  'tasks-mrtr-input',
+  'tasks-request-headers',
+  'tasks-dispatch-and-envelope',
+  'tasks-status-notifications',
+  'tasks-required-task-error',
+  'tasks-mrtr-composition',
+]
+
+test('every server scenario of an extension in the installed suite is named here', async () => {
+  const names = await serverScenarios()
+  assert.ok(names.length > 60, `${names.length}`)
+  const ofExtensions = names.filter((name) => name.startsWith('tasks-') || name.startsWith('sep-2640-'))
+  assert.equal([...ofExtensions].sort(), [...AS_A_SERVER, ...ELSEWHERE].sort())
+})
+
+test.run()
