@@ -134,6 +134,7 @@ export const accessHome: Page = async ({ world, places, session, now, isPage }) 
   const content: Child = [
     h('h1', {}, 'Access'),
     h('p', { class: 'lead' }, 'Who may call what, and why a call was denied. Choose the workload that is called.'),
+    h('h2', {}, 'Workloads'),
     facts.workloads.length === 0
       ? empty(h('p', {}, 'No workload is called by clients.'))
       : h(

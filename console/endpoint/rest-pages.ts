@@ -98,6 +98,7 @@ export const usageHome: Page = async (visit) => {
   const content = [
     h('h1', {}, 'Usage'),
     h('p', { class: 'lead' }, 'How often the tools of a workload are called, and how often they fail.'),
+    h('h2', {}, 'Workloads'),
     workloadLinks(workloads),
   ]
   return { title: 'Usage', facts: { workloads }, content }

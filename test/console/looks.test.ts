@@ -1,0 +1,146 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import type { Page } from 'puppeteer-core'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { CONSOLE_STYLE } from '../../console/pages/style.ts'
+import { startBrowser } from '../support/browser.ts'
+import { object } from '../support/operator/standalone-run.ts'
+import { gateway, group, OpenConsole, server } from './support.ts'
+
+const manifests = [
+  group,
+  gateway('tools'),
+  server('clock'),
+  object(
+    'MCPServer',
+    'broken',
+    '  annotations: {portico.dev/local-command: "exit 3"}\nspec:\n  image: x/y:1.0.0\n  transport: streamable-http\n  groupRef: {name: all}\n  oidcConfigRef: {name: corp, audience: x}\n',
+  ),
+].join('---\n')
+
+const PAGES = [
+  '',
+  '/map',
+  '/access',
+  '/changes',
+  '/usage',
+  '/connect',
+  '/yaml',
+  '/log',
+  '/tools',
+  '/tools/clock_convert_time',
+].map((part) => `/ns/default/vmcp/tools${part}`)
+const ALL = [
+  '/',
+  '/workloads',
+  '/map',
+  '/access',
+  '/changes',
+  '/usage',
+  '/catalog',
+  '/help',
+  '/help/conditions',
+  '/nothing',
+  ...PAGES,
+]
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+let one: OpenConsole
+
+test.before(async () => {
+  one = await OpenConsole.start(manifests)
+})
+test.after(() => one[Symbol.asyncDispose]())
+
+/** Runs axe in the page, under the page’s own policy. */
+async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe)
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+  return page.evaluate(
+    `axe.run(document, {runOnly: ${JSON.stringify(tags)}}).then(({violations}) => violations.map(({id, nodes}) => id + ': ' + nodes.map(({html}) => html).join(' | ').slice(0, 300)))`,
+  ) as Promise<readonly string[]>
+}
+
+for (const [look, features] of [
+  ['light', [{ name: 'prefers-color-scheme', value: 'light' }]],
+  ['dark', [{ name: 'prefers-color-scheme', value: 'dark' }]],
+  ['forced colours', [{ name: 'forced-colors', value: 'active' }]],
+] as const)
+  test(`every page can be used by everybody, in ${look}`, async () => {
+    await using browser = await startBrowser()
+    const page = await browser.newPage()
+    await page.emulateMediaFeatures([...features])
+    await page.setViewport({ width: 1280, height: 900 })
+    await page.goto(one.line.console.open)
+    const found: string[] = []
+    for (const path of ALL) {
+      await page.goto(one.url + path)
+      found.push(...(await violations(page)).map((violation) => `${path} ${violation}`))
+    }
+    assert.equal(found, [])
+  })
+
+test('no page is wider than a small screen, or than a screen at 200 %', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  await page.goto(one.line.console.open)
+  for (const width of [360, 640])
+    for (const path of ALL) {
+      await page.setViewport({ width, height: 800 })
+      await page.goto(one.url + path)
+      assert.is(await page.evaluate('document.documentElement.scrollWidth'), width, `${path} at ${width}`)
+    }
+})
+
+test('every page works without script', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  await page.setJavaScriptEnabled(false)
+  await page.goto(one.line.console.open)
+  await page.goto(`${one.url}/workloads`)
+  await page.select('[name="kind"]', 'VirtualMCPServer')
+  await Promise.all([page.waitForNavigation(), page.click('form.filter button')])
+  const rows = await page.$$eval('tbody tr', (found) =>
+    found.map((row) => (row as unknown as { textContent: string }).textContent),
+  )
+  assert.is(rows.length, 1)
+  assert.match(rows[0] ?? '', 'tools')
+})
+
+test('script and style are small', () => {
+  const script = readFileSync(join(import.meta.dirname, '../../console/browser/console.js'))
+  assert.ok(gzipSync(script).length <= 15 * 1024)
+  assert.ok(gzipSync(CONSOLE_STYLE).length <= 8 * 1024)
+})
+
+test('the keys go from page to page', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  await page.goto(one.line.console.open)
+  await page.keyboard.press('g')
+  await Promise.all([page.waitForNavigation(), page.keyboard.press('w')])
+  assert.is(new URL(page.url()).pathname, '/workloads')
+  await page.keyboard.press('j')
+  await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
+  assert.match(page.url(), '/ns/default/')
+  await page.keyboard.press('/')
+  assert.is(await page.evaluate('document.activeElement.name'), 'q')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('?')
+  assert.is(await page.evaluate('document.querySelector("dialog").open'), true)
+})
+
+test('a refresh keeps the focus', async () => {
+  await using browser = await startBrowser()
+  const page = await browser.newPage()
+  await page.goto(one.line.console.open)
+  await page.goto(`${one.url}/ns/default/vmcp/tools`)
+  await page.focus('main nav a[href$="/connect"]')
+  await page.waitForResponse((answer) => answer.url() === `${one.url}/ns/default/vmcp/tools`, { timeout: 60_000 })
+  assert.match((await page.evaluate('document.activeElement.href')) as string, '/connect')
+})
+
+test.run()
