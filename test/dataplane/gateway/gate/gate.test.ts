@@ -10,6 +10,13 @@ import { type GateRegistry, type GateRow, startGateRegistry } from '../../../sup
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, post, rpc } from '../../../support/gateway/post.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
+import {
+  configOf as configOfRegistry,
+  registryFile,
+  registryFolder,
+  runRegistry,
+  server,
+} from '../../../support/registry/registry.ts'
 import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const AUDIENCE = 'https://gateway.example'
@@ -529,6 +536,56 @@ test('among 300 sets of members each caller sees its own, also those whose catal
     )
   }
   await it.close()
+})
+
+test('our own registry with claims decides for two gateways, and they follow it', async () => {
+  const folder = await registryFolder()
+  for (const [name, backend] of [
+    ['one', one],
+    ['two', two],
+  ] as const) {
+    const remotes = [{ type: 'streamable-http', url: backend.url }]
+    await folder.write(`${name}.json`, registryFile([{ ...server(`com.example/${name}`), remotes }]))
+  }
+  const { sources, ...rest } = configOfRegistry({ one: 'one.json', two: 'two.json' })
+  const config = {
+    ...rest,
+    sources: sources.map((source) => ({ ...source, claims: { team: source.name } })),
+    registries: [{ name: 'main', sources: ['one', 'two'], claims: { org: 'acme' } }],
+    auth: {
+      mode: 'oauth',
+      oauth: { providers: [{ name: 'idp', issuerUrl: idp.issuer, audience: AUDIENCE }] },
+      authz: { roles: { readGates: [{ role: 'gate' }] } },
+    },
+  }
+  await folder.configure(config)
+  const house = await runRegistry(folder)
+  await house.ready()
+  const token = await idp.mint({ aud: AUDIENCE, sub: 'gateway', role: 'gate' })
+  const registries = [{ name: 'house', url: house.url, registry: 'main', tokenFile: 'token' }]
+  const fake = await startGateRegistry()
+  const start = async () =>
+    around(
+      await startGateway(configOf(fake, { registries }), (directory) => writeFile(join(directory, 'token'), token)),
+      fake,
+    )
+  const replicas = [await start(), await start()]
+  for (const it of replicas) {
+    assert.equal(await it.tools({ ...ONE, org: 'acme' }), ['one_alpha', 'one_same'])
+    assert.equal(await it.tools({ team: ['one', 'two'], org: ['acme', 'other'] }), [
+      'one_alpha',
+      'one_same',
+      'two_beta',
+      'two_same',
+    ])
+    assert.equal(await it.tools(ONE), [])
+    assert.equal(await it.tools({ role: 'super-admin', org: 'acme' }), [])
+  }
+  await folder.write('one.json', registryFile([server('com.example/another')]))
+  for (const it of replicas)
+    await eventually('the entry is gone', async () => (await it.tools({ ...ONE, org: 'acme' })).length === 0)
+  await Promise.all(replicas.map(({ gateway }) => gateway.close()))
+  await Promise.all([house.close(), fake.close()])
 })
 
 test('two gateways with one registry show the same', async () => {

@@ -26,6 +26,36 @@ test('only problems that are known are taken from answers, and no more of them t
   assert.equal([clashes, auditLog.length, Math.max(...auditLog.map(({ length }) => length))], [undefined, 16, 300])
 })
 
+test('of a catalog gate the worst that a pod reports is told, without times', () => {
+  const gate = (registry: object, ...members: object[]) => ({
+    problems: [],
+    catalogGate: {
+      mode: 'enforce',
+      registries: [{ name: 'house', state: 'current', problem: null, ageSeconds: 3, ...registry }],
+      members: members.map((member) => ({ name: 'm', reason: null, detail: null, deprecated: false, ...member })),
+    },
+  })
+  const told = (...pods: object[]) => problemsIn(pods).gate
+  assert.equal(told(gate({}, {})), { reason: 'AllApproved', message: '' })
+  assert.equal(told(gate({}, { deprecated: true })), { reason: 'AllApproved', message: 'deprecated: "m"' })
+  const withheld = gate({}, { reason: 'LocationMismatch' })
+  assert.equal(told(gate({}, {}), withheld), {
+    reason: 'MembersWithheld',
+    message: '1 not approved: "m": LocationMismatch',
+  })
+  const away = gate({ state: 'unavailable', problem: 'it answers 403 (forbidden_role)' }, {})
+  assert.equal(told(withheld, away), {
+    reason: 'CatalogUnavailable',
+    message: 'registry house: it answers 403 (forbidden_role)',
+  })
+  const stale = gate({ state: 'stale' }, {})
+  assert.is(told(stale, away, withheld)?.reason, 'CatalogStale')
+  assert.is(told(gate({ state: 'waiting' }, {})), undefined)
+  const odd = { problems: [], catalogGate: { mode: 'enforce', registries: 'x', members: [] } }
+  assert.is(told(odd), undefined)
+  assert.equal(told({ ...withheld, catalogGate: { ...withheld.catalogGate, mode: 'report' } })?.reason, 'Reported')
+})
+
 test('definitions of backends are read with the names that the pod’s problem gives, and the worst pod counts', () => {
   const backend = (name: string, counts: object | null) => ({
     name,
