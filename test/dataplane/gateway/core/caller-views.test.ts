@@ -22,7 +22,7 @@ const collect: () => void = runInNewContext('gc')
 /** A provider whose tokens are the names of their users. */
 const upstreamTokens: UpstreamTokens = {
   ...noUpstreamTokens,
-  accessToken: ({ subject }) => Promise.resolve({ token: subject, expiresAt: undefined }),
+  header: ({ subject }) => Promise.resolve({ name: 'authorization', value: `Bearer ${subject}`, expiresAt: undefined }),
 }
 
 /** Shows each user the tools that `tools` has for it, and all others one tool. */
