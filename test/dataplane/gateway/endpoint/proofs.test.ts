@@ -119,6 +119,12 @@ test('a token with the proof of its key is let in, introspected or not; a plain 
   assert.match(challengeOf(refused), /^DPoP .*error="invalid_token".*algs="ES256 EdDSA RS256 PS256"/)
 })
 
+test('a token is read from the header alone', async () => {
+  const token = await provider.mint({ aud: 'us' })
+  assert.is((await send(`${optional.url}?access_token=${token}`, {})).status, 401)
+  assert.is((await send(optional.url, { cookie: `access_token=${token}`, dpop: token })).status, 401)
+})
+
 test('challenges and metadata tell how proofs are read', async () => {
   assert.match(challengeOf(await send(off.url, {})), /^Bearer (?!.*DPoP)/)
   assert.match(challengeOf(await send(optional.url, {})), /^Bearer .*, DPoP .*algs="ES256 EdDSA RS256 PS256"$/)
