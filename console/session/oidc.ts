@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import * as client from 'openid-client'
-import { Agent, fetch as undiciFetch } from 'undici'
+import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { OidcLogin } from '../config/console.ts'
 import { endOf } from './token-end.ts'
@@ -88,14 +88,16 @@ export class OidcClient {
     const { issuerUrl, clientId, clientSecretFile, caBundleFile } = this.#login
     const secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim()
     const isPlain = issuerUrl.startsWith('http:')
-    const dispatcher =
-      caBundleFile === undefined ? undefined : new Agent({ connect: { ca: readFileSync(caBundleFile, 'utf8') } })
-    const customFetch = ((url: string, options: object) =>
-      undiciFetch(url, {
-        ...options,
-        redirect: 'manual',
-        ...(dispatcher && { dispatcher }),
-      })) as unknown as client.CustomFetch
+    // The provider is whoever runs the console's choice, wherever it is. No redirect is followed.
+    const ask = createGuardedFetch({ caBundleFile, allowPrivateIP: true, allowLoopback: true })
+    const customFetch: client.CustomFetch = async (url, { method, headers, body }) => {
+      const answer = await ask(url, headers, method === 'POST' ? String(body ?? '') : undefined)
+      const contentType = String(answer.headers['content-type'] ?? '')
+      return new Response(answer.text === '' ? null : answer.text, {
+        status: answer.status,
+        headers: { 'content-type': contentType },
+      })
+    }
     const found = await client.discovery(
       new URL(issuerUrl),
       clientId,

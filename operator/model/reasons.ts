@@ -24,6 +24,7 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   BackendsHealthy: 'False when backends do not answer as they should.',
   TrustedIssuersReady:
     'False when tokens of other issuers can’t be taken, or can be those of strangers. Absent without such issuers.',
+  CatalogGate: 'False when a registry decides what is served, and withholds members or can’t be asked.',
   CompositeToolsReady: 'False when composite tools are not offered in their newest form.',
   SourcesSynced: 'False when sources of a registry could not be read.',
   MembersListed: 'Whether a group has members.',
@@ -106,6 +107,14 @@ export const reasons: Readonly<Record<string, Reason>> = {
   CABundleInvalid: {
     means: 'A CA bundle holds no certificate in PEM form.',
     next: 'Put the CA’s certificate into the key of the ConfigMap that the message names.',
+  },
+  CatalogStale: {
+    means: 'A registry that decides what is served has not answered for longer than `maxStale`: nothing is served.',
+    next: 'Look at the registry; the message has the last error.',
+  },
+  CatalogUnavailable: {
+    means: 'A registry that decides what is served can’t be asked. What it said last counts, if it has ever answered.',
+    next: 'Check its address and the token: it needs the role `readGates` there.',
   },
   ChildContested: {
     means: 'Another controller keeps changing a field of a child that the operator sets.',
@@ -234,6 +243,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Install its definitions, or remove the field that asks for it.',
   },
   Listed: { means: 'The members of the group are listed in its status.' },
+  MembersWithheld: {
+    means: 'The catalog does not have some members of the group, or has them at another place: they are not served.',
+    next: 'Publish what the message names, or correct its location in the catalog.',
+  },
   MemorySessions: {
     means: 'Several replicas keep their sessions in memory; a session ends with its pod.',
     next: 'Set `sessionStorage` with the provider `redis`.',

@@ -152,6 +152,14 @@ test('every status has conditions as the spec has them', () => {
   }
 })
 
+/** What of SPIFFE an authorization server at this path does not serve. */
+const spiffe = (path: string) => [
+  `${path}.inboundGrants.spiffeClientAuth[].methods[]=spiffe_x509`,
+  `${path}.spiffeTrustDomains[].bundleSource.endpoint.profile=https_spiffe`,
+  `${path}.spiffeTrustDomains[].bundleSource.type=workload_api`,
+  `${path}.spiffeTrustDomains[].methods[]=spiffe_x509`,
+]
+
 test('exactly the fields and values of this list are refused', () => {
   const refused = spec
     .filter(({ node }) => typeof node.readBy === 'object')
@@ -166,11 +174,13 @@ test('exactly the fields and values of this list are refused', () => {
   )
   assert.equal([...new Set([...refused, ...values])].sort(), [
     'MCPAuthzConfig.spec.type=httpv1',
+    ...spiffe('MCPExternalAuthConfig.spec.embeddedAuthServer'),
     'MCPExternalAuthConfig.spec.obo',
     'MCPExternalAuthConfig.spec.type=obo',
     'MCPServer.spec.proxyMode=sse',
     'MCPServer.spec.volumes[]',
     'MCPServer.spec.webhookConfigRef.name',
+    ...spiffe('VirtualMCPServer.spec.authServerConfig'),
     'VirtualMCPServer.spec.config.backends',
     'VirtualMCPServer.spec.config.codeMode',
     'VirtualMCPServer.spec.config.incomingAuth',

@@ -345,6 +345,15 @@ function unusedSettings(
       resolver,
     ),
     ...unusedGateSettings(config?.catalogGate),
+    ...(config?.pinning?.mode === 'disabled' && config.pinning.unpinnedBackends === 'allow'
+      ? [
+          {
+            pointer: '/spec/config/pinning/unpinnedBackends',
+            joint: ' ' as const,
+            message: 'has no effect under mode disabled: nothing is withheld',
+          },
+        ]
+      : []),
     ...(sessionStorage !== undefined && config?.sessionStorage !== undefined
       ? [
           {
