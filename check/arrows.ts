@@ -23,6 +23,7 @@ export const rooms: readonly Room[] = [
       'operator/runtime/pods',
       'dataplane/config',
       'dataplane/server',
+      'dataplane/net',
     ],
   },
   { path: 'crds/settings', mayImport: [] },
