@@ -60,8 +60,9 @@ const nameOf = (file = 'process'): string => file.split('/').at(-1) ?? file
 
 /** Commands that tell a secret to whoever started them; what becomes of that is output, and is looked at. */
 function tellsItsStarter(name: string, args: readonly string[]): boolean {
-  // git repeats the URL that it was given, kubectl gives a token to who asks for one.
-  return name === 'git' || / create token /.test(args.join(' '))
+  // git repeats the URL that it was given, kubectl gives a token to who asks for one, and the conformance suite gives the
+  // client that it tests the secrets that it has made up, and tells what it sent.
+  return name === 'git' || / create token |conformance\S* client /.test(args.join(' '))
 }
 
 function watchProcess({ spawnfile, spawnargs, stdout, stderr }: ChildProcess): void {
