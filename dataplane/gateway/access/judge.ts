@@ -150,7 +150,8 @@ function judgedArguments(message: Message, read: ReadArguments): Readonly<Record
   while (members.next()) {
     const { key } = members
     if (!folded.has(foldName(key))) continue
-    if (!names.has(key) || seen.has(key)) return undefined
+    // V8 13.6 gives a name that is spelt with an escape to another member, after it has parsed some objects.
+    if (!names.has(key) || seen.has(key) || !Object.hasOwn(given, key)) return undefined
     seen.add(key)
   }
   return given

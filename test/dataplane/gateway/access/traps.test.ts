@@ -147,4 +147,29 @@ test('callers of all kinds at once: each gets what is its own', async () => {
     assert.equal(answers.slice(2 * index, 2 * index + 2), groups[0] === 'eng' ? [2, 200] : [0, 403])
 })
 
+/** V8 13.6 reads the second member of each object after the first with the name of the first one's. */
+test('an argument whose name the parser takes for another is denied', async () => {
+  const judged = await GuardedGateway.start([{ name: 'b', url: backend.url }], {
+    policies: [
+      'permit(principal, action, resource);',
+      'forbid(principal, action, resource) when { context has arg_e && context.arg_e == "prod" };',
+    ],
+  })
+  const call = async (args: string) => {
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"b_deploy","arguments":${args},${META}}}`
+    const headers = {
+      ...(await judged.bearer(eng)),
+      'mcp-protocol-version': MODERN,
+      'mcp-method': 'tools/call',
+      'mcp-name': 'b_deploy',
+    }
+    return (await post(judged.url, body, headers)).status
+  }
+  assert.is(await call('{"a":1,"e":"dev"}'), 200)
+  assert.is(await call('{"a":1,"\\u0065":"prod"}'), 403)
+  await call('{"a":1,"\\\\":1}')
+  for (let more = 0; more < 3; more++) assert.is(await call('{"a":1,"\\u0065":"prod"}'), 403)
+  await judged.close()
+})
+
 test.run()
