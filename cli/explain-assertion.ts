@@ -16,7 +16,7 @@ import type { AuthServerConfig } from '../dataplane/config/auth-server.ts'
 import { type IssuerPolicies, issuerPolicies } from '../dataplane/config/authserver/inbound-grants.ts'
 import type { GatewayConfig } from '../dataplane/config/gateway.ts'
 import { ownResource } from '../dataplane/gateway/request/setup.ts'
-import { SKEW_S } from '../dataplane/identity/caller.ts'
+import { boundKey, isBoundToKey, SKEW_S } from '../dataplane/identity/caller.ts'
 import { UsageError } from './command.ts'
 
 /** An assertion as it stands in a file. Nothing of it is verified. */
@@ -44,6 +44,8 @@ export type Redeemable =
       readonly claims: { readonly name?: string; readonly email?: string; readonly groups?: readonly string[] }
       /** The only client that may redeem it; absent: any. */
       readonly client?: string
+      /** The thumbprint of the key whose holder has to prove it (RFC 9449); absent: none. */
+      readonly proof?: string
       readonly once: boolean
     }
   | {
@@ -85,6 +87,7 @@ export function explainAssertion(
     const { issuer, policy } = policyFor(config.authServer, unchecked['iss'], asked.issuer)
     const compiled = compilePolicy(policy, issuer)
     const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
+    const proof = proofOf(unchecked, typ, config.authServer)
     const client = typ?.includes('oauth-id-jag+jwt') ? clientIn(unchecked) : undefined
     checkAssertion(compiled, settings, { claims, typ }, nowS)
     const { resource, scope } = asked
@@ -106,6 +109,7 @@ export function explainAssertion(
       scopes,
       claims: kept,
       ...(client !== undefined && { client }),
+      ...(proof !== undefined && { proof }),
       once,
     }
   } catch (error) {
@@ -141,16 +145,27 @@ function checkClaims(
   audiences: readonly string[],
   nowS: number,
 ): AssertionClaims {
-  const { aud, exp, nbf, sub, cnf } = claims
+  const { aud, exp, nbf, sub } = claims
   const one = Array.isArray(aud) && aud.length === 1 ? aud[0] : aud
   if (typeof exp !== 'number') throw new AssertionRefused('exp')
   if (exp + SKEW_S <= nowS) throw new AssertionRefused('expired')
   if (nbf !== undefined && !(typeof nbf === 'number' && nbf <= nowS + SKEW_S)) throw new AssertionRefused('nbf')
   if (!audiences.includes(one as string)) throw new AssertionRefused('audience')
-  if (cnf !== undefined && cnf !== null) throw new AssertionRefused('cnf')
   if (!TYPES.has(typ)) throw new AssertionRefused('typ')
   if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new AssertionRefused('sub')
   return claims as unknown as AssertionClaims
+}
+
+/** Returns the key that an assertion is bound to: only an ID-JAG may be, where the token endpoint takes proofs. */
+function proofOf(
+  claims: Assertion['claims'],
+  typ: string | undefined,
+  { dpop: { mode } = { mode: 'disabled' } }: AuthServerConfig,
+): string | undefined {
+  if (!isBoundToKey(claims)) return undefined
+  const key = boundKey(claims)
+  if (mode === 'disabled' || key === undefined || !typ?.includes('oauth-id-jag+jwt')) throw new AssertionRefused('cnf')
+  return key
 }
 
 function clientIn({ client_id: client }: Assertion['claims']): string {
@@ -172,6 +187,7 @@ export function redeemableLines(workload: string, found: Redeemable): string {
     ...(email === undefined ? [] : [`  email: ${email}`]),
     ...(groups === undefined ? [] : [`  groups: ${groups.join(' ') || 'none'}`]),
     ...(found.client === undefined ? [] : [`  client: ${found.client}`]),
+    ...(found.proof === undefined ? [] : [`  proof: of the key ${found.proof} (DPoP)`]),
     `  use: ${found.once ? 'once' : 'until it ends'}`,
   ]
   return `${lines.join('\n')}\n`

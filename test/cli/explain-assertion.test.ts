@@ -30,8 +30,12 @@ const valid = {
 }
 
 async function explain(claims: object | string, ...more: string[]) {
-  const file = join(folder, 'assertion')
-  writeFileSync(file, typeof claims === 'string' ? claims : JSON.stringify(claims))
+  return explainWith(manifests, claims, ...more)
+}
+
+async function explainWith(file: string, claims: object | string, ...more: string[]) {
+  const assertion = join(folder, 'assertion')
+  writeFileSync(assertion, typeof claims === 'string' ? claims : JSON.stringify(claims))
   let out = ''
   let err = ''
   const io = {
@@ -40,7 +44,7 @@ async function explain(claims: object | string, ...more: string[]) {
     env: {},
     stop: AbortSignal.abort(),
   }
-  const code = await dispatch(['explain', manifests, '--assertion', file, ...more], io)
+  const code = await dispatch(['explain', file, '--assertion', assertion, ...more], io)
   return { code, out, err }
 }
 
@@ -111,6 +115,21 @@ test('one that is refused says why, as the audit log does', async () => {
   }
   assert.is((await explain('rubbish')).code, 2)
   assert.is((await explain('[]')).code, 2)
+})
+
+test('an assertion that is bound to a key is good where the token endpoint takes proofs', async () => {
+  const withProofs = join(folder, 'proofs.yaml')
+  writeFileSync(withProofs, readFileSync(manifests, 'utf8').replace(/^( *)inboundGrants:/m, '$1dpop: {}\n$&'))
+  const bound = { ...valid, cnf: { jkt: 'uxRS4uKhXF6uyIDPAZ6Y1gZpUUS6iUGkJAQ8h9VRkbI' } }
+  const { code, out } = await explainWith(withProofs, bound)
+  assert.match(out, /\n {2}proof: of the key uxRS4uKhXF6uyIDPAZ6Y1gZpUUS6iUGkJAQ8h9VRkbI \(DPoP\)\n/)
+  assert.is(code, 0)
+  assert.not.match((await explainWith(withProofs, valid)).out, 'proof')
+  for (const cnf of [{ 'x5t#S256': 'x' }, { jkt: 'a', 'x5t#S256': 'x' }, 'x', {}])
+    assert.match((await explainWith(withProofs, { ...valid, cnf })).out, 'refused: cnf')
+  assert.match((await explain(bound)).out, 'refused: cnf')
+  writeFileSync(withProofs, readFileSync(withProofs, 'utf8').replace('dpop: {}', 'dpop: {mode: disabled}'))
+  assert.match((await explainWith(withProofs, bound)).out, 'refused: cnf')
 })
 
 test.run()
