@@ -23,7 +23,6 @@ import { renderSitePage, SITE_STYLE } from './frame.ts'
 import { type Article, renderMarkdown, resolveLink } from './markdown.ts'
 
 const here = new URL('.', import.meta.url).pathname
-const root = join(here, '..')
 
 /** What search knows of a passage. */
 const SEARCH = { idField: 'href', fields: ['heading', 'page', 'text'], storeFields: ['href', 'heading', 'page'] }
@@ -102,8 +101,8 @@ async function writeVersion(
   return files.map(pathOf)
 }
 
-/** Runs `use` with the checkout of a revision in a folder that is gone afterwards. */
-async function withRevision<T>(ref: string, use: (folder: string) => Promise<T>): Promise<T> {
+/** Runs `use` with the Markdown files of a revision of the repository in a folder that is gone afterwards. */
+async function withRevision<T>(root: string, ref: string, use: (folder: string) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'portico-site-'))
   try {
     const archive = execFileSync('git', ['archive', ref, '--', '*.md'], { cwd: root, maxBuffer: 1 << 30 })
@@ -114,9 +113,12 @@ async function withRevision<T>(ref: string, use: (folder: string) => Promise<T>)
   }
 }
 
-const { values } = parseArgs({ options: { out: { type: 'string', default: join(root, 'dist/site') } } })
+const { values } = parseArgs({
+  options: { root: { type: 'string', default: join(here, '..') }, out: { type: 'string' } },
+})
+const { root } = values
 const refs = (process.env['REFS'] ?? '').split(/\s+/u).filter((ref) => ref !== '')
-const out = values.out
+const out = values.out ?? join(root, 'dist/site')
 rmSync(out, { recursive: true, force: true })
 const versions: { name: string; pages: readonly string[] }[] = []
 if (refs.length === 0) {
@@ -127,7 +129,7 @@ if (refs.length === 0) {
     const name = ref.replaceAll(/[^\w.-]/gu, '-')
     versions.push({
       name,
-      pages: await withRevision(ref, (source) => writeVersion(source, join(out, name), name, true)),
+      pages: await withRevision(root, ref, (source) => writeVersion(source, join(out, name), name, true)),
     })
   }
   writeFileSync(join(out, 'versions.json'), `${JSON.stringify(versions.map(({ name }) => name))}\n`)

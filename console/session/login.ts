@@ -133,7 +133,8 @@ export class LoginDoors implements Doors {
       refreshing = this.#refresh(kept)
       this.#refreshing.set(key, refreshing)
       // Requests that still carry the cookie before come for a while.
-      refreshing.finally(() => setTimeout(() => this.#refreshing.delete(key), 10_000).unref())
+      const forget = () => setTimeout(() => this.#refreshing.delete(key), 10_000).unref()
+      refreshing.then(forget, forget)
     }
     return refreshing
   }

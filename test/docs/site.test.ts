@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -15,8 +15,8 @@ let browser: Browser
 let page: Page
 const said: string[] = []
 
-const build = (out: string, env = {}) =>
-  execFileSync(process.execPath, ['site/build.ts', '--out', join(folder, out)], {
+const build = (out: string, env = {}, source = root) =>
+  execFileSync(process.execPath, ['site/build.ts', '--root', source, '--out', join(folder, out)], {
     cwd: root,
     env: { ...process.env, ...env },
   })
@@ -85,12 +85,26 @@ test('the list of all pages names every page of docs', () => {
 })
 
 test('two versions stand side by side, and the choice of another keeps the page', async () => {
-  const refs = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim()
-  build('versions', { REFS: `${refs} HEAD` })
-  await open('versions/HEAD/audit.html')
-  await Promise.all([page.waitForNavigation(), page.select('select[aria-label=Version]', refs)])
-  assert.ok(page.url().endsWith(`/versions/${refs}/audit.html`), page.url())
-  assert.equal(JSON.parse(readFileSync(join(folder, 'versions/versions.json'), 'utf8')), [refs, 'HEAD'])
+  // A repository of its own: a checkout of CI may have no history and no tags.
+  const source = join(folder, 'repository')
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.com', '-C', source, ...args])
+  mkdirSync(source)
+  for (const name of ['README.md', 'docs', 'package.json'])
+    cpSync(join(root, name), join(source, name), { recursive: true })
+  git('init', '--quiet')
+  git('add', '.')
+  for (const tag of ['v0.1', 'v0.2']) {
+    writeFileSync(join(source, 'docs/audit.md'), `# Audit log of ${tag}\n`)
+    git('commit', '--quiet', '--all', '--message', tag)
+    git('tag', tag)
+  }
+  build('versions', { REFS: 'v0.1 v0.2' }, source)
+  await open('versions/v0.2/audit.html')
+  await Promise.all([page.waitForNavigation(), page.select('select[aria-label=Version]', 'v0.1')])
+  assert.ok(page.url().endsWith('/versions/v0.1/audit.html'), page.url())
+  assert.is(await page.$eval('h1', (heading) => heading.textContent), 'Audit log of v0.1')
+  assert.equal(JSON.parse(readFileSync(join(folder, 'versions/versions.json'), 'utf8')), ['v0.1', 'v0.2'])
 })
 
 test('a dead link, a dead anchor and a heading that skips a level are found', () => {

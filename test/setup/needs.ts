@@ -128,6 +128,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/cluster/support/helm.ts': [goNeed('helm', 'Helm, built from its Go modules', 2)],
   'test/dataplane/registry/sources/source-git.test.ts': [git],
   'test/docs/gitops.test.ts': [program('lua5.1', 'lua5.1', 'lua@5.1')],
+  'test/docs/site.test.ts': [git],
   'test/docs/readme.test.ts': [program('bash'), program('curl')],
   'test/docs/registry.test.ts': [program('bash'), program('curl')],
   'test/samples/tool-search.test.ts': [program('bash')],

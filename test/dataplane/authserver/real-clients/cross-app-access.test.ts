@@ -1,7 +1,7 @@
 /** Enterprise-managed authorization by the SDK's client: an ID token becomes an ID-JAG, and that an access token. */
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import {
@@ -31,7 +31,7 @@ let server: AuthServerUnderTest
 
 /** The part of an identity provider that makes ID-JAGs of its ID tokens (RFC 8693), for people in the group `eng`. */
 function startIssuing(): Promise<Server> {
-  const made = createServer(async (request, response) => {
+  async function issue(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let body = ''
     for await (const chunk of request) body += chunk
     const form = new URLSearchParams(body)
@@ -54,6 +54,9 @@ function startIssuing(): Promise<Server> {
     }
     const token = await idp.mint(claims, { header: { typ: 'oauth-id-jag+jwt' } })
     response.end(JSON.stringify({ access_token: token, issued_token_type: ID_JAG, token_type: 'N_A', expires_in: 300 }))
+  }
+  const made = createServer((request, response) => {
+    issue(request, response).catch(() => response.destroy())
   })
   return new Promise((resolve) => made.listen(0, '127.0.0.1', () => resolve(made)))
 }

@@ -55,6 +55,7 @@ const host = createServer((request, response) => {
   setOf('far')
     .then(({ keys: [key] }) => ({ keys: [{ ...key, ...more }] }))
     .then((set) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(set)))
+    .catch(() => response.destroy())
 })
 
 test.before(async () => {

@@ -235,8 +235,8 @@ test('an entry that is deleted is gone at once, and only those whom it concerns 
   assert.equal(await it.tools(ONE), ['one_alpha', 'one_same'])
   assert.is((await it.gateway.status()).catalogGate?.members[1]?.reason, 'EntryDeleted')
   assert.is(first.events.length, 1)
-  first.leave()
-  second.leave()
+  await first.leave()
+  await second.leave()
   await it.close()
 })
 
@@ -626,7 +626,7 @@ test('a session sees what its caller sees, also after a change, and its stream h
     await post(it.gateway.url, rpc('tools/call', { name: 'nix_alpha', arguments: {} }), session),
   ]
   assert.is(no.text, never.text)
-  stream.leave()
+  await stream.leave()
   await it.close()
 })
 
