@@ -164,7 +164,8 @@ const LONGEST_WAIT_MS = 4_000
 /**
  * Exchanges a refresh token once, however often it is sent at the same time or within ten seconds. A client that lost
  * the answer, or processes that share one token, get the same answer. `exchange` returns the body of the answer, or
- * undefined if the exchange was refused; it runs at one replica at a time.
+ * undefined if the exchange was refused; it runs at one replica at a time. Throws an OAuthError `invalid_grant` if the
+ * answer is bound to another key than that of the request.
  *
  * The stored answer is sealed with a key that only the token yields, so the record is useless without the token.
  */
@@ -187,7 +188,11 @@ async function exchangeOnce(
   const answered = async () => {
     const text = await store.get('rotated', name)
     // An answer is not returned again once its grant has ended.
-    return text === undefined || (await front.grants.find(grantId)) === undefined ? undefined : sealer.open(text, bound)
+    if (text === undefined || (await front.grants.find(grantId)) === undefined) return undefined
+    const answer = sealer.open(text, bound)
+    // The token has been exchanged for tokens that are bound to another key, or to none. The login goes on with those.
+    if (answer === undefined) throw new OAuthError('invalid_grant', TEXTS['invalid_grant'] as string)
+    return answer
   }
   for (let waited = 0; waited <= LONGEST_WAIT_MS; waited += LOOK_MS) {
     const known = await answered()

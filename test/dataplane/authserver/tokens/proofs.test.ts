@@ -166,8 +166,19 @@ for (const type of ['memory', 'redis'] as const) {
     const first = await login(confidential, key, HTTPS)
     const second = await tokensOf(await ask(confidential, refreshFields(first.refresh_token), thief))
     assert.is(jktOf(second.access_token), thief.jkt)
+    // Its answer is for the key that asked. With another one the token counts as used, and the login goes on.
+    for (const prover of [key, undefined])
+      assert.is(await refusal(ask(confidential, refreshFields(first.refresh_token), prover)), '400 invalid_grant')
+    const again = await tokensOf(await ask(confidential, refreshFields(first.refresh_token), thief))
+    assert.is(again.refresh_token, second.refresh_token)
     const third = await tokensOf(await ask(confidential, refreshFields(second.refresh_token)))
     assert.is(jktOf(third.access_token), undefined)
+    const racing = await Promise.all(
+      [key, thief, undefined].map((prover) => ask(confidential, refreshFields(third.refresh_token), prover)),
+    )
+    assert.equal(racing.map(({ status }) => status).toSorted(), [200, 400, 400])
+    const [won] = await Promise.all(racing.filter(({ ok }) => ok).map(tokensOf))
+    assert.ok((await tokensOf(await ask(confidential, refreshFields(won?.refresh_token ?? '')))).access_token)
   })
 
   test('a code with dpop_jkt is redeemed with that key alone, and nobody else uses it up', async () => {
