@@ -8,8 +8,8 @@ const given = (name: string, value: Value, group: string) => (name === 'apiGroup
 const comment = (text: string) => `# ${text}\n`
 
 function partsYaml(name: string, { properties = {} }: Value): string {
-  const parts = Object.entries(properties).map(
-    ([part, value]) => `  ${comment(value.description)}  ${canonicalYaml({ [part]: defaultOf(value) })}`,
+  const parts = Object.entries(properties).map(([part, value]) =>
+    `${comment(value.description)}${canonicalYaml({ [part]: defaultOf(value) })}`.replace(/^(?=.)/gm, '  '),
   )
   return `${name}:\n${parts.join('')}`
 }

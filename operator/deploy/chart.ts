@@ -5,6 +5,16 @@ import { admissionConfiguration, OPERATOR_NAME } from '../render/network/admin-p
 import { canonicalYaml } from '../render/object/yaml.ts'
 import { ADMISSION_PORT, admissionObjects } from './admission.ts'
 import { notes, readme, schema, valuesYaml } from './chart-texts.ts'
+import {
+  CONSOLE_CONFIG,
+  CONSOLE_NAME,
+  CONSOLE_PEER,
+  consoleConfigMap,
+  consoleObjects,
+  USAGE_VIEWER_ROLE,
+  VIEWER_ROLE,
+  viewerRoles,
+} from './console.ts'
 import { HEADER } from './kustomize.ts'
 import {
   clusterRights,
@@ -38,6 +48,7 @@ const ARGUMENTS = [
   ['if eq $.Values.podTemplate "any"', '--pod-template', 'any'],
   ['if eq $.Values.podUsers "platform"', '--pod-users', 'platform'],
   ['range $.Values.adminFrom', '--admin-from', '{{ . | quote }}'],
+  ['if $.Values.console.enabled', '--admin-from', JSON.stringify(CONSOLE_PEER)],
   ['if $.Values.admission.enabled', '--admission', admissionConfiguration('{{ $.Release.Namespace }}')],
 ] as const
 
@@ -129,6 +140,43 @@ function admission(kinds: readonly KindDeclaration[]): string {
   return `{{- if $.Values.admission.enabled }}\n${template.write(objects)}{{- end }}\n`
 }
 
+const CONSOLE_FILE = `{{- $config := $.Values.console.config | default (fromJson ${JSON.stringify(JSON.stringify(CONSOLE_CONFIG))}) }}
+{{- $config = merge (dict "apiGroup" $.Values.apiGroup) $config }}
+`
+const NAMED = '{{ with $.Values.installation }}-for-{{ . }}{{ end }}'
+
+/** The hash of the configuration rolls the pods when it changes: the console reads it once. */
+const CONFIG_HASH = '{{ toYaml $config | sha256sum }}'
+
+function consoleInPod(kinds: readonly KindDeclaration[]): string {
+  const template = new Template()
+  const { namespace, image, more } = withPlaces(template)
+  const optional = (name: string) => ({ [name]: template.optional(`$.Values.${name}`) })
+  const configMap = consoleConfigMap(namespace, template.code('{{ toYaml $config | printf "%s\\n" | quote }}'))
+  const objects = consoleObjects({
+    namespace,
+    image,
+    replicas: template.code('{{ $.Values.console.replicas }}'),
+    resources: template.optional('$.Values.console.resources'),
+    runAsUser: optional('runAsUser'),
+    secretName: template.text('$.Values.console.secretName'),
+    more: {
+      podMetadata: { annotations: { [`${CONSOLE_NAME}/config`]: template.code(CONFIG_HASH) } },
+      pod: {
+        ...optional('imagePullSecrets'),
+        ...optional('nodeSelector'),
+        ...optional('tolerations'),
+      },
+      container: more?.container ?? {},
+    },
+  })
+  const roles = viewerRoles(kinds, template.text('$.Values.apiGroup'), {
+    viewer: template.code(`${VIEWER_ROLE}${NAMED}`),
+    usageViewer: template.code(`${USAGE_VIEWER_ROLE}${NAMED}`),
+  })
+  return `{{- if $.Values.console.enabled }}\n${CONSOLE_FILE}${template.write([configMap, ...objects])}${when('if $.Values.console.viewerRoles', template.write(roles))}{{- end }}\n`
+}
+
 /**
  * Returns CRDs as templates: files in a chart's crds/ can't use values, are never upgraded and can't be left out by a
  * value.
@@ -157,5 +205,6 @@ export function chartFiles(kinds: readonly KindDeclaration[], group: string): Ma
     ['templates/rbac.yaml', rbac(kinds)],
     ['templates/operator.yaml', operator()],
     ['templates/admission.yaml', admission(kinds)],
+    ['templates/console.yaml', consoleInPod(kinds)],
   ])
 }

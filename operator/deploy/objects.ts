@@ -37,6 +37,12 @@ export const metadata = (name: string, namespace?: string) => ({
 export const DEFAULT_RESOURCES = { limits: { memory: '512Mi' }, requests: { cpu: '50m', memory: '192Mi' } }
 export const DEFAULT_USER = 65_532
 export const DEFAULT_REPLICAS = 2
+/** The security context of our containers, as the restricted Pod Security Standard wants it. */
+export const RESTRICTED = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+  readOnlyRootFilesystem: true,
+}
 
 const binding = (kind: string, name: string, installation: Installation, namespace?: string) => ({
   apiVersion: `${RBAC}/v1`,
@@ -121,7 +127,7 @@ export function deployment({ group, namespace, image, replicas, args, resources,
     livenessProbe: probe('/healthz', 10),
     readinessProbe: probe('/readyz', 5),
     resources,
-    securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] }, readOnlyRootFilesystem: true },
+    securityContext: RESTRICTED,
   }
   return {
     apiVersion: 'apps/v1',

@@ -3,6 +3,7 @@
  * this list.
  */
 import { INSTALLATION } from '../render/object/object.ts'
+import { CONSOLE_NAME, CONSOLE_RESOURCES } from './console.ts'
 import { DEFAULT_REPLICAS, DEFAULT_RESOURCES, DEFAULT_USER, labels } from './objects.ts'
 
 /** A value as JSON Schema (draft 7): each has a description, and a default or parts. */
@@ -80,7 +81,7 @@ export const values: Readonly<Record<string, Value>> = {
       },
     },
   },
-  image: { description: 'The image of the operator.', type: 'object', properties: imageOf },
+  image: { description: 'The image of operator and console.', type: 'object', properties: imageOf },
   dataPlaneImage: {
     description: 'The image of the data plane, whole; empty: the operator’s own.',
     type: 'string',
@@ -133,6 +134,49 @@ export const values: Readonly<Record<string, Value>> = {
       },
     },
   },
+  console: {
+    description: 'The console in a pod (docs/console.md): a web page for viewers, each with their own rights.',
+    type: 'object',
+    properties: {
+      enabled: {
+        description: 'Whether there is one. Its pod has no ServiceAccount token, and its account no Role.',
+        type: 'boolean',
+        default: false,
+      },
+      config: {
+        description:
+          'Its configuration file; empty: one for `kubectl port-forward service/portico-console 4480:80`, with pasted tokens.',
+        type: 'object',
+        default: {},
+      },
+      secretName: {
+        description:
+          'Secret whose files lie in /etc/portico/secrets, for what the configuration names; need not be there.',
+        type: 'string',
+        minLength: 1,
+        default: CONSOLE_NAME,
+      },
+      replicas: {
+        description: 'Its pods. Several need a common key (config.session.keyFiles), or a proxy that logs in.',
+        type: 'integer',
+        minimum: 0,
+        default: 1,
+      },
+      resources: { description: 'Resources of its container.', type: 'object', default: CONSOLE_RESOURCES },
+      viewerRoles: {
+        description:
+          'Whether the ClusterRoles portico-viewer (added to view, edit and admin) and portico-usage-viewer are made.',
+        type: 'boolean',
+        default: true,
+      },
+    },
+    // A session is of one replica, unless they have a common key.
+    anyOf: [
+      { properties: { replicas: { maximum: 1 } } },
+      { properties: { config: { required: ['session'], properties: { session: { required: ['keyFiles'] } } } } },
+      { properties: { config: { required: ['login'], properties: { login: { required: ['proxy'] } } } } },
+    ],
+  },
   logLevel: {
     description: 'What the operator logs.',
     type: 'string',
@@ -141,7 +185,7 @@ export const values: Readonly<Record<string, Value>> = {
   },
   resources: { description: 'Resources of the operator’s container.', type: 'object', default: DEFAULT_RESOURCES },
   runAsUser: {
-    description: 'User of the operator’s pods; null leaves the choice to the platform (OpenShift).',
+    description: 'User of the pods of operator and console; null leaves the choice to the platform (OpenShift).',
     type: ['integer', 'null'],
     minimum: 1,
     default: DEFAULT_USER,
@@ -153,8 +197,8 @@ export const values: Readonly<Record<string, Value>> = {
     ...strings,
     propertyNames: { not: { enum: Object.keys(labels) } },
   },
-  nodeSelector: { description: 'Labels of the nodes on which the operator may run.', ...strings },
-  tolerations: { description: 'Taints of nodes that the operator bears.', ...objects },
+  nodeSelector: { description: 'Labels of the nodes on which operator and console may run.', ...strings },
+  tolerations: { description: 'Taints of nodes that operator and console bear.', ...objects },
   affinity: { description: 'Affinities of the operator’s pods.', ...anything },
   topologySpreadConstraints: { description: 'How the operator’s pods are spread.', ...objects },
   priorityClassName: { description: 'PriorityClass of the operator’s pods.', type: 'string', default: '' },

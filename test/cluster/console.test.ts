@@ -189,6 +189,41 @@ test('every request at the API server is the viewer’s own, and none asks for a
   )
 })
 
+test('the shipped role lets a viewer see reports and explanations, and usage takes the other one', () => {
+  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../operator/deploy/viewers')])
+  plane.kubectl(['create', 'serviceaccount', 'eve', '-n', 'team-a'])
+  const bind = (role: string) =>
+    plane.kubectl([
+      'create',
+      'rolebinding',
+      role,
+      '-n',
+      'team-a',
+      `--clusterrole=${role}`,
+      '--serviceaccount=team-a:eve',
+    ])
+  const may = (verb: string, part: string, space = 'team-a') => {
+    const attributes = {
+      group: 'portico.dev',
+      resource: 'virtualmcpservers',
+      verb,
+      subresource: part,
+      namespace: space,
+    }
+    const user = 'system:serviceaccount:team-a:eve'
+    const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' }
+    const body = JSON.stringify({ ...review, spec: { user, resourceAttributes: attributes } })
+    return JSON.parse(plane.kubectl(['create', '-o', 'json', '-f', '-'], { input: body })).status.allowed as boolean
+  }
+  const rights = () => [may('list', ''), may('get', 'live'), may('create', 'explain'), may('get', 'usage')]
+  assert.equal(rights(), [false, false, false, false])
+  bind('portico-viewer')
+  assert.equal(rights(), [true, true, true, false])
+  bind('portico-usage-viewer')
+  assert.equal(rights(), [true, true, true, true])
+  assert.is(may('get', 'live', 'team-b'), false)
+})
+
 test('a wrong file is refused with every finding', async () => {
   for (const [config, finding] of [
     ['publicUrl: http://console.example.com\nlogin: {token: {}}\n', '/publicUrl'],

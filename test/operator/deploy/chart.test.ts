@@ -7,6 +7,7 @@ import { join, relative } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse, parseAllDocuments } from 'yaml'
+import { parseConsole } from '../../../console/config/console.ts'
 import { values } from '../../../operator/deploy/values.ts'
 import { kubernetes } from '../../cluster/support/binary.ts'
 import { CHART, helm } from '../../cluster/support/helm.ts'
@@ -71,7 +72,10 @@ function overlaid(characters: string, base: string): Record<string, Found> {
   const folder = mkdtempSync(join(home, 'overlay-'))
   writeFileSync(
     join(folder, 'kustomization.yaml'),
-    found.replaceAll('../operator/deploy', relative(folder, join(DEPLOY, base))),
+    // What is for both bases lies beside them.
+    found.replace(/\.\.\/operator\/deploy(\/console|\/viewers)?/g, (_, common?: string) =>
+      relative(folder, join(DEPLOY, common ?? base)),
+    ),
   )
   return kustomized(folder)
 }
@@ -94,6 +98,81 @@ test('in another namespace kustomize makes what Helm does, but for names of the 
   assert.equal(overlaid('namespace: tools\n', '.'), JSON.parse(text))
   for (const [name, { metadata }] of Object.entries(overlaid('namespace: tools\n', '.')))
     assert.ok([undefined, 'tools'].includes(metadata.namespace), name)
+})
+
+/** The name of the ConfigMap with the console's configuration, which kustomize generates with a hash. */
+const consoleConfigIn = (found: Record<string, Found>, namespace: string) =>
+  Object.keys(found).find((name) => name.startsWith(`ConfigMap ${namespace}/portico-console`)) ?? 'none'
+
+/** What there is but for the console's configuration and the ways by which a change of it rolls the pods. */
+function withoutConfig(
+  found: Record<string, Found>,
+  namespace = 'portico-system',
+): readonly [Record<string, Found>, object] {
+  const configName = consoleConfigIn(found, namespace)
+  const { [configName]: map, ...rest } = structuredClone(found)
+  const { template } = given(rest[`Deployment ${namespace}/portico-console`]).spec
+  Object.assign(template, { metadata: { labels: template.metadata.labels } })
+  Object.assign(template.spec, {
+    volumes: JSON.parse(JSON.stringify(template.spec).replace(/portico-console-\w+/g, 'portico-console')).volumes,
+  })
+  return [rest, parse(String(given(map).data['console.yaml']))]
+}
+
+test('with the console too: a pod without token, an account without Role, and roles for viewers', () => {
+  const consoleOn = { enabled: true }
+  for (const [base, others] of [
+    ['.', { crds: { keep: false } }],
+    ['namespaced', { namespaces: ['portico-system'], crds: { install: false } }],
+  ] as const) {
+    const { 'Namespace /portico-system': _, ...built } = overlaid('components: [../operator/deploy/console]\n', base)
+    const [found, config] = withoutConfig(templated({ ...others, console: consoleOn }))
+    const [other, otherConfig] = withoutConfig(built)
+    assert.equal(found, other)
+    assert.equal(config, otherConfig)
+    assert.equal(argsOf(found).slice(-2), ['--admin-from', '$(POD_NAMESPACE)/app.kubernetes.io/name=portico-console'])
+    const { spec } = given(found['Deployment portico-system/portico-console'])
+    assert.is(spec.template.spec.automountServiceAccountToken, false)
+    const bound = Object.values(found).flatMap(({ subjects = [] }) => subjects)
+    assert.not(bound.some(({ name }: { name: string }) => name === 'portico-console'))
+    assert.ok(found['NetworkPolicy portico-system/portico-console'])
+  }
+})
+
+test('the console’s file is read by the console: the default, and what values say', () => {
+  const oidc = {
+    issuerUrl: 'https://login.example.com',
+    clientId: 'x',
+    clientSecretFile: '/etc/portico/secrets/client',
+  }
+  const config = {
+    publicUrl: 'https://console.example.com',
+    login: { oidc },
+    session: { keyFiles: ['/etc/portico/secrets/key'] },
+  }
+  for (const [console, apiGroup, expected] of [
+    [{}, 'portico.dev', { publicUrl: 'http://127.0.0.1:4480', login: { token: {} } }],
+    [{ config, replicas: 2, secretName: 'own' }, 'mcp.example.org', config],
+  ] as const) {
+    const values = { console: { enabled: true, viewerRoles: false, ...console }, apiGroup, crds: { install: false } }
+    const found = templated(values, 'tools')
+    const map = given(found[consoleConfigIn(found, 'tools')])
+    const text = String(map.data['console.yaml'])
+    const { publicUrl, login } = parseConsole(text)
+    assert.is(publicUrl, expected.publicUrl)
+    assert.equal(Object.keys(login), Object.keys(expected.login))
+    assert.equal(parse(text), { apiGroup, ...expected })
+    const { spec } = given(found['Deployment tools/portico-console'])
+    assert.match(
+      JSON.stringify(spec.template.spec),
+      `"secretName":"${'secretName' in console ? 'own' : 'portico-console'}"`,
+    )
+    assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole /portico-viewer')))
+  }
+  const hashOf = (config: object) =>
+    given(templated({ console: { enabled: true, config } })['Deployment portico-system/portico-console']).spec.template
+      .metadata.annotations
+  assert.not.equal(hashOf(config), hashOf({ ...config, logLevel: 'debug' }))
 })
 
 test('the webhook is asked for the namespaces of its release alone, and is called after its own', () => {
@@ -228,7 +307,7 @@ test('what is set arrives where it belongs', () => {
 })
 
 test('an installation with a name shares no object with one of another namespace', () => {
-  const given = { admission: { enabled: true }, crds: { install: false } }
+  const given = { admission: { enabled: true }, console: { enabled: true }, crds: { install: false } }
   const plain = templated(given, 'one')
   for (const namespaces of [[], ['team']]) {
     const named = templated({ ...given, namespaces, installation: 'blue' }, 'two')
@@ -277,6 +356,8 @@ for (const [given, pointer] of [
   [{ podUsers: 'root' }, /podUsers/],
   [{ admission: true }, /admission/],
   [{ admission: { enabled: 'yes' } }, /enabled/],
+  [{ console: { enabled: true, replicas: 2 } }, /keyFiles|session|console/],
+  [{ console: { enable: true } }, /enable/],
   [{ runAsUser: 0 }, /runAsUser/],
   [{ workers: 65 }, /workers/],
   [{ installation: 'Blue' }, /installation/],
@@ -296,7 +377,7 @@ test('helm lint has nothing to say, whatever is set', () => {
   for (const given of [
     {},
     { namespaces: ['a'], crds: { install: false }, replicas: 0, admission: { enabled: true } },
-    { installation: 'blue', admission: { enabled: true } },
+    { installation: 'blue', admission: { enabled: true }, console: { enabled: true } },
   ]) {
     const { status, stdout, stderr } = helm(home, ['lint', CHART, '--strict', '--values', '-'], JSON.stringify(given))
     assert.is(status, 0, `${stdout}${stderr}`)
