@@ -22,6 +22,7 @@ import type { ClientFiles } from './clients/configured-file.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
 import { MachineClients } from './clients/machine-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
+import { SeenKeys } from './clients/seen-keys.ts'
 import { SpiffeClients } from './clients/spiffe-clients.ts'
 import { tokenProofs } from './clients/token-proofs.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
@@ -229,6 +230,7 @@ function openGuards({ config, settings: { issuer }, store, log }: Parts, { mater
     logins: new NetworkLimit(LOGINS),
     consents: new NetworkLimit(LOGINS),
     assertions: new ClientAssertions({ issuer, store, keys }),
+    seenKeys: new SeenKeys({ keys, store }),
     proofs: tokenProofs(config.dpop, { issuer, store, secrets: () => material().secrets }),
     spiffe: new SpiffeClients({ issuer, domains, clients, files: { directory, log }, keys }),
   }

@@ -4,6 +4,7 @@ import type { AuditEventType } from '../../config/audit/event-types.ts'
 import { withoutUrlSecrets } from '../../config/url-secrets.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { withoutCredentials } from '../../server/credential-text.ts'
+import type { KeyChange } from '../clients/seen-keys.ts'
 import type { LoggedInUser, LoginStep, Waypoint } from '../login/login.ts'
 import type { Provider } from '../provider/provider.ts'
 import { authOutcome, errorOfStatus, GRANTS, LOGINS, OPERATIONS } from './events.ts'
@@ -69,6 +70,20 @@ export class RequestRecord {
   /** Notes the requesting client by its id. */
   client(id: string | undefined): void {
     if (id !== undefined) this.#client = { id: plain(id) }
+  }
+
+  /** Records that a client has authenticated with other keys than before: an event of its own. */
+  keysChanged(id: string, change: KeyChange): void {
+    const { audit, requestId } = this.#options
+    audit.log?.write({
+      type: 'client_key_changed',
+      outcome: 'success',
+      request: this.#request,
+      requestId,
+      traceparent: this.#request.headers['traceparent'],
+      client: { id: plain(id) },
+      target: { ...change },
+    })
   }
 
   /** Notes the subject of the request from verified claims of a token. `issuer` applies if they name none. */

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { PublicError } from '../../server/errors.ts'
-import { isKeyAddress, type KeyUse, keysIn, type StatedKeys } from './stated-keys.ts'
+import { isKeyAddress, type KeyUse, keysIn, type PublicJwk, type StatedKeys } from './stated-keys.ts'
 
 /** The most clients whose keys are cached, with a limit of bytes of text in all. */
 const MOST_KEPT = 256
@@ -19,6 +19,7 @@ const AWAY_MS = 10_000
 
 interface Known {
   readonly find: JWTVerifyGetKey
+  readonly keys: readonly PublicJwk[]
   readonly kids: ReadonlySet<string>
   /** The time of the fetch, by `performance.now()`. */
   readonly at: number
@@ -60,6 +61,11 @@ export class ClientKeys {
     return (await this.#load(url, use)).find
   }
 
+  /** Returns the keys of a client as they are cached: the same list until they are fetched again. */
+  known({ jwks, jwks_uri: url }: StatedKeys): readonly PublicJwk[] | undefined {
+    return jwks?.keys ?? (url === undefined ? undefined : this.#known.get(url)?.keys)
+  }
+
   #inDocument(jwks: NonNullable<StatedKeys['jwks']>): JWTVerifyGetKey {
     const known = this.#inDocuments.get(jwks)
     if (known !== undefined) return known
@@ -87,7 +93,7 @@ export class ClientKeys {
       const keys = keysIn(JSON.parse(text), use)
       if (keys === undefined) throw new Error('what is there is no set of keys')
       const kids = new Set(keys.flatMap(({ kid }) => (typeof kid === 'string' ? [kid] : [])))
-      const known = { find: createLocalJWKSet({ keys: [...keys] }), kids, at: performance.now() }
+      const known = { find: createLocalJWKSet({ keys: [...keys] }), keys, kids, at: performance.now() }
       this.#known.set(nameOf(url, use), known, { size: url.length + text.length })
       return known
     } catch (cause) {

@@ -53,7 +53,25 @@ export async function requireClient(
     const challenge = { 'WWW-Authenticate': `Basic realm="${front.settings.issuer}"` }
     throw new OAuthError('invalid_client', 'The client is not known, or its credentials are wrong.', 401, challenge)
   }
+  await tellOfKeys(front, c, client, address)
   return client
+}
+
+/** Tells the audit log, if there is one, of a client that has authenticated by other keys than before. */
+async function tellOfKeys(
+  { seenKeys, log }: Front,
+  { var: { record } }: FrontContext,
+  client: ClientRecord,
+  address: string | undefined,
+): Promise<void> {
+  if (record === undefined || client.token_endpoint_auth_method !== 'private_key_jwt') return
+  try {
+    const change = await seenKeys.changeOf(client, address)
+    if (change !== undefined) record.keysChanged(client.client_id, change)
+  } catch (error) {
+    // What is remembered for the log is no reason to refuse a client.
+    log().warn({ err: error, client: client.client_id }, 'a change of keys is not audited')
+  }
 }
 
 function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefined {

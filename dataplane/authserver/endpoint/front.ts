@@ -16,6 +16,7 @@ import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { MachineClients } from '../clients/machine-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
+import type { SeenKeys } from '../clients/seen-keys.ts'
 import type { SpiffeClients } from '../clients/spiffe-clients.ts'
 import type { TokenProofs } from '../clients/token-proofs.ts'
 import type { ConsentedLogin } from '../login/consented-login.ts'
@@ -41,6 +42,8 @@ export interface Front {
   readonly clients: Clients
   /** Authenticates clients that have keys. */
   readonly assertions: ClientAssertions
+  /** Notices keys of clients that have changed. */
+  readonly seenKeys: SeenKeys
   /** Checks proofs of possession at the token endpoint; undefined if none are read. */
   readonly proofs: TokenProofs | undefined
   /** Authenticates workloads of SPIFFE. */

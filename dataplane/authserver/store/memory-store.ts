@@ -261,12 +261,15 @@ function withMember(members: readonly Member[], added: Member): readonly Member[
 
 const MIB = 1024 * 1024
 
+/** The size of what is remembered of the keys of clients. */
+const CLIENT_KEYS = MIB / 4
+
 /** The limits if the memory of the process is unlimited, or so large that a quarter of it is more. */
 const MOST = {
   // The sum of both client pools.
   clients: 64 * MIB,
   newClients: 64 * MIB,
-  grants: 164 * MIB,
+  grants: 164 * MIB - CLIENT_KEYS,
   tokens: 64 * MIB,
 }
 /** The size of the marks: small, and never evicted, since without its mark an assertion could be used again. */
@@ -281,7 +284,7 @@ const LEAST_PENDING = 4 * MIB
 /** The share of those pages, so that a user with many pages evicts no login. */
 const PAGES = 3 / 20
 const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
-const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS + PROOF_MARKS
+const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS + CLIENT_MARKS + PROOF_MARKS + CLIENT_KEYS
 /** The memory use of an idle gateway. */
 const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
@@ -300,7 +303,7 @@ interface MemoryParts {
 export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts {
   const inAll = Math.min(Math.max((memoryBytes - IDLE) / 4, LEAST_IN_ALL), MOST_IN_ALL)
   const pending = Math.max((inAll / MOST_IN_ALL) * MOST_PENDING, LEAST_PENDING)
-  const scale = (inAll - MARKS - CLIENT_MARKS - PROOF_MARKS - pending) / MOST_SCALED
+  const scale = (inAll - MARKS - CLIENT_MARKS - PROOF_MARKS - CLIENT_KEYS - pending) / MOST_SCALED
   const { tokens, ...pools } = MOST
   const scaled = Object.entries(pools).map(([pool, bytes]) => [pool, Math.floor(bytes * scale)])
   return {
@@ -311,6 +314,7 @@ export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts
       marks: MARKS,
       clientMarks: CLIENT_MARKS,
       proofMarks: PROOF_MARKS,
+      clientKeys: CLIENT_KEYS,
     },
     tokens: Math.floor(tokens * scale),
   }

@@ -42,6 +42,8 @@ export const kinds = {
   assertion: 'marks',
   /** Used assertions of client authentication, in a pool of their own so that many evict no grant and no other mark. */
   clientAssertion: 'clientMarks',
+  /** The keys that clients last authenticated by, in a pool of their own so that strangers' keys evict nothing else. */
+  clientKeys: 'clientKeys',
   /** Used proofs of possession (DPoP), in a pool of their own so that many evict no grant and no other mark. */
   proof: 'proofMarks',
   /** Grants that ended before their access tokens expired. */

@@ -65,6 +65,7 @@ const AUTH_SERVER_EVENTS = [
   'oauth_assertion',
   'oauth_token_revocation',
   'oauth_introspection',
+  'client_key_changed',
   'account_sign_in',
   'account_sign_out',
   'account_unlink',

@@ -1,12 +1,13 @@
 /** What the audit log tells of the authorization server: who got what from whom, who was refused; and what it never tells. */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decodeJwt } from 'jose'
+import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { secret } from '../../secrets/watch.ts'
 import { type Audited, AuditFile } from '../../support/audit/audit-file.ts'
+import { eventually } from '../../support/eventually.ts'
 import { injecting } from '../../support/gateway/login-gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import {
@@ -41,6 +42,7 @@ let idp: IdentityProvider
 let backend: RawServer
 let redis: RedisServer
 let client: TestClient
+let keysOfRobot: string
 let agent: TestClient
 
 test.before(async () => {
@@ -59,6 +61,11 @@ test.before(async () => {
       allowedAudiences: [OTHER],
       hmacSecretFiles: ['hmac'],
       storage: { type: 'redis', redis: { addresses: [redis.address] } },
+      inboundGrants: {
+        clientCredentials: {
+          clients: [{ clientId: 'robot', jwksFile: 'robot', allowedResources: [OTHER], scopes: ['tools:call'] }],
+        },
+      },
       delegateClients: [{ clientId: 'agent', clientSecretFile: 'agent', audiences: [OTHER], scopes: ['tools:call'] }],
       trustedIssuers: [
         {
@@ -80,6 +87,7 @@ test.before(async () => {
     async prepare(folder) {
       await writeFile(join(folder, 'agent'), agentSecret)
       await writeFile(join(folder, 'hmac'), hmacSecret)
+      keysOfRobot = join(folder, 'robot')
     },
   })
   client = await TestClient.register(server.issuer, { client_name: 'Desk' })
@@ -358,6 +366,45 @@ test('an assertion that is redeemed, and redeemed again', async () => {
   )
   const [misspelt] = await told('oauth_assertion denied invalid_grant')
   assert.equal(targetOf(misspelt), { reason: 'issuer_spelling' })
+})
+
+test('a client that comes with other keys than before is told of once, with how many have stayed', async () => {
+  const make = async (kid: string) => ({ kid, ...(await generateKeyPair('ES256')) })
+  const [one, two, three] = [await make('a'), await make('b'), await make('c')]
+  const show = async (...shown: readonly (typeof one)[]) => {
+    const keys = await Promise.all(shown.map(async ({ kid, publicKey }) => ({ kid, ...(await exportJWK(publicKey)) })))
+    await writeFile(keysOfRobot, JSON.stringify({ keys }))
+  }
+  const ask = async ({ kid, privateKey }: typeof one) => {
+    const now = Math.floor(Date.now() / 1000)
+    const claims = { iss: 'robot', sub: 'robot', aud: server.issuer, jti: randomUUID(), iat: now, exp: now + 60 }
+    const assertion = secret(await new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid }).sign(privateKey))
+    unwritten.add(assertion)
+    const type = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
+    const fields = { grant_type: 'client_credentials', client_assertion: assertion, client_assertion_type: type }
+    const answered = await new TestClient(server.issuer).post('token', fields)
+    if (answered.ok) unwritten.add((await tokensOf(answered)).access_token)
+    return answered.ok
+  }
+  const changes = () => file.all.filter(({ type }) => type === 'client_key_changed')
+  await show(one)
+  assert.ok(await ask(one))
+  await told('oauth_token_issue success')
+  await show(one, two)
+  await eventually('the new key', () => ask(two))
+  assert.ok(await ask(one))
+  await show(three)
+  await eventually('another key', () => ask(three))
+  await eventually('both changes', () => changes().length === 2)
+  assert.equal(changes().map(targetOf), [
+    { added: 1, removed: 0, kept: 1 },
+    { added: 1, removed: 2, kept: 0 },
+  ])
+  for (const { client: who, source, request_id } of changes()) {
+    assert.equal([who, source?.address], [{ id: 'robot' }, '127.0.0.1'])
+    assert.ok(request_id)
+  }
+  file.skip()
 })
 
 test('a provider that is linked on demand, and not by somebody else', async () => {

@@ -13,6 +13,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ClientKeys } from '../../../../dataplane/authserver/clients/client-keys.ts'
 import { readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
+import { SeenKeys } from '../../../../dataplane/authserver/clients/seen-keys.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
@@ -411,9 +413,18 @@ test('a key that is withdrawn is good for five minutes at most, and a new one is
   clock.pass(31_000)
   await look('b')
   assert.is(asked.get('/turning'), 2)
+  // The audit log learns once of the change, at whichever replica, also where that has never seen the key before.
+  const store = createMemoryStore()
+  const changeAt = (at: ClientKeys) => new SeenKeys({ keys: at, store }).changeOf(client, '192.0.2.1')
+  assert.is(await changeAt(keys), undefined)
+  kid = 'a'
   clock.pass(5 * 60_000)
   await look('a')
   assert.is(asked.get('/turning'), 3)
+  const others = new ClientKeys({ isLocal: true, log: () => log })
+  await others.of(client, 'a')
+  assert.equal(await changeAt(others), { added: 1, removed: 1, kept: 0 })
+  assert.is(await changeAt(keys), undefined)
 })
 
 test.run()

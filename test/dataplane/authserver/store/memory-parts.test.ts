@@ -21,6 +21,7 @@ function inAll(memoryBytes?: number): number {
       records.marks +
       records.clientMarks +
       records.proofMarks +
+      records.clientKeys +
       tokens) /
     MIB
   )

@@ -1,0 +1,64 @@
+import { hash } from 'node:crypto'
+import { calculateJwkThumbprint } from 'jose'
+import { networkHolder } from '../../server/network-of.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { ClientKeys } from './client-keys.ts'
+import { documentOf } from './metadata-document.ts'
+import type { ClientRecord } from './registration.ts'
+import type { PublicJwk } from './stated-keys.ts'
+
+/** The time for which the keys of a client are remembered after it last used one, in seconds. */
+const REMEMBERED_S = 30 * 24 * 60 * 60
+/** A thumbprint is stored so far: 66 bits tell the keys of one client apart. */
+const STORED = 11
+
+/** How many keys of a client have come, have gone and have stayed. */
+export interface KeyChange {
+  readonly added: number
+  readonly removed: number
+  readonly kept: number
+}
+
+interface SeenKeysOptions {
+  readonly keys: Pick<ClientKeys, 'known'>
+  readonly store: RecordStore
+}
+
+/** Notices when clients come with other keys than before, for the audit log. The store remembers over replicas. */
+export class SeenKeys {
+  readonly #options: SeenKeysOptions
+  readonly #noted = new WeakSet<object>()
+
+  constructor(options: SeenKeysOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Returns how the keys of a client that has just authenticated by one have changed; undefined if they have not, or the
+   * client is new. `address`: the source address of the request.
+   */
+  async changeOf(client: ClientRecord, address: string | undefined): Promise<KeyChange | undefined> {
+    const keys = mayChange(client) ? this.#options.keys.known(client) : undefined
+    if (keys === undefined || this.#noted.has(keys)) return undefined
+    const { store } = this.#options
+    const name = hash('sha256', JSON.stringify(['client-keys', client.client_id]), 'base64url')
+    const now = await thumbprintsOf(keys)
+    const text = await store.get('clientKeys', name)
+    await store.set('clientKeys', name, now.join(' '), { ttlS: REMEMBERED_S, by: networkHolder(address) })
+    this.#noted.add(keys)
+    if (text === undefined) return undefined
+    const before = text.split(' ')
+    const kept = now.filter((one) => before.includes(one)).length
+    const change = { added: now.length - kept, removed: before.length - kept, kept }
+    return change.added + change.removed === 0 ? undefined : change
+  }
+}
+
+/** Tells whether somebody may change the keys of a client. Those that it has registered with stay. */
+const mayChange = ({ client_id: id, client_id_issued_at: at, jwks_uri: url }: ClientRecord): boolean =>
+  url !== undefined || documentOf(id) !== undefined || at === 0
+
+async function thumbprintsOf(keys: readonly PublicJwk[]): Promise<readonly string[]> {
+  const all = await Promise.all(keys.map(async (key) => (await calculateJwkThumbprint(key)).slice(0, STORED)))
+  return [...new Set(all)]
+}
