@@ -190,24 +190,24 @@ test('portico pin writes what a running gateway reports of an entry, and diff --
       }),
     ),
   )
-  const run = (...argv: readonly string[]) =>
+  const portico = (...argv: readonly string[]) =>
     new Promise<Outcome>((resolve) => {
       const env = { ...process.env, PATH: `${path}${delimiter}${process.env['PATH']}` }
       const args = [...argv, folder.path, '--kubeconfig', cluster.plane.kubeconfig]
       execFile(PORTICO, args, { env }, (error, out, err) => resolve({ code: error ? Number(error.code) : 0, out, err }))
     })
-  const pinned = await run('pin')
+  const pinned = await portico('pin')
   assert.is(pinned.code, 0, pinned.err)
   const file = readFileSync(join(folder.path, 'pins', 'mcpserverentry-web.yaml'), 'utf8')
   assert.match(file, /kind: MCPServerEntry\n {4}name: web\n/)
   assert.match(file, /- name: echo\n {6}digests:\n {8}- sha256:[0-9a-f]{64}\n/)
-  const [same, check] = [await run('diff', '--pins'), await run('pin', '--check')]
+  const [same, check] = [await portico('diff', '--pins'), await portico('pin', '--check')]
   assert.equal([same.code, same.out, check.code], [0, '', 0], same.err)
   writeFileSync(
     join(folder.path, 'pins', 'mcpserverentry-web.yaml'),
     file.replace('sha256:', 'sha256:0').replace(/(sha256:0[0-9a-f]{63})[0-9a-f]/, '$1'),
   )
-  assert.is((await run('diff', '--pins')).code, 1)
+  assert.is((await portico('diff', '--pins')).code, 1)
 })
 
 test.run()

@@ -73,6 +73,14 @@ class Neighbour {
   }
 }
 
+/** Waits for the first lists of a gateway that has just started. */
+async function waitUntilServed(origin: string): Promise<void> {
+  const neighbour = new Neighbour(origin)
+  const deadline = performance.now() + LONGEST_MS
+  while (neighbour.served === 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50))
+  await neighbour.stop()
+}
+
 export interface Plan {
   /** How much of each attack: 1 is all of it. */
   readonly share: number
@@ -107,6 +115,7 @@ async function withGateway(use: (gateway: AttackedGateway) => Promise<void>): Pr
   const names = ['m', 'l', 'n']
   const gateway = await startAttackedGateway(backends.map(({ url }, index) => ({ name: names[index], url })))
   try {
+    await waitUntilServed(gateway.origin)
     await use(gateway)
   } finally {
     await gateway.close()
