@@ -34,7 +34,7 @@ export type Collected = ReadonlyMap<string, readonly Shown[] | string>
 const LARGEST_ANSWER = 64 * 1024 * 1024
 const ANSWER_MS = 30_000
 /** Milliseconds in which servers started here must have shown everything. */
-const START_LIMIT_MS = 60_000
+const START_LIMIT_MS = 180_000
 const LOOK_MS = 300
 
 /** Reads `GET /definitions` of an admin listener; with `query` in a certain form. */
