@@ -90,7 +90,7 @@ export class IssuerKeys {
 
   /**
    * Reads the issuer's name from the API server again if none is configured, since it may have changed. It sends at
-   * most one request in 10 s, whatever callers send. Throws a PublicError (`unavailable`) if the API server is
+   * most one request in 30 s, whatever callers send. Throws a PublicError (`unavailable`) if the API server is
    * unreachable.
    */
   async rediscoverIssuer(): Promise<void> {

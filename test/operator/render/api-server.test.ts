@@ -13,18 +13,23 @@ import { context, worldContent } from '../../support/operator/plans.ts'
 const folder = new URL('../golden/', import.meta.url)
 const inputs = readdirSync(folder).filter((name) => name.endsWith('.in.yaml'))
 
-let plane: ControlPlane
-test.before(async () => {
-  plane = await startControlPlane()
-  installGatewayApi(plane)
-  plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
-})
-test.after(() => plane?.stop())
-
 const childrenOf = (name: string): readonly KubernetesObject[] =>
   planAll(createView(worldContent(readFileSync(new URL(name, folder), 'utf8'))), context).flatMap(({ plan }) =>
     plan.children === 'hold' ? [] : plan.children,
   )
+
+/** Those that the inputs name, without the one that every API server has. */
+const namespaces = new Set(inputs.flatMap(childrenOf).flatMap(({ metadata: { namespace } }) => namespace ?? []))
+namespaces.delete('default')
+
+let plane: ControlPlane
+test.before(async () => {
+  plane = await startControlPlane()
+  installGatewayApi(plane)
+  for (const namespace of namespaces) plane.kubectl(['create', 'namespace', namespace])
+  plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+})
+test.after(() => plane?.stop())
 
 for (const name of inputs) {
   test(`${name}: the API server takes every child, strictly, and gives back what was rendered`, () => {
