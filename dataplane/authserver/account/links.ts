@@ -47,7 +47,10 @@ export interface Links {
   unlink(subject: string, grant: string, provider: string): Promise<void>
   /** Ends a grant, and revokes the user's consent for its client. */
   revoke(subject: string, grant: ListedGrant): Promise<void>
-  /** Ends all listed grants, and removes the refresh tokens that later logins would reuse. */
+  /**
+   * Ends all grants, also those that are not listed, and all tokens of the user without a grant. It also
+   * removes the refresh tokens that later logins would reuse.
+   */
   revokeAll(subject: string): Promise<void>
 }
 
@@ -61,12 +64,6 @@ export function createLinks(options: LinksOptions): Links {
     const set = await tokens.get({ login: grant, provider: name })
     if (set?.owner !== subject) return { name, isLinked: false }
     return { name, isLinked: true, ...(set.obtainedAt !== undefined && { since: set.obtainedAt }) }
-  }
-
-  async function revoke(subject: string, { id, payload }: ListedGrant): Promise<void> {
-    // This comes first, so that a login under way does not turn an earlier consent into a new grant.
-    await forgetConsents(subject, clientIdOf(payload))
-    await grants.end(id)
   }
 
   return {
@@ -93,11 +90,15 @@ export function createLinks(options: LinksOptions): Links {
       await tokens.remove(place)
       if (set?.owner === subject) await carried.forget(provider, set)
     },
-    revoke,
+    async revoke(subject, { id, payload }) {
+      // This comes first, so that a login under way does not turn an earlier consent into a new grant.
+      await forgetConsents(subject, clientIdOf(payload))
+      await grants.end(id)
+    },
     async revokeAll(subject) {
       // A consent may outlast its grant.
       await forgetConsents(subject)
-      await Promise.all((await grants.ofUser(subject)).map((grant) => revoke(subject, grant)))
+      await grants.endAll(subject)
       await carried.forgetUser(subject)
     },
   }

@@ -66,7 +66,8 @@ async function readRefreshToken(front: Front, token: string, grant: string): Pro
   const found = await front.provider().refresh.find(token)
   if (found === undefined) return undefined
   const { clientId, accountId, scope, exp, iat, consumed } = found
-  const isGood = consumed === undefined && Number(exp) * 1000 > Date.now() && !front.revocations.has(grant)
+  const isCurrent = consumed === undefined && Number(exp) * 1000 > Date.now() && !front.revocations.has(grant)
+  const isGood = isCurrent && (await front.grants.find(grant)) !== undefined
   return {
     kind: 'refresh_token',
     grant,

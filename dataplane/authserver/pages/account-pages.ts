@@ -92,7 +92,7 @@ ${links.length === 0 ? '' : REVOKE_ALL}
 }
 
 const REVOKE_ALL = html`<details class="link"><summary>Revoke everything</summary>
-<p>Ends the access of all these programs at once, and forgets what your accounts have given this gateway.</p>
+<p>Ends the access of all programs at once, also of those that are not listed, and forgets what your accounts have given this gateway.</p>
 <button name="${fields.action}" value="${actions.revokeAll}">Revoke everything now</button>
 </details>`
 

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Place, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { firstRecord, type HeldBy, type RecordStore } from '../store/record-store.ts'
@@ -47,6 +48,11 @@ export interface Grants {
   renew(id: string, subject: string): Promise<void>
   /** Ends a grant, with its issued tokens and the provider tokens of its login. */
   end(id: string): Promise<void>
+  /**
+   * Ends all grants of a user, listed or not, and all tokens that were issued for the user until now. It takes up to a
+   * second: tokens state the second of their issue alone, and a login after this is not to be taken for one before.
+   */
+  endAll(subject: string): Promise<void>
 }
 
 interface GrantsOptions {
@@ -64,10 +70,31 @@ interface GrantsOptions {
   log(): Logger
 }
 
+const nowS = (): number => Math.floor(Date.now() / 1000)
+
+/** Keeps when everything of a user has ended, as long as a grant from before may live. */
+function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 'revocations' | 'ttlS'>) {
+  return {
+    /** Ends everything of a user. Returns the second up to which it has ended. */
+    async end(subject: string): Promise<number> {
+      const second = nowS()
+      await store.set('endedUser', subject, String(second), { ttlS, by: [subject] })
+      await revocations.addUser(subject, second)
+      return second
+    },
+    /** Tells whether a grant is from before that. */
+    async isEnded({ accountId, iat }: Payload): Promise<boolean> {
+      const second = await store.get('endedUser', String(accountId))
+      return second !== undefined && !(Number(iat) > Number(second))
+    },
+  }
+}
+
 const userHolder = (subject: unknown) => (typeof subject === 'string' ? [subject] : undefined)
 
 export function createGrants(options: GrantsOptions): Grants {
   const { store, revocations, ttlS, freshS, tokens, providers, onEnded, log } = options
+  const users = endedUsers(options)
   const read = (id: string) => firstRecord<GrantRecord>([id], (name) => store.get('grant', name))
   const write = (id: string, record: GrantRecord, by?: HeldBy) =>
     store.set('grant', id, JSON.stringify(record), { ttlS: freshS, by })
@@ -86,6 +113,28 @@ export function createGrants(options: GrantsOptions): Grants {
     await tokens.removeLogin(login)
   }
 
+  async function end(id: string): Promise<void> {
+    const reading = read(id).then((record) => record?.payload?.['accountId'])
+    // Issued tokens are revoked first, whoever owns them. The rest only frees memory.
+    await revocations.add(id, await reading.then(userHolder, () => undefined))
+    const subject = await reading
+    await Promise.all([
+      store.delete('grant', id),
+      store.delete('refresh', id),
+      typeof subject === 'string' && store.removeMember('user', subject, id),
+    ])
+    await forgetTokens(id).catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
+  }
+
+  async function ofUser(subject: string): Promise<readonly ListedGrant[]> {
+    const members = await store.members('user', subject)
+    const found = await Promise.all(
+      members.map(async ({ member: id, endsAt }) => ({ id, endsAt, payload: (await read(id))?.payload })),
+    )
+    // A grant that ended during a write may still be a member.
+    return found.filter((one): one is ListedGrant => one.payload?.['accountId'] === subject)
+  }
+
   return {
     describe: (id, login, by) => write(id, login, by),
     async keep(id, payload) {
@@ -94,35 +143,24 @@ export function createGrants(options: GrantsOptions): Grants {
       await store.addMember('user', String(payload['accountId']), id, { ttlS: freshS, by: { grant: id } })
       await write(id, record)
     },
-    find: async (id) => (await read(id))?.payload,
+    async find(id) {
+      const payload = (await read(id))?.payload
+      if (payload === undefined || !(await users.isEnded(payload))) return payload
+      return end(id).then(() => undefined)
+    },
     userOf: async (id) => (await read(id))?.user ?? {},
     traceOf: async (id) => (await read(id))?.trace,
-    async ofUser(subject) {
-      const members = await store.members('user', subject)
-      const found = await Promise.all(
-        members.map(async ({ member: id, endsAt }) => ({ id, endsAt, payload: (await read(id))?.payload })),
-      )
-      // A grant that ended during a write may still be a member.
-      return found.filter((one): one is ListedGrant => one.payload?.['accountId'] === subject)
-    },
+    ofUser,
     async renew(id, subject) {
       await store.addMember('user', subject, id, { ttlS, by: { grant: id } })
       await store.extend('grant', id, ttlS)
       for (const provider of providers) await keepTokens({ login: id, provider })
     },
-    async end(id) {
-      const reading = read(id).then((record) => record?.payload?.['accountId'])
-      // Issued tokens are revoked first, whoever owns them. The rest only frees memory.
-      await revocations.add(id, await reading.then(userHolder, () => undefined))
-      const subject = await reading
-      await Promise.all([
-        store.delete('grant', id),
-        store.delete('refresh', id),
-        typeof subject === 'string' && store.removeMember('user', subject, id),
-      ])
-      await forgetTokens(id).catch((error: unknown) =>
-        log().warn({ err: error }, 'tokens of a login are not forgotten'),
-      )
+    end,
+    async endAll(subject) {
+      const second = await users.end(subject)
+      await Promise.all((await ofUser(subject)).map(({ id }) => end(id)))
+      while (nowS() <= second) await wait(1000 - (Date.now() % 1000))
     },
   }
 }

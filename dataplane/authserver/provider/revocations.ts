@@ -15,6 +15,10 @@ const MOST_ENDED = 200_000
 /** Users who end no more grants than this count as equal. */
 const EVEN_ENDED = 16
 
+/** The name under which the store has that all tokens of a user up to a second have ended. */
+const ofUser = (subject: string, second: number): string => `before:${subject}:${second}`
+const OF_USER = /^before:([\w-]+):(\d+)$/
+
 /**
  * The ended grants whose access tokens may still be in use. Verifiers of tokens ask here, in memory. Grants that end at
  * another replica are read from the store.
@@ -25,6 +29,8 @@ export class Revocations {
   readonly #log: Logger
   /** A user who ends many grants evicts their own entries before those of others. */
   readonly #ended = new FairCache<true>({ most: MOST_ENDED, even: EVEN_ENDED })
+  /** The second up to which all tokens of a user have ended, by subject. */
+  readonly #users = new FairCache<number>({ most: MOST_ENDED, even: EVEN_ENDED })
   readonly #timer: NodeJS.Timeout
   #askedAt = 0
   #first: Promise<void> | undefined
@@ -35,7 +41,7 @@ export class Revocations {
     this.#store = store
     this.#ttlS = ttlS
     this.#log = log
-    purgeRegularly(this.#ended)
+    for (const cache of [this.#ended, this.#users]) purgeRegularly(cache)
     this.#timer = setInterval(() => this.#poll().catch(() => undefined), POLL_MS)
     this.#timer.unref()
   }
@@ -45,15 +51,32 @@ export class Revocations {
     return this.#ended.get(grant) === true
   }
 
-  /** Tells whether a token with these claims is revoked: itself, its login, or the login that it was exchanged for. */
-  hasEnded({ jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated }: Readonly<Record<string, unknown>>): boolean {
-    return [jti, login, delegated].some((name) => typeof name === 'string' && this.has(name))
+  /**
+   * Tells whether a token with these claims is revoked: itself, its login, the login that it was exchanged for, or all
+   * that its user had.
+   */
+  hasEnded(claims: Readonly<Record<string, unknown>>): boolean {
+    const { jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated, sub, iat } = claims
+    if ([jti, login, delegated].some((name) => typeof name === 'string' && this.has(name))) return true
+    if (this.#users.size === 0 || typeof sub !== 'string') return false
+    const second = this.#users.get(sub)
+    return second !== undefined && !(Number(iat) > second)
   }
 
   /** Revokes a grant, or one token by its `jti`: here at once, at other replicas with their next poll. */
   async add(grant: string, holder?: Holder): Promise<void> {
     this.#remember(grant, holder)
     await this.#store.revoke(grant, this.#ttlS, holder)
+  }
+
+  /**
+   * Revokes all tokens of a user that were issued up to a second (since 1970): here at once, at other replicas with their
+   * next poll. `subject`: letters, digits, `_` and `-`.
+   */
+  async addUser(subject: string, second: number): Promise<void> {
+    const name = ofUser(subject, second)
+    this.#remember(name, [subject])
+    await this.#store.revoke(name, this.#ttlS, [subject])
   }
 
   /** Resolves once the earlier revocations are loaded. Rejects if the store is unavailable. */
@@ -75,7 +98,11 @@ export class Revocations {
   }
 
   #remember(grant: string, holder?: Holder): void {
-    if (!this.has(grant)) this.#ended.set(grant, true, { size: 1, ttlMs: this.#ttlS * 1000, holder })
+    const [, subject, second] = OF_USER.exec(grant) ?? []
+    if (subject !== undefined) {
+      const latest = Math.max(Number(second), this.#users.get(subject) ?? 0)
+      this.#users.set(subject, latest, { size: 1, ttlMs: this.#ttlS * 1000, holder: [subject] })
+    } else if (!this.has(grant)) this.#ended.set(grant, true, { size: 1, ttlMs: this.#ttlS * 1000, holder })
   }
 
   async #poll(): Promise<void> {

@@ -28,6 +28,8 @@ export const kinds = {
   keyForm: 'pages',
   /** The set of grants of each user. */
   user: 'grants',
+  /** The second up to which everything of a user has ended. */
+  endedUser: 'grants',
   /** The consents of users to clients, by browser. */
   consent: 'grants',
   code: 'grants',

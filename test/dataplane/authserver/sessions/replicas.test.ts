@@ -16,11 +16,13 @@ import {
   refusal,
   startAuthServer,
   TestClient,
+  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import { openRedis } from '../../../support/network/open-clients.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { buttonOf, SessionsPage } from './pages.ts'
 
+const agentSecret = secret(randomBytes(24).toString('base64url'))
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
 const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
 
@@ -31,6 +33,7 @@ let other: GatewayUnderTest
 const prepare = async (directory: string) => {
   await writeFile(join(directory, 'hmac'), hmacSecret)
   await writeFile(join(directory, 'key.pem'), key)
+  await writeFile(join(directory, 'agent'), agentSecret)
 }
 test.before(async () => {
   redis = await startRedis()
@@ -39,15 +42,25 @@ test.before(async () => {
     authServer: {
       hmacSecretFiles: ['hmac'],
       signingKeyFiles: ['key.pem'],
+      insecureAllowConfidentialOverLoopbackHTTP: true,
       storage: { type: 'redis', redis: { addresses: [redis.address] } },
     },
     prepare,
   })
-  other = await startGateway(server.config(), async (directory) => {
+  await server.gateway.configure(config())
+  other = await startReplica()
+})
+const config = () => {
+  const audiences = [server.resource]
+  return server.config({
+    delegateClients: [{ clientId: 'agent', clientSecretFile: 'agent', audiences, scopes: ['tools:call'] }],
+  })
+}
+const startReplica = () =>
+  startGateway(config(), async (directory) => {
     await writeFile(join(directory, 'upstream-secret'), server.upstream.client.secret)
     await prepare(directory)
   })
-})
 test.after(async () => {
   await other.close()
   await server.close()
@@ -115,6 +128,52 @@ test('everything revoked leaves nothing of what providers gave, for later logins
   assert.ok((await added()).length > 0)
   assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
   assert.equal(await added(), [])
+})
+
+test('the end of everything reaches what is not listed, at both replicas and at one that starts later', async () => {
+  const client = await TestClient.register(server.issuer)
+  const bystander = await client.login()
+  server.upstream.user = 'fay'
+  client.agent.forget(new URL(server.upstream.issuer).host)
+  const [listed, hidden] = [await client.login(), await client.login()]
+  const { sub, tsid } = decodeJwt(hidden.access_token)
+  const [set = ''] = await keysWith(`user:${sub}`)
+  await commands.zrem(set, String(tsid))
+  const agent = new TestClient(server.issuer, 'agent')
+  agent.secret = agentSecret
+  const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
+  const exchanged = await tokensOf(
+    await agent.token({
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token: hidden.access_token,
+      subject_token_type: ACCESS_TOKEN,
+    }),
+  )
+  const code = (await client.authorize()).get('code') ?? ''
+  const isActive = async (token: string, at: string) => {
+    const own = { client_id: agent.id, client_secret: agentSecret, token }
+    const answer = await fetch(`${at}/oauth/introspect`, { method: 'POST', body: new URLSearchParams(own) })
+    return ((await answer.json()) as { readonly active: boolean }).active
+  }
+  const all = [listed, hidden].flatMap((tokens) => [tokens.access_token, tokens.refresh_token])
+  for (const token of [...all, exchanged.access_token]) assert.ok(await isActive(token, other.base))
+  const page = SessionsPage.of(server, client.agent)
+  const { token } = await page.signIn()
+  assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
+  const later = await client.login()
+  const late = await startReplica()
+  for (const { base, url } of [server.gateway, other, late]) {
+    for (const { access_token } of [listed, hidden])
+      await eventually('the token ends', async () => (await ask(access_token, url)) === 401)
+    for (const ended of [...all, exchanged.access_token]) assert.is(await isActive(ended, base), false)
+    for (const { access_token } of [later, bystander]) assert.is(await ask(access_token, url), 200)
+    assert.ok(await isActive(later.refresh_token, base))
+  }
+  for (const { refresh_token } of [listed, hidden])
+    assert.is(await refusal(client.refresh(refresh_token)), '400 invalid_grant')
+  assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  assert.ok((await tokensOf(await client.refresh(later.refresh_token))).access_token)
+  await late.close()
 })
 
 test('everything that is kept ends by itself', async () => {

@@ -22,7 +22,7 @@ async function loggedIn() {
   })
   await tokens.put({ login: 'first', provider: 'corp' }, { ...set, refreshToken: 'one' }, TTL)
   await carried.keep('corp', { ...set, refreshToken: 'one' })
-  return { grants, store, tokens, carried, close: () => revocations.close() }
+  return { grants, store, tokens, carried, revocations, close: () => revocations.close() }
 }
 
 test('a login that has been ended leaves later ones no refresh token', async () => {
@@ -80,6 +80,34 @@ test('a process that ends in the middle leaves no grant that its user can’t se
   assert.ok(await failed(grants.end('ended')))
   assert.equal(await idsOf(grants), [])
   Object.assign(store, { delete: remove })
+  close()
+})
+
+test('the end of everything of a user includes logins that are not listed and tokens without a login, none that come after', async () => {
+  const { grants, store, revocations, close } = await loggedIn()
+  const now = Math.floor(Date.now() / 1000)
+  const before = { ...grant('x'), iat: now }
+  for (const id of ['listed', 'hidden']) await grants.keep(id, before)
+  await store.removeMember('user', 'us', 'hidden')
+  await grants.keep('theirs', { ...before, accountId: 'them' })
+  await grants.endAll('us')
+  for (const id of ['listed', 'hidden']) assert.is(await grants.find(id), undefined, id)
+  assert.ok(await grants.find('theirs'))
+  assert.ok(revocations.hasEnded({ sub: 'us', iat: now }))
+  assert.ok(revocations.hasEnded({ sub: 'us' }))
+  assert.not(revocations.hasEnded({ sub: 'them', iat: now }))
+  const after = Math.floor(Date.now() / 1000)
+  assert.not(revocations.hasEnded({ sub: 'us', iat: after }))
+  await grants.keep('later', { ...before, iat: after })
+  assert.ok(await grants.find('later'))
+  // The last end counts, also where they are read in another order.
+  const { log } = keptLog()
+  await store.revoke('before:us:5', 60)
+  const late = new Revocations(store, 60, log)
+  await late.ready()
+  assert.ok(late.hasEnded({ sub: 'us', iat: now }))
+  assert.not(late.hasEnded({ sub: 'us', iat: after }))
+  late.close()
   close()
 })
 
