@@ -135,8 +135,8 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/gateway': [
     'limits',
     'rate-limits',
-    'gate',
     'mcp',
+    'gate',
     'pins',
     'backends',
     'aggregation',

@@ -5,6 +5,7 @@ import { shapeOf } from '../dataplane/gateway/aggregation/shape.ts'
 import { membersOf } from '../dataplane/gateway/gate/catalog-gate.ts'
 import { judgeMembers, type Snapshot } from '../dataplane/gateway/gate/decision.ts'
 import { explainCatalog } from '../dataplane/gateway/gate/explain.ts'
+import { matchMembers } from '../dataplane/gateway/gate/match.ts'
 import { type GatePage, type KnownClaims, readGatePage } from '../dataplane/gateway/gate/rows.ts'
 import { joinPages } from '../dataplane/gateway/gate/snapshot-file.ts'
 import type { Explanation, Question } from '../dataplane/policy/index.ts'
@@ -44,7 +45,9 @@ export function withCatalog(
   const [only, ...more] = named
   if (only === undefined || more.length > 0)
     throw new UsageError('--registry: say which backend has it: --backend NAME')
-  const members = judgeMembers(membersOf(config, catalogGate), [{ name: 'of the file', snapshot: registry }], match)
+  const asked = membersOf(config, catalogGate)
+  const matched = { rules: registry, matches: matchMembers(asked, registry.rows, match) }
+  const members = judgeMembers(asked, [{ name: 'of the file', matched }])
   const question = { members, backends: [only], claims: caller ?? {}, enforces: mode === 'enforce' }
   return explainCatalog(question, explanation)
 }

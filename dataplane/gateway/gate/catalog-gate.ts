@@ -7,8 +7,9 @@ import type { CatalogGateConfig, GatewayConfig } from '../../config/gateway.ts'
 import type { CatalogGateStatus } from '../../config/status.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { TokenClaims } from '../../identity/claims.ts'
-import { GateDecision, judgeMembers, type MemberSet } from './decision.ts'
+import { GateDecision, judgeMembers, type Matched, type MemberSet } from './decision.ts'
 import type { GateMember } from './match.ts'
+import { RegistryMatches } from './registry-matches.ts'
 import { RegistryPoll } from './registry-poll.ts'
 import { SnapshotFile } from './snapshot-file.ts'
 
@@ -36,6 +37,7 @@ export class CatalogGate {
   /** The provider whose claims are used in place of those of the caller's token, as policies do. */
   #provider: string | undefined
   #polls: readonly RegistryPoll[] = []
+  readonly #matches = new Map<RegistryPoll, RegistryMatches>()
   #key: unknown
   readonly #options: CatalogGateOptions
   readonly #started = performance.now()
@@ -49,7 +51,8 @@ export class CatalogGate {
   /** Applies a configuration with a gate. Registries that stay as they are keep their rows. */
   apply(config: GatewayConfig, gate: CatalogGateConfig, directory: string): void {
     this.#config = gate
-    this.#members = membersOf(config, gate)
+    const members = membersOf(config, gate)
+    if (!isDeepStrictEqual(members, this.#members)) this.#members = members
     this.#provider = config.authz?.primaryUpstreamProvider
     const key = [gate.registries, gate.maxStale, gate.onUnavailable, directory, config.namespace, config.name]
     if (!isDeepStrictEqual(key, this.#key)) {
@@ -81,9 +84,22 @@ export class CatalogGate {
   #decide(): void {
     if (this.#isClosed) return
     const before = this.decision
-    const asked = this.#polls.map(({ name, usable }) => ({ name, snapshot: usable }))
-    this.decision = new GateDecision(judgeMembers(this.#members, asked, this.#config.match ?? gateDefaults.match))
+    const asked = this.#polls.map((poll) => ({ name: poll.name, matched: this.#matchedBy(poll) }))
+    this.decision = new GateDecision(judgeMembers(this.#members, asked))
     this.#options.onChange(before, this.decision)
+  }
+
+  #matchedBy(poll: RegistryPoll): Matched | undefined {
+    const { usable } = poll
+    if (usable === undefined) return undefined
+    let matches = this.#matches.get(poll)
+    if (matches === undefined) this.#matches.set(poll, (matches = new RegistryMatches(() => this.#decide())))
+    return matches.of(usable, this.#members, this.#config.match ?? gateDefaults.match)
+  }
+
+  /** Settles when every catalog has been looked through. */
+  get #looked(): Promise<unknown> {
+    return Promise.all([...this.#matches.values()].map(({ pending }) => pending))
   }
 
   /** Tells whether backends are withheld, and not only reported. */
@@ -106,14 +122,16 @@ export class CatalogGate {
 
   /** Tells whether every registry has been asked once, or had the time for it. */
   get isTried(): boolean {
-    return this.#polls.every(({ isTried }) => isTried) || performance.now() - this.#started > FIRST_MS
+    const isLooked = this.#polls.every((poll) => poll.isTried && this.#matches.get(poll)?.pending === undefined)
+    return isLooked || performance.now() - this.#started > FIRST_MS
   }
 
   /** Settles when every registry has been asked once, or its time is over. */
   async firstAnswers(): Promise<void> {
     const over = Promise.withResolvers<void>()
     const timer = setTimeout(over.resolve, FIRST_MS)
-    await Promise.race([Promise.all(this.#polls.map(({ tried }) => tried.promise)), over.promise])
+    const tried = Promise.all(this.#polls.map(({ tried }) => tried.promise)).then(() => this.#looked)
+    await Promise.race([tried, over.promise])
     clearTimeout(timer)
   }
 
@@ -132,12 +150,15 @@ export class CatalogGate {
   }
 
   #endPolls(): void {
+    for (const matches of this.#matches.values()) matches.stop()
+    this.#matches.clear()
     for (const poll of this.#polls)
       poll.close().catch((error) => this.#options.log.debug({ err: error }, 'closing connections to a registry'))
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const matches of this.#matches.values()) matches.stop()
     await Promise.all(this.#polls.map((poll) => poll.close()))
   }
 }

@@ -1,5 +1,5 @@
 import { type ClaimsMap, holds, isEmpty, satisfies, type TokenClaims } from '../../identity/claims.ts'
-import { type GateMember, type MatchBy, matchMembers, type NotApproved } from './match.ts'
+import type { GateMember, Match, NotApproved } from './match.ts'
 import type { RegistryRules, Row } from './rows.ts'
 
 /** The rows of one registry, as it last told them. */
@@ -8,10 +8,16 @@ export interface Snapshot extends RegistryRules {
   readonly rows: readonly Row[]
 }
 
-/** A registry that is asked, and its rows; undefined while it has none that may be used. */
+/** What the members are in the rows of a registry, in their order; undefined for one of which nothing is known yet. */
+export interface Matched {
+  readonly rules: RegistryRules
+  readonly matches: readonly (Match | undefined)[]
+}
+
+/** A registry that is asked, and what it knows; undefined while it has no rows that may be used. */
 export interface Asked {
   readonly name: string
-  readonly snapshot: Snapshot | undefined
+  readonly matched: Matched | undefined
 }
 
 /** The claims of a row and of its registry: who satisfies both may use what the row stands for. */
@@ -39,13 +45,11 @@ const REASONS: readonly NotApproved[] = ['LocationMismatch', 'EntryDeleted', 'No
 
 const NO_CLAIMS_DETAIL = 'its entry has no claims, so that nobody sees it'
 
-/** Holds the members against the rows of all registries. One row of one registry is enough. */
-export function judgeMembers(members: readonly GateMember[], asked: readonly Asked[], by: MatchBy): MemberState[] {
-  const found = asked.flatMap(({ name, snapshot }) =>
-    snapshot === undefined ? [] : [{ name, snapshot, matches: matchMembers(members, snapshot.rows, by) }],
-  )
+/** Judges the members by the rows of all registries. One row of one registry is enough. */
+export function judgeMembers(members: readonly GateMember[], asked: readonly Asked[]): MemberState[] {
+  const found = asked.flatMap(({ name, matched }) => (matched === undefined ? [] : [{ name, ...matched }]))
   return members.map(({ backend }, index) => {
-    const matches = found.map(({ name, snapshot, matches }) => ({ name, rules: snapshot, match: matches[index] }))
+    const matches = found.map(({ name, rules, matches }) => ({ name, rules, match: matches[index] }))
     const rows = matches.flatMap(({ name, rules, match }) => (match?.rows ?? []).map((row) => ({ name, rules, row })))
     const ways = rows
       .filter(({ rules, row }) => rules.mode !== 'full' || (!isEmpty(row.claims) && isOpen(rules)))

@@ -1,5 +1,6 @@
 import { comparableUrl, type Image, isSameImage, parseImage } from './location.ts'
 import type { Row } from './rows.ts'
+import { atOnce } from './steps.ts'
 
 /** A backend as the catalog may know it. */
 export interface GateMember {
@@ -22,7 +23,7 @@ export type NotApproved = 'NotInCatalog' | 'LocationMismatch' | 'EntryDeleted'
 
 /** The rows of the catalog that a member is. */
 export interface Match {
-  /** The rows that are in force. */
+  /** The rows that are in force: the first of each status and claims. */
   readonly rows: readonly Row[]
   /** Undefined if there are such rows. */
   readonly reason: NotApproved | undefined
@@ -33,35 +34,80 @@ export type MatchBy = 'identity' | 'name'
 
 const isInForce = ({ status }: Row): boolean => status !== 'deleted'
 
-/** A member, and the rows that have something of it. */
-class Candidate {
-  readonly byUid = new Set<Row>()
-  readonly named = new Set<Row>()
-  readonly located = new Set<Row>()
-  readonly #hasEntry: boolean
+/** Rows of which the first of each status and claims is kept: others of them say nothing more about a member. */
+class Kinds {
+  readonly rows: Row[] = []
+  readonly #seen: Readonly<Record<Row['status'], Set<Row['claims']>>> = {
+    active: new Set(),
+    deprecated: new Set(),
+    deleted: new Set(),
+  }
 
-  constructor(hasEntry: boolean) {
+  add(row: Row): void {
+    const seen = this.#seen[row.status]
+    if (seen.has(row.claims)) return
+    seen.add(row.claims)
+    this.rows.push(row)
+  }
+
+  get inForce(): readonly Row[] {
+    return this.rows.filter(isInForce)
+  }
+}
+
+/** What of a member a row has. */
+type Sign = 'uid' | 'name' | 'location'
+
+/** A member, and what rows have of it. Rows are marked one after another. */
+class Candidate {
+  readonly #by: MatchBy
+  readonly #hasEntry: boolean
+  /** The rows with its uid, and those that are it by their other signs. */
+  readonly #own = new Kinds()
+  readonly #found = new Kinds()
+  #isNamed = false
+  #isNamedInForce = false
+  /** The row that is being marked, and whether it has the name and the location. */
+  #row: Row | undefined
+  #hasName = false
+  #hasLocation = false
+
+  constructor(by: MatchBy, hasEntry: boolean) {
+    this.#by = by
     this.#hasEntry = hasEntry
   }
 
-  match(by: MatchBy): Match {
+  mark(row: Row, sign: Sign): void {
+    if (row !== this.#row) {
+      this.#row = row
+      this.#hasName = false
+      this.#hasLocation = false
+    }
+    if (sign === 'uid') {
+      this.#own.add(row)
+      return
+    }
+    if (sign === 'name') {
+      this.#hasName = true
+      this.#isNamed = true
+      this.#isNamedInForce ||= isInForce(row)
+    } else this.#hasLocation = true
+    const isIt = this.#by === 'name' ? this.#hasName : this.#hasLocation && (this.#hasName || !this.#hasEntry)
+    if (isIt) this.#found.add(row)
+  }
+
+  get match(): Match {
     // An object that the catalog lists from the cluster itself needs no other sign.
-    const own = [...this.byUid].filter(isInForce)
+    const own = this.#own.inForce
     if (own.length > 0) return { rows: own, reason: undefined }
-    const found = this.#found(by)
-    const rows = found.filter(isInForce)
-    return rows.length > 0 ? { rows, reason: undefined } : { rows, reason: this.#reason(found, by) }
+    const rows = this.#found.inForce
+    return rows.length > 0 ? { rows, reason: undefined } : { rows, reason: this.#reason() }
   }
 
-  #found(by: MatchBy): readonly Row[] {
-    if (by === 'name') return [...this.named]
-    return this.#hasEntry ? [...this.named].filter((row) => this.located.has(row)) : [...this.located]
-  }
-
-  #reason(found: readonly Row[], by: MatchBy): NotApproved {
-    if (found.length > 0 || this.byUid.size > 0) return 'EntryDeleted'
-    if (by === 'name' || !this.#hasEntry || this.named.size === 0) return 'NotInCatalog'
-    return [...this.named].some(isInForce) ? 'LocationMismatch' : 'EntryDeleted'
+  #reason(): NotApproved {
+    if (this.#found.rows.length > 0 || this.#own.rows.length > 0) return 'EntryDeleted'
+    if (this.#by === 'name' || !this.#hasEntry || !this.#isNamed) return 'NotInCatalog'
+    return this.#isNamedInForce ? 'LocationMismatch' : 'EntryDeleted'
   }
 }
 
@@ -93,14 +139,19 @@ interface Running {
 
 /** The members, looked up by what a row says. */
 class MemberIndex {
+  readonly #by: MatchBy
   readonly #uids = new Index<Candidate>()
   readonly #names = new Index<Named>()
   readonly #shortNames = new Index<Candidate>()
   readonly #urls = new Index<Candidate>()
   readonly #images = new Index<Running>()
 
+  constructor(by: MatchBy) {
+    this.#by = by
+  }
+
   add({ backend, name, uid, server, version, url, image }: GateMember): Candidate {
-    const candidate = new Candidate(server !== undefined)
+    const candidate = new Candidate(this.#by, server !== undefined)
     this.#uids.add(uid, candidate)
     if (server === undefined) this.#shortNames.add(name ?? backend, candidate)
     else this.#names.add(server, { candidate, version })
@@ -111,9 +162,9 @@ class MemberIndex {
   }
 
   take(row: Row): void {
-    for (const candidate of this.#uids.get(row.uid)) candidate.byUid.add(row)
-    for (const candidate of this.#namedBy(row)) candidate.named.add(row)
-    for (const candidate of this.#locatedBy(row)) candidate.located.add(row)
+    for (const candidate of this.#uids.get(row.uid)) candidate.mark(row, 'uid')
+    for (const candidate of this.#namedBy(row)) candidate.mark(row, 'name')
+    for (const candidate of this.#locatedBy(row)) candidate.mark(row, 'location')
   }
 
   *#namedBy({ name, version }: Row): Generator<Candidate> {
@@ -131,13 +182,28 @@ class MemberIndex {
   }
 }
 
+/** The most rows that are looked at in one step. */
+const STEP = 64
+
 /**
- * Finds the rows that each member is, in the order of the members. The work grows with the rows alone: members are
- * looked up by what a row says.
+ * Finds the rows that each member is, in the order of the members, in steps. The work grows with the rows alone: members
+ * are looked up by what a row says.
  */
-export function matchMembers(members: readonly GateMember[], rows: Iterable<Row>, by: MatchBy): readonly Match[] {
-  const index = new MemberIndex()
+export function* matching(
+  members: readonly GateMember[],
+  rows: readonly Row[],
+  by: MatchBy,
+): Generator<undefined, readonly Match[]> {
+  const index = new MemberIndex(by)
   const candidates = members.map((member) => index.add(member))
-  for (const row of rows) index.take(row)
-  return candidates.map((candidate) => candidate.match(by))
+  for (const [number, row] of rows.entries()) {
+    if (number % STEP === STEP - 1) yield
+    index.take(row)
+  }
+  return candidates.map(({ match }) => match)
+}
+
+/** Finds the rows that each member is at once. */
+export function matchMembers(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): readonly Match[] {
+  return atOnce(matching(members, rows, by))
 }

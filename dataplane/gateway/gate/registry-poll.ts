@@ -6,8 +6,9 @@ import { secretFile } from '../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { backoffDelay } from '../../retry/backoff.ts'
 import type { Snapshot } from './decision.ts'
-import { type GatePage, type KnownClaims, readGatePage } from './rows.ts'
+import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
 import { joinPages, type SnapshotFile } from './snapshot-file.ts'
+import { inTurns } from './steps.ts'
 
 interface RegistryPollOptions {
   readonly config: CatalogRegistryConfig
@@ -274,7 +275,7 @@ export class RegistryPoll {
     if (status === 304 && revision !== undefined) return undefined
     if (status !== 200) throw new NoAnswer(`it answers ${status}${codeIn(text)}`)
     try {
-      return { text, page: readGatePage(JSON.parse(text), known) }
+      return { text, page: await inTurns(gatePageIn(text, known)) }
     } catch (error) {
       throw new NoAnswer(`its answer can’t be read: ${(error as Error).message}`)
     }

@@ -1,6 +1,8 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../identity/claims.ts'
+import { Elements, Members, skipSpace } from '../mcp/json.ts'
 import { comparableUrl, type Image, type Package, packageImage } from './location.ts'
+import type { Steps } from './steps.ts'
 
 /** A version of a server in the catalog: its name, its places, and the claims that decide who may use it. */
 export interface Row {
@@ -41,20 +43,51 @@ export type KnownClaims = Map<string, ClaimsMap>
  * if the answer as a whole is none.
  */
 export function readGatePage(value: unknown, known: KnownClaims): GatePage {
+  const head = headOf(value, known)
+  const { servers } = value as { readonly servers?: unknown }
+  if (!Array.isArray(servers)) throw noServers()
+  return { ...head, rows: servers.flatMap((server) => rowOf(server, known) ?? []) }
+}
+
+/** Reads the text of an answer in steps, as `readGatePage` reads its value. */
+export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
+  const members = new Members(text, skipSpace(text, 0))
+  const head: Record<string, unknown> = {}
+  let servers: string | undefined
+  while (members.next()) {
+    if (members.key === 'servers') servers = members.value
+    else head[members.key] = JSON.parse(members.value)
+  }
+  if (members.end === -1 || skipSpace(text, members.end) !== text.length)
+    throw new Error('the answer is no JSON object')
+  const page = headOf(head, known)
+  if (servers?.startsWith('[') !== true) throw noServers()
+  const rows: Row[] = []
+  const elements = new Elements(servers, 0)
+  while (elements.next()) {
+    const row = rowOf(JSON.parse(elements.value), known)
+    if (row !== undefined) rows.push(row)
+    yield
+  }
+  if (elements.end !== servers.length) throw new Error('its list of servers is no JSON')
+  return { ...page, rows }
+}
+
+const noServers = () => new Error('the answer has no servers')
+
+function headOf(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
   if (!isObject(value)) throw new Error('the answer is no JSON object')
-  const { revision, mode, claims, unlabelled, servers, nextCursor } = value
+  const { revision, mode, claims, unlabelled, nextCursor } = value
   if (typeof revision !== 'string' || revision === '') throw new Error('the answer has no revision')
   if (!MODES.includes(mode)) throw new Error('the answer has no mode that is known here')
   const own = claimsIn(claims, known)
   if (own === undefined) throw new Error('the claims of the registry can’t be read')
-  if (!Array.isArray(servers)) throw new Error('the answer has no servers')
   if (nextCursor !== undefined && typeof nextCursor !== 'string') throw new Error('the cursor is no text')
   return {
     revision,
     mode: mode as RegistryRules['mode'],
     claims: own,
     closedWithoutClaims: unlabelled !== undefined && unlabelled !== 'allow',
-    rows: servers.flatMap((server) => rowOf(server, known) ?? []),
     nextCursor,
   }
 }

@@ -1,9 +1,11 @@
-import { createHash, hash } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createHash, type Hash, randomUUID } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject } from '../../../crds/settings/json.ts'
+import { Elements } from '../mcp/json.ts'
 import type { Snapshot } from './decision.ts'
-import { type GatePage, type KnownClaims, readGatePage } from './rows.ts'
+import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
+import { inTurns, type Steps } from './steps.ts'
 
 /** A snapshot, and when the registry last confirmed it: milliseconds since 1970. */
 export interface KeptSnapshot {
@@ -48,11 +50,11 @@ export class SnapshotFile {
       if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest)) return undefined
       if (typeof confirmedAt !== 'number' || !Number.isFinite(confirmedAt)) return undefined
       if (head['check'] !== checkOf(this.#source, digest, confirmedAt)) return undefined
-      const text = await readFile(this.#pagesFile(digest), 'utf8')
-      if (hash('sha256', text) !== digest) return undefined
-      const pages = JSON.parse(text) as string[]
+      const bytes = await readFile(this.#pagesFile(digest))
+      if ((await inTurns(digestIn(bytes))) !== digest) return undefined
+      const snapshot = await inTurns(snapshotIn(bytes.toString('utf8'), known))
       this.#written = digest
-      return { snapshot: snapshotOf(pages, known), confirmedAt: Math.min(confirmedAt, Date.now()) }
+      return { snapshot, confirmedAt: Math.min(confirmedAt, Date.now()) }
     } catch {
       // A file that is not there or can't be read is no snapshot.
       return undefined
@@ -62,12 +64,16 @@ export class SnapshotFile {
   /** Writes what was confirmed now. Throws if the folder can't be written in. */
   async write(pages: readonly string[], confirmedAt: number): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    const text = JSON.stringify(pages)
-    const digest = hash('sha256', text)
-    if (digest !== this.#written) await replace(this.#pagesFile(digest), text)
-    await this.#writeHead(digest, confirmedAt)
-    if (digest !== this.#written) await this.#removeOthers(digest)
-    this.#written = digest
+    const file = join(this.#folder, `${this.#prefix}${randomUUID()}.new`)
+    try {
+      const digest = await writePages(file, pages)
+      if (digest !== this.#written) await rename(file, this.#pagesFile(digest))
+      await this.#writeHead(digest, confirmedAt)
+      if (digest !== this.#written) await this.#removeOthers(digest)
+      this.#written = digest
+    } finally {
+      await rm(file, { force: true })
+    }
   }
 
   /** Records that the registry has confirmed the snapshot that was written. */
@@ -102,14 +108,55 @@ async function replace(file: string, text: string): Promise<void> {
   await rename(`${file}.new`, file)
 }
 
+/** Writes the texts of pages as a list in JSON. Returns the digest of the file. */
+async function writePages(file: string, pages: readonly string[]): Promise<string> {
+  const digest = createHash('sha256')
+  const handle = await open(file, 'w', 0o600)
+  try {
+    for (const [index, text] of pages.entries()) {
+      const piece = Buffer.from(
+        `${index === 0 ? '[' : ','}${JSON.stringify(text)}${index === pages.length - 1 ? ']' : ''}`,
+      )
+      await inTurns(added(digest, piece))
+      await handle.writeFile(piece)
+    }
+  } finally {
+    await handle.close()
+  }
+  return digest.digest('hex')
+}
+
+/** The bytes that a digest takes in one step. */
+const STEP_BYTES = 256 * 1024
+
+function* added(digest: Hash, bytes: Buffer): Steps<void> {
+  for (let at = 0; at < bytes.length; at += STEP_BYTES) {
+    digest.update(bytes.subarray(at, at + STEP_BYTES))
+    yield
+  }
+}
+
+function* digestIn(bytes: Buffer): Steps<string> {
+  const digest = createHash('sha256')
+  yield* added(digest, bytes)
+  return digest.digest('hex')
+}
+
 /** Joins the pages of a registry, the first page first. */
 export function joinPages([first, ...others]: readonly [GatePage, ...GatePage[]]): Snapshot {
   const { revision, mode, claims, closedWithoutClaims } = first
   return { revision, mode, claims, closedWithoutClaims, rows: [first, ...others].flatMap(({ rows }) => rows) }
 }
 
-function snapshotOf(texts: readonly string[], known: KnownClaims): Snapshot {
-  const [first, ...others] = texts.map((text) => readGatePage(JSON.parse(text), known))
+/** Reads a list of the texts of pages. */
+function* snapshotIn(list: string, known: KnownClaims): Steps<Snapshot> {
+  const pages: GatePage[] = []
+  const texts = new Elements(list, 0)
+  while (texts.next()) {
+    pages.push(yield* gatePageIn(JSON.parse(texts.value) as string, known))
+    yield
+  }
+  const [first, ...others] = pages
   if (first === undefined) throw new Error('there is no page')
   return joinPages([first, ...others])
 }

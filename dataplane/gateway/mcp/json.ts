@@ -118,11 +118,15 @@ export class Members {
   }
 }
 
-/** Walks the elements of one array: `while (elements.next()) …`. Stops if the text is malformed. */
+/**
+ * Walks the elements of one array: `while (elements.next()) …`. After the last one, or if the text is malformed, `next`
+ * is false; `end` is then the index behind the closing bracket, or -1.
+ */
 export class Elements {
   readonly text: string
   valueStart = 0
   valueEnd = 0
+  end = -1
   #at: number
 
   /** `at` is the index of the opening bracket. */
@@ -135,11 +139,15 @@ export class Elements {
     if (this.#at === -1) return false
     this.valueStart = skipSpace(this.text, this.#at)
     this.#at = -1
-    if (this.text.charCodeAt(this.valueStart) === 0x5d) return false
+    if (this.text.charCodeAt(this.valueStart) === 0x5d) {
+      this.end = this.valueStart + 1
+      return false
+    }
     this.valueEnd = skipValue(this.text, this.valueStart)
     if (this.valueEnd === -1) return false
     const at = skipSpace(this.text, this.valueEnd)
     if (this.text.charCodeAt(at) === COMMA) this.#at = at + 1
+    else if (this.text.charCodeAt(at) === 0x5d) this.end = at + 1
     return true
   }
 

@@ -26,7 +26,7 @@ export function gateRow({ name, version, status, claims, document }: GateVersion
     status,
     claims,
     remotes: picked(remotes, ['type', 'url']),
-    packages: picked(packages, ['registryType', 'identifier', 'version', 'fileSha256']),
+    packages: picked(packages, ['registryType', 'registryBaseUrl', 'identifier', 'version', 'fileSha256']),
     kubernetes: kubernetesOf(_meta),
   })
 }

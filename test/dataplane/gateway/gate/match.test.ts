@@ -2,7 +2,9 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
 import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
-import { readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
+import { RegistryMatches } from '../../../../dataplane/gateway/gate/registry-matches.ts'
+import { gatePageIn, readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
+import { atOnce } from '../../../../dataplane/gateway/gate/steps.ts'
 import type { GateRow } from '../../../support/gateway/gate-registry.ts'
 
 const rowsOf = (servers: readonly GateRow[]) =>
@@ -208,6 +210,79 @@ test('a row that can’t be read approves nothing, and others are read', () => {
 test('members named like members of objects are found by nothing', () => {
   for (const name of ['constructor', '__proto__', 'toString'])
     assert.is(matchOf({ server: name, name, uid: name }, [{ name: 'a/b' }]), 'NotInCatalog')
+})
+
+test('an entry that a source lists again and again, or for the place of every member, counts once', () => {
+  const remotes = Array.from({ length: 20 }, (_, index) => ({ url: `https://s${index}.example/mcp` }))
+  const rows = rowsOf(
+    Array.from({ length: 2_000 }, (_, index) => ({
+      ...{ name: `a/b${index}`, remotes, claims: { team: index % 2 === 0 ? 'one' : 'two' } },
+      status: index % 3 === 0 ? 'deprecated' : 'active',
+    })),
+  )
+  const members = remotes.map(({ url }, index) => ({ backend: `m${index}`, url }))
+  for (const { rows: found } of matchMembers(members, rows, 'identity'))
+    assert.equal(
+      found.map(({ name, status }) => `${name} ${status}`),
+      ['a/b0 deprecated', 'a/b1 active', 'a/b2 active', 'a/b3 deprecated'],
+    )
+})
+
+test('others are served while a large catalog is looked through, and what was approved stays until then', async () => {
+  const page = { revision: 'r', mode: 'full' as const, claims: {}, closedWithoutClaims: false, nextCursor: undefined }
+  const snapshotOf = (count: number, more: readonly GateRow[] = []) => ({
+    ...page,
+    rows: rowsOf([
+      ...Array.from({ length: count }, (_, index) => ({ name: `a/b${index}`, remotes: remote(`https://b/${index}`) })),
+      ...more,
+    ]),
+  })
+  const old = { backend: 'old', url: 'https://old.example/mcp' }
+  const added = { backend: 'added', url: 'https://added.example/mcp' }
+  const own = [old, added].map(({ backend, url }) => ({ name: `own/${backend}`, remotes: remote(url) }))
+  let answers = 0
+  const matches = new RegistryMatches(() => answers++)
+  const small = snapshotOf(0, own)
+  const named = (found: ReturnType<typeof matches.of>) => found?.matches.map((match) => match?.rows[0]?.name)
+  assert.equal(named(matches.of(small, [old], 'identity')), ['own/old'])
+  const large = snapshotOf(200_000, own.slice(1))
+  const members = [old, added]
+  assert.equal(named(matches.of(large, members, 'identity')), ['own/old', undefined])
+  let turns = 0
+  const count = setInterval(() => turns++)
+  assert.is.not(matches.pending, undefined)
+  await matches.pending
+  clearInterval(count)
+  assert.is(answers, 1)
+  assert.ok(turns > 0)
+  assert.equal(named(matches.of(large, members, 'identity')), [undefined, 'own/added'])
+  assert.is(answers, 1)
+})
+
+test('the text of an answer is read in steps as its value is', () => {
+  const row = {
+    name: 'a/b',
+    version: '1',
+    status: 'active',
+    claims: { team: 'x' },
+    remotes: remote('https://a.example'),
+  }
+  const answer = {
+    revision: 'r',
+    mode: 'full',
+    claims: {},
+    servers: [row, null, { ...row, name: 'c/d' }],
+    nextCursor: 'n',
+  }
+  for (const text of [JSON.stringify(answer), JSON.stringify(answer, null, 2), ` ${JSON.stringify(answer)}\n`])
+    assert.equal(atOnce(gatePageIn(text, new Map())), readGatePage(answer, new Map()))
+  const whole = JSON.stringify(answer)
+  for (const text of ['', '[]', 'null', '3', `${whole}x`, whole.slice(0, -1), whole.replace('null', 'nul')])
+    assert.throws(() => atOnce(gatePageIn(text, new Map())), undefined, text)
+  for (const servers of ['{}', 'null', '[1', '[1 2]'])
+    assert.throws(() =>
+      atOnce(gatePageIn(`{"revision":"r","mode":"full","claims":{},"servers":${servers}}`, new Map())),
+    )
 })
 
 test.run()

@@ -52,11 +52,14 @@ const read = async (path = GATE) =>
 const names = (rows: readonly Row[]) => rows.map(({ name, version }) => `${name}@${version}`)
 const refused = ({ status, body }: Reply) => `${status} ${body.error}`
 
+// Without its host this would be another image, of whoever has the name at Docker’s.
+const elsewhere = { registryBaseUrl: 'https://ghcr.io', identifier: 'acme/elsewhere', version: '1.0.0' }
 const located = {
   ...server('com.acme/located', '2.0.0'),
   remotes: [{ type: 'streamable-http', url: 'https://one.example/mcp', headers: [{ name: 'X-Key', value: 'secret' }] }],
   packages: [
     { registryType: 'oci', identifier: 'ghcr.io/acme/located', version: '2.0.0', transport: { type: 'stdio' } },
+    { registryType: 'oci', ...elsewhere, transport: { type: 'stdio' } },
   ],
 }
 
@@ -87,7 +90,10 @@ test('a row has what a gateway compares, and nothing else of the document', asyn
     status: 'active',
     claims: acme,
     remotes: [{ type: 'streamable-http', url: 'https://one.example/mcp' }],
-    packages: [{ registryType: 'oci', identifier: 'ghcr.io/acme/located', version: '2.0.0' }],
+    packages: [
+      { registryType: 'oci', identifier: 'ghcr.io/acme/located', version: '2.0.0' },
+      { registryType: 'oci', ...elsewhere },
+    ],
   })
   const path = `${entryPath('com.acme/located')}/versions/2.0.0`
   const statusOf = async () => (await read()).servers.find(({ name }) => name === 'com.acme/located')?.status
