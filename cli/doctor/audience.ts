@@ -1,5 +1,5 @@
 import { error, type Finding, note, ok } from './finding.ts'
-import type { Subject } from './subjects.ts'
+import type { Subject } from './subject.ts'
 
 /** The settings with which a provider's tokens carry an audience, by the host of its issuer. */
 const HINTS: readonly (readonly [host: RegExp, hint: string])[] = [
@@ -30,10 +30,14 @@ function hintFor(issuer: string): string | undefined {
 
 /** Reports the audience that tokens must carry, and the settings with which this provider writes it. */
 export function audienceFindings({ use, audiences, issuer, where }: Subject): readonly Finding[] {
-  if (use !== 'tokens') return []
+  if (use === 'login') return []
   const hint = hintFor(issuer)
   const hints = hint === undefined ? [] : [note('audience', hint)]
-  if (audiences.length > 0) return [ok('audience', `tokens must be for ${audiences.join(' or ')}`), ...hints]
+  if (audiences.length > 0)
+    return [
+      ok('audience', `${use === 'assertions' ? 'assertions' : 'tokens'} must be for ${audiences.join(' or ')}`),
+      ...hints,
+    ]
   if (where === ISSUER_OPTION) return [note('audience', 'none is named (--audience)'), ...hints]
   const fix = 'set incomingAuth.audience where a VirtualMCPServer refers to it'
   return [error('audience', 'no workload in these files names an audience', fix), ...hints]

@@ -1,13 +1,14 @@
 import { issuerFindings } from '../../dataplane/config/check/issuer.ts'
 import { isLoopback } from '../../dataplane/config/check/url.ts'
-import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
+import { createGuardedFetch, type GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { audienceFindings } from './audience.ts'
+import { checkClientKeys } from './client-keys.ts'
 import { introspectionFindings, loginFindings, scopeFindings } from './endpoints.ts'
-import { error, type Finding } from './finding.ts'
+import { error, type Finding, note } from './finding.ts'
 import { algorithmFindings, checkKeys } from './keys.ts'
 import { readMetadata } from './metadata.ts'
 import { checkEndpoints } from './oauth2.ts'
-import type { Subject } from './subjects.ts'
+import type { Subject } from './subject.ts'
 
 /** The values to enter at the provider. */
 interface Registration {
@@ -29,11 +30,22 @@ interface Options {
   readonly allowPrivateIP?: boolean | undefined
 }
 
+/** The API server has those keys, and answers its own workloads. */
+const KEYS_OF_CLUSTER = note('keys', 'are those of the cluster’s API server, which this command does not ask')
+
+/** Reads the metadata of a provider. An issuer whose keys have an address of their own needs none. */
+const metadataOf = async (subject: Subject, fetch: GuardedFetch) =>
+  subject.use === 'assertions' && subject.jwksUrl !== undefined
+    ? { metadata: undefined, findings: [] }
+    : readMetadata(subject, fetch)
+
 /** Checks one provider as a gateway would use it: by the same guarded requests, without any secret. */
 export async function checkProvider(subject: Subject, options: Options): Promise<Diagnosis> {
   const { where, use, issuer, scopes, audiences, redirectUri } = subject
   const register = { redirectUri, scopes, audiences }
   const diagnosis = (findings: readonly Finding[]): Diagnosis => ({ where, use, issuer, findings, register })
+  if (subject.isOfCluster) return diagnosis([KEYS_OF_CLUSTER, ...audienceFindings(subject)])
+  if (subject.use === 'keys') return diagnosis(await checkClientKeys(subject, options))
   if (subject.endpoints !== undefined) return diagnosis(await checkEndpoints(subject.endpoints, subject, options))
   const allowPrivateIP = subject.allowPrivateIP || options.allowPrivateIP
   const { insecureAllowHTTP = false } = subject
@@ -46,7 +58,7 @@ export async function checkProvider(subject: Subject, options: Options): Promise
     allowLoopback: isLoopback(new URL(issuer)),
   })
   try {
-    const { metadata, findings } = await readMetadata(subject, fetch)
+    const { metadata, findings } = await metadataOf(subject, fetch)
     const keys = await checkKeys(subject, metadata, fetch)
     const ofMetadata =
       metadata === undefined
@@ -54,7 +66,7 @@ export async function checkProvider(subject: Subject, options: Options): Promise
         : [
             ...algorithmFindings(metadata),
             ...introspectionFindings(metadata, subject),
-            ...loginFindings(metadata, subject),
+            ...(use === 'assertions' ? [] : loginFindings(metadata, subject)),
             ...scopeFindings(metadata, subject),
           ]
     return diagnosis([...findings, ...keys, ...ofMetadata, ...audienceFindings(subject)])

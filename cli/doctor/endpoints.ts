@@ -1,7 +1,7 @@
 import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { error, type Finding, note, ok, shown, warning } from './finding.ts'
 import type { Metadata } from './metadata.ts'
-import type { Subject } from './subjects.ts'
+import type { Subject } from './subject.ts'
 
 const textsIn = (metadata: Metadata, name: string): readonly unknown[] | undefined => {
   const value = metadata[name]

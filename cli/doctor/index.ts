@@ -3,7 +3,8 @@ import { apiGroup, groupOption } from '../options/manifests.ts'
 import { ISSUER_OPTION } from './audience.ts'
 import { checkProvider } from './check-provider.ts'
 import { reportText } from './report.ts'
-import { type Subject, subjectsIn } from './subjects.ts'
+import type { Subject } from './subject.ts'
+import { subjectsIn } from './subjects.ts'
 
 /**
  * Returns the provider that the command line names. With a redirect URI users log in there; else its tokens
@@ -27,7 +28,7 @@ export const command: Command = {
   synopsis: 'idp DIR|FILE … [options]  or  idp --issuer URL [options]  or  backend URL … [options]',
   about: `idp: asks the identity providers of manifests, or one that is named: are they reached, are metadata, keys and algorithms
 right, do the clocks agree, can people log in, are the scopes there. Says what to do about what is wrong, and what to
-register at the provider. Uses no secret. Exits 1 when something would keep callers or users out.
+register at the provider. The same of issuers whose assertions are a grant, and of the keys of clients. Uses no secret. Exits 1 when something would keep callers or users out.
 
 backend: asks MCP servers as a gateway does, and tells what they do differently from the specification and what Portico
 makes of it. Calls no tool. Exits 1 when something would keep their tools from being served.`,

@@ -5,7 +5,7 @@ import { keySetOf } from '../../dataplane/identity/key-set.ts'
 import type { GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { error, type Finding, ok, shown, warning } from './finding.ts'
 import { type Metadata, objectIn, unreachable } from './metadata.ts'
-import type { Subject } from './subjects.ts'
+import type { Subject } from './subject.ts'
 
 const SMALLEST_RSA_BITS = 2048
 const MOST_NAMED = 10
@@ -27,10 +27,17 @@ export async function checkKeys(
   if (answer instanceof Error) return [unreachable(url.href, answer, subject, 'keys')]
   if (answer.status !== 200)
     return [error('keys', `${url.href} answers ${answer.status}`, 'check jwksUrl; redirects are never followed')]
-  const set = objectIn(answer.text)
+  return keyFindings(url.href, objectIn(answer.text))
+}
+
+/** Checks a set of keys that is at an address. */
+export function keyFindings(url: string, set: Metadata | undefined): readonly Finding[] {
+  return [...usableFindings(url, set, fieldsIn(set)), ...unsafeFindings(set)]
+}
+
+function fieldsIn(set: Metadata | undefined): readonly Metadata[] {
   const keys = Array.isArray(set?.['keys']) ? (set['keys'] as readonly unknown[]) : []
-  const fields = keys.filter((key): key is Metadata => typeof key === 'object' && key !== null)
-  return [...usableFindings(url.href, set, fields), ...unsafeFindings(fields)]
+  return keys.filter((key): key is Metadata => typeof key === 'object' && key !== null)
 }
 
 const isForSignatures = ({ use, kty }: Metadata) => (use === undefined || use === 'sig') && kty !== 'oct'
@@ -52,7 +59,9 @@ function usableFindings(url: string, set: unknown, keys: readonly Metadata[]): r
   return findings
 }
 
-function unsafeFindings(keys: readonly Metadata[]): readonly Finding[] {
+/** Checks that a set holds no key that is known to everybody, or weak. */
+export function unsafeFindings(set: Metadata | undefined): readonly Finding[] {
+  const keys = fieldsIn(set)
   const findings: Finding[] = []
   if (keys.some(({ kty }) => kty === 'oct'))
     findings.push(

@@ -3,7 +3,7 @@ import { discoveryUrls } from '../../dataplane/identity/discovery.ts'
 import { AddressRefused } from '../../dataplane/net/connect.ts'
 import type { GuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { error, type Finding, ok, shown, warning } from './finding.ts'
-import type { Subject } from './subjects.ts'
+import type { Subject } from './subject.ts'
 
 export type Metadata = Readonly<Record<string, unknown>>
 
@@ -82,7 +82,7 @@ export function unreachable(url: string, failure: Error, subject: Subject, check
   const refused = [failure, failure.cause].find((one) => one instanceof AddressRefused)
   if (refused !== undefined) {
     const fix =
-      refused.addressClass === 'never'
+      refused.addressClass === 'never' || subject.allowedBy === undefined
         ? 'such addresses are never called: use another one'
         : `set ${subject.allowedBy}: true where you trust it (here: --allow-private-ip)`
     return error(check, `${url} can’t be read: ${refused.message}`, fix)

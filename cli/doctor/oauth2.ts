@@ -2,7 +2,7 @@ import { isLoopback } from '../../dataplane/config/check/url.ts'
 import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { error, type Finding, ok, shown, warning } from './finding.ts'
 import { objectIn, unreachable } from './metadata.ts'
-import type { Endpoints, Subject } from './subjects.ts'
+import type { Endpoints, Subject } from './subject.ts'
 
 interface Options {
   readonly caBundleFile?: string | undefined

@@ -1,7 +1,12 @@
 import type { Diagnosis } from './check-provider.ts'
 import type { Finding } from './finding.ts'
 
-const USES = { tokens: 'its tokens let callers in', login: 'users log in there' } as const
+const USES = {
+  tokens: 'its tokens let callers in',
+  login: 'users log in there',
+  assertions: 'its tokens are a grant here',
+  keys: 'keys of clients',
+} as const
 
 /** Formats findings for people: one line each, and the fix below it. */
 export function findingLines(findings: readonly Finding[]): readonly string[] {

@@ -1,59 +1,8 @@
 import { type Returning, redirectUriOf } from '../../dataplane/config/authserver/provider.ts'
 import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
-
-/** The endpoints of a provider without metadata. */
-export interface Endpoints {
-  readonly authorization: string | undefined
-  readonly token: string | undefined
-  readonly userInfo: { readonly url: string; readonly method: 'GET' | 'POST' } | undefined
-  /** True if the answer of the token endpoint identifies the user. */
-  readonly identifiesByToken: boolean
-}
-
-/** A provider as one part of the manifests uses it. */
-export interface Subject {
-  /** Its place: the object, and the provider's name if it has one. */
-  readonly where: string
-  /** `tokens`: its tokens authenticate callers. `login`: the embedded authorization server logs users in there. */
-  readonly use: 'tokens' | 'login'
-  /** The issuer; for a provider without one, the URL at which users log in. */
-  readonly issuer: string
-  /** Set for a provider that speaks OAuth 2 alone and has no metadata. */
-  readonly endpoints?: Endpoints | undefined
-  readonly jwksUrl?: string | undefined
-  readonly introspectionUrl?: string | undefined
-  /** True if opaque tokens are introspected. */
-  readonly introspects?: boolean | undefined
-  readonly allowPrivateIP?: boolean | undefined
-  readonly insecureAllowHTTP?: boolean | undefined
-  /** The setting that allows a private address. */
-  readonly allowedBy: string
-  readonly scopes: readonly string[]
-  readonly audiences: readonly string[]
-  readonly redirectUri?: string | undefined
-}
-
-/** A part of a manifest. Its schema has not checked it, so that each field may be anything. */
-type Fields = Readonly<Record<string, unknown>>
-
-const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
-const fieldsOf = (parent: unknown, name: string): Fields => {
-  const value = isFields(parent) ? parent[name] : undefined
-  return isFields(value) ? value : {}
-}
-const textOf = (parent: Fields, name: string): string | undefined => {
-  const value = parent[name]
-  return typeof value === 'string' ? value : undefined
-}
-const textsOf = (parent: Fields, name: string): readonly string[] => {
-  const value = parent[name]
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
-}
-const distinct = (texts: readonly (string | undefined)[]) =>
-  [...new Set(texts.filter((text) => text !== undefined && text !== ''))] as string[]
-
-const specOf = ({ object }: Manifest): Fields => fieldsOf(object, 'spec')
-const whereOf = ({ id: { kind, namespace, name } }: Manifest) => `${kind} ${namespace}/${name}`
+import { distinct, type Fields, fieldsOf, isFields, specOf, textOf, textsOf, whereOf } from './fields.ts'
+import type { Endpoints, Subject } from './subject.ts'
+import { trustedSubjects } from './trusted-subjects.ts'
 
 /** Returns the references of workloads to one MCPOIDCConfig, with their audience, if any. */
 function referencesTo(config: Manifest, manifests: readonly Manifest[]): readonly Fields[] {
@@ -131,6 +80,12 @@ function endpointsOf(config: Fields): Endpoints {
   }
 }
 
+/** Returns the providers of an embedded authorization server, and everybody else whose tokens or keys it takes. */
+const serverSubjects = (manifest: Manifest, server: Fields): readonly Subject[] => [
+  ...loginSubjects(manifest, server),
+  ...trustedSubjects(manifest, server),
+]
+
 /** Returns all uses of providers in these manifests, in the order of the files. */
 export function subjectsIn(paths: readonly string[], group: string | undefined): readonly Subject[] {
   const { manifests } = readManifests(paths, group)
@@ -139,9 +94,9 @@ export function subjectsIn(paths: readonly string[], group: string | undefined):
       case 'MCPOIDCConfig':
         return tokenSubject(manifest, manifests)
       case 'VirtualMCPServer':
-        return loginSubjects(manifest, fieldsOf(specOf(manifest), 'authServerConfig'))
+        return serverSubjects(manifest, fieldsOf(specOf(manifest), 'authServerConfig'))
       case 'MCPExternalAuthConfig':
-        return loginSubjects(manifest, fieldsOf(specOf(manifest), 'embeddedAuthServer'))
+        return serverSubjects(manifest, fieldsOf(specOf(manifest), 'embeddedAuthServer'))
       default:
         return []
     }

@@ -187,6 +187,82 @@ test('what a provider writes does not reach a terminal as it is', async () => {
   assert.ok(out.length < 5_000)
 })
 
+/** Keys of clients, as they publish them. */
+async function keysOf(...keys: readonly object[]) {
+  const server = createServer((request, response) =>
+    request.url === '/keys' ? response.end(JSON.stringify({ keys })) : response.writeHead(404).end(),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return { at, url: `${at}/keys`, [Symbol.dispose]: () => void server.close() }
+}
+
+const accepting = (authServerConfig: object) =>
+  JSON.stringify({
+    apiVersion: 'portico.dev/v1beta1',
+    kind: 'VirtualMCPServer',
+    metadata: { name: 'tools' },
+    spec: { groupRef: { name: 'tools' }, authServerConfig: { issuer: 'http://127.0.0.1:4483', ...authServerConfig } },
+  })
+
+test('issuers that are trusted, in both forms, and the keys of clients and trust domains', async () => {
+  using idp = await broken({})
+  const key = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k' }
+  using keys = await keysOf(key, { ...key, kid: 'svid', use: 'jwt-svid' })
+  const policy = { maxAssertionAge: '5m', acceptedAudiences: ['https://other.example'] }
+  const config = {
+    trustedIssuers: [
+      { name: 'corp', issuerUrl: idp.issuer },
+      { issuerUrl: 'http://127.0.0.1:1', jwksUrl: `${idp.issuer}/jwks`, jwtBearerGrant: policy },
+      { name: 'pods', issuerUrl: 'https://kubernetes.default.svc', keySource: 'cluster' },
+    ],
+    inboundGrants: {
+      jwtBearer: { issuerPolicies: [{ issuerRef: 'corp', ...policy }] },
+      clientCredentials: { clients: [{ clientId: 'robot', jwksUrl: keys.url }] },
+    },
+    spiffeTrustDomains: [{ name: 'prod', trustDomain: 'prod.example', bundleSource: { endpoint: { url: keys.url } } }],
+  }
+  using folder = temporaryFolder({ 'all.json': accepting(config) })
+  const { code, out, err } = await doctor('idp', folder.path)
+  assert.equal([code, err], [0, ''], out)
+  for (const text of [
+    `VirtualMCPServer default/tools, trusted issuer corp: ${idp.issuer} (its tokens are a grant here)`,
+    `VirtualMCPServer default/tools, trusted issuer: http://127.0.0.1:1 (its tokens are a grant here)`,
+    'assertions must be for http://127.0.0.1:4483 or https://other.example',
+    'are those of the cluster’s API server',
+    `VirtualMCPServer default/tools, client robot: ${keys.url} (keys of clients)`,
+    'VirtualMCPServer default/tools, trust domain prod.example',
+    `${keys.url} has 1 for signatures: "svid"`,
+  ])
+    assert.ok(out.includes(text), `${text} in:\n${out}`)
+  assert.not.match(out, /error|PKCE/)
+})
+
+test('keys of clients that are not there, private, for another use, or at an address that is never called', async () => {
+  using keys = await keysOf({ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', d: 'x' })
+  const client = (jwksUrl: string) => ({
+    inboundGrants: { clientCredentials: { clients: [{ clientId: 'r', jwksUrl }] } },
+  })
+  const domain = (url: string) => ({ spiffeTrustDomains: [{ trustDomain: 'a', bundleSource: { endpoint: { url } } }] })
+  for (const [config, message] of [
+    [client(`${keys.at}/none`), /answers 404/],
+    [client(keys.url), /no set of 1 to 20 public keys/],
+    [domain(keys.url), /no keys with the use jwt-svid/],
+    [client('http://keys.example/'), /is not https/],
+    [client('https://10.0.0.1/keys'), /private address/],
+    [{ trustedIssuers: [{ issuerUrl: 'http://127.0.0.1:1' }] }, /nobody listens there/],
+    [{ trustedIssuers: [{ issuerUrl: 'https://10.0.0.1', allowPrivateIPs: false }] }, /private address/],
+  ] as const) {
+    using folder = temporaryFolder({ 'all.json': accepting(config) })
+    const { code, findings } = await diagnose(folder.path)
+    assert.is(code, 1, JSON.stringify(findings))
+    assert.match(findings[0]?.message ?? '', message)
+    assert.ok(findings[0]?.fix)
+    if ('inboundGrants' in config && JSON.stringify(config).includes(keys.url))
+      assert.match(findings[1]?.message ?? '', 'a private key is published')
+  }
+})
+
 const oauth2Manifest = (config: object) =>
   JSON.stringify({
     apiVersion: 'portico.dev/v1beta1',

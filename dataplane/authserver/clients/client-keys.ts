@@ -8,7 +8,8 @@ import { isKeyAddress, type KeyUse, keysIn, type PublicJwk, type StatedKeys } fr
 /** The most clients whose keys are cached, with a limit of bytes of text in all. */
 const MOST_KEPT = 256
 const MOST_BYTES = 8 * 1024 * 1024
-const LARGEST_SET = 64 * 1024
+/** The largest set of keys, in bytes. */
+export const LARGEST_KEY_SET = 64 * 1024
 const FETCH_MS = 5_000
 /** The cache lifetime of keys. A withdrawn key is accepted no longer than this. */
 export const KEYS_MS = 5 * 60_000
@@ -88,7 +89,7 @@ export class ClientKeys {
     try {
       if (this.#away.has(url)) throw new Error('the keys of a client were not there a moment ago')
       if (!isKeyAddress(url, this.#options.isLocal)) throw new Error('the address of the keys must be https')
-      const { status, text } = await fetchOfStranger(url, LARGEST_SET, this.#options.isLocal)
+      const { status, text } = await fetchOfStranger(url, LARGEST_KEY_SET, this.#options.isLocal)
       if (status !== 200) throw new Error(`the host has answered ${status}`)
       const keys = keysIn(JSON.parse(text), use)
       if (keys === undefined) throw new Error('what is there is no set of keys')

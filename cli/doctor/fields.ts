@@ -1,0 +1,34 @@
+import type { Manifest } from '../../operator/cluster/files/index.ts'
+
+/** A part of a manifest. Its schema has not checked it, so that each field may be anything. */
+export type Fields = Readonly<Record<string, unknown>>
+
+export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+
+/** Returns the object in a field; an empty one if there is none. */
+export const fieldsOf = (parent: unknown, name: string): Fields => {
+  const value = isFields(parent) ? parent[name] : undefined
+  return isFields(value) ? value : {}
+}
+
+/** Returns the objects in a list; none if it is no list. */
+export const listOf = (parent: Fields, name: string): readonly Fields[] => {
+  const value = parent[name]
+  return Array.isArray(value) ? value.filter(isFields) : []
+}
+
+export const textOf = (parent: Fields, name: string): string | undefined => {
+  const value = parent[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+export const textsOf = (parent: Fields, name: string): readonly string[] => {
+  const value = parent[name]
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}
+
+export const distinct = (texts: readonly (string | undefined)[]) =>
+  [...new Set(texts.filter((text) => text !== undefined && text !== ''))] as string[]
+
+export const specOf = ({ object }: Manifest): Fields => fieldsOf(object, 'spec')
+export const whereOf = ({ id: { kind, namespace, name } }: Manifest) => `${kind} ${namespace}/${name}`
