@@ -24,17 +24,15 @@ const decoders: Readonly<Record<string, (first: number) => Transform>> = {
 }
 
 /**
- * Returns the encodings of a body by its Content-Encoding (RFC 9110, 8.4), the last one first. Throws an
+ * Returns the encodings of a body by its Content-Encoding (RFC 9110, 8.4), the last one first. A body with an unknown
+ * encoding is taken as it is, as browsers and `fetch` do: some servers write `utf-8` or `none` there. Throws an
  * UndecodableBody.
  */
 function encodingsIn(header: Header): readonly string[] {
   const names = [header ?? []].flat().join(',').toLowerCase().split(',')
   const encodings = names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'identity')
   if (encodings.length > MOST_ENCODINGS) throw new UndecodableBody('the answer is encoded more than twice')
-  const unknown = encodings.find((name) => !Object.hasOwn(decoders, name))
-  if (unknown !== undefined)
-    throw new UndecodableBody(`the Content-Encoding ${JSON.stringify(unknown.slice(0, 64))} is unknown`)
-  return encodings.reverse()
+  return encodings.every((name) => Object.hasOwn(decoders, name)) ? encodings.reverse() : []
 }
 
 const streamsFor = (encodings: readonly string[], first: number): Transform[] =>
@@ -63,8 +61,8 @@ export interface BodyDecoder {
 }
 
 /**
- * Makes a decoder for an answer with this Content-Encoding; undefined if it names no encoding. Throws an
- * UndecodableBody for an unknown encoding.
+ * Makes a decoder for an answer with this Content-Encoding; undefined if it names no known encoding. Throws an
+ * UndecodableBody if it names too many.
  */
 export function decoderFor(contentEncoding: Header, body: DecodedBody): BodyDecoder | undefined {
   const encodings = encodingsIn(contentEncoding)

@@ -9,7 +9,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { AnswerHead } from '../backends/connection/answer-head.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
-import { pauseBeforeRest } from '../backends/connection/request.ts'
+import { NO_ID, pauseBeforeRest } from '../backends/connection/request.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { MOST_CALLS } from '../backends/connection/transport.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
@@ -376,6 +376,10 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     return this.check?.mostBytes
   }
 
+  isOther({ id }: AnswerScanner): boolean {
+    return id !== undefined && id !== NO_ID && !sameId(id, this.#upstream.sentId)
+  }
+
   holds(bytes: number): boolean {
     const { share } = this
     if (share === undefined) return true
@@ -460,8 +464,11 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     this.#take(scanner, body, flowed)
   }
 
-  #take(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
-    if (!sameId(scanner.id, this.#upstream.sentId))
+  #take(scanner: AnswerScanner, given: Buffer, flowed: boolean): void {
+    // A server that has not read the id, or doesn't tell it: HTTP tells which request it has answered.
+    const isNameless = !flowed && (scanner.id ?? NO_ID) === NO_ID
+    const body = isNameless ? withId(given, this.id) : given
+    if (!isNameless && !sameId(scanner.id, this.#upstream.sentId))
       this.#fail(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
     else if (this.#state === 'suspended') this.#early = [scanner, body]
     else if (!flowed && !scanner.hasError && this.#isTaken(body)) return

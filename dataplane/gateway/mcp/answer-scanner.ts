@@ -20,6 +20,7 @@ type ScanState =
   | 'nested'
   | 'after'
   | 'array-end'
+  | 'next'
   | 'end'
 
 /** The changes that the scanner makes; undefined and empty leave the bytes unchanged. */
@@ -47,9 +48,14 @@ export class AnswerScanner {
   hasResult = false
   hasError = false
   hasMethod = false
+  /** True if it has members of a request. */
+  #isRequestLike = false
+  #hasVersion = false
   /** The id as the backend wrote it, before the edit. */
   id: string | undefined
   bad = false
+  /** The bytes behind the message, if another one follows it in an array. */
+  rest: Buffer | undefined
   /** The id that was sent (JSON text). An id that comes back in another form is replaced by it. */
   sentId: string | undefined
   readonly #edits: AnswerEdits
@@ -78,6 +84,16 @@ export class AnswerScanner {
     return this.#state === 'end' && !this.bad
   }
 
+  /** True once it has read one whole object, although another may follow it in an array. */
+  get hasWhole(): boolean {
+    return this.complete || this.rest !== undefined
+  }
+
+  /** Goes on with the array in which another scanner has read a message. */
+  startBehind({ rest }: AnswerScanner): void {
+    this.#isInArray = rest !== undefined
+  }
+
   /** True once the message is known to be an answer, so that its bytes can be passed on at once. */
   get isAnswer(): boolean {
     return this.hasResult || this.hasError
@@ -89,8 +105,8 @@ export class AnswerScanner {
     this.#from = 0
     this.#idFrom = -1
     let at = 0
-    while (at < length && !this.bad) at = this.#next(chunk, at, out)
-    if (this.bad) return
+    while (at < length && !this.bad && this.rest === undefined) at = this.#next(chunk, at, out)
+    if (this.bad || this.rest !== undefined) return
     // The end of a replaced id is dropped with the rest of it.
     if (this.#inId && this.#edits.id !== undefined) return
     if (length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
@@ -113,12 +129,14 @@ export class AnswerScanner {
     return at + 1
   }
 
-  /** Takes the end of an array after its one message. */
+  /** Takes the end of an array, or the comma before its next message. */
   #endArray(chunk: Buffer, at: number, out: Buffer[]): number {
-    if (chunk[at] === CLOSE_ARRAY) {
-      this.#state = 'end'
+    const isLast = chunk[at] === CLOSE_ARRAY
+    if (isLast || chunk[at] === COMMA) {
+      this.#state = isLast ? 'end' : 'next'
       this.#passUpTo(chunk, at, out)
       this.#from = at + 1
+      if (!isLast) this.rest = chunk.subarray(at + 1)
     } else this.bad = true
     return at + 1
   }
@@ -156,10 +174,19 @@ export class AnswerScanner {
     const key = this.#carried.slice(0, -1)
     this.#state = 'colon'
     this.#key = key
-    if (key === 'result') this.hasResult = true
+    if (key === 'jsonrpc') this.#hasVersion = true
+    else if (key === 'result') this.hasResult = true
     else if (key === 'error') this.hasError = true
-    else if (key === 'method') this.hasMethod = true
-    else if (key === 'id' && this.id !== undefined) this.bad = true
+    else if (key === 'id') this.bad ||= this.id !== undefined
+    else if (key === 'method' || key === 'params') {
+      this.hasMethod ||= key === 'method'
+      this.#isRequestLike = true
+    }
+  }
+
+  /** True if the message is an answer whose form official clients may refuse. */
+  get needsMending(): boolean {
+    return this.#isRequestLike || this.hasError || !this.#hasVersion
   }
 
   #beginValue(chunk: Buffer, at: number, out: Buffer[]): number {
@@ -253,8 +280,8 @@ export class AnswerScanner {
 const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)
 
 /**
- * Tells whether a returned id (JSON text) is the one that was sent: `1`, `1.0` and `"1"`, `"a"` and `"\u0061"`. A text
- * that was sent never comes back as a number.
+ * Tells whether a returned id (JSON text) is the one that was sent: `1`, `1.0`, `"1"` and `"1.0"`, `"a"` and `"\u0061"`.
+ * A text that was sent never comes back as a number.
  */
 export function sameId(a: string | undefined, b: string): boolean {
   if (a === b) return true
@@ -262,7 +289,8 @@ export function sameId(a: string | undefined, b: string): boolean {
     if (a === undefined) return false
     const back: unknown = JSON.parse(a)
     const sent: unknown = JSON.parse(b)
-    return back === sent || (typeof sent === 'number' && back === String(sent))
+    if (back === sent) return true
+    return typeof sent === 'number' && typeof back === 'string' && /^[\d.+-]/.test(back) && Number(back) === sent
   } catch {
     return false
   }

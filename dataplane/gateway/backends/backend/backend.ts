@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { definitionDigest } from '../../../../crds/settings/definition-digest.ts'
 import { parseTimer } from '../../../../crds/settings/duration.ts'
+import { isObject } from '../../../../crds/settings/json.ts'
 import type { BackendConfig } from '../../../config/gateway.ts'
 import { AddressRefused } from '../../../net/connect.ts'
 import type { Share } from '../../../server/budget.ts'
@@ -88,6 +89,8 @@ const isUnreached = ({ code, cause }: BackendFailure): boolean =>
 /** One shared object, so that all backends without items compare as equal. */
 const NO_ITEMS: readonly BackendItem[] = []
 
+const NO_CAPABILITIES = {}
+
 /** One backend: its connections, era, sessions, health and lists. */
 export class Backend implements SessionPeer {
   readonly name: string
@@ -131,6 +134,8 @@ export class Backend implements SessionPeer {
     templates: [],
     skills: [],
   }
+  /** Why lists could not be read at the last poll, by their kind. */
+  readonly unread = new Map<string, string>()
   /** The capabilities at the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */
@@ -143,6 +148,8 @@ export class Backend implements SessionPeer {
     // No feed keeps the lists yet.
   }
   #capabilities: Readonly<Record<string, unknown>> = {}
+  /** The capabilities of lists that it has without having declared them. */
+  #undeclared: Readonly<Record<string, unknown>> = NO_CAPABILITIES
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
   readonly #sessions = new Set<BackendSession>()
@@ -268,8 +275,19 @@ export class Backend implements SessionPeer {
     return this.era.era === 'modern' ? MODERN : (this.ownSession.opened?.revision ?? null)
   }
 
-  /** Its capabilities, as of the last `initialize` or `server/discover`. Empty before. */
+  /** Its capabilities, as of the last `initialize` or `server/discover`, and those that were found. Empty before. */
   get capabilities(): Readonly<Record<string, unknown>> {
+    const { declared } = this
+    return this.#undeclared === NO_CAPABILITIES ? declared : { ...declared, ...this.#undeclared }
+  }
+
+  /** Takes note of a capability that one of its lists shows. */
+  has(capability: string): void {
+    if (!isObject(this.capabilities[capability])) this.#undeclared = { ...this.#undeclared, [capability]: {} }
+  }
+
+  /** The capabilities that it has declared. */
+  get declared(): Readonly<Record<string, unknown>> {
     const said = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
     if (said !== undefined) this.#capabilities = said
     return this.#capabilities

@@ -1,6 +1,9 @@
 import type { Dispatcher } from 'undici'
+import { isObject } from '../../../../crds/settings/json.ts'
 import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
+import { memberText } from '../../mcp/json.ts'
+import { parseJson } from '../../mcp/parse.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
@@ -9,6 +12,8 @@ import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 export interface AnswerOwner {
   /** The largest answer in bytes that is held whole; absent: 64 KiB. What is held beyond that passes `holds`. */
   readonly mostHeld?: number | undefined
+  /** Tells whether an answer before that of the request, in an event or an array, is to another request. */
+  isOther(scanner: AnswerScanner): boolean
   /** Takes the head of the HTTP answer. */
   begun?(status: number, headers: HeadersRead): void
   /** Returns the scanner for the next message. */
@@ -75,6 +80,10 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #goingOn = false
   /** Set if the body is compressed although that was not requested. */
   #decoder: BodyDecoder | undefined
+  /** The Content-Encoding of a body that is taken as it is. */
+  #unknownEncoding: string | undefined
+  /** True while the rest of an event that holds no message is dropped. */
+  #isDropped = false
   /** True if the owner has its answer. Later bytes are dropped. */
   #over = false
 
@@ -122,6 +131,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   #begin(status: number, headers: HeadersRead): void {
     this.#decoder = undefined
+    this.#unknownEncoding = undefined
     const encoding = headers['content-encoding']
     if (encoding !== undefined) this.#decode(encoding)
     this.#owner.begun?.(status, headers)
@@ -151,6 +161,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
         this.#owner.ended(this)
       },
     })
+    if (this.#decoder === undefined) this.#unknownEncoding = String(encoding)
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -211,21 +222,23 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onEventData(bytes: Buffer): void {
-    if (!this.#over) this.#take(bytes)
+    if (!this.#over && !this.#isDropped) this.#take(bytes)
   }
 
   onEventEnd(): void {
     if (this.#over) return
     const scanner = this.#scanner
-    if (scanner.isAnswer) {
+    if (scanner.isAnswer && !this.#isDropped && (this.#flowing || !this.#owner.isOther(scanner))) {
       this.#finish()
       return
     }
     if (this.#size > HELD) this.#owner.holds(0)
     const message = this.#release()
     this.#scanner = this.#owner.scanner()
+    this.#isDropped = false
+    if (scanner.isAnswer) return
     // An event without a message only gives the stream an id (2025-11-25, resumability).
-    if (!scanner.complete || !scanner.hasMethod) return
+    if (!scanner.hasWhole || !scanner.hasMethod) return
     if (scanner.id === undefined) {
       if (!this.#owner.notified(message)) this.pause()
     } else this.#owner.requested(scanner.id, message)
@@ -278,18 +291,40 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     return true
   }
 
-  /** Takes bytes of the current message. */
+  /** Takes bytes of the current message, and the messages behind it in an array. */
   #take(bytes: Buffer): void {
-    const scanner = this.#scanner
+    let rest: Buffer | undefined = bytes
+    while (rest !== undefined && !this.#over) {
+      const scanner: AnswerScanner = this.#scanner
+      this.#scan(scanner, rest)
+      rest = scanner.rest
+      if (rest === undefined || this.#over) return
+      this.onEventEnd()
+      this.#scanner.startBehind(scanner)
+    }
+  }
+
+  #scan(scanner: AnswerScanner, bytes: Buffer): void {
     const from = this.#held.length
     scanner.scan(bytes, this.#held)
-    if (scanner.bad) this.#fail(new BackendFailure('backend_failed', 'sent malformed JSON'))
+    if (scanner.bad && this.#form === 'events' && !this.#flowing) {
+      this.#isDropped = true
+      this.#release()
+      return
+    }
+    if (scanner.bad) this.#fail(new BackendFailure('backend_failed', this.#malformed))
     for (let index = from; index < this.#held.length; index++) this.#size += (this.#held[index] as Buffer).length
     if (this.#size <= HELD || this.#over) return
     if (scanner.isAnswer && this.#size > (this.#owner.mostHeld ?? HELD)) this.#flowing = true
     else if (scanner.isAnswer && this.#owner.holds(this.#size)) return
     else if (this.#size > LARGEST_UNKNOWN || !this.#owner.holds(this.#size))
       this.#fail(new BackendFailure('backend_failed', 'sent a message that is too large'))
+  }
+
+  get #malformed(): string {
+    const encoding = this.#unknownEncoding
+    const why = encoding === undefined ? '' : ` (its Content-Encoding is ${JSON.stringify(encoding.slice(0, 64))})`
+    return `sent malformed JSON${why}`
   }
 
   #hold(bytes: Buffer): void {
@@ -314,18 +349,59 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   #finish(): void {
     const scanner = this.#scanner
-    if (!scanner.complete || !scanner.isAnswer) {
+    if (!scanner.hasWhole || !scanner.isAnswer) {
       this.#fail(new BackendFailure('backend_failed', 'sent something that is no JSON-RPC answer'))
       return
     }
     this.#over = true
     if (this.#flowing) this.#flow()
-    this.#owner.answered(scanner, this.#release(), this.#flowing)
+    const body = this.#release()
+    this.#owner.answered(scanner, this.#flowing || !scanner.needsMending ? body : mended(scanner, body), this.#flowing)
   }
 
   #fail(failure: BackendFailure): void {
     this.#over = true
     this.#owner.failed(failure)
     this.#controller?.abort(failure)
+  }
+}
+
+const INTERNAL_ERROR = -32603
+
+/**
+ * Returns an answer in the form of JSON-RPC 2.0, which official clients insist on: without other members, a null `error`
+ * beside a result or the other way round, and with a number and a text in an error. Numbers keep their spelling.
+ */
+function mended(scanner: AnswerScanner, body: Buffer): Buffer {
+  const text = body.toString('utf8')
+  const [error, result] = [memberText(text, 'error'), memberText(text, 'result')]
+  scanner.hasError = error !== undefined && error !== 'null'
+  scanner.hasResult = !scanner.hasError
+  const outcome = scanner.hasError ? `"error":${mendedError(error as string)}` : `"result":${result ?? 'null'}`
+  return Buffer.from(`{"jsonrpc":"2.0","id":${memberText(text, 'id') ?? 'null'},${outcome}}`)
+}
+
+function mendedError(text: string): string {
+  const error = parsed(text)
+  if (!isObject(error)) return JSON.stringify({ code: INTERNAL_ERROR, message: textIn(error) })
+  const { code, message } = error
+  if (Number.isInteger(code) && typeof message === 'string') return text
+  const number = typeof code === 'string' && INTEGER.test(code) ? Number(code) : code
+  return JSON.stringify({
+    ...error,
+    code: Number.isInteger(number) ? number : INTERNAL_ERROR,
+    message: textIn(message),
+  })
+}
+
+const INTEGER = /^-?\d{1,6}$/
+
+const textIn = (value: unknown): string => (typeof value === 'string' ? value : 'The backend tells no reason.')
+
+function parsed(text: string): unknown {
+  try {
+    return parseJson(text)
+  } catch {
+    return undefined
   }
 }

@@ -11,7 +11,7 @@ import type { BackendAnswer } from './request.ts'
 export type SessionState = 'alive' | 'renewed' | 'lost'
 
 /** The answer of a server without `ping`, which proves that it is alive. */
-const METHOD_NOT_FOUND = -32601
+export const METHOD_NOT_FOUND = -32601
 const TOO_MANY = 429
 /** The statuses of a request that was refused unread. */
 const UNREAD: ReadonlySet<number | undefined> = new Set([400, 401, 404, 410])

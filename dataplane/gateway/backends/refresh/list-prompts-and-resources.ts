@@ -3,12 +3,14 @@ import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { declaredSkills } from '../../mcp/skills.ts'
 import { withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
+import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { resultOf } from '../connection/request.ts'
+import { METHOD_NOT_FOUND } from '../connection/session-check.ts'
 import { ITEM_KINDS, type ItemKind, listForms } from '../lists/list-kind.ts'
 import { type BackendItem, type EntryNote, type ListPage, readListPage } from '../lists/list-page.ts'
 import { sameTexts } from '../lists/shared-lists.ts'
 import { SkillReader, skillLimits } from '../lists/skill.ts'
-import { ownMeta } from '../session/era.ts'
+import { declaresNoList, ownMeta } from '../session/era.ts'
 import { MOST_NOTES } from './list-tools.ts'
 
 const MOST_PAGES = 200
@@ -32,21 +34,33 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   let after: readonly BackendItem[]
   try {
     after = hasList(backend, kind) ? await listItems(backend, kind, notes) : []
-  } catch {
+    backend.unread.delete(kind)
+  } catch (error) {
     room.giveUp()
+    reportUnread(backend, kind, connectionFailure(error))
     return false
   }
   room.settle()
   backend.entryNotes[kind] = notes
+  if (after.length > 0) backend.has(listForms[kind].capability)
   // An unchanged list stays the same object: others may hold it as well.
   if (sameTexts(before, after)) return false
   backend.said[kind] = withKnownItems(before, after)
   return true
 }
 
-/** Tells whether the backend has declared a list. */
-const hasList = ({ capabilities }: Backend, kind: ItemKind): boolean =>
-  kind === 'skills' ? declaredSkills(capabilities) !== undefined : isObject(capabilities[listForms[kind].capability])
+/** Logs why a list can't be read, once for each reason. A server that does not know the list has none. */
+function reportUnread({ log, unread }: Backend, kind: ItemKind, { code, message, rpcCode }: BackendFailure): void {
+  if (rpcCode === METHOD_NOT_FOUND || unread.get(kind) === message) return
+  unread.set(kind, message)
+  log.warn({ list: listForms[kind].method, code, reason: message }, 'a list can’t be read: what it had before stays')
+}
+
+/** Tells whether the backend has declared a list, or none at all in the session era. */
+function hasList({ capabilities, declared, isModern }: Backend, kind: ItemKind): boolean {
+  if (kind === 'skills') return declaredSkills(capabilities) !== undefined
+  return isObject(declared[listForms[kind].capability]) || (!isModern && declaresNoList(declared))
+}
 
 async function listItems(backend: Backend, kind: ItemKind, notes: EntryNote[]): Promise<readonly BackendItem[]> {
   const items: BackendItem[] = []

@@ -3,12 +3,12 @@ import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendAnswer, resultOf } from '../connection/request.ts'
-import { isKnownBy, mayMeanLoss } from '../connection/session-check.ts'
+import { isKnownBy, METHOD_NOT_FOUND, mayMeanLoss } from '../connection/session-check.ts'
 import type { EntryNote } from '../lists/list-page.ts'
 import type { ListRoom } from '../lists/list-room.ts'
 import { type BackendTool, readToolPage } from '../lists/tool.ts'
 import type { BackendSession } from '../session/backend-session.ts'
-import { isRefusal, ownMeta } from '../session/era.ts'
+import { declaresNoList, isRefusal, ownMeta } from '../session/era.ts'
 import type { Opened } from '../session/opened-session.ts'
 
 const MOST_PAGES = 200
@@ -102,7 +102,12 @@ async function askOpened(
   { capabilities }: Opened,
   room: ListRoom,
 ): Promise<Listed> {
-  if (isObject(capabilities['tools'])) return collect(backend, room, (cursor) => askLegacy(backend, session, cursor))
+  const ask: AskPage = (cursor) => askLegacy(backend, session, cursor)
+  if (isObject(capabilities['tools'])) return collect(backend, room, ask)
+  const undeclared = declaresNoList(capabilities)
+    ? await collect(backend, room, ask).catch((error) => noList(backend, error))
+    : NONE
+  if (undeclared.tools.length > 0) return undeclared
   // The backend has no tools: any answer to a ping shows that it is alive.
   const body = requestText(session.ownId(), 'ping', {})
   const answer = await backend.post({ headers: session.headers(), body, isInSession: true })
@@ -112,6 +117,13 @@ async function askOpened(
 }
 
 const NONE: Listed = { tools: [], notes: [] }
+
+/** Takes the refusal of a list that was not declared. Throws it where there was a list before. */
+function noList({ said }: Backend, error: unknown): Listed {
+  const isUnknown = connectionFailure(error).rpcCode === METHOD_NOT_FOUND
+  if (!isUnknown && said.tools !== undefined && said.tools.length > 0) throw error
+  return NONE
+}
 
 type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
 

@@ -4,6 +4,7 @@ import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
 import { sameTexts } from '../lists/shared-lists.ts'
+import type { BackendTool } from '../lists/tool.ts'
 import { ChangeStream } from './change-stream.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
@@ -17,6 +18,8 @@ const LONGEST_RETRY_MS = 30_000
  */
 const START_MS = 60_000
 const LONGEST_START_RETRY_MS = 2_000
+/** The longest wait of the list of tools for the other lists. */
+const OTHERS_MS = 2_000
 
 /**
  * Keeps a backend's lists up to date. It polls at once, then at the policy's interval (30 s) and whenever the backend
@@ -71,24 +74,31 @@ export class ToolFeed implements Feed {
       backend.health.listed(performance.now() - start)
       this.#retryMs = FIRST_RETRY_MS
       this.#reported = ''
-      const changed = await refreshPromptsAndResources(backend)
+      const others = refreshPromptsAndResources(backend)
+      // A list that does not come must not keep the tools away.
+      if (await isLate(others, OTHERS_MS)) this.#tell(tools, false)
+      this.#tell(tools, await others)
       this.#warn([
         ...Object.values(backend.entryNotes)
           .flat()
           .map(({ message }) => message),
         ...backend.lists.warnings,
       ])
-      const instructions = instructionsState(backend)
-      if (changed || !sameTexts(backend.said.tools, tools) || this.#told !== instructions) {
-        backend.said.tools = withKnownItems(backend.said.tools, tools)
-        this.#told = instructions
-        this.#onChange()
-      }
       this.#changes.keep()
       return backend.health.policy.intervalMs
     } catch (error) {
       return backend.closed ? 0 : this.#failed(error)
     }
+  }
+
+  /** Shows the tools, and tells of what has changed. */
+  #tell(tools: readonly BackendTool[], isChanged: boolean): void {
+    const { backend } = this
+    const instructions = instructionsState(backend)
+    if (!isChanged && sameTexts(backend.said.tools, tools) && this.#told === instructions) return
+    backend.said.tools = withKnownItems(backend.said.tools, tools)
+    this.#told = instructions
+    this.#onChange()
   }
 
   #failed(error: unknown): number {
@@ -120,6 +130,15 @@ export class ToolFeed implements Feed {
       this.#log.warn({ backend: this.backend.name, warnings }, 'entries of its lists are mended or left out')
     this.#warned = text
   }
+}
+
+/** Tells whether something takes longer than this time. Never rejects. */
+function isLate(awaited: Promise<unknown>, ms: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(true), ms)
+  const done = () => resolve(false)
+  awaited.then(done, done).finally(() => clearTimeout(timer))
+  return promise
 }
 
 /** Returns what is shown of instructions that have pins, or why nothing is. */

@@ -214,7 +214,8 @@ export class BackendSession {
       }),
       onHead(headers) {
         const header = headers['mcp-session-id']
-        if (typeof header === 'string') sessionId = header
+        // An empty one is none.
+        if (typeof header === 'string' && header !== '') sessionId = header
       },
     })
     const result = resultOf(answer)

@@ -84,6 +84,13 @@ function eraOfModernError(error: Record<string, unknown>): Era {
   throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
 }
 
+/** The capabilities that stand for lists. */
+const LISTS = ['tools', 'prompts', 'resources']
+
+/** Tells whether a server declares no list at all, although it may have some: such a server is asked. */
+export const declaresNoList = (capabilities: Capabilities): boolean =>
+  !LISTS.some((name) => isObject(capabilities[name]))
+
 /** Tells whether the backend has refused to open any session. */
 export const isRefusal = ({ status }: BackendFailure): boolean =>
   status === 200 || (status !== undefined && status >= 400 && status < 500 && !NO_EVIDENCE.has(status))
@@ -96,8 +103,12 @@ export function capabilitiesIn(
   result: Readonly<Record<string, unknown>> | undefined,
   known?: Capabilities,
 ): Capabilities {
-  const capabilities = result?.['capabilities']
-  if (!isObject(capabilities)) return {}
+  const said = result?.['capabilities']
+  if (!isObject(said)) return {}
+  // Some servers write `true` for an object without members.
+  const capabilities = Object.fromEntries(
+    Object.entries(said).map(([name, value]) => [name, value === true ? {} : value]),
+  )
   const text = JSON.stringify(capabilities)
   if (known !== undefined && text === JSON.stringify(known)) return known
   const most = known === undefined ? MOST_CAPABILITIES : MOST_OF_SESSION

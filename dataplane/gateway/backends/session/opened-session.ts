@@ -1,8 +1,11 @@
 import { hash } from 'node:crypto'
 import { isObject } from '../../../../crds/settings/json.ts'
 
-/** Visible ASCII (2025-11-25, session management). Other characters could not be sent back. */
-export const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
+/**
+ * Visible ASCII (2025-11-25, session management), and the spaces that some servers put in between. Some servers keep a
+ * signed state there.
+ */
+export const SESSION_ID = /^[\x20-\x7e]{1,4096}$/
 const REVISION = /^\d{4}-\d\d-\d\d$/
 
 /** The backend's answer when a session was opened. */

@@ -47,14 +47,39 @@ function edited(res: ServerResponse, edit: Edit): void {
 }
 
 const MARK = '\ufeff'
+const NOTE = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
+const inAnswers =
+  (change: (body: string) => string): Edit =>
+  (status, headers, body) => [status, headers, body.startsWith('{') && status === 200 ? change(body) : body]
+const asEvents =
+  (before: string): Edit =>
+  (status, headers, body) =>
+    status !== 200 || body === ''
+      ? [status, headers, body]
+      : [status, { ...headers, 'content-type': 'text/event-stream' }, `${before}data: ${body}\n\n`]
 const tolerated: Readonly<Record<string, Edit>> = {
   '201 for 200': (status, headers, body) => [status === 200 ? 201 : status, headers, body],
   'a byte order mark before JSON': (status, headers, body) => [status, headers, body === '' ? '' : MARK + body],
   'an array of one': (status, headers, body) => [status, headers, body.startsWith('{') ? ` [ ${body} ] ` : body],
-  'a byte order mark before events': (status, headers, body) =>
-    status !== 200 || body === ''
-      ? [status, headers, body]
-      : [status, { ...headers, 'content-type': 'text/event-stream' }, `${MARK}data: ${body}\n\n`],
+  'a byte order mark before events': asEvents(MARK),
+  'an array of a notification and the answer': inAnswers((body) => `[${NOTE}, ${body}]`),
+  'an array in an event': asEvents(`data: [${NOTE},${NOTE}]\n\n`),
+  'events that hold no message': asEvents('data: keep alive\n\ndata: null\n\ndata: []\n\ndata: {}\n\ndata: {"a"\n\n'),
+  'an answer to nobody before the own one': asEvents('data: {"jsonrpc":"2.0","id":"nobody","result":{"tools":[]}}\n\n'),
+  'error: null beside the result': inAnswers((body) => body.replace('"result"', '"error":null,"result"')),
+  'members of a request': inAnswers((body) => body.replace('"result"', '"method":null,"params":null,"result"')),
+  'no jsonrpc': inAnswers((body) => body.replace('"jsonrpc":"2.0",', '')),
+  'id: null': inAnswers((body) => body.replace(/"id":\d+/, '"id":null')),
+  'Content-Encoding: utf-8': (status, headers, body) => [status, { ...headers, 'content-encoding': 'utf-8' }, body],
+  'a session that declares no capability': inAnswers((body) =>
+    body.includes('serverInfo') ? body.replace('{"tools":{}}', '{"prompts":null}') : body,
+  ),
+  'a capability that is true': inAnswers((body) => body.replace('"tools":{}', '"tools":true')),
+  'an empty session id': (status, headers, body) => [status, { ...headers, 'mcp-session-id': '' }, body],
+  'a long session id': (status, headers, body) =>
+    'mcp-session-id' in headers
+      ? [status, { ...headers, 'mcp-session-id': `a b.${'x'.repeat(3000)}` }, body]
+      : [status, headers, body],
 }
 for (const [what, edit] of Object.entries(tolerated))
   for (const era of ['legacy', 'modern'] as const)
@@ -211,6 +236,62 @@ test('large structuredContent that is no object goes to session clients as text 
   structured = `{"rows":${large}}`
   const { structuredContent } = await one.callTool({ name: 't', arguments: {} })
   assert.is(JSON.stringify(structuredContent), structured)
+})
+
+test('a list that never comes, or can’t be read, keeps the tools of nobody away, and is told of', async () => {
+  const { gateway } = await behind('legacy', (request, res) => {
+    const { method } = request.message
+    if (method === 'initialize') {
+      res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' })
+      const capabilities = '{"tools":{},"prompts":{},"resources":{}}'
+      res.end(
+        answer(
+          request,
+          `{"protocolVersion":"2025-11-25","capabilities":${capabilities},"serverInfo":{"name":"x","version":"1"}}`,
+        ),
+      )
+    } else if (method === 'resources/list') res.writeHead(500).end('out of order')
+    else return method === 'prompts/list'
+    return true
+  })
+  const { client } = await connectV1(gateway.url)
+  cleanups.push(() => client.close())
+  assert.is((await client.listTools()).tools.length, 1)
+  assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
+  const told = gateway.lines.find(({ list }) => list === 'resources/list')
+  assert.match(String(told?.['reason']), /HTTP 500.*out of order/)
+})
+
+const oddErrors: Readonly<Record<string, readonly [error: string, code: number, message: string]>> = {
+  'a text': ['"broken"', -32603, 'broken'],
+  'without a code': ['{"message":"broken"}', -32603, 'broken'],
+  'with its code as text': ['{"code":"-32050","message":"broken","data":null}', -32050, 'broken'],
+  'without a message': ['{"code":-32050,"message":null}', -32050, 'The backend tells no reason.'],
+}
+test('an error in another form than JSON-RPC’s is told in that', async () => {
+  let error = ''
+  const { gateway } = await behind('legacy', ({ message }, res) => {
+    if (message.method !== 'tools/call') return false
+    res.writeHead(200, { 'content-type': 'application/json' })
+    res.end(`{"jsonrpc":"2.0","id":null,"result":null,"error":${error}}`)
+    return true
+  })
+  const { client: one } = await connectV1(gateway.url)
+  const { client: two } = await connect(gateway.url, 'modern')
+  cleanups.push(
+    () => one.close(),
+    () => two.close(),
+  )
+  for (const [what, [text, code, message]] of Object.entries(oddErrors))
+    for (const client of [one, two]) {
+      error = text
+      const refusal = await client.callTool({ name: 't', arguments: {} }).then(
+        () => undefined,
+        (reason: { code: number; message: string }) => reason,
+      )
+      assert.is(refusal?.code, code, what)
+      assert.ok(refusal?.message.endsWith(message), what)
+    }
 })
 
 const refused: Readonly<Record<string, readonly [edit: Edit, told: RegExp]>> = {

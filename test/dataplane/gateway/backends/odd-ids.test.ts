@@ -11,6 +11,7 @@ const forms: Readonly<Record<string, (id: unknown) => string>> = {
   'as it was sent': (id) => JSON.stringify(id),
   'as text': (id) => JSON.stringify(String(id)),
   'as 7.0': (id) => `${id}.0`,
+  'as text of 7.0': (id) => `"${id}.0"`,
 }
 
 for (const [form, write] of Object.entries(forms))

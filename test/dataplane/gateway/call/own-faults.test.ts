@@ -50,6 +50,7 @@ for (const [what, owner, type, text] of [
     const faults: unknown[] = []
     let ended = 0
     const reader = new AnswerReader({
+      isOther: () => false,
       scanner: () => new AnswerScanner(),
       part: () => true,
       holds: () => true,
