@@ -135,6 +135,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/gateway': [
     'limits',
     'rate-limits',
+    'usage',
     'mcp',
     'gate',
     'pins',

@@ -11,6 +11,7 @@ import { failureHandling } from '../../crds/settings/gateway/failure-handling.ts
 import { optimizer } from '../../crds/settings/gateway/optimizer.ts'
 import { rateLimiting } from '../../crds/settings/gateway/rate-limits.ts'
 import { serverCard } from '../../crds/settings/gateway/server-card.ts'
+import { usage } from '../../crds/settings/gateway/usage.ts'
 import { passthroughHeaders } from '../../crds/settings/headers.ts'
 import { limits } from '../../crds/settings/limits.ts'
 import { choice, duration, url } from '../../crds/settings/schema.ts'
@@ -240,6 +241,7 @@ export const gatewayConfigSchema = Type.Object(
     failureHandling: Type.Optional(failures),
     telemetry: Type.Optional(telemetrySchema),
     audit: Type.Optional(gatewayAuditSchema),
+    usage: Type.Optional(asFile(usage('gateway'))),
     logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
   },
   strict,

@@ -12,12 +12,13 @@ import type { Gateway } from './core/gateway.ts'
 import type { Shown } from './core/list-changes.ts'
 import { explainCatalog } from './gate/explain.ts'
 import type { Setup } from './request/setup.ts'
+import { reportUsage } from './usage/report.ts'
 
 const MOST_BYTES = 64 * 1024
 /** Only pages of this machine may call. */
 const NO_NAMES: ReadonlySet<string> = new Set()
 
-/** Serves the admin routes that only a gateway has: `POST /explain`, `GET /definitions`. */
+/** Serves the admin routes that only a gateway has: `POST /explain`, `GET /definitions`, `GET /usage`. */
 export function adminRoutes(running: () => Gateway): Hono {
   const app = new Hono()
   app.use(async (c, next) => {
@@ -28,6 +29,12 @@ export function adminRoutes(running: () => Gateway): Hono {
     checkHost(NO_NAMES, 'localhost', c.req.header('origin'))
     const options = { backend: c.req.query('backend'), withPages: c.req.query('pages') !== 'none' }
     return c.json(await reportDefinitions(running(), options))
+  })
+  app.get('/usage', async (c) => {
+    checkHost(NO_NAMES, 'localhost', c.req.header('origin'))
+    const { usage } = running()
+    if (usage === undefined) throw new PublicError('not_found', { message: 'Usage is not counted (usage.enabled).' })
+    return c.json(await reportUsage(usage, (name) => c.req.query(name)))
   })
   app.post('/explain', async (c) => {
     // A request of a page has an Origin; a page of another site may reach this listener under its own name (DNS

@@ -214,6 +214,7 @@ const gatewayRows: typeof rows = {
   'tool search': [gateway('config/optimizer'), fileAt('optimizer')],
   'pages of other hosts': [gateway('config/cors'), fileAt('cors')],
   'headers that are passed on': [gateway('config/passthroughHeaders'), fileAt('passthroughHeaders')],
+  'counters of calls': [gateway('config/usage'), fileAt('usage')],
   'rate limits': [gateway('config/rateLimiting'), fileAt('rateLimiting')],
   'a composite tool': [gateway('config/compositeTools/*'), fileAt('compositeTools/*')],
   'an era': [kindAt('MCPRemoteProxy', 'protocolEra'), fileAt('backends/*/protocolEra')],

@@ -13,6 +13,7 @@ import { optimizer } from './optimizer.ts'
 import { gatewayPinning } from './pinning.ts'
 import { rateLimiting } from './rate-limits.ts'
 import { plainSessionStorage } from './session-storage.ts'
+import { usage } from './usage.ts'
 import { incomingAuth, outgoingAuth, staticBackends, telemetry } from './virtual-mcp-native.ts'
 import { workflows } from './workflow.ts'
 
@@ -76,4 +77,5 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   rateLimiting: Type.Optional(rateLimiting('gateway')),
   sessionStorage: Type.Optional(plainSessionStorage('gateway')),
   telemetry: Type.Optional(telemetry(REPLACED.telemetry)),
+  usage: Type.Optional(usage('gateway')),
 })

@@ -11,6 +11,7 @@ import { pinning } from '../gateway/pinning.ts'
 import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
 import { serverCard } from '../gateway/server-card.ts'
 import { sessionStorage } from '../gateway/session-storage.ts'
+import { usage } from '../gateway/usage.ts'
 import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../references.ts'
 import { type CelRule, defaulted, flag, integer, Type } from '../schema.ts'
 import { notBoth } from '../union.ts'
@@ -44,6 +45,7 @@ export const proxySettings = {
   pinning: Type.Optional(pinning('proxy')),
   sessionStorage: Type.Optional(sessionStorage('proxy')),
   rateLimiting: Type.Optional(rateLimiting('proxy')),
+  usage: Type.Optional(usage('proxy')),
   resourceOverrides,
   ...podSettings,
 }

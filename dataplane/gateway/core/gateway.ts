@@ -18,7 +18,7 @@ import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
 import { TaskIds } from '../call/tasks/task-ids.ts'
 import { CatalogGate } from '../gate/catalog-gate.ts'
 import type { GateDecision } from '../gate/decision.ts'
-import { budgetLimits, connectionLimit, rateLimitBytes } from '../limits/memory-limits.ts'
+import { budgetLimits, connectionLimit, rateLimitBytes, usageBytes } from '../limits/memory-limits.ts'
 import { RateLimits } from '../rate-limits/rate-limits.ts'
 import { InFlight } from '../request/in-flight.ts'
 import { Listeners } from '../request/listeners.ts'
@@ -32,6 +32,7 @@ import { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
 import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
+import { Usage } from '../usage/usage.ts'
 import { WorkflowRuns } from '../workflows/runs.ts'
 import { Approvals } from './approvals.ts'
 import type { CallerView, CatalogsBySet } from './caller-view.ts'
@@ -73,6 +74,8 @@ export class Gateway {
   readonly clientRequests: ClientRequests
   /** Checks tool calls against the rate limits. */
   readonly rateLimits: RateLimits
+  /** Counts tool calls; undefined unless that is asked for. */
+  usage: Usage | undefined
   /** The tool search that replaces the list of all tools. */
   search: ToolSearch | undefined
   readonly sessions: Sessions
@@ -107,6 +110,8 @@ export class Gateway {
   readonly #backends: Backends
   readonly #storage: StorageFollower
   readonly #sweep: NodeJS.Timeout
+  /** The rows of usage that replicas share. */
+  #counts: SessionStorage['usageRows']
   readonly #closing = new AbortController()
 
   /**
@@ -172,19 +177,22 @@ export class Gateway {
   }
 
   /** Shares state besides sessions with other replicas. */
-  #share({ bus, agreeOnSecret, buckets, useProof }: SessionStorage): void {
+  #share({ bus, agreeOnSecret, buckets, useProof, usageRows }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
     this.proofs.follow(useProof)
     this.relays.follow(bus)
     this.suspended.follow(bus)
     this.streams.follow(bus)
     this.rateLimits.follow(buckets)
+    this.#counts = usageRows
+    this.usage?.follow(usageRows)
   }
 
   /** Updates backends and catalog to the configuration. */
   #follow(): void {
     const { config, directory } = this.setup
     this.rateLimits.apply(config.rateLimiting)
+    this.#followUsage(config)
     this.proofs.apply(this.setup)
     this.#followSearch(config.optimizer, directory)
     const isGateSwitched = this.#followGate(config, directory)
@@ -225,6 +233,22 @@ export class Gateway {
   /** Returns a caller's view outside of a request. */
   viewOf(binding: string): View {
     return this.gated.enforced === undefined ? this.views.known(binding) : this.gated.known(binding)
+  }
+
+  #followUsage({ usage, namespace, name }: GatewayConfig): void {
+    if (usage?.enabled !== true) {
+      const before = this.usage
+      this.usage = undefined
+      before?.close().catch((error) => this.faulted(error, 'writing usage'))
+      return
+    }
+    if (this.usage === undefined) {
+      const { memoryBytes } = this.#setupOptions
+      const workload = `${namespace}/${name}`
+      this.usage = new Usage({ log: this.log, workload, mostBytes: usageBytes(memoryBytes) })
+      this.usage.follow(this.#counts)
+    }
+    this.usage.apply(usage)
   }
 
   #followSearch(config: GatewayConfig['optimizer'], directory: string): void {
@@ -320,6 +344,7 @@ export class Gateway {
     this.tokens.close()
     this.relays.close()
     this.proofs.close()
+    await this.usage?.close()
     this.#storage.close()
     this.search?.close()
     this.sessions.close()

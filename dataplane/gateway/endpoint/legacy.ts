@@ -4,7 +4,9 @@ import { normalCapabilities } from '../mcp/client-capabilities.ts'
 import { memberText } from '../mcp/json.ts'
 import { LEVELS } from '../mcp/log-levels.ts'
 import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
+import { clientNameIn } from '../request/request-details.ts'
 import type { Session } from '../sessions/sessions.ts'
+import { CLIENT_NOTE, LONGEST } from '../usage/rows.ts'
 import { instructionsFor } from './catalog/caller-catalog.ts'
 import { subscribeResource } from './catalog/prompts-and-resources.ts'
 import type { EndpointExchange, EndpointRequest } from './incoming/endpoint-exchange.ts'
@@ -41,7 +43,13 @@ async function initialize(request: EndpointRequest): Promise<void> {
   if (typeof protocolVersion !== 'string')
     throw new PublicError('invalid_params', { message: 'params.protocolVersion must be a string.' })
   const revision = negotiateLegacy(protocolVersion)
-  const fields = { binding: request.binding, revision, capabilities: JSON.stringify(normalCapabilities(capabilities)) }
+  const client = request.gateway.usage === undefined ? undefined : clientNameIn(request.message)
+  const fields = {
+    binding: request.binding,
+    revision,
+    capabilities: JSON.stringify(normalCapabilities(capabilities)),
+    ...(client && { notes: { [CLIENT_NOTE]: client.slice(0, LONGEST) } }),
+  }
   const opened = request.gateway.sessions.open(fields, request.share)
   const session = opened instanceof Promise ? await opened : opened
   request.tellSession(session.record.id)

@@ -29,6 +29,9 @@ export function backendLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
 /** What the buckets of rate limits may take, where they are in memory. */
 export const rateLimitBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 64, MIB)
 
+/** The most bytes of counted tool calls. */
+export const usageBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 32, 2 * MIB)
+
 /** What a connection with the largest head of a request takes, and something beside it. */
 const CONNECTION_BYTES = 128 * 1024
 

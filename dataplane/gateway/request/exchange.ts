@@ -133,7 +133,8 @@ export class Exchange implements Origin {
     const known = this as Known
     known.message = message
     this.#observe(this.operationOf(message.method))
-    if (this.#observation?.isTold === true) known.reply = findingErrorResult(this.reply, message.method)
+    if (this.#observation?.isTold === true || this.findsErrors)
+      known.reply = findingErrorResult(this.reply, message.method)
     return this as this & Understood
   }
 
@@ -295,10 +296,19 @@ export class Exchange implements Origin {
     return this.message !== undefined && isErrorResult(this.reply, this.message.method)
   }
 
+  /** Tells whether more than telemetry and audit want to know of error results of tools. */
+  protected get findsErrors(): boolean {
+    return false
+  }
+
+  /** Called once, at the end of the request. */
+  protected counted?(outcome: Outcome): void
+
   ended(outcome: Outcome): void {
     this.onGone = undefined
     const { log } = this.host.audit
     if (log !== undefined && !this.#isOver && !this.isRemote) auditRequest(log, this, outcome)
+    if (!this.#isOver) this.counted?.(outcome)
     this.#isOver = true
     this.#observation?.end(outcome.result === 'ok' && this.hasErrorResult ? FAILED_TOOL : outcome)
     this.#observation = undefined

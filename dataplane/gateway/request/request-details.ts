@@ -8,6 +8,7 @@ const named: Readonly<Record<string, string>> = {
   'tools/call': 'gen_ai.tool.name',
   'prompts/get': 'gen_ai.prompt.name',
 }
+const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 const PROTOCOL = 'mcp-protocol-version'
 
 /** Reads the trace context of a request: from its headers or else from `_meta`, which a stdio server would get. */
@@ -42,6 +43,13 @@ export const requestIdText = (id: string | undefined): string | undefined =>
 /** Returns the name of the tool or prompt that a message is about; undefined for other methods. */
 export const usedBy = (message: Message): string | undefined =>
   named[message.method] === undefined ? undefined : message.parameter('name')
+
+/** Returns the name that the client gives itself in a message; undefined if it gives none. */
+export function clientNameIn({ params, meta }: Message): string | undefined {
+  const info = params?.['clientInfo'] ?? meta?.[CLIENT_INFO]
+  const name = (info as { readonly name?: unknown } | null | undefined)?.name
+  return typeof name === 'string' ? name : undefined
+}
 
 /** Returns a URI without its query, fragment and credentials. */
 export const plainUri = (uri: string): string => withoutUrlSecrets(uri.split(/[?#]/, 1)[0] ?? '')

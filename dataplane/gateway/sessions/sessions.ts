@@ -61,7 +61,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
    * Opens a session that is counted in the caller's share. Throws if that share or all together are full, and
    * `unavailable` if the store is unreachable.
    */
-  open(fields: Omit<SessionRecord, 'id' | 'notes'>, share?: Share): Session | Promise<Session> {
+  open(fields: Omit<SessionRecord, 'id'>, share?: Share): Session | Promise<Session> {
     const record: SessionRecord = { id: randomBytes(ID_BYTES).toString('base64url'), ...fields }
     const session = this.#keep(record, share)
     const added = this.#store.add(record)

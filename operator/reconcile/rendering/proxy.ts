@@ -21,6 +21,7 @@ import { checkProofs } from './proofs.ts'
 import { rateLimitsOf } from './rate-limits.ts'
 import { serverCardOf } from './server-card.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
+import { usageOf } from './usage.ts'
 
 /** A data-plane configuration, its files, and the addresses at which it is served. */
 export interface Assembly extends Addresses {
@@ -39,6 +40,7 @@ export const PROXY_PLACES = {
   '/cors': '/spec/cors',
   '/serverCard': '/spec/serverCard',
   '/rateLimiting': '/spec/rateLimiting',
+  '/usage': '/spec/usage',
   '/endpointPrefix': '/spec/endpointPrefix',
   '/resourceUrl': '/spec/oidcConfigRef/resourceUrl',
   '/incomingAuth/oidc/scopes': '/spec/oidcConfigRef/scopes',
@@ -79,6 +81,7 @@ interface ProxyObject extends Addressed {
       readonly sessionStorage?: SessionStorageSpec
       readonly rateLimiting?: GatewayConfig['rateLimiting']
       readonly audit?: AuditSpec
+      readonly usage?: GatewayConfig['usage']
     }
 }
 
@@ -127,6 +130,7 @@ export function assembleProxy(
     ...rateLimitsOf(object.spec.rateLimiting),
     ...(telemetry === undefined ? {} : { telemetry }),
     ...auditOf(object.spec.audit),
+    ...usageOf(object.spec.usage),
   }
   checkProofs(config, PROOFS, resolver.problems)
   return { config, mounts, ...addresses }

@@ -41,6 +41,7 @@ import { checkName, checkPullSecrets, noteFindings } from '../rendering/renderin
 import { serverCardOf } from '../rendering/server-card.ts'
 import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
+import { usageOf } from '../rendering/usage.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { aggregationOf } from './aggregation.ts'
 import { catalogGateOf, reportCatalogGate, unusedGateSettings } from './catalog-gate.ts'
@@ -138,6 +139,7 @@ const PLACES = {
   '/incomingAuth/dpop': '/spec/incomingAuth/dpop',
   '/aggregation': '/spec/config/aggregation',
   '/rateLimiting': '/spec/config/rateLimiting',
+  '/usage': '/spec/config/usage',
   '/timeouts': '/spec/config/operational/timeouts',
   '/failureHandling': HANDLING,
   '/logLevel': '/spec/config/operational/logLevel',
@@ -245,6 +247,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...operationalOf(operational, resolver, mounts),
     ...(telemetry === undefined ? {} : { telemetry }),
     ...auditOf(spec.config?.audit),
+    ...usageOf(spec.config?.usage),
   }
   checkProofs(config, '/spec/incomingAuth/dpop', problems)
   if (problems.none) noteFindings(gatewayFindings(config), problems, PLACES, ORIGINS)

@@ -40,6 +40,8 @@ const limiting = `{shared: ${filling}, perUser: ${filling}, tools: [{name: a, sh
 const auditing = (event: string, more = '') =>
   `{enabled: true, logFile: /var/log/audit/a, eventTypes: [${event}], excludeEventTypes: [${event}], includeRequestData: true, includeResponseData: true, maxDataSize: 10, trustedProxies: [10.0.0.0/8]${more}}`
 
+const counting = '{enabled: true, people: digest, days: 7}'
+
 const proofs = '{mode: required, algs: [ES256], maxAge: 60s, nonce: required, replay: replica}'
 
 const card =
@@ -60,6 +62,7 @@ const proxied = `
   endpointPrefix: /x
   allowedHosts: [tools.example.com]
   rateLimiting: ${limiting}
+  usage: ${counting}
   sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x, passwordRef: {name: secret, key: key}}`
 
 const headers = `
@@ -484,6 +487,7 @@ spec:
           tokenSecretRef: {name: secret, key: key}
           caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
     rateLimiting: ${limiting}
+    usage: ${counting}
     pinning: {mode: report, unpinnedBackends: withhold}
     optimizer:
       maxToolsToReturn: 5

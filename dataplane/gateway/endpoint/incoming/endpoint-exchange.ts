@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PublicError } from '../../../server/errors.ts'
+import type { Outcome } from '../../../telemetry/observe.ts'
 import type { Gateway } from '../../core/gateway.ts'
 import type { View } from '../../core/view.ts'
 import { COPIES } from '../../mcp/message.ts'
 import { RecordedReply, recordsAnswers } from '../../request/audit/recorded-reply.ts'
 import { Exchange, REQUEST_BYTES, type Understood } from '../../request/exchange.ts'
 import type { Reply } from '../../request/reply.ts'
+import { countUsage } from './count-usage.ts'
 
 /** The largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024
@@ -46,6 +48,19 @@ export class EndpointExchange extends Exchange {
     known.view = view
     known.binding = view.binding
     return this
+  }
+
+  /** Tells that it is a step of the work for another request, not the whole of it. */
+  get isPart(): boolean {
+    return false
+  }
+
+  protected override get findsErrors(): boolean {
+    return this.gateway.usage !== undefined
+  }
+
+  protected override counted(outcome: Outcome): void {
+    if (this.gateway.usage !== undefined) countUsage(this.gateway.usage, this, outcome)
   }
 
   /** Holds the memory that a body of this size will take once it is understood. Throws if the share is full. */

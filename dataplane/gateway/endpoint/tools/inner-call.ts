@@ -19,6 +19,8 @@ export interface InnerAnswer {
   readonly reply: Reply
   /** The telemetry of the operation that the call is a part of; absent: that of the request that it is made for. */
   readonly parent?: Observation | undefined
+  /** True if the call is the whole work for the request that it is made for. */
+  readonly isWhole?: boolean
   ended?(outcome: Outcome): void
 }
 
@@ -82,6 +84,10 @@ class InnerRequest extends EndpointExchange {
     super(outer.gateway, outer.res, answer.reply, outer)
     this.#answer = answer
     this.parent = answer.parent ?? outer.observation
+  }
+
+  override get isPart(): boolean {
+    return this.#answer.isWhole !== true
   }
 
   protected override operationOf(): Operation {

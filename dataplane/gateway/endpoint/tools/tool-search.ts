@@ -86,7 +86,7 @@ async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
       ...{ id: message.id as string, name, arguments: argumentsText(request) },
       ...{ more: membersText(request), meta: metaOfWhole(request) },
     },
-    { reply: request.reply, ended: (outcome) => request.ended(outcome) },
+    { reply: request.reply, isWhole: true, ended: (outcome) => request.ended(outcome) },
   )
   request.onGone = { gone: () => inner.onGone?.gone() }
   inner.run(() => calling(inner, call))

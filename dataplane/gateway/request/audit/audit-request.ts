@@ -6,10 +6,9 @@ import { type ErrorCode, errorTable } from '../../../server/errors.ts'
 import type { Observation, Origin, Outcome } from '../../../telemetry/observe.ts'
 import type { Message } from '../../mcp/message.ts'
 import type { Reply } from '../reply.ts'
-import { plainUri } from '../request-details.ts'
+import { clientNameIn, plainUri } from '../request-details.ts'
 import { isErrorResult, RecordedReply } from './recorded-reply.ts'
 
-const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
 const methodEvents = new Map<string, AuditEventType>(Object.entries(METHOD_EVENTS))
 /** Events for requests without an understood message, by HTTP method. */
 const bareEvents = new Map<string | undefined, AuditEventType>([
@@ -112,9 +111,8 @@ function outcome({ result, code }: Outcome): AuditOutcome {
 
 /** Returns the client's description of itself. */
 function clientOf(message: Message | undefined): AuditEvent['client'] {
-  const info = message?.params?.['clientInfo'] ?? message?.meta?.[CLIENT_INFO]
-  const name = (info as { readonly name?: unknown } | null | undefined)?.name
-  return typeof name === 'string' ? { name } : undefined
+  const name = message && clientNameIn(message)
+  return name === undefined ? undefined : { name }
 }
 
 function dataOf(log: AuditLog, { reply }: AskedRequest, message: Message | undefined): AuditEvent['data'] {

@@ -6,6 +6,7 @@ import { connectRedis, PromptRedis, redisConfigOf, withRedis } from '../../../st
 import type { Observe } from '../../../telemetry/observe.ts'
 import type { Buckets } from '../../rate-limits/buckets.ts'
 import { RedisBuckets } from '../../rate-limits/redis-buckets.ts'
+import { RedisRows } from '../../usage/redis-rows.ts'
 import type { SessionBus } from './bus.ts'
 import { createMemoryStore } from './memory-store.ts'
 import { createRedisBus } from './redis-bus.ts'
@@ -19,6 +20,8 @@ export interface SessionStorage {
   readonly bus: SessionBus | undefined
   /** The rate-limit buckets that replicas share; undefined if there is one replica. */
   readonly buckets: Buckets | undefined
+  /** The counted tool calls that replicas share; undefined if there is one replica. */
+  readonly usageRows: RedisRows | undefined
   /** Agrees with other replicas on one secret; undefined if there is one replica. */
   readonly agreeOnSecret: AgreeOnSecret | undefined
   /** Marks a proof of possession as used at all replicas; undefined if there is one replica. */
@@ -58,7 +61,13 @@ export function openSessionStorage(
     const check = async () => {
       // The memory of this process is always available.
     }
-    const shared = { bus: undefined, buckets: undefined, agreeOnSecret: undefined, useProof: undefined }
+    const shared = {
+      bus: undefined,
+      buckets: undefined,
+      agreeOnSecret: undefined,
+      useProof: undefined,
+      usageRows: undefined,
+    }
     return { store, ...shared, check, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
@@ -70,6 +79,7 @@ export function openSessionStorage(
     store,
     bus,
     buckets: new RedisBuckets(new PromptRedis(client), prefix),
+    usageRows: new RedisRows(new PromptRedis(client), prefix),
     agreeOnSecret: agreeInRedis(client, `${prefix}secret`),
     useProof: useInRedis(new PromptRedis(client), prefix),
     async check() {

@@ -92,6 +92,7 @@ test('of what Redis has a replica keeps nothing that it does not serve, and noth
       buckets: undefined,
       agreeOnSecret: undefined,
       useProof: undefined,
+      usageRows: undefined,
       check: async () => {},
       close: () => {},
     },

@@ -93,6 +93,7 @@ function sharedStorage(replica: string, add?: () => void): SessionStorage {
     buckets: undefined,
     agreeOnSecret: undefined,
     useProof: undefined,
+    usageRows: undefined,
     check: async () => {},
     close: () => store.close(),
   }

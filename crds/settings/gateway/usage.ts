@@ -1,0 +1,21 @@
+import { choice, defaulted, flag, integer, object, type Reader } from '../schema.ts'
+
+/** The counters of tool calls by tool, client and person. */
+export const usage = (readBy: Reader) =>
+  object(
+    'Counters of tool calls by day, tool, backend, client and person: for people to look at, no audit log and no bill. They are kept in memory, or in Redis where the session storage is Redis. Absent: nothing is counted.',
+    {
+      enabled: defaulted(flag(readBy, 'Count.', { default: false })),
+      people: defaulted(
+        choice(
+          readBy,
+          'How callers are kept: not at all, by a digest of issuer and subject, or by their subject.',
+          ['disabled', 'digest', 'name'],
+          { default: 'disabled' },
+        ),
+      ),
+      days: defaulted(
+        integer(readBy, 'Days that are kept, the current one included.', { minimum: 1, maximum: 400, default: 35 }),
+      ),
+    },
+  )

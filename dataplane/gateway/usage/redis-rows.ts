@@ -1,0 +1,85 @@
+import { createHash } from 'node:crypto'
+import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
+import { addTo, MOST_ROWS, OTHER, type Rows } from './rows.ts'
+
+/**
+ * Adds rows to the day KEYS[1]. ARGV: most rows of a day, seconds that the day is kept, then for each row its field, its
+ * calls and its milliseconds. A day without room counts in the field of no name.
+ */
+const ADD = `
+local most, size = tonumber(ARGV[1]), redis.call('HLEN', KEYS[1])
+for i = 3, #ARGV, 3 do
+  local field = ARGV[i]
+  local kept = redis.call('HGET', KEYS[1], field)
+  if not kept and size >= most then
+    field = ''
+    kept = redis.call('HGET', KEYS[1], field)
+  end
+  if not kept then size = size + 1 end
+  local calls, ms = string.match(kept or '', '^(%d+) (%d+)$')
+  calls = (tonumber(calls) or 0) + ARGV[i + 1]
+  ms = (tonumber(ms) or 0) + ARGV[i + 2]
+  redis.call('HSET', KEYS[1], field, string.format('%.0f %.0f', calls, ms))
+end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return size`
+
+const DIGEST = createHash('sha1').update(ADD).digest('hex')
+const AT_ONCE = 500
+const DAY_S = 86_400
+
+/** The rows that all replicas of a gateway count, a hash for each day. */
+export class RedisRows {
+  readonly #redis: PromptRedis
+  readonly #prefix: string
+
+  /** Creates the rows. `prefix`: that of all keys, with the hash tag that keeps them in one slot of a Cluster. */
+  constructor(redis: PromptRedis, prefix: string) {
+    this.#redis = redis
+    this.#prefix = `${prefix}usage:`
+  }
+
+  /** Adds rows to a day, and removes from `rows` what was added. Rejects if Redis is away. */
+  async add(day: string, rows: Rows, keptDays: number): Promise<void> {
+    while (rows.size > 0) {
+      const some = [...rows].slice(0, AT_ONCE)
+      const fields = some.flatMap(([key, { calls, ms }]) => [key, calls, Math.round(ms)])
+      // What is counted meanwhile begins anew.
+      for (const [key] of some) rows.delete(key)
+      try {
+        await this.#redis.ask((redis) =>
+          evaluate(redis, this.#prefix + day, [MOST_ROWS, (keptDays + 1) * DAY_S, ...fields]),
+        )
+      } catch (error) {
+        for (const [key, row] of some) addTo(rows, key, row)
+        throw error
+      }
+    }
+  }
+
+  /** Reads the rows of a day. Rejects if Redis is away. */
+  async read(day: string): Promise<Rows> {
+    const rows: Rows = new Map()
+    let cursor = '0'
+    do {
+      const [next, fields] = await this.#redis.ask((redis) => redis.hscan(this.#prefix + day, cursor, 'COUNT', 1_000))
+      for (let at = 0; at < fields.length; at += 2) {
+        const [calls, ms] = (fields[at + 1] ?? '').split(' ').map(Number)
+        if (Number.isFinite(calls) && Number.isFinite(ms))
+          rows.set(fields[at] ?? OTHER, { calls: calls as number, ms: ms as number })
+      }
+      cursor = next
+    } while (cursor !== '0')
+    return rows
+  }
+}
+
+/** Runs the script. If Redis does not know it (after a restart or a failover), the script itself is sent. */
+async function evaluate(redis: RedisClient, key: string, args: readonly (string | number)[]): Promise<unknown> {
+  try {
+    return await redis.evalsha(DIGEST, 1, key, ...args)
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+    return redis.eval(ADD, 1, key, ...args)
+  }
+}

@@ -1,0 +1,101 @@
+import { PublicError } from '../../server/errors.ts'
+import { countedIn, dayOf, type Row, type Rows, type UsageOutcome } from './rows.ts'
+import type { Usage } from './usage.ts'
+
+/** What rows are summed up by. */
+const BY = ['tool', 'backend', 'client', 'person'] as const
+type By = (typeof BY)[number]
+
+interface Sums {
+  calls: number
+  errors: number
+  denied: number
+  ms: number
+}
+
+/** Most rows of a report; the rest is summed up. */
+const MOST_SHOWN = 1_000
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+const DAY_MS = 86_400_000
+const DEFAULT_DAYS = 30
+
+/** The report that the admin listener serves at `/usage`. */
+export interface UsageReport {
+  readonly from: string
+  readonly to: string
+  readonly by: By
+  readonly people: Usage['people']
+  readonly store: Usage['store']
+  /** The first day of which anything may be known. */
+  readonly since: string
+  /** The most called first. `name` is empty where it is not known or not kept. */
+  readonly rows: readonly (Sums & { readonly name: string })[]
+  /** Calls that have no row: there were too many. */
+  readonly other: Sums | null
+  readonly problem: string | null
+}
+
+/** Sums up the calls of days. Throws `invalid_request` for parameters that are none, and `unavailable`. */
+export async function reportUsage(
+  usage: Usage,
+  query: (name: string) => string | undefined,
+  now = Date.now(),
+): Promise<UsageReport> {
+  const by = BY.find((one) => one === (query('by') ?? 'tool'))
+  if (by === undefined) throw new PublicError('invalid_request', { message: `by must be one of ${BY.join(', ')}.` })
+  if (by === 'person' && usage.people === 'disabled')
+    throw new PublicError('invalid_request', { message: 'Calls are not counted by person (usage.people).' })
+  const to = dayIn(query('to'), 'to') ?? dayOf(now)
+  const from = dayIn(query('from'), 'from') ?? dayOf(Date.parse(to) - (DEFAULT_DAYS - 1) * DAY_MS)
+  if (from > to) throw new PublicError('invalid_request', { message: 'from must not be after to.' })
+  const { sums, other } = summed(await usage.read(from, to), by)
+  const sorted = [...sums].sort(
+    ([one, { calls }], [another, { calls: more }]) => more - calls || (one < another ? -1 : 1),
+  )
+  for (const [, rest] of sorted.slice(MOST_SHOWN)) add(other, rest)
+  const { people, store, since, problem = null } = usage
+  const rows = sorted.slice(0, MOST_SHOWN).map(([name, row]) => ({ name, ...row }))
+  return { from, to, by, people, store, since, rows, other: other.calls === 0 ? null : other, problem }
+}
+
+function dayIn(given: string | undefined, name: string): string | undefined {
+  if (given === undefined || given === '') return undefined
+  const time = DAY.test(given) ? Date.parse(given) : Number.NaN
+  if (!Number.isFinite(time) || dayOf(time) !== given)
+    throw new PublicError('invalid_request', { message: `${name} must be a day, as YYYY-MM-DD.` })
+  return given
+}
+
+const nothing = (): Sums => ({ calls: 0, errors: 0, denied: 0, ms: 0 })
+
+function add(sums: Sums, { calls, errors, denied, ms }: Sums): void {
+  sums.calls += calls
+  sums.errors += errors
+  sums.denied += denied
+  sums.ms += ms
+}
+
+function summed(days: readonly Rows[], by: By): { readonly sums: Map<string, Sums>; readonly other: Sums } {
+  const sums = new Map<string, Sums>()
+  const other = nothing()
+  const rowOf = (name: string | undefined): Sums => {
+    if (name === undefined) return other
+    const row = sums.get(name) ?? nothing()
+    sums.set(name, row)
+    return row
+  }
+  for (const rows of days)
+    for (const [key, row] of rows) {
+      const counted = countedIn(key)
+      add(rowOf(counted?.[by]), sumsOf(row, counted?.outcome))
+    }
+  for (const row of [...sums.values(), other]) row.ms = Math.round(row.ms)
+  return { sums, other }
+}
+
+const sumsOf = ({ calls, ms }: Row, outcome: UsageOutcome | undefined): Sums => ({
+  calls,
+  ms,
+  errors: outcome === 'error' ? calls : 0,
+  denied: outcome === 'denied' ? calls : 0,
+})

@@ -1,0 +1,63 @@
+/** Calls of one day that have the same caller, client, tool, backend and outcome. */
+export interface Row {
+  calls: number
+  ms: number
+}
+
+export type UsageOutcome = 'ok' | 'error' | 'denied'
+
+/** What calls are told apart by. Empty texts: not known, or not kept. */
+export interface Counted {
+  readonly person: string
+  readonly client: string
+  readonly tool: string
+  readonly backend: string
+  readonly outcome: UsageOutcome
+}
+
+/** Rows by key. */
+export type Rows = Map<string, Row>
+
+/** The name of the note by which a session tells the name that its client gave itself. */
+export const CLIENT_NOTE = 'client'
+
+/** The key of the row that takes what has no room for one of its own. */
+export const OTHER = ''
+/** Most rows of a day. */
+export const MOST_ROWS = 20_000
+/** Longest part of a key in UTF-16 units: callers choose the names of clients. */
+export const LONGEST = 128
+
+const cut = (text: string): string => (text.length > LONGEST ? text.slice(0, LONGEST) : text)
+
+/** Returns the key of a row. */
+export const keyOf = ({ person, client, tool, backend, outcome }: Counted): string =>
+  JSON.stringify([cut(person), cut(client), cut(tool), cut(backend), outcome])
+
+/** Reads a key; undefined for `OTHER` and for a text that is none. */
+export function countedIn(key: string): Counted | undefined {
+  try {
+    const parts: unknown = JSON.parse(key)
+    if (!Array.isArray(parts) || parts.length !== 5 || parts.some((part) => typeof part !== 'string')) return undefined
+    const [person, client, tool, backend, outcome] = parts as [string, string, string, string, UsageOutcome]
+    return { person, client, tool, backend, outcome }
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the UTC day of a time (milliseconds since 1970), as YYYY-MM-DD. */
+export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)
+
+/** Adds to the row of a key. */
+export function addTo(rows: Rows, key: string, { calls, ms }: Row): void {
+  const row = rows.get(key)
+  if (row === undefined) rows.set(key, { calls, ms })
+  else {
+    row.calls += calls
+    row.ms += ms
+  }
+}
+
+/** Estimated bytes of a row in a map. */
+export const bytesOf = (key: string): number => 120 + 2 * key.length

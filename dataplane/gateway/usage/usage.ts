@@ -1,0 +1,175 @@
+import { hash } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { RedisRows } from './redis-rows.ts'
+import { addTo, bytesOf, type Counted, dayOf, keyOf, MOST_ROWS, OTHER, type Rows } from './rows.ts'
+
+type UsageConfig = NonNullable<GatewayConfig['usage']>
+
+interface UsageOptions {
+  readonly log: Logger
+  /** Namespace and name of the workload: digests of people differ from one to the next. */
+  readonly workload: string
+  /** The most bytes that rows in memory may take. */
+  readonly mostBytes: number
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/** The time after which counted calls are written to Redis. */
+const WRITE_AFTER_MS = 2_000
+const DIGEST_LENGTH = 16
+
+/**
+ * Counts tool calls by UTC day. In memory the days are here; with Redis, what was counted since the last write. Calls
+ * beyond the most rows, or bytes, count in one row without names, so that callers can't fill the memory.
+ */
+export class Usage {
+  readonly #options: UsageOptions
+  readonly #days = new Map<string, Rows>()
+  #people: NonNullable<UsageConfig['people']> = 'disabled'
+  #keptDays = 35
+  #redis: RedisRows | undefined
+  #bytes = 0
+  #since: string
+  #timer: NodeJS.Timeout | undefined
+  #writing: Promise<void> | undefined
+  #problem: string | undefined
+
+  constructor(options: UsageOptions) {
+    this.#options = options
+    this.#since = dayOf(this.#now())
+  }
+
+  #now(): number {
+    return (this.#options.now ?? Date.now)()
+  }
+
+  apply({ people = 'disabled', days = 35 }: UsageConfig): void {
+    this.#people = people
+    this.#keptDays = days
+    this.#forgetOld()
+  }
+
+  /** Sets the store that replicas share; undefined: in memory. */
+  follow(redis: RedisRows | undefined): void {
+    this.#redis = redis
+    this.#problem = undefined
+    if (redis !== undefined && this.#days.size > 0) this.#writeSoon()
+  }
+
+  get people(): NonNullable<UsageConfig['people']> {
+    return this.#people
+  }
+
+  get store(): 'memory' | 'redis' {
+    return this.#redis === undefined ? 'memory' : 'redis'
+  }
+
+  /** The first day of which anything may be known: in memory, that of the start. */
+  get since(): string {
+    const first = this.#firstDay()
+    return this.#redis !== undefined || this.#since < first ? first : this.#since
+  }
+
+  /** The reason why calls are not written; undefined if they are. */
+  get problem(): string | undefined {
+    return this.#problem
+  }
+
+  #firstDay(): string {
+    return dayOf(this.#now() - (this.#keptDays - 1) * 86_400_000)
+  }
+
+  /** Counts one call that has ended. */
+  count(caller: Caller, counted: Omit<Counted, 'person'>, ms: number): void {
+    const day = dayOf(this.#now())
+    let rows = this.#days.get(day)
+    if (rows === undefined) {
+      this.#days.set(day, (rows = new Map()))
+      this.#forgetOld()
+    }
+    const key = keyOf({ ...counted, person: this.#personOf(caller) })
+    if (rows.has(key)) addTo(rows, key, { calls: 1, ms })
+    else if (rows.size >= MOST_ROWS || this.#bytes + bytesOf(key) > this.#options.mostBytes)
+      addTo(rows, OTHER, { calls: 1, ms })
+    else {
+      addTo(rows, key, { calls: 1, ms })
+      this.#bytes += bytesOf(key)
+    }
+    if (this.#redis !== undefined) this.#writeSoon()
+  }
+
+  #personOf(caller: Caller): string {
+    if (this.#people === 'disabled' || caller.kind === 'anonymous') return ''
+    if (this.#people === 'name') return caller.subject
+    const text = `${this.#options.workload}\0${caller.issuer}\0${caller.subject}`
+    return hash('sha256', text, 'hex').slice(0, DIGEST_LENGTH)
+  }
+
+  #forgetOld(): void {
+    const first = this.#firstDay()
+    for (const day of this.#days.keys()) if (day < first) this.#days.delete(day)
+    this.#measure()
+  }
+
+  #measure(): void {
+    let bytes = 0
+    for (const rows of this.#days.values()) for (const key of rows.keys()) bytes += bytesOf(key)
+    this.#bytes = bytes
+  }
+
+  #writeSoon(): void {
+    if (this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#write().catch((error: unknown) => this.#options.log.debug({ err: error }, 'writing usage'))
+    }, WRITE_AFTER_MS).unref()
+  }
+
+  /** Writes what was counted. Never rejects: while Redis is away, it is kept here and written later. */
+  #write(): Promise<void> {
+    this.#writing ??= this.#writeDays().finally(() => {
+      this.#writing = undefined
+    })
+    return this.#writing
+  }
+
+  async #writeDays(): Promise<void> {
+    const redis = this.#redis
+    if (redis === undefined) return
+    try {
+      for (const [day, rows] of this.#days) {
+        await redis.add(day, rows, this.#keptDays)
+        if (rows.size === 0) this.#days.delete(day)
+      }
+      this.#problem = undefined
+    } catch (error) {
+      if (this.#problem === undefined) this.#options.log.warn({ err: error }, 'usage can’t be written to Redis')
+      this.#problem = 'Redis is away: what was counted since is not shown'
+      this.#writeSoon()
+    }
+    this.#measure()
+  }
+
+  /** Returns the rows of the days from `from` to `to` that are kept. Rejects if Redis is away. */
+  async read(from: string, to: string): Promise<readonly Rows[]> {
+    const first = this.#firstDay()
+    const last = dayOf(this.#now())
+    if (this.#redis === undefined)
+      return [...this.#days].flatMap(([day, rows]) => (day >= from && day >= first && day <= to ? [rows] : []))
+    await this.#write()
+    const found: Rows[] = []
+    let at = Date.parse(from > first ? from : first)
+    for (; dayOf(at) <= to && dayOf(at) <= last; at += 86_400_000) found.push(await this.#redis.read(dayOf(at)))
+    return found
+  }
+
+  /** Writes what is left. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer)
+    await this.#write()
+    clearTimeout(this.#timer)
+  }
+}
