@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -67,6 +66,22 @@ class ApiClients {
   for({ id, token }: Pick<Viewer, 'id' | 'token'>): ApiServer {
     const known = this.#clients.get(id)
     if (known) return known.api
+    const made = this.#make(token)
+    this.#clients.set(id, made)
+    return made.api
+  }
+
+  /** Asks with a token that nobody has accepted yet: a client of its own, so that strangers push out nobody's. */
+  async once<T>(token: string, ask: (api: ApiServer) => Promise<T>): Promise<T> {
+    const { config, api } = this.#make(token)
+    try {
+      return await ask(api)
+    } finally {
+      await config.closePool()
+    }
+  }
+
+  #make(token: string | undefined) {
     const config = new PooledKubeConfig()
     // The client wants it of a server on plain http, which only loopback may be; there is no TLS to verify then.
     const cluster = { skipTLSVerify: this.#cluster.server.startsWith('http:'), ...this.#cluster }
@@ -76,9 +91,7 @@ class ApiClients {
       contexts: [{ name: 'console', cluster: 'cluster', user: 'viewer' }],
       currentContext: 'console',
     })
-    const api = new ApiServer(config, 'portico-console')
-    this.#clients.set(id, { config, api })
-    return api
+    return { config, api: new ApiServer(config, 'portico-console') }
   }
 
   async close(): Promise<void> {
@@ -128,7 +141,7 @@ export async function serveConsole({ configFile, listen: address, log: logFor, e
     config,
     seal: new Seal(readKeys(config.session.keyFiles.map(inFolder))),
     oidc: own && new OidcClient(own, config.publicUrl),
-    whoIs: (token) => whoIs(clients.for({ id: hash('sha256', token, 'hex'), token }), refusal),
+    whoIs: (token) => clients.once(token, (api) => whoIs(api, refusal)),
     loginPage,
   })
   const places = new ClusterPlaces({

@@ -35,8 +35,18 @@ const MOST_OBJECTS = 20_000
 /** Most namespaces that a viewer's rights are asked for. */
 const MOST_NAMESPACES = 50
 const LOG_LINES = 500
+/** The most bytes of reports that are kept, and what one takes whose answer is not there yet. */
+const MOST_REPORT_BYTES = 64 * 1024 * 1024
+const REPORT_BYTES = 4_096
+
+interface Asked {
+  readonly at: number
+  readonly reports: Promise<readonly Report[]>
+}
 
 interface Kept {
+  /** The namespaces that were asked for. */
+  readonly namespaces: string
   world: World | undefined
   reading: Promise<World> | undefined
   /** No request is sent before this time (milliseconds since 1970). */
@@ -58,7 +68,7 @@ export class ClusterPlaces implements Places {
   readonly title: string
   readonly #options: ClusterOptions
   readonly #worlds = new LRUCache<string, Kept>({ max: 64 })
-  readonly #reports = new LRUCache<string, { at: number; reports: Promise<readonly Report[]> }>({ max: 2_000 })
+  readonly #reports = new LRUCache<string, Asked>({ max: 2_000, maxSize: MOST_REPORT_BYTES })
   readonly #decisions = new LRUCache<string, Promise<boolean>>({ max: 10_000, ttl: DECISION_MS })
 
   constructor(options: ClusterOptions) {
@@ -71,9 +81,11 @@ export class ClusterPlaces implements Places {
   close = (): Promise<void> => this.#options.close()
 
   async world(viewer: Viewer): Promise<World> {
-    const key = `${viewer.id} ${viewer.namespaces?.join(',') ?? ''}`
-    let kept = this.#worlds.get(key)
-    if (kept === undefined) this.#worlds.set(key, (kept = { world: undefined, reading: undefined, notBefore: 0 }))
+    const namespaces = viewer.namespaces?.join(',') ?? ''
+    let kept = this.#worlds.get(viewer.id)
+    // A viewer has one, so that who looks at other namespaces again and again takes no more than others.
+    if (kept?.namespaces !== namespaces)
+      this.#worlds.set(viewer.id, (kept = { namespaces, world: undefined, reading: undefined, notBefore: 0 }))
     const { world } = kept
     if (world !== undefined && Date.now() - world.asOf < WORLD_MS) return world
     if (Date.now() < kept.notBefore) {
@@ -211,14 +223,32 @@ export class ClusterPlaces implements Places {
     // A report shows no more than the viewer's right to it, which is asked before, so viewers share it where the console asks pods itself.
     const owner = this.#options.reach === 'address' ? '' : viewer.id
     const key = `${owner} ${kind}/${metadata.namespace}/${metadata.name}`
-    const ask = () => {
+    const ask = async () => {
       const known = this.#reports.get(key)
-      if (known && performance.now() - known.at < REPORT_MS) return known.reports
-      const reports = this.#askPods(viewer, workload, '/status')
-      this.#reports.set(key, { at: performance.now(), reports })
-      return reports
+      if (known === undefined || performance.now() - known.at >= REPORT_MS) return this.#askAnew(key, viewer, workload)
+      try {
+        return await known.reports
+      } catch {
+        // Another viewer may not list the pods, which says nothing of this one.
+        return this.#askAnew(key, viewer, workload)
+      }
     }
     return this.#ifAllowed(viewer, workload, ask)
+  }
+
+  /** Asks the pods and keeps their answers. Rejects if the viewer can't find them, which is kept for nobody. */
+  async #askAnew(key: string, viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]> {
+    const asked = { at: performance.now(), reports: this.#askPods(viewer, workload, '/status') }
+    this.#reports.set(key, asked, { size: REPORT_BYTES })
+    const isLatest = () => this.#reports.peek(key) === asked
+    try {
+      const reports = await asked.reports
+      if (isLatest()) this.#reports.set(key, asked, { size: REPORT_BYTES + JSON.stringify(reports).length })
+      return reports
+    } catch (error) {
+      if (isLatest()) this.#reports.delete(key)
+      throw error
+    }
   }
 
   async #ifAllowed(
@@ -253,13 +283,9 @@ export class ClusterPlaces implements Places {
   }
 
   async #askPods(viewer: Viewer, workload: KubernetesObject, path: string): Promise<readonly Report[]> {
-    try {
-      const pods = await runningPods({ api: this.#options.apiFor(viewer) }, workload)
-      if (pods.length === 0) return [{ missing: 'no pod runs' }]
-      return await Promise.all(pods.slice(0, 10).map((pod) => this.#askPod(viewer, pod, path)))
-    } catch (error) {
-      return [{ missing: placeError(error).message }]
-    }
+    const pods = await runningPods({ api: this.#options.apiFor(viewer) }, workload)
+    if (pods.length === 0) return [{ missing: 'no pod runs' }]
+    return Promise.all(pods.slice(0, 10).map((pod) => this.#askPod(viewer, pod, path)))
   }
 
   async #askPod(viewer: Viewer, pod: Pod, path: string): Promise<Report> {

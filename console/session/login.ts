@@ -9,6 +9,7 @@ import { type ConsoleConfig, milliseconds } from '../config/console.ts'
 import { Cookies, MOST_SEALED } from './cookies.ts'
 import type { Doors, Session } from './doors.ts'
 import { isFormToken } from './form-token.ts'
+import { LoginChecks } from './login-checks.ts'
 import type { OidcClient, Tokens } from './oidc.ts'
 import { returnPath } from './return-path.ts'
 import type { Seal } from './seal.ts'
@@ -43,6 +44,8 @@ const REFRESH_BEFORE_MS = 60_000
 /** A cookie is written anew at most this often. */
 const SEEN_MS = 60_000
 const MOST_IN_MEMORY = 200
+/** The most sessions of one user in memory. */
+const MOST_OF_ONE = 8
 
 const digestOf = (token: string): string => hash('sha256', token, 'hex')
 
@@ -61,6 +64,7 @@ export class LoginDoors implements Doors {
   readonly #cookies: Cookies
   /** Sessions whose sealed form is too long for cookies. */
   readonly #memory: LRUCache<string, Kept>
+  readonly #checks = new LoginChecks()
   readonly #refreshing = new Map<string, Promise<Kept | undefined>>()
   readonly #proxies: BlockList | undefined
   readonly #names = new LRUCache<string, Promise<string>>({ max: 1_000, ttl: 60_000 })
@@ -152,10 +156,17 @@ export class LoginDoors implements Doors {
     const seconds = Math.floor(milliseconds(this.#options.config.session.maxAge) / 1000)
     let sealed = await this.#options.seal.seal('session', kept)
     if (sealed.length > MOST_SEALED) {
-      this.#memory.set(kept.id, kept)
+      this.#keepInMemory(kept)
       sealed = await this.#options.seal.seal('session', { memory: kept.id })
     }
     this.#cookies.set(c, '', sealed, seconds)
+  }
+
+  /** Keeps a session in memory. Who has many ends their own, and nobody else's. */
+  #keepInMemory(kept: Kept): void {
+    const own = [...this.#memory.entries()].filter(([id, { name }]) => name === kept.name && id !== kept.id)
+    for (const [id] of own.slice(MOST_OF_ONE - 1)) this.#memory.delete(id)
+    this.#memory.set(kept.id, kept)
   }
 
   /** Begins a session with a token that the cluster accepts. */
@@ -188,7 +199,7 @@ export class LoginDoors implements Doors {
     const to = returnPath(form.get('to') ?? undefined)
     if (token.length > LONGEST_TOKEN || !/^[\w.~+/=-]+$/.test(token))
       return loginRefused(this.#options.loginPage(c, to, 'This is no token.'))
-    return this.#begin(c, { token, endsAt: endOf(token) }, to)
+    return this.#checks.run(c, () => this.#begin(c, { token, endsAt: endOf(token) }, to))
   }
 
   async #toProvider(c: Context, oidc: OidcClient): Promise<Response> {
@@ -209,8 +220,10 @@ export class LoginDoors implements Doors {
       throw new PublicError('forbidden', {
         message: 'This login was begun in another browser, or took too long. Log in again.',
       })
-    const tokens = await oidc.finish(new URL(c.req.url).search, opened)
-    return this.#begin(c, tokens, returnPath(String(opened['to'])))
+    return this.#checks.run(c, async () => {
+      const tokens = await oidc.finish(new URL(c.req.url).search, opened)
+      return this.#begin(c, tokens, returnPath(String(opened['to'])))
+    })
   }
 
   async #logout(c: Context): Promise<Response> {

@@ -5,7 +5,10 @@ import { join } from 'node:path'
 import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { WorkloadTokens } from '../../console/mcp/tokens.ts'
+import { ClusterPlaces } from '../../console/places/cluster.ts'
 import { serveConsole } from '../../console/serve.ts'
+import { ApiError, type ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { startBrowser } from '../support/browser.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -15,13 +18,19 @@ import { freePort } from '../support/network/free-port.ts'
 const folder = temporaryFolder()
 const tokens: string[] = []
 let accepts = true
+/** Answers that wait, while they are held. */
+let held: (() => void)[] | undefined
 /** Stands for an API server that trusts the provider: it says who somebody is, and has no objects. */
 const api = createServer((request, response) => {
   tokens.push(request.headers.authorization ?? '')
   const isReview = request.url?.endsWith('/selfsubjectreviews')
   const status = accepts ? (isReview ? 201 : 404) : 401
-  response.writeHead(status, { 'content-type': 'application/json' })
-  response.end(JSON.stringify(accepts && isReview ? { status: { userInfo: { username: 'ada' } } } : { reason: 'x' }))
+  const answer = () => {
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(accepts && isReview ? { status: { userInfo: { username: 'ada' } } } : { reason: 'x' }))
+  }
+  if (held === undefined) answer()
+  else held.push(answer)
 })
 let provider: LoginProvider
 let served: Awaited<ReturnType<typeof serveConsole>>
@@ -86,6 +95,76 @@ test('where the cluster does not accept the provider’s tokens, the page names 
   for (const part of [provider.issuer, provider.client.id, '--oidc-issuer-url', '--oidc-client-id'])
     assert.match(text, part, text)
   accepts = true
+})
+
+test('who tries tokens without end is refused, and pushes nobody out', async () => {
+  const configFile = join(folder.path, 'tokens.yaml')
+  const apiUrl = `http://127.0.0.1:${(api.address() as AddressInfo).port}`
+  writeFileSync(configFile, `publicUrl: http://127.0.0.1:4480\nlogin: {token: {}}\nkubernetes: {server: "${apiUrl}"}\n`)
+  const log = () => pino({ level: 'silent' })
+  const console = await serveConsole({ configFile, listen: '127.0.0.1:0', log, environment: {} })
+  const logIn = (token: string) =>
+    fetch(`${console.url}/login`, {
+      method: 'POST',
+      headers: { origin: 'http://127.0.0.1:4480' },
+      body: new URLSearchParams({ token, to: '/' }),
+    })
+  try {
+    const waiting: (() => void)[] = []
+    held = waiting
+    const logins = Array.from({ length: 8 }, (_, index) => logIn(`stranger-${index}`))
+    await eventually('eight are asked about', () => waiting.length === 8)
+    const refused = await logIn('stranger-8')
+    assert.is(refused.status, 429)
+    assert.is(refused.headers.get('retry-after'), '1')
+    assert.is(waiting.length, 8)
+    held = undefined
+    for (const answer of waiting) answer()
+    for (const login of logins) assert.is((await login).status, 200)
+    assert.is((await logIn('ada')).status, 200)
+  } finally {
+    held = undefined
+    await console.close()
+  }
+})
+
+test('a viewer who may not find the pods takes no report away from others', async () => {
+  const viewerOf = (id: string) => ({ id, name: id, token: id })
+  const places = new ClusterPlaces({
+    ...{ title: 'cluster', group: 'portico.dev', namespaces: [], reach: 'address' },
+    apiFor: ({ id }) =>
+      ({
+        request: async () => ({ status: { allowed: true } }),
+        async list() {
+          if (id === 'mallory') throw new ApiError(403, 'Forbidden', 'pods is forbidden')
+          return { metadata: {}, items: [] }
+        },
+      }) as unknown as ApiServer,
+    close: async () => {
+      // Nothing is open.
+    },
+  })
+  const workload = {
+    apiVersion: 'portico.dev/v1',
+    kind: 'MCPServer',
+    metadata: { name: 'a', namespace: 'b', uid: 'u' },
+  }
+  const ask = (id: string) => places.reports(viewerOf(id), workload)
+  const [theirs, ours] = await Promise.all([ask('mallory'), ask('ada')])
+  assert.equal(theirs, [{ missing: 'pods is forbidden' }])
+  assert.equal(ours, [{ missing: 'no pod runs' }])
+  assert.equal(await ask('mallory'), [{ missing: 'no pod runs' }], 'what ada may see, mallory may see, too')
+})
+
+test('a session’s tokens for workloads push out its own', () => {
+  const tokens = new WorkloadTokens()
+  tokens.set('ada', 'one', 'of-ada')
+  for (let index = 0; index < 2_000; index++) tokens.set('mallory', `workload-${index}`, 'x')
+  assert.is(tokens.get('ada', 'one'), 'of-ada')
+  assert.is(tokens.get('mallory', 'workload-0'), undefined)
+  assert.is(tokens.get('mallory', 'workload-1999'), 'x')
+  tokens.delete('ada', 'one')
+  assert.is(tokens.get('ada', 'one'), undefined)
 })
 
 test.run()
