@@ -5,13 +5,9 @@
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { TOOLS as tools } from './bare-tools.ts'
 
 const era = process.argv[2]
-const tools = Array.from({ length: 20 }, (_, index) => ({
-  name: `tool_${index}`,
-  description: `Tool number ${index}, which says its argument again and does nothing else.`,
-  inputSchema: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] },
-}))
 const modern = era === 'modern' ? { resultType: 'complete', ttlMs: 0, cacheScope: 'private' } : {}
 let calls = 0
 

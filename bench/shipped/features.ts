@@ -3,9 +3,14 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { definitionDigest } from '../../crds/settings/definition-digest.ts'
+import { TOOLS } from '../gateway/bare-tools.ts'
 
-/** The features that a gateway can have on, each by itself and all together; nothing at first. */
-export const FEATURES = ['none', 'jwt', 'policies', 'telemetry', 'audit', 'all'] as const
+/**
+ * The features that a gateway can have on, each by itself and the first four together (`all`); nothing at first. Scope
+ * rules and the proofs that nobody sends need tokens: `jwt` is what they compare with.
+ */
+export const FEATURES = ['none', 'jwt', 'policies', 'telemetry', 'audit', 'all', 'pins', 'scopes', 'proofs'] as const
 export type Feature = (typeof FEATURES)[number]
 
 /** Who stands around the gateways: an identity provider with a token of each caller, and a receiver of telemetry. */
@@ -88,7 +93,24 @@ const policies = [
 const has = (feature: Feature, wanted: Feature) => feature === wanted || feature === 'all'
 
 /** Whether callers of a gateway with it need a token. */
-export const needsTokens = (feature: Feature): boolean => has(feature, 'jwt')
+export const needsTokens = (feature: Feature): boolean =>
+  has(feature, 'jwt') || feature === 'scopes' || feature === 'proofs'
+
+/** Fifty rules with two patterns each; every second call matches some of them. */
+const scopeRules = Array.from({ length: 50 }, (_, index) => ({
+  name: `rule-${index}`,
+  tools: [`b0_tool_${index}`, `*_${index}_drop?`],
+  scopes: ['tools:call'],
+}))
+
+/** Pins of all tools of a backend. */
+const pinning = {
+  mode: 'enforce',
+  pins: { tools: Object.fromEntries(TOOLS.map((tool) => [tool.name, [definitionDigest(JSON.stringify(tool))]])) },
+}
+
+/** What the configuration of each backend has beside its name and address. */
+export const backendSettingsOf = (feature: Feature): object => (feature === 'pins' ? { pinning } : {})
 
 /** Authentication by the tokens of an issuer. */
 export const oidcOf = ({ issuer }: Surroundings): object => ({
@@ -110,7 +132,13 @@ export const EXPORTS_EACH_SECOND = { OTEL_METRIC_EXPORT_INTERVAL: '1000', OTEL_B
 
 /** What the configuration of a gateway has beside its backends, b0 and b1. */
 export const settingsOf = (feature: Feature, surroundings: Surroundings, directory: string): object => ({
-  ...(needsTokens(feature) && { incomingAuth: oidcOf(surroundings) }),
+  ...(needsTokens(feature) && {
+    incomingAuth: {
+      ...oidcOf(surroundings),
+      ...(feature === 'scopes' && { scopeRules }),
+      ...(feature === 'proofs' && { dpop: { mode: 'optional' } }),
+    },
+  }),
   ...(has(feature, 'policies') && { authz: { policies } }),
   ...(has(feature, 'telemetry') && {
     telemetry: { openTelemetry: openTelemetryOf(surroundings), prometheus: { enabled: true } },

@@ -1,5 +1,12 @@
 import type { Part } from '../gateway/parts.ts'
-import { EXPORTS_EACH_SECOND, type Feature, needsTokens, type Surroundings, settingsOf } from './features.ts'
+import {
+  backendSettingsOf,
+  EXPORTS_EACH_SECOND,
+  type Feature,
+  needsTokens,
+  type Surroundings,
+  settingsOf,
+} from './features.ts'
 import { startGateway } from './gateway.ts'
 import type { Shipped } from './image.ts'
 import { gatewayName, type Target } from './measure.ts'
@@ -56,5 +63,6 @@ export const featureTarget = (
   gatewayTarget({
     ...given,
     settings: settingsOf(feature, surroundings, given.directory),
+    ofBackends: backendSettingsOf(feature),
     ...(needsTokens(feature) && { tokens: surroundings.tokens }),
   })
