@@ -46,6 +46,7 @@ export const conditionTypes: Readonly<Record<string, string>> = {
   ExposureWarning: 'True when a credential is open to everybody in the cluster.',
   PermissionProfileWarning: 'True when a permission profile is not enforced.',
   PodTemplateWarning: 'True when a pod template uses a service account.',
+  ProofWarning: 'True when tokens that the authorization server binds to keys are refused by the endpoint.',
   ProxyHeadersWarning: 'True when trusting headers of a proxy has no effect.',
   RateLimitWarning: 'True when rate limits are weaker than they seem.',
   SessionStorageWarning: 'True when sessions end with their pod.',
@@ -359,6 +360,10 @@ export const reasons: Readonly<Record<string, Reason>> = {
   ReferenceNotFound: {
     means: 'The object refers to another that does not exist in its namespace.',
     next: 'Create it, or correct the reference.',
+  },
+  ProofsNotRead: {
+    means: 'The authorization server binds tokens to keys of clients, and the endpoint reads no proofs of possession.',
+    next: 'Set `dpop` in `incomingAuth` (in `oidcConfigRef` of a proxy), too, or take it from the authorization server.',
   },
   ReplayNotShared: {
     means: 'Used proofs of possession are to be known at all replicas, which have no Redis.',

@@ -73,12 +73,13 @@ export function hashTime(
 /**
  * Plans a config kind: no children; conditions, hash of the spec and referrers. The finalizer stays while any object
  * names the config, be it a workload or an entry of a catalog. `unusedOf` finds fields that have no effect beside the
- * others.
+ * others. `report` sets conditions of the kind's own.
  */
 export function planConfig<K extends KindDeclaration>(
   kind: K,
   check: CheckConfig<K>,
   unusedOf: (object: ObjectOf<K>) => readonly ProblemDetail[] = () => [],
+  report: (object: ObjectOf<K>, conditions: Conditions) => void = () => undefined,
 ): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => ExplainedPlan {
   return (object, view, context) => {
     const { namespace, name } = object.metadata
@@ -86,6 +87,7 @@ export function planConfig<K extends KindDeclaration>(
     const problems = startProblems()
     check(object, startResolver(view, namespace, problems))
     warnOfNoEffect(unusedOf(object), conditions)
+    report(object, conditions)
     const referrers = view.referrers(kind, namespace, name)
     const configHash = hashOf(object.spec)
     const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]

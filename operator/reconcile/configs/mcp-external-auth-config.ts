@@ -8,6 +8,7 @@ import {
   xaaFindings,
 } from '../../../dataplane/config/check/credential.ts'
 import { startMounts } from '../../render/pod/mounts.ts'
+import { reportGrants } from '../authserver/grants.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
 import { noteInvalid, type Places, partFindings } from '../outcome/file-findings.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'
@@ -72,4 +73,10 @@ const unusedOf = ({ spec: { awsSts } }: MCPExternalAuthConfig): readonly Problem
         },
       ]
 
-export const reconcileMcpExternalAuthConfig = planConfig(mcpExternalAuthConfig, checkExternalAuthConfig, unusedOf)
+export const reconcileMcpExternalAuthConfig = planConfig(
+  mcpExternalAuthConfig,
+  checkExternalAuthConfig,
+  unusedOf,
+  ({ spec: { embeddedAuthServer } }, conditions) =>
+    reportGrants(embeddedAuthServer, '/spec/embeddedAuthServer', conditions),
+)

@@ -9,8 +9,22 @@ export function checkProofs(config: GatewayConfig, pointer: string, problems: Pr
     problems.add('ProofReady', 'ReplayNotShared', { pointer: `${pointer}/replay`, message: REPLAY_NOT_SHARED })
 }
 
-/** Sets `ProofReady` where proofs are read, unless a problem has set it. */
-export function reportProofs({ incomingAuth: { dpop } }: GatewayConfig, conditions: Conditions): void {
-  if (dpop === undefined || dpop.mode === 'disabled' || conditions.get('ProofReady') !== undefined) return
-  conditions.set('ProofReady', 'True', 'ProofsRead', '')
+const isOn = (block: { readonly mode?: string } | undefined): boolean =>
+  block !== undefined && block.mode !== 'disabled'
+
+/**
+ * Sets `ProofReady` where proofs are read, unless a problem has set it. Warns if the authorization server binds tokens to
+ * keys and the endpoint, which reads no proofs, refuses such tokens. `pointer`: of the block that reads proofs.
+ */
+export function reportProofs(
+  { incomingAuth, authServer }: GatewayConfig,
+  pointer: string,
+  conditions: Conditions,
+): void {
+  if (isOn(incomingAuth.dpop)) {
+    if (conditions.get('ProofReady') === undefined) conditions.set('ProofReady', 'True', 'ProofsRead', '')
+  } else if (isOn(authServer?.dpop)) {
+    const message = `${pointer} is not on, and the authorization server binds tokens to keys of clients (dpop): they are refused here`
+    conditions.set('ProofWarning', 'True', 'ProofsNotRead', message)
+  }
 }

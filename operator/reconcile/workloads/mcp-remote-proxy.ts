@@ -81,7 +81,7 @@ export function reconcileMcpRemoteProxy(
       warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfOpenToAll(assembly.config, { settings: object.spec, gateways }, context, conditions)
-      reportProofs(assembly.config, conditions)
+      reportProofs(assembly.config, '/spec/oidcConfigRef/dpop', conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
   })

@@ -241,7 +241,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       const secrets = [...new Set((object.spec.secrets ?? []).map(({ name }) => name))]
       const served = { settings: object.spec, gateways: gatewayPeers(object, view), secrets }
       warnOfOpenToAll(assembly.config, served, context, conditions)
-      reportProofs(assembly.config, conditions)
+      reportProofs(assembly.config, '/spec/oidcConfigRef/dpop', conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
     status: { imagePinned: isPinned(imageOf(object.spec)) },

@@ -425,7 +425,7 @@ export function reconcileVirtualMcpServer(
       warnOfClashes(clashes, conditions)
       reportCompositeTools(assembly.compositeTools, assembly.config, conditions)
       warnOfOpenToAll(assembly.config, { settings: spec }, context, conditions)
-      reportProofs(assembly.config, conditions)
+      reportProofs(assembly.config, '/spec/incomingAuth/dpop', conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       reportTrustedIssuers(spec.authServerConfig, seen, conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)

@@ -86,7 +86,8 @@ const audienceVolume = (name: string, audience: string) => ({
   },
 })
 
-const CLUSTER_VOLUME = 'portico-cluster'
+/** The volume with the pod's token for its API server. */
+export const CLUSTER_VOLUME = 'portico-cluster'
 
 /** Starts with only the configuration's own ConfigMap, which is mounted whole at `config/`. */
 export function startMounts(configMap: string): Mounts {

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
-import { MOUNT_ROOT } from '../../render/pod/mounts.ts'
+import { CLUSTER_VOLUME, MOUNT_ROOT } from '../../render/pod/mounts.ts'
 import { replaceFile } from '../ports/state.ts'
 import { PodProblem } from './environment.ts'
 import type { Container, Sources, Volume } from './pod.ts'
@@ -27,12 +27,22 @@ function localPath(root: string, mountPath: string): string {
   return path
 }
 
+/** What the data plane reads from the API server, and what to do without one. */
+const NO_API_SERVER =
+  'it asks the API server of its cluster (keySource: cluster, type kubernetesServiceAccount, or a Kubernetes source), and there is none here: apply it to a cluster, or name an issuer whose keys are found by discovery or jwksUrl'
+
+/** Returns why a volume that is neither of a ConfigMap nor of a Secret is not to be had here. */
+function problemOf(volume: Volume): PodProblem {
+  if (volume.name === CLUSTER_VOLUME) return new PodProblem(NO_API_SERVER)
+  const type = Object.keys(volume).filter((key) => key !== 'name')[0] ?? 'unknown'
+  return new PodProblem(`volume ${volume.name} is of type ${type}, which needs a cluster`)
+}
+
 function filesOf(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer> | undefined {
   const source = volume.configMap ?? volume.secret
   if (!source) {
     if (volume.emptyDir) return undefined
-    const type = Object.keys(volume).filter((key) => key !== 'name')[0] ?? 'unknown'
-    throw new PodProblem(`volume ${volume.name} is of type ${type}, which needs a cluster`)
+    throw problemOf(volume)
   }
   const isSecret = volume.secret !== undefined
   const name = volume.secret?.secretName ?? volume.configMap?.name ?? ''

@@ -194,4 +194,26 @@ test('what is wrong with it is said by the config itself', () => {
   assert.match(condition(plans.get('MCPServer/one'), 'ReferencesResolved') ?? '', text)
 })
 
+test('the config itself tells of grants that let in more than they seem to, as its workloads do', () => {
+  const told = (rule: string) => {
+    const grants = `
+    trustedIssuers:
+      - issuerUrl: https://idp.example
+        jwtBearerGrant:
+          maxAssertionAge: 5m
+          subjectRules: [{name: pods, subject: "${rule}", allowedResources: [tools]}]
+`
+    const plans = plansOfText(world().replace(/(\n +- \{name: wiki.*\n)/, `$1${grants}`))
+    const config = plans.get('MCPExternalAuthConfig/login')
+    assert.is(condition(config, 'Ready'), 'True Ready')
+    return condition(config, 'GrantsValid')
+  }
+  assert.match(
+    told('system:serviceaccount:a:*') ?? '',
+    /^False BroadWorkload: \/spec\/embeddedAuthServer\/trustedIssuers\/0\/jwtBearerGrant\/subjectRules\/0/,
+  )
+  assert.is(told('system:serviceaccount:a:agent'), 'True GrantsValid')
+  assert.is(condition(plansOfText(world()).get('MCPExternalAuthConfig/login'), 'GrantsValid'), undefined)
+})
+
 test.run()

@@ -72,4 +72,63 @@ for (const [kind, { at, spec }] of Object.entries(KINDS)) {
   })
 }
 
+const AUTH_SERVER = {
+  issuer: 'https://gw.example',
+  dpop: { mode: 'optional' },
+  upstreamProviders: [
+    {
+      name: 'corp',
+      type: 'oidc',
+      oidcConfig: { issuerUrl: 'https://corp.example', clientId: 'c', clientSecretRef: { name: 's', key: 'k' } },
+    },
+  ],
+}
+const OWN = `
+---
+kind: MCPOIDCConfig
+metadata: {name: own}
+spec: {type: inline, inline: {issuer: "https://gw.example"}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: login}
+spec: {type: embeddedAuthServer, embeddedAuthServer: ${JSON.stringify(AUTH_SERVER)}}
+---
+kind: Secret
+metadata: {name: s}
+stringData: {k: x}
+`
+
+test('an authorization server that binds tokens at an endpoint that reads no proofs is a warning, until it reads them', () => {
+  const oidc = { name: 'own', audience: 'a' }
+  const bound: Readonly<Record<string, (dpop?: object) => object>> = {
+    VirtualMCPServer: (dpop) => ({
+      groupRef: { name: 'tools' },
+      incomingAuth: { type: 'oidc', oidcConfigRef: oidc, ...(dpop && { dpop }) },
+      authServerConfig: AUTH_SERVER,
+    }),
+    MCPRemoteProxy: (dpop) => ({
+      remoteUrl: 'https://example.com/mcp',
+      oidcConfigRef: { ...oidc, ...(dpop && { dpop }) },
+      authServerRef: { name: 'login' },
+    }),
+    MCPServer: (dpop) => ({
+      image: 'x',
+      transport: 'streamable-http',
+      oidcConfigRef: { ...oidc, ...(dpop && { dpop }) },
+      authServerRef: { name: 'login' },
+    }),
+  }
+  for (const [kind, spec] of Object.entries(bound)) {
+    const plan = (dpop?: object) =>
+      plansOfText(stringify({ kind, metadata: { name: 'it' }, spec: spec(dpop) }) + WORLD + OWN).get(`${kind}/it`)
+    for (const dpop of [undefined, { mode: 'disabled' }]) {
+      const told = condition(plan(dpop), 'ProofWarning') ?? ''
+      assert.ok(told.startsWith(`True ProofsNotRead: ${KINDS[kind]?.at} is not on`), `${kind}: ${told}`)
+      assert.is(condition(plan(dpop), 'Valid'), 'True ConfigValid', kind)
+    }
+    assert.is(condition(plan({}), 'ProofWarning'), undefined)
+    assert.match(condition(plan({}), 'ProofReady') ?? '', /^True /)
+  }
+})
+
 test.run()

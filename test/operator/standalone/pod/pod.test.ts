@@ -66,6 +66,12 @@ const impossible: readonly (readonly [title: string, volume: Volume, mountPath: 
     '/etc/portico/v',
     'there is no key k in ConfigMap c',
   ],
+  [
+    'the token for the API server',
+    { name: 'portico-cluster', projected: {} } as Volume,
+    '/v',
+    'and there is none here: apply it to a cluster, or name an issuer whose keys are found by discovery or jwksUrl',
+  ],
   ['a token', { name: 'v', projected: {} } as Volume, '/v', 'volume v is of type projected, which needs a cluster'],
 ]
 
