@@ -3,7 +3,16 @@ import { PublicError } from '../../dataplane/server/errors.ts'
 import { type CatalogEntry, type CatalogFacts, entryOf } from '../facts/catalog.ts'
 import { definitionsIn } from '../facts/changes.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
-import { readPeriod, type UsageFacts, usageCsv, usageQuery, usageRows } from '../facts/usage.ts'
+import {
+  COUNTED,
+  countedUsage,
+  MEASURED,
+  readPeriod,
+  type UsageFacts,
+  usageCsv,
+  usageQuery,
+  usageRows,
+} from '../facts/usage.ts'
 import { h } from '../pages/element.ts'
 import { catalogPage, changesPage, definitionsView, entryPage, usagePage, workloadLinks } from '../pages/rest.ts'
 import { readJson } from '../places/read-json.ts'
@@ -66,22 +75,38 @@ export const changesHome: Page = async (visit) => {
   return { title: 'Changes', facts, content }
 }
 
+/** Tells that counters are off, in words that say what to do. */
+const NOT_COUNTED =
+  'Nothing counts its calls. Set usage.enabled on the workload, or metrics.prometheusUrl in the console’s configuration.'
+
+/** Tells what the workload answers where it does not count, or not by person. */
+function plainly(missing: string | null): string | null {
+  if (missing?.startsWith('HTTP 404') === true) return NOT_COUNTED
+  return missing?.startsWith('HTTP 400') === true
+    ? 'Calls are not counted by person: usage.people is disabled.'
+    : missing
+}
+
 async function usageOf(visit: Visit): Promise<UsageFacts> {
-  const { query, now, prometheus } = visit
+  const { query, now, prometheus, places, session, isPage } = visit
   const object = mcpObject(visit)
   const id = idOf(object)
-  const period = readPeriod(query('from'), query('to'), now)
-  const by = query('by') === 'backend' ? 'backend' : 'tool'
-  const facts = { ...id, href: pathOf(id), from: period.from, to: period.to, by, rows: [], missing: null } as const
-  if (prometheus === undefined)
-    return {
-      ...facts,
-      missing: 'The console knows no Prometheus: metrics.prometheusUrl in its configuration names one.',
-    }
+  const { from, to, ...period } = readPeriod(query('from'), query('to'), now)
+  const by = COUNTED.find((one) => one === query('by')) ?? 'tool'
+  const facts = { ...id, href: pathOf(id), from, to, by, choices: COUNTED }
+  const nothing = { rows: [], other: null, since: null, right: null }
+  const measured = MEASURED.find((one) => one === by)
+  if (prometheus === undefined || measured === undefined) {
+    const asked = places.usage(session.viewer, object, String(new URLSearchParams({ from, to, by })), by === 'person')
+    const counted = countedUsage((await patiently(asked, isPage)) ?? [{ missing: 'still asking' }])
+    return { ...facts, ...counted, source: 'counters', missing: plainly(counted.missing) }
+  }
   try {
-    return { ...facts, rows: usageRows(await prometheus.query(usageQuery(id, by, period), period.end), by) }
+    const samples = await prometheus.query(usageQuery(id, measured, { ...period, from, to }), period.end)
+    return { ...facts, ...nothing, source: 'Prometheus', rows: usageRows(samples, measured), missing: null }
   } catch (error) {
-    return { ...facts, missing: `Prometheus can’t be asked: ${(error as Error).message}` }
+    const missing = `Prometheus can’t be asked: ${(error as Error).message}`
+    return { ...facts, ...nothing, source: 'Prometheus', missing }
   }
 }
 

@@ -1,3 +1,5 @@
+import { isObject } from '../../crds/settings/json.ts'
+import type { Report } from '../places/place.ts'
 import type { Sample } from '../places/prometheus.ts'
 import type { ObjectId } from './places.ts'
 
@@ -5,6 +7,8 @@ export interface UsageRow {
   readonly name: string
   readonly calls: number
   readonly errors: number
+  /** Calls that were refused; null where the source does not tell them apart. */
+  readonly denied: number | null
 }
 
 export interface UsageFacts extends ObjectId {
@@ -12,11 +16,22 @@ export interface UsageFacts extends ObjectId {
   /** UTC days, both included. */
   readonly from: string
   readonly to: string
-  readonly by: 'tool' | 'backend'
+  readonly by: UsageBy
+  /** What calls can be shown by. */
+  readonly choices: readonly UsageBy[]
+  readonly source: 'Prometheus' | 'counters'
+  /** The first day of which the counters may know anything; null for Prometheus. */
+  readonly since: string | null
   readonly rows: readonly UsageRow[]
-  /** The reason why there are no numbers; null if there are. */
+  /** Calls beyond the rows; null if there are none. */
+  readonly other: number | null
+  /** The reason why there are no numbers, or fewer than all; null if there are. */
   readonly missing: string | null
+  /** The missing right, as a line for a terminal. */
+  readonly right: string | null
 }
+
+export type UsageBy = 'tool' | 'backend' | 'client' | 'person'
 
 const DAY = 86_400
 const LONGEST_DAYS = 400
@@ -44,17 +59,23 @@ export function readPeriod(from: string | undefined, to: string | undefined, now
   return { from: first, to: last, days, end: Math.min(secondsOf(last) + DAY, Math.floor(now / 1000)) }
 }
 
+/** What Prometheus knows: metrics never name a caller. */
+export const MEASURED = ['tool', 'backend'] as const
+type Measured = (typeof MEASURED)[number]
+/** What counters know. */
+export const COUNTED: readonly UsageBy[] = [...MEASURED, 'client', 'person']
+
 const LABELS = { tool: 'gen_ai_tool_name', backend: 'portico_backend' } as const
 
 /** Returns the query for the calls of one workload, by tool or by backend, and by error. */
-export function usageQuery({ namespace, name }: ObjectId, by: UsageFacts['by'], { days, end, from }: Period): string {
+export function usageQuery({ namespace, name }: ObjectId, by: Measured, { days, end, from }: Period): string {
   const seconds = Math.max(60, Math.min(days * DAY, end - secondsOf(from)))
   const target = `target_info{service_namespace=${JSON.stringify(namespace)},service_name=${JSON.stringify(name)}}`
   return `sum by (${LABELS[by]}, error_type) (increase(portico_tool_calls_total[${seconds}s]) * on (job, instance) group_left () max by (job, instance) (${target}))`
 }
 
 /** Adds up the samples of an answer, the most called first. */
-export function usageRows(samples: readonly Sample[], by: UsageFacts['by']): readonly UsageRow[] {
+export function usageRows(samples: readonly Sample[], by: Measured): readonly UsageRow[] {
   const rows = new Map<string, { calls: number; errors: number }>()
   for (const { labels, value } of samples) {
     const name = labels[LABELS[by]] ?? 'unknown'
@@ -64,7 +85,7 @@ export function usageRows(samples: readonly Sample[], by: UsageFacts['by']): rea
     rows.set(name, row)
   }
   return [...rows]
-    .map(([name, { calls, errors }]) => ({ name, calls: Math.round(calls), errors: Math.round(errors) }))
+    .map(([name, { calls, errors }]) => ({ name, calls: Math.round(calls), errors: Math.round(errors), denied: null }))
     .sort((left, right) => right.calls - left.calls || (left.name < right.name ? -1 : 1))
 }
 
@@ -72,9 +93,56 @@ export function usageRows(samples: readonly Sample[], by: UsageFacts['by']): rea
 export function usageCsv({ by, rows }: UsageFacts): string {
   const cell = (value: string) => `"${(/^[=+\-@\t\r]/.test(value) ? `'${value}` : value).replaceAll('"', '""')}"`
   return [
-    [by, 'calls', 'errors'].join(','),
-    ...rows.map(({ name, calls, errors }) => [cell(name), calls, errors].join(',')),
+    [by, 'calls', 'errors', 'denied'].join(','),
+    ...rows.map(({ name, calls, errors, denied }) => [cell(name), calls, errors, denied ?? ''].join(',')),
   ]
     .map((line) => `${line}\r\n`)
     .join('')
+}
+
+const count = (value: unknown): number => (typeof value === 'number' && Number.isFinite(value) ? value : 0)
+
+/** Most rows that are taken of a report. */
+const MOST_ROWS = 1_000
+
+type CountedRow = UsageRow & { readonly denied: number }
+
+/** What the counters of a workload's pods say together. */
+type CountedUsage = Pick<UsageFacts, 'rows' | 'since' | 'other' | 'missing' | 'right'>
+
+/** Reads the rows of one report. */
+const rowsIn = ({ rows }: Readonly<Record<string, unknown>>): readonly CountedRow[] =>
+  (Array.isArray(rows) ? rows.filter(isObject).slice(0, MOST_ROWS) : []).map(({ name, calls, errors, denied }) => ({
+    name: typeof name === 'string' ? name : '',
+    calls: count(calls),
+    errors: count(errors),
+    denied: count(denied),
+  }))
+
+function joined(rows: readonly CountedRow[]): readonly CountedRow[] {
+  const sums = new Map<string, CountedRow>()
+  for (const row of rows) {
+    const { calls = 0, errors = 0, denied = 0 } = sums.get(row.name) ?? {}
+    const { name } = row
+    sums.set(name, { name, calls: calls + row.calls, errors: errors + row.errors, denied: denied + row.denied })
+  }
+  return [...sums.values()].sort((left, right) => right.calls - left.calls || (left.name < right.name ? -1 : 1))
+}
+
+/** Adds up the counters of pods; those in Redis are the same at each. */
+export function countedUsage(reports: readonly Report[]): CountedUsage {
+  const found = reports.flatMap((report) => ('status' in report ? [report.status] : []))
+  const silent = reports.find((report) => 'missing' in report)
+  const shared = found.find(({ store }) => store === 'redis')
+  const used = shared === undefined ? found : [shared]
+  const other = used.reduce((sum, one) => sum + (isObject(one['other']) ? count(one['other']['calls']) : 0), 0)
+  const days = used.flatMap(({ since }) => (typeof since === 'string' ? [since] : [])).sort()
+  const problem = used.flatMap((one) => (typeof one['problem'] === 'string' ? [one['problem']] : []))[0] ?? null
+  return {
+    rows: joined(used.flatMap(rowsIn)),
+    since: days[0] ?? null,
+    other: other === 0 ? null : other,
+    missing: (shared === undefined ? silent?.missing : undefined) ?? problem,
+    right: silent?.right ?? null,
+  }
 }

@@ -69,11 +69,23 @@ export const changesPage = (facts: ObjectId & { readonly href: string } & Defini
     ],
 ]
 
-function usageTable({ rows, by }: UsageFacts): Element {
+const TITLES = { tool: 'Tool', backend: 'Backend', client: 'Client', person: 'Person' } as const
+
+function usageTable({ rows, by, source, since, other }: UsageFacts): Element {
+  const hasDenied = rows.some(({ denied }) => denied !== null)
+  const told = [
+    `Source: ${source}`,
+    since !== null && `since ${since}`,
+    other !== null && `${other.toLocaleString('en')} more calls have no row`,
+  ]
   const most = Math.max(1, ...rows.map(({ calls }) => calls))
   return table<UsageRow>(
     [
-      { title: by === 'tool' ? 'Tool' : 'Backend', cell: ({ name }) => h('span', { dir: 'auto' }, name) },
+      {
+        title: TITLES[by],
+        cell: ({ name }) =>
+          name === '' ? h('span', { class: 'soft' }, 'not known') : h('span', { dir: 'auto' }, name),
+      },
       { title: 'Calls', isNumber: true, cell: ({ calls }) => calls.toLocaleString('en') },
       {
         title: 'Share',
@@ -90,9 +102,12 @@ function usageTable({ rows, by }: UsageFacts): Element {
         cell: ({ calls, errors }) =>
           `${errors.toLocaleString('en')} (${calls === 0 ? 0 : Math.round((100 * errors) / calls)} %)`,
       },
+      ...(hasDenied
+        ? [{ title: 'Denied', isNumber: true, cell: ({ denied }: UsageRow) => (denied ?? 0).toLocaleString('en') }]
+        : []),
     ],
     rows,
-    { caption: 'Source: Prometheus', key: ({ name }) => name },
+    { caption: told.filter((one) => one !== false).join(', '), key: ({ name }) => name },
   )
 }
 
@@ -111,12 +126,13 @@ export const usagePage = (facts: UsageFacts): Child => [
       h(
         'select',
         { name: 'by' },
-        ['tool', 'backend'].map((by) => h('option', { value: by, selected: by === facts.by }, by)),
+        facts.choices.map((by) => h('option', { value: by, selected: by === facts.by }, by)),
       ),
     ),
     h('button', {}, 'Show'),
   ),
-  facts.missing !== null && note('warn', h('p', {}, facts.missing)),
+  facts.missing !== null &&
+    note('warn', h('p', {}, facts.missing), facts.right !== null && h('p', {}, h('code', {}, facts.right))),
   facts.missing === null && facts.rows.length === 0 && empty(h('p', {}, 'No call in this time.')),
   facts.rows.length > 0 && [
     usageTable(facts),

@@ -255,12 +255,11 @@ export class ClusterPlaces implements Places {
     viewer: Viewer,
     workload: KubernetesObject,
     ask: () => Promise<readonly Report[]>,
+    virtual: 'live' | 'usage' = 'live',
   ): Promise<readonly Report[]> {
     try {
-      const lacking = await this.#lackingRight(viewer, workload, 'live')
-      return lacking === undefined
-        ? await ask()
-        : [{ missing: 'you may not see the reports of its pods', right: lacking }]
+      const lacking = await this.#lackingRight(viewer, workload, virtual)
+      return lacking === undefined ? await ask() : [{ missing: MISSING[virtual], right: lacking }]
     } catch (error) {
       return [{ missing: placeError(error).message }]
     }
@@ -270,12 +269,12 @@ export class ClusterPlaces implements Places {
   async #lackingRight(
     viewer: Viewer,
     { kind, metadata }: KubernetesObject,
-    virtual: 'live' | 'explain',
+    virtual: 'live' | 'explain' | 'usage',
   ): Promise<string | undefined> {
     if (this.#options.reach === 'proxy') return undefined
     const { plural } = kinds[kind as keyof typeof kinds]
     const { namespace = 'default', name } = metadata
-    const verb = virtual === 'live' ? 'get' : 'create'
+    const verb = virtual === 'explain' ? 'create' : 'get'
     if (await this.#may(viewer, { verb, plural, subresource: virtual, namespace, name })) return undefined
     const forward = { verb: 'create', plural: 'pods', subresource: 'portforward', namespace, group: '' }
     if (virtual === 'live' && (await this.#may(viewer, forward))) return undefined
@@ -312,6 +311,11 @@ export class ClusterPlaces implements Places {
   async definitions(viewer: Viewer, workload: KubernetesObject): Promise<Report> {
     const [first] = await this.#ifAllowed(viewer, workload, () => this.#askPods(viewer, workload, '/definitions'))
     return first ?? { missing: 'no pod runs' }
+  }
+
+  usage(viewer: Viewer, workload: KubernetesObject, query: string, isByPerson: boolean): Promise<readonly Report[]> {
+    const ask = () => this.#askPods(viewer, workload, `/usage?${query}`)
+    return this.#ifAllowed(viewer, workload, ask, isByPerson ? 'usage' : 'live')
   }
 
   async explain(viewer: Viewer, workload: KubernetesObject, question: object): Promise<unknown> {
@@ -351,6 +355,11 @@ export class ClusterPlaces implements Places {
 
   fileOf = (): undefined => undefined
 }
+
+const MISSING = {
+  live: 'you may not see the reports of its pods',
+  usage: 'you may not see who uses it',
+} as const
 
 interface Right {
   readonly verb: string

@@ -46,6 +46,11 @@ export interface Places {
   reports(viewer: Viewer, workload: KubernetesObject): Promise<readonly Report[]>
   /** Returns the pods' definitions of tools, as `/definitions` has them. Never rejects. */
   definitions(viewer: Viewer, workload: KubernetesObject): Promise<Report>
+  /**
+   * Returns the pods' counters of tool calls, as `/usage` has them. `query`: what the path takes. `isByPerson`: it tells
+   * of people, which takes a right of its own. Never rejects.
+   */
+  usage(viewer: Viewer, workload: KubernetesObject, query: string, isByPerson: boolean): Promise<readonly Report[]>
   /** Asks a pod `POST /explain`. Throws a PlaceError with the reason. */
   explain(viewer: Viewer, workload: KubernetesObject, question: object): Promise<unknown>
   /** Returns the base URL of the workload's public listener for requests of the console itself. */

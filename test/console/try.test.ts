@@ -14,7 +14,7 @@ const manifests = [
   object(
     'VirtualMCPServer',
     'guarded',
-    `spec:\n  groupRef: {name: all}\n  incomingAuth:\n    type: anonymous\n    authzConfig: {type: inline, inline: {policies: [${JSON.stringify(POLICY)}]}}\n  config:\n    audit: {enabled: true}\n`,
+    `spec:\n  groupRef: {name: all}\n  incomingAuth:\n    type: anonymous\n    authzConfig: {type: inline, inline: {policies: [${JSON.stringify(POLICY)}]}}\n  config:\n    audit: {enabled: true}\n    usage: {enabled: true, people: digest}\n`,
   ),
 ].join('---\n')
 
@@ -125,6 +125,36 @@ test('a denied call of the audit log fills the form', async () => {
   const [{ requestId }] = await calls()
   const filled = await one.json(`/ns/default/vmcp/guarded/access?request=${requestId}`)
   assert.is(filled.facts.question.tool, 'clock_current_time')
+})
+
+test('usage shows what counters have, by client too; a cell of CSV is no formula, and nobody is named', async () => {
+  const url = one.portico.reports.at(-1)?.endpoints.find(({ name }) => name === 'guarded')?.url ?? ''
+  const before = (await one.json('/ns/default/vmcp/guarded/usage')).facts
+  const { postModern } = await import('../support/gateway/post.ts')
+  const client = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: '=1+1', version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  const call = { name: 'clock_current_time', arguments: {}, _meta: client }
+  assert.is((await postModern(url, 'tools/call', call)).status, 403)
+  const of = async (by: string) => (await one.json(`/ns/default/vmcp/guarded/usage?by=${by}`)).facts
+  const named = async (by: string, name: string) =>
+    (await of(by)).rows.find((row: { name: string }) => row.name === name)
+  await eventually('it is counted', async () => (await named('client', '=1+1'))?.denied === 1)
+  const first = before.rows.find(({ name }: { name: string }) => name === 'clock_current_time')
+  const counted = async () => (await named('tool', 'clock_current_time'))?.denied
+  await eventually('by tool, too', async () => (await counted()) === (first?.denied ?? 0) + 1)
+  assert.equal(
+    (await of('person')).rows.map(({ name }: { name: string }) => name),
+    [''],
+  )
+  const csv = await one.text('/ns/default/vmcp/guarded/usage?by=client&format=csv')
+  assert.match(csv, /^client,calls,errors,denied\r\n/)
+  assert.match(csv, '"\'=1+1",1,0,1')
+  assert.match(await one.text('/ns/default/vmcp/guarded/usage'), 'Source: counters')
+  const { missing } = (await one.json('/ns/default/vmcp/tools/usage')).facts
+  assert.match(missing, 'usage.enabled')
 })
 
 test('in a browser without a mouse: a tool is called, and the typed values stay', async () => {
