@@ -77,7 +77,7 @@ const impossible: readonly (readonly [title: string, volume: Volume, mountPath: 
 
 for (const [title, volume, mountPath, message] of impossible) {
   test(`what needs a cluster is told: ${title}`, () => {
-    const container = { name: 'x', volumeMounts: [{ name: 'v', mountPath }] }
+    const container = { name: 'x', volumeMounts: [{ name: volume.name, mountPath }] }
     assert.throws(() => mountsOf('/root', container, [volume], sources({}, { c: {} })), new RegExp(message))
   })
 }
