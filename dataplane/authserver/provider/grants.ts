@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Place, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type { UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { firstRecord, type HeldBy, type RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
@@ -90,28 +90,35 @@ function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 
   }
 }
 
+/** What providers gave at logins: it lives as long as the login's grant. */
+function tokensOfLogins({ tokens, providers, onEnded, ttlS }: GrantsOptions) {
+  return {
+    /** Extends the lifetime of provider tokens to that of the grant. A concurrent write has done so itself. */
+    async keep(login: string): Promise<void> {
+      for (const provider of providers) {
+        const set = await tokens.get({ login, provider })
+        if (set !== undefined) await tokens.put({ login, provider }, set, { replaces: set.version, ttlMs: ttlS * 1000 })
+      }
+    },
+    async forget(login: string): Promise<void> {
+      for (const provider of providers) {
+        const set = await tokens.get({ login, provider })
+        if (set !== undefined) await onEnded?.(provider, set)
+      }
+      await tokens.removeLogin(login)
+    },
+  }
+}
+
 const userHolder = (subject: unknown) => (typeof subject === 'string' ? [subject] : undefined)
 
 export function createGrants(options: GrantsOptions): Grants {
-  const { store, revocations, ttlS, freshS, tokens, providers, onEnded, log } = options
+  const { store, revocations, ttlS, freshS, log } = options
   const users = endedUsers(options)
+  const tokens = tokensOfLogins(options)
   const read = (id: string) => firstRecord<GrantRecord>([id], (name) => store.get('grant', name))
   const write = (id: string, record: GrantRecord, by?: HeldBy) =>
     store.set('grant', id, JSON.stringify(record), { ttlS: freshS, by })
-
-  /** Extends the lifetime of provider tokens to that of the grant. A concurrent write has done so itself. */
-  async function keepTokens(place: Place): Promise<void> {
-    const set = await tokens.get(place)
-    if (set !== undefined) await tokens.put(place, set, { replaces: set.version, ttlMs: ttlS * 1000 })
-  }
-
-  async function forgetTokens(login: string): Promise<void> {
-    for (const provider of providers) {
-      const set = await tokens.get({ login, provider })
-      if (set !== undefined) await onEnded?.(provider, set)
-    }
-    await tokens.removeLogin(login)
-  }
 
   async function end(id: string): Promise<void> {
     const reading = read(id).then((record) => record?.payload?.['accountId'])
@@ -123,7 +130,13 @@ export function createGrants(options: GrantsOptions): Grants {
       store.delete('refresh', id),
       typeof subject === 'string' && store.removeMember('user', subject, id),
     ])
-    await forgetTokens(id).catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
+    await tokens.forget(id).catch((error: unknown) => log().warn({ err: error }, 'tokens of a login are not forgotten'))
+  }
+
+  /** Ends a grant that has left a user's full set. A login that is under way ends by itself, unless it is used. */
+  async function endOld(id: string, subject: string): Promise<void> {
+    const payload = (await read(id))?.payload
+    if (payload?.['accountId'] === subject && nowS() - Number(payload['iat']) > freshS) await end(id)
   }
 
   async function ofUser(subject: string): Promise<readonly ListedGrant[]> {
@@ -152,9 +165,10 @@ export function createGrants(options: GrantsOptions): Grants {
     traceOf: async (id) => (await read(id))?.trace,
     ofUser,
     async renew(id, subject) {
-      await store.addMember('user', subject, id, { ttlS, by: { grant: id } })
+      const gone = await store.addMember('user', subject, id, { ttlS, by: { grant: id } })
       await store.extend('grant', id, ttlS)
-      for (const provider of providers) await keepTokens({ login: id, provider })
+      for (const one of gone) await endOld(one, subject)
+      await tokens.keep(id)
     },
     end,
     async endAll(subject) {

@@ -71,7 +71,7 @@ export const MOST_CLIENTS = 100_000
 /** The minimum age for eviction: a client that has just registered is about to be used. */
 export const YOUNGEST_EVICTED_MS = 60 * 60_000
 
-/** The most members of a set. Beyond it the members that expire first are removed. */
+/** The most members of a set that are listed: those that expire last. */
 export const MOST_MEMBERS = 200
 
 export interface Member {
@@ -105,9 +105,12 @@ export interface RecordStore {
    * Extends the lifetime of a used client to `ttlS` seconds from now. After its first use new clients can't evict it.
    */
   useClient(name: string, ttlS: number, by?: HeldBy): Promise<void>
-  /** Adds a member to a set for a term from now, or changes its term. */
-  addMember(kind: Kind, name: string, member: string, term: Term): Promise<void>
-  /** Returns the members of a set, those that stay longest first. */
+  /**
+   * Adds a member to a set for a term from now, or changes its term. Returns the members that have left to make room
+   * and whose records are still there.
+   */
+  addMember(kind: Kind, name: string, member: string, term: Term): Promise<readonly string[]>
+  /** Returns the members of a set, those that stay longest first, at most `MOST_MEMBERS`. */
   members(kind: Kind, name: string): Promise<readonly Member[]>
   removeMember(kind: Kind, name: string, member: string): Promise<void>
   /** Adds a grant to the ended ones for `ttlS` seconds. */

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import { type RedisClient, withRedis } from '../../storage/redis.ts'
 import {
@@ -15,21 +15,41 @@ interface RedisStoreOptions extends ClientBounds {
   readonly client: RedisClient
   /** The prefix of all keys. Its part in braces puts them in one slot of a Cluster. */
   readonly prefix: string
+  /** The most members of a set that are kept; the last of them are listed. */
+  readonly mostMembers?: number
   /** Waits until writes to the server of a key have reached a replica; see `replicaWait`. */
   readonly atReplica?: (key: string) => Promise<void>
 }
 
-/** Adds a member to a sorted set by its expiry, and extends the set to its longest-lived member. */
+/**
+ * Adds a member to a sorted set by its expiry, and extends the set to its longest-lived member. Returns the members that
+ * have left to make room, those that would end first.
+ */
 const ADD_MEMBER = `
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])
-redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - tonumber(ARGV[4]))
+local gone = {}
+local more = redis.call('ZCOUNT', KEYS[1], '-inf', '+inf') - tonumber(ARGV[4])
+if more > 0 then
+  gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf', 'LIMIT', 0, more)
+  for _, one in ipairs(gone) do redis.call('ZREM', KEYS[1], one) end
+end
 local left = tonumber(ARGV[2]) - tonumber(ARGV[3])
 if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
-return 1`
+return gone`
+
+/** The most members of a set that are kept, and the most clients that one user was the first to use. */
+const MOST_KEPT_MEMBERS = 1_000
+const MOST_USED = 1_000
 
 /** Creates a store in Redis that all replicas of a gateway share. It uses no command newer than Redis 6.2. */
-export function createRedisStore({ client, prefix, atReplica, ...bounds }: RedisStoreOptions): RecordStore {
+export function createRedisStore({
+  client,
+  prefix,
+  atReplica,
+  mostMembers = MOST_KEPT_MEMBERS,
+  ...bounds
+}: RedisStoreOptions): RecordStore {
   const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
   const text = (value: string | null) => value ?? undefined
@@ -46,15 +66,22 @@ export function createRedisStore({ client, prefix, atReplica, ...bounds }: Redis
     delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
     extend: (kind, name, ttlS) =>
       withRedis(client, async (redis) => void (await redis.expire(keyOf(kind, name), ttlS))),
-    ...redisClients(client, { used: keyOf('client', ''), fresh: keyOf('newClient', '') }, bounds),
+    ...redisClients(
+      client,
+      { used: keyOf('client', ''), fresh: keyOf('newClient', ''), grant: keyOf('grant', '') },
+      bounds,
+    ),
     addMember: (kind, name, member, term) =>
       withRedis(client, async (redis) => {
         const now = Date.now()
-        await redis.eval(ADD_MEMBER, 1, keyOf(kind, name), member, now + secondsOf(term) * 1000, now, MOST_MEMBERS)
+        const ending = now + secondsOf(term) * 1000
+        return (await redis.eval(ADD_MEMBER, 1, keyOf(kind, name), member, ending, now, mostMembers)) as string[]
       }),
     members: (kind, name) =>
       withRedis(client, async (redis) => {
-        const found = await redis.zrevrangebyscore(keyOf(kind, name), '+inf', `(${Date.now()}`, 'WITHSCORES')
+        const key = keyOf(kind, name)
+        const limit = ['LIMIT', 0, MOST_MEMBERS] as const
+        const found = await redis.zrevrangebyscore(key, '+inf', `(${Date.now()}`, 'WITHSCORES', ...limit)
         return Array.from({ length: found.length / 2 }, (_, index) => ({
           member: found[2 * index] as string,
           endsAt: Number(found[2 * index + 1]),
@@ -109,14 +136,17 @@ export function tryRights(client: RedisClient, prefix: string): void {
   })
 }
 
-/** The prefixes of the keys of used and of new clients. All are in one slot of a Cluster. */
+/** The prefixes of the keys of used and of new clients, and of grants. All are in one slot of a Cluster. */
 interface ClientKeys {
   readonly used: string
   readonly fresh: string
+  readonly grant: string
 }
 
 interface ClientBounds {
   readonly mostClients?: number
+  /** The most clients that one user was the first to use. */
+  readonly mostUsed?: number
   /** Returns milliseconds since 1970. */
   readonly now?: () => number
 }
@@ -206,14 +236,45 @@ for level = FIRST, #ARGV do
 end
 return 1`
 
-/** Extends the lifetime of a client. A new client becomes a used one. */
+/**
+ * Extends the lifetime of a client. A new client becomes a used one, of the user who was the first to use it. Beyond the
+ * bound the client of that user goes that nobody has used for longest.
+ */
 const USE = `${HOLDERS}
-if redis.call('EXPIRE', KEYS[1], ARGV[2]) == 1 then return 1 end
+local name, ttl, fresh, user, now, used = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
+local function note(owner)
+  local own = fresh .. 'used:' .. owner
+  redis.call('ZADD', own, now, name)
+  redis.call('EXPIRE', own, ttl)
+  redis.call('SET', fresh .. 'first:' .. name, owner, 'EX', ttl)
+  return own
+end
+if redis.call('EXPIRE', KEYS[1], ttl) == 1 then
+  local owner = redis.call('GET', fresh .. 'first:' .. name)
+  if owner then note(owner) end
+  return 1
+end
 if redis.call('EXISTS', KEYS[4]) == 0 then return 0 end
 redis.call('RENAME', KEYS[4], KEYS[1])
-redis.call('EXPIRE', KEYS[1], ARGV[2])
-forget(ARGV[3], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ttl)
+forget(fresh, name)
+if user == '' then return 1 end
+local own = note(user)
+redis.call('ZREMRANGEBYSCORE', own, '-inf', now - tonumber(ttl) * 1000)
+local more = redis.call('ZCOUNT', own, '-inf', '+inf') - tonumber(ARGV[6])
+if more > 0 then
+  for _, one in ipairs(redis.call('ZRANGEBYSCORE', own, '-inf', '+inf', 'LIMIT', 0, more)) do
+    redis.call('ZREM', own, one)
+    redis.call('DEL', used .. one, fresh .. 'first:' .. one)
+  end
+end
 return 1`
+
+/** Returns the user of a stored grant; empty if there is none. */
+function userOf(grant: string | null): string {
+  const { payload } = grant === null ? {} : (JSON.parse(grant) as { payload?: { accountId?: unknown } })
+  return typeof payload?.accountId === 'string' ? hash('sha256', payload.accountId, 'base64url') : ''
+}
 
 /** Returns the parts of a holder for a script. An unknown holder is one of them. */
 const partsOf = (by: HeldBy | undefined): readonly string[] => {
@@ -224,8 +285,8 @@ const partsOf = (by: HeldBy | undefined): readonly string[] => {
 /** Creates the client operations of a store in Redis. */
 function redisClients(
   client: RedisClient,
-  { used, fresh }: ClientKeys,
-  { mostClients = MOST_CLIENTS, now = Date.now }: ClientBounds = {},
+  { used, fresh, grant }: ClientKeys,
+  { mostClients = MOST_CLIENTS, mostUsed = MOST_USED, now = Date.now }: ClientBounds = {},
 ): Pick<RecordStore, 'addClient' | 'useClient'> {
   // No client has these names.
   const [list, holders] = [`${fresh}by-age`, `${fresh}holders`]
@@ -241,10 +302,11 @@ function redisClients(
             cause: new Error('too many clients have registered within an hour'),
           })
       }),
-    useClient: (name, ttlS) =>
+    useClient: (name, ttlS, by) =>
       withRedis(client, async (redis) => {
+        const user = by !== undefined && 'grant' in by ? userOf(await redis.get(grant + by.grant)) : ''
         const keys = [used + name, list, holders, fresh + name]
-        await redis.eval(USE, 4, ...keys, name, ttlS, fresh)
+        await redis.eval(USE, 4, ...keys, name, ttlS, fresh, user, now(), mostUsed, used)
       }),
   }
 }

@@ -3,10 +3,13 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createGrants } from '../../../../dataplane/authserver/provider/grants.ts'
+import { Revocations } from '../../../../dataplane/authserver/provider/revocations.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import { MOST_MEMBERS, type RecordStore } from '../../../../dataplane/authserver/store/record-store.ts'
 import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
 import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
+import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -97,6 +100,51 @@ test('redis: a set is there no longer than its last member', async () => {
   assert.equal(await keys(), [])
   await store.addMember('user', 'bob', 'one', 1)
   await eventually('nothing is left', async () => (await keys()).length === 0)
+})
+
+test('redis: a user’s logins and clients without end push out that user’s own', async () => {
+  const prefix = `p:{${randomBytes(6).toString('hex')}}:`
+  let clock = Date.now()
+  const store = createRedisStore({ client, prefix, mostMembers: 5, mostUsed: 3, now: () => clock++ })
+  const { log } = keptLog()
+  const revocations = new Revocations(store, 60, log)
+  const [tokens, providers] = [createMemoryTokenStore(), ['corp']]
+  const grants = createGrants({ store, revocations, tokens, log: () => log, ttlS: 600, freshS: 60, providers })
+  const logIn = async (user: string, id: string, ageS = 100) => {
+    const iat = Math.floor(Date.now() / 1000) - ageS
+    await tokens.put(
+      { login: id, provider: 'corp' },
+      { owner: user, subject: 'x', accessToken: 'a' },
+      { ttlMs: 600_000 },
+    )
+    await grants.keep(id, { accountId: user, clientId: 'c', iat })
+    await grants.renew(id, user)
+    await store.addClient(`client-of-${id}`, '{}', 600, ['net'])
+    await store.useClient(`client-of-${id}`, 600, { grant: id })
+  }
+  await logIn('ada', 'hers')
+  for (let index = 0; index < 9; index++) {
+    await logIn('mallory', `his-${index}`)
+    if (index === 0) await store.useClient('client-of-hers', 600, { grant: 'his-0' })
+  }
+  const left = async (user: string, ids: readonly string[], clients: boolean) => {
+    const found = await Promise.all(
+      ids.map((id) => (clients ? store.get('client', `client-of-${id}`) : grants.find(id))),
+    )
+    return `${user} ${ids.filter((_, index) => found[index] !== undefined).join()}`
+  }
+  const his = Array.from({ length: 9 }, (_, index) => `his-${index}`)
+  assert.is(await left('mallory', his, false), 'mallory his-4,his-5,his-6,his-7,his-8')
+  assert.is(await left('mallory', his, true), 'mallory his-6,his-7,his-8')
+  assert.is(await left('ada', ['hers'], false), 'ada hers')
+  assert.is(await left('ada', ['hers'], true), 'ada hers')
+  assert.is(await tokens.get({ login: 'his-0', provider: 'corp' }), undefined)
+  assert.ok(revocations.has('his-0'))
+  // A login that is under way is not ended by another one.
+  await grants.keep('begun', { accountId: 'mallory', clientId: 'c', iat: Math.floor(Date.now() / 1000) })
+  await logIn('mallory', 'his-9')
+  assert.ok(await grants.find('begun'))
+  revocations.close()
 })
 
 test('memory: a set counts as what it takes', async () => {
