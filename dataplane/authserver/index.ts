@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { delegateClientsIn, issuerPolicies } from '../config/authserver/inbound-grants.ts'
-import { isIdentified, isOnDemand, keyProviders, loginProviders, primaryOf } from '../config/authserver/provider.ts'
+import { isIdentified, isOnDemand, keyProviders, loginProviders, primariesOf } from '../config/authserver/provider.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'
@@ -149,7 +149,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
     loginLinks,
     keys,
-    isFiltered: parts.config.upstreamFilter !== undefined,
+    isFiltered: parts.config.upstreamFilter !== undefined || settings.primaries.length > 1,
     status: () => ({ ...statusOf(parts, upstreams, () => current().material), ...issuersOf(trusted) }),
     ground,
     serves: (path) => isServed(settings, path),
@@ -247,8 +247,8 @@ function openProviders(
 }
 
 function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
-  const primary = primaryOf(config)
-  if (primary !== undefined && !isIdentified(primary))
+  const primary = primariesOf(config).find((one) => !isIdentified(one))
+  if (primary !== undefined)
     log.warn({ provider: primary.name }, 'nothing says who users are: each login is a user of its own')
 }
 
@@ -320,14 +320,14 @@ interface PartsOfLogins extends Parts, Pick<Ground, 'pageSealer' | 'loginsUnderW
 function openLogins({ config, settings, ...parts }: PartsOfLogins): Pick<Front, 'login' | 'loginLinks'> {
   const { issuer, grantS, freshGrantS, linkEndpoint: url, callbackNames } = settings
   const loginS = LOGIN_TIME_S
-  const primary = primaryOf(config)?.name ?? ''
+  const primaries = primariesOf(config).map(({ name }) => name)
   const onDemand = new Set(config.upstreamProviders.filter(isOnDemand).map(({ name }) => name))
   const { upstreamFilter: filter } = config
-  const ofChain = { issuer, primary, onDemand, callbackNames, loginS, keepS: freshGrantS }
+  const ofChain = { issuer, primaries, onDemand, callbackNames, loginS, keepS: freshGrantS }
   const chain = new ChainLogin({ ...parts, ...ofChain, ...(filter && { filter }) })
   const forgetTokens = (login: string) => parts.tokens.removeLogin(login)
   const login = consentedLogin({ ...parts, login: chain, loginS, forgetTokens })
-  return { login, loginLinks: new LoginLinks({ ...parts, primary, onDemand, url, login, loginS, keepS: grantS }) }
+  return { login, loginLinks: new LoginLinks({ ...parts, primaries, onDemand, url, login, loginS, keepS: grantS }) }
 }
 
 /** Returns the state of the trusted issuers, if there are any. */

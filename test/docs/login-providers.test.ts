@@ -30,6 +30,15 @@ test('the backend that needs a provider on demand is served', () => {
   assert.is(condition(plan, 'BackendsReady'), 'True AllServed')
 })
 
+test('the choice of providers is one that the gateway takes', () => {
+  const part = all.find((block) => block.includes('primaryProviders:')) ?? ''
+  const [gateway = ''] = (blocks[0] ?? '').split('  authServerConfig:')
+  const own = part.replace('authServerConfig:\n', 'authServerConfig:\n    issuer: https://tools.example.com\n')
+  const plan = plansOfText(`${others}---\n${gateway}${own}`).get('VirtualMCPServer/tools')
+  assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+  assert.match(configText(plan), 'partner.example')
+})
+
 test('the filter of providers is one that the gateway takes', () => {
   const part = all.find((block) => block.includes('authServerUpstreamFilter:')) ?? ''
   const gateway = (blocks.find((block) => block.includes('onDemand')) ?? '').replaceAll(

@@ -96,12 +96,24 @@ const RULES = [
     message: 'primaryUpstreamProvider must name one of upstreamProviders',
   },
   {
-    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || !has(provider.loginPolicy) || provider.loginPolicy == 'required') : size(self.upstreamProviders) == 0 || [self.upstreamProviders[0]].all(provider, !has(provider.loginPolicy) || provider.loginPolicy == 'required')",
+    rule: "has(self.primaryProviders) || (has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || !has(provider.loginPolicy) || provider.loginPolicy == 'required') : size(self.upstreamProviders) == 0 || [self.upstreamProviders[0]].all(provider, !has(provider.loginPolicy) || provider.loginPolicy == 'required'))",
     message: 'loginPolicy of the provider that says who users are must be required',
   },
   {
-    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || provider.type != 'key') : size(self.upstreamProviders) == 0 || self.upstreamProviders[0].type != 'key'",
+    rule: "has(self.primaryProviders) || (has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || provider.type != 'key') : size(self.upstreamProviders) == 0 || self.upstreamProviders[0].type != 'key')",
     message: 'the provider that says who users are must not be a key',
+  },
+  {
+    rule: '!(has(self.primaryProviders) && has(self.primaryUpstreamProvider))',
+    message: 'primaryProviders and primaryUpstreamProvider exclude each other',
+  },
+  {
+    rule: "!has(self.primaryProviders) || self.primaryProviders.all(name, self.upstreamProviders.exists(provider, provider.name == name && provider.type != 'key' && (!has(provider.loginPolicy) || provider.loginPolicy == 'required')))",
+    message: 'primaryProviders must name providers of upstreamProviders whose loginPolicy is required, and no keys',
+  },
+  {
+    rule: 'self.upstreamProviders.all(provider, !has(provider.emailDomains) || (has(self.primaryProviders) && size(self.primaryProviders) > 1 && provider.name in self.primaryProviders))',
+    message: 'emailDomains are for providers that primaryProviders names beside others: only there is a choice',
   },
   {
     rule: '!(self.allowConfidentialClientRegistration && self.insecureAllowHTTP)',
@@ -147,6 +159,13 @@ const settings = (readBy: Reader) => ({
   upstreamProviders: defaulted(upstreamProviders(readBy)),
   primaryUpstreamProvider: Type.Optional(
     label(readBy, 'Provider whose identity stands for the user. Absent: the first.'),
+  ),
+  primaryProviders: Type.Optional(
+    list(
+      'Providers of which each login visits one, first, whose identity stands for the user. The user chooses on a page, by an e-mail address where there are `emailDomains`.',
+      label(readBy, 'The name of one of `upstreamProviders`.'),
+      { min: 1, max: 8, type: 'set' },
+    ),
   ),
   baselineClientScopes: Type.Optional(list('Scopes that every registered client gets.', scope(readBy), { max: 10 })),
   cimd: Type.Optional(cimd(readBy)),

@@ -248,6 +248,17 @@ const provider = (readBy: Reader) =>
           ['required', 'onDemand'],
         ),
       ),
+      emailDomains: Type.Optional(
+        list(
+          'Domains of the e-mail addresses whose owners log in here, where `primaryProviders` leaves a choice. An address that somebody types leads to a login, and proves nothing.',
+          text(readBy, 'A domain: `example.com`, without those below it.', {
+            min: 3,
+            max: 253,
+            pattern: '^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)+$',
+          }),
+          { min: 1, max: 100, type: 'set' },
+        ),
+      ),
     },
     {
       rules: [

@@ -7,6 +7,7 @@ import type { Link } from '../account/links.ts'
 import { documentOf } from '../clients/metadata-document.ts'
 import type { Browser, Done, Failed, LoginStep } from '../login/login.ts'
 import { actions, fields, type LinkedClient, linksPage, signInPage } from '../pages/account-pages.ts'
+import { alternatives } from '../provider/settings.ts'
 import { MOST_MEMBERS } from '../store/record-store.ts'
 import { browserOf, knownBrowser } from './browser.ts'
 import { readForm } from './form.ts'
@@ -38,12 +39,12 @@ export async function account(front: Front, c: FrontContext): Promise<Response> 
 
 /** Shows how to sign in. `key`: the title of the key that the user is about to enter, if they are. */
 export async function signInFor(front: Front, c: FrontContext, key?: string): Promise<Response> {
-  const { primary } = front.settings
-  if (primary === undefined) return problemPage(front, c, 'noLogins')
+  const { primaries } = front.settings
+  if (primaries.length === 0) return problemPage(front, c, 'noLogins')
   const browser = browserOf(front, c)
   const page = signInPage({
     gateway: front.title,
-    provider: primary.host,
+    provider: alternatives(primaries),
     action: ACTION,
     token: front.provider().keyed.of('sign-in-page', browser.id),
     key,
@@ -108,10 +109,9 @@ export async function act(front: Front, c: FrontContext): Promise<Response | Log
 async function signIn(front: Front, c: FrontContext, token: string, browser: Browser): Promise<Response | LoginStep> {
   if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
-  const { primary } = front.settings
-  if (primary === undefined) return problemPage(front, c, 'noLogins')
+  if (front.settings.primaries.length === 0) return problemPage(front, c, 'noLogins')
   const trace = traceOf(c)
-  const course = { purpose: 'account', uid: randomUUID(), providers: [primary.name] } as const
+  const course = { purpose: 'account', uid: randomUUID() } as const
   return front.login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
 }
 

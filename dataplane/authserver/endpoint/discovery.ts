@@ -46,7 +46,7 @@ function authMethods({ settings, delegates, machines }: Front): readonly string[
 export function metadata(front: Front, c: FrontContext): Response {
   const { settings, provider, delegates, machines, trusted, proofs } = front
   const { issuer, scopes, authorizationEndpoint, acceptsDocuments } = settings
-  const hasLogins = settings.primary !== undefined
+  const hasLogins = settings.primaries.length > 0
   const methods = authMethods(front)
   const algorithms = methods.some((method) => method.endsWith('_jwt')) ? CLIENT_ALGORITHMS : undefined
   const document = {

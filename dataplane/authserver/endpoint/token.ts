@@ -24,7 +24,7 @@ const OF_LOGINS: ReadonlySet<string> = new Set(['authorization_code', 'refresh_t
 
 /** Tells whether this server has a grant type: those of logins need a provider, that of machines needs a client. */
 function isServed(grantType: string, { settings, machines }: Front): boolean {
-  if (OF_LOGINS.has(grantType)) return settings.primary !== undefined
+  if (OF_LOGINS.has(grantType)) return settings.primaries.length > 0
   return grantType === CLIENT_CREDENTIALS ? machines.size > 0 : GRANT_TYPES.has(grantType)
 }
 

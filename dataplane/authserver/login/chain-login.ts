@@ -3,10 +3,12 @@ import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
+import type { Sealer } from '../../upstream-tokens/index.ts'
 import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/record-store.ts'
 import type {
   Browser,
+  Choose,
   Course,
   Done,
   Failed,
@@ -15,12 +17,15 @@ import type {
   LoginError,
   LoginFault,
   LoginParts,
+  Open,
   PendingAuthorization,
+  Purpose,
   Refused,
   Respond,
   Waypoint,
 } from './login.ts'
 import type { LoginsUnderWay } from './logins-under-way.ts'
+import { createQuestions } from './questions.ts'
 import { ProviderFault, toldOf } from './upstream/provider-fault.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 import { visitedBy } from './upstream-filter.ts'
@@ -29,8 +34,10 @@ interface ChainLoginOptions extends LoginParts {
   readonly issuer: string
   /** At least one, in the order in which users log in. */
   readonly upstreams: readonly Upstream[]
-  /** Name of the provider that identifies users. */
-  readonly primary: string
+  /** Names of the providers that identify users. If they are several, the user chooses one, which comes first. */
+  readonly primaries: readonly string[]
+  /** Seals the login in the page on which a user chooses; needed where there is a choice. */
+  readonly pageSealer?: Sealer
   /** The last path segment of each provider's callback, by the provider's name; absent: the shared callback. */
   readonly callbackNames?: ReadonlyMap<string, string | undefined>
   /** Chooses the providers after the first by what it says of the user; absent: a login visits all of them. */
@@ -56,6 +63,9 @@ interface SoFar {
   /** Names of all providers that this login visits, if the first one has chosen them. */
   readonly visits?: readonly string[]
 }
+
+/** A login whose user has yet to choose where to log in. */
+type Undecided = Open<Course> & { readonly bytes: number }
 
 /** A login that is under way at a provider. The `state` from the provider finds it. */
 interface Underway extends Course {
@@ -116,30 +126,83 @@ const nowS = () => Math.floor(Date.now() / 1000)
  */
 export class ChainLogin implements Login {
   readonly #options: ChainLoginOptions
+  readonly #choices: ReturnType<typeof createQuestions<Undecided>> | undefined
 
   constructor(options: ChainLoginOptions) {
     this.#options = options
+    const { pageSealer, loginS: lifeS } = options
+    this.#choices = pageSealer && createQuestions<Undecided>(pageSealer, { page: 'choice page', lifeS })
   }
 
-  begin({ uid, request, subject, maxAge, trace }: PendingAuthorization, browser: Browser): Promise<Respond | Failed> {
-    const course = { purpose: 'authorize', uid, providers: this.#required() } as const
+  begin(
+    { uid, request, subject, maxAge, trace }: PendingAuthorization,
+    browser: Browser,
+  ): Promise<Respond | Choose | Failed> {
+    const course = { purpose: 'authorize', uid } as const
     const conditions = { ...(subject !== undefined && { subject }), ...(maxAge !== undefined && { maxAge }) }
     const traced = { ...course, ...conditions, ...(trace !== undefined && { trace }) }
-    return this.#pass(traced, browser, LOGIN_BYTES + TIMES_KEPT * request.length)
+    return this.#enter({ ...traced, bytes: LOGIN_BYTES + TIMES_KEPT * request.length }, browser)
   }
 
-  pass(course: Course, browser: Browser): Promise<Respond | Failed> {
-    return this.#pass(course, browser, LOGIN_BYTES)
+  pass(course: Open<Course>, browser: Browser): Promise<Respond | Choose | Failed> {
+    return this.#enter({ ...course, bytes: LOGIN_BYTES }, browser)
   }
 
-  async #pass(course: Course, { id, address }: Browser, bytes: number): Promise<Respond | Failed> {
+  async choose(
+    token: string,
+    provider: string | undefined,
+    browser: Browser | undefined,
+    onFound?: (waypoint: Waypoint) => void,
+  ): Promise<Respond | Choose | Failed | Refused> {
+    const undecided = browser && this.#choices?.open(token, browser)
+    if (browser === undefined || undecided === undefined) return { kind: 'refused' }
+    const { purpose, uid, trace } = undecided
+    onFound?.({ purpose, uid, ...(trace !== undefined && { trace }) })
+    if (provider === undefined) return { kind: 'choose', purpose, uid, token, isListed: true }
+    // The page is older than the configuration.
+    if (!this.#isChoice || !this.#options.primaries.includes(provider)) return { kind: 'refused' }
+    const { bytes, ...course } = undecided
+    // The page may be answered again. Each of its answers takes one place, and one state that no other answer has.
+    const name = JSON.stringify([uid, provider])
+    const state = this.#options.keyed().of('choice', name)
+    return this.#pass({ ...course, providers: this.#way(purpose, provider) }, browser, { bytes, name, state })
+  }
+
+  get #isChoice(): boolean {
+    return this.#options.primaries.length > 1
+  }
+
+  /** Returns the providers of a login that begins at this one of the providers that identify users. */
+  #way(purpose: Purpose, primary: string): readonly string[] {
+    return purpose === 'authorize' ? this.#required(primary) : [primary]
+  }
+
+  /** Begins a login; its user chooses where if there is a choice. */
+  async #enter({ bytes, ...course }: Undecided, browser: Browser): Promise<Respond | Choose | Failed> {
+    const { primaries, loginsUnderWay } = this.#options
+    const { purpose, uid, providers } = course
+    if (providers !== undefined || !this.#isChoice || this.#choices === undefined) {
+      const way = providers ?? this.#way(purpose, primaries[0] ?? '')
+      return this.#pass({ ...course, providers: way }, browser, { bytes, name: uid })
+    }
+    if (loginsUnderWay?.begin(uid, browser.address, bytes) === false)
+      return failed({ ...course, providers: [] }, 'busy')
+    const token = this.#choices.seal({ ...course, bytes: LOGIN_BYTES }, browser)
+    return { kind: 'choose', purpose, uid, token, isListed: false }
+  }
+
+  async #pass(
+    course: Course,
+    { id, address }: Browser,
+    { bytes, name, state }: { readonly bytes: number; readonly name: string; readonly state?: string },
+  ): Promise<Respond | Failed> {
     const { keyed, log, loginsUnderWay } = this.#options
     const [first] = course.providers
-    if (loginsUnderWay?.begin(course.uid, address, bytes) === false) return failed(course, 'busy')
+    if (loginsUnderWay?.begin(name, address, bytes) === false) return failed(course, 'busy')
     try {
-      return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) })
+      return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) }, state)
     } catch (error) {
-      loginsUnderWay?.end(course.uid)
+      loginsUnderWay?.end(name)
       log().warn({ ...toldOf(error), provider: first }, 'a login can’t begin')
       return failed(course, 'server_error', faultAt(first ?? '', error))
     }
@@ -160,7 +223,8 @@ export class ChainLogin implements Login {
     // The code belongs to a different provider: it must not go to the one of this login (mix-up, RFC 9700 section 4.4).
     const isMixedUp = this.#options.callbackNames?.get(provider) !== at
     const step = await this.#goOn(parameters, isMixedUp ? undefined : browser, { ...underway, state })
-    if (step.kind !== 'respond') this.#options.loginsUnderWay?.end(uid)
+    if (step.kind !== 'respond')
+      for (const name of [uid, JSON.stringify([uid, underway.providers[0]])]) this.#options.loginsUnderWay?.end(name)
     return step
   }
 
@@ -187,9 +251,13 @@ export class ChainLogin implements Login {
   }
 
   /** Sends the browser to a provider. */
-  async #goTo(upstream: Upstream, found: Course & Pick<Underway, 'browser' | 'soFar'>): Promise<Respond> {
+  async #goTo(
+    upstream: Upstream,
+    found: Course & Pick<Underway, 'browser' | 'soFar'>,
+    state = randomSecret(),
+  ): Promise<Respond> {
     const { store, keyed, loginS } = this.#options
-    const [state, nonce, verifier] = [randomSecret(), randomSecret(), randomSecret()]
+    const [nonce, verifier] = [randomSecret(), randomSecret()]
     const location = await upstream.authorizationUrl({ state, nonce, verifier }, found.maxAge)
     const underway: Underway = { ...found, upstream: upstream.name, nonce, verifier, sentAt: nowS() }
     await store.set('login', keyed().of('state', state), JSON.stringify(underway), loginS)
@@ -207,15 +275,15 @@ export class ChainLogin implements Login {
     { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...course }: Underway & UnderState,
     { address }: Browser,
   ): Promise<Respond | Done> {
-    const { primary, tokens, loginS } = this.#options
+    const { primaries, tokens, loginS } = this.#options
     const { purpose, uid, providers, subject, maxAge } = course
     // The configuration has changed, so a new login visits other providers.
-    if (purpose === 'authorize' && providers.join() !== this.#required().join())
+    if (purpose === 'authorize' && providers.join() !== this.#required(providers[0]).join())
       throw new Error('the providers have changed')
     const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
     if (isStale(found, maxAge, sentAt)) throw new StaleLogin()
-    const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
+    const known = primaries.includes(name) ? this.#userOf(upstream, found) : soFar?.known
     // This check comes before the next provider: somebody else's link must not collect the tokens of this user.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
     const visits = soFar?.visits ?? this.#chosen(course, found.tokens.idToken)
@@ -237,18 +305,21 @@ export class ChainLogin implements Login {
     return this.#goTo(this.#upstream(next), { ...course, browser, soFar: after })
   }
 
-  /** Names of the providers that every login passes, in order. */
-  #required(): readonly string[] {
-    const { upstreams, onDemand } = this.#options
-    return upstreams.map(({ name }) => name).filter((name) => onDemand?.has(name) !== true)
+  /** Names of the providers that a login passes, in order. If users have a choice, the chosen one comes first. */
+  #required(chosen: string | undefined): readonly string[] {
+    const { upstreams, onDemand, primaries } = this.#options
+    const names = upstreams.map(({ name }) => name).filter((name) => onDemand?.has(name) !== true)
+    if (!this.#isChoice) return names
+    const others = names.filter((name) => !primaries.includes(name))
+    return chosen !== undefined && primaries.includes(chosen) ? [chosen, ...others] : []
   }
 
   /** Chooses the providers of a login whose user has just come back from the first one. Undefined: all of them. */
   #chosen({ purpose, providers }: Course, idToken: string | undefined): readonly string[] | undefined {
-    const { filter, primary } = this.#options
+    const { filter, primaries } = this.#options
     if (filter === undefined || purpose !== 'authorize') return undefined
     const chosen = visitedBy(filter, idToken)
-    return providers.filter((name, index) => index === 0 || name === primary || chosen.has(name))
+    return providers.filter((name, index) => index === 0 || primaries.includes(name) || chosen.has(name))
   }
 
   /** Returns the provider of this name. Throws if the configuration no longer has it. */
@@ -259,10 +330,10 @@ export class ChainLogin implements Login {
   }
 
   /** Returns the identity of the user. Throws if the login did not pass the provider that identifies users. */
-  #identified(known: Known | undefined): Omit<Known, 'by'> {
-    if (known?.by !== this.#options.primary) throw new Error('the providers have changed')
-    const { by: _, ...who } = known
-    return who
+  #identified(known: Known | undefined): Known {
+    if (known === undefined || !this.#options.primaries.includes(known.by))
+      throw new Error('the providers have changed')
+    return known
   }
 
   /** Makes the user the owner of the tokens. */
@@ -270,7 +341,7 @@ export class ChainLogin implements Login {
     { login, holder }: { readonly login: string; readonly holder: Holder },
     providers: readonly string[],
     known: Known | undefined,
-  ): Promise<Omit<Known, 'by'>> {
+  ): Promise<Known> {
     const { tokens, carried, keepS } = this.#options
     const who = this.#identified(known)
     for (const provider of providers) {

@@ -5,6 +5,7 @@ import { type Asked, createConsents } from './consents.ts'
 import type {
   Ask,
   Browser,
+  Choose,
   Done,
   Failed,
   Login,
@@ -15,10 +16,11 @@ import type {
   Respond,
   Waypoint,
 } from './login.ts'
+import { createQuestions } from './questions.ts'
 
 /** A login that begins with the user's consent to the client. */
-export interface ConsentedLogin extends Pick<Login, 'pass' | 'close'> {
-  begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Failed>
+export interface ConsentedLogin extends Pick<Login, 'pass' | 'choose' | 'close'> {
+  begin(authorization: PendingAuthorization, browser: Browser): Promise<Ask | Respond | Choose | Failed>
   /** Continues as `Login` does, but asks for consent again if a different user of this browser gave it. */
   callback(...back: Parameters<Login['callback']>): Promise<LoginStep>
   /** Handles the answer from the consent page with this token. `onFound` receives the login that it belongs to. */
@@ -27,7 +29,7 @@ export interface ConsentedLogin extends Pick<Login, 'pass' | 'close'> {
     isAllowed: boolean,
     browser: Browser | undefined,
     onFound?: (waypoint: Waypoint) => void,
-  ): Promise<Respond | Failed | Refused>
+  ): Promise<Respond | Choose | Failed | Refused>
   /** Revokes a user's consents in all browsers: for one client, or without one for all. */
   forget(subject: string, clientId?: string): Promise<void>
 }
@@ -67,16 +69,20 @@ interface Allowed {
 export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
   const { login, requests, store, keyed, pageSealer, loginS, forgetTokens } = options
   const consents = createConsents(store, keyed)
-  const questions = createQuestions(pageSealer, loginS)
+  const questions = createQuestions<AskedRequest>(pageSealer, { page: 'consent page', lifeS: loginS })
 
   async function ask({ uid, ...authorization }: PendingAuthorization, browser: Browser): Promise<Ask> {
     await requests().drop(uid)
     return { kind: 'ask', authorization, token: questions.seal(authorization, browser) }
   }
 
-  async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string): Promise<Respond | Failed> {
+  async function goOn(
+    authorization: PendingAuthorization,
+    browser: Browser,
+    by?: string,
+  ): Promise<Respond | Choose | Failed> {
     const step = await login.begin(authorization, browser)
-    if (step.kind !== 'respond') return step
+    if (step.kind === 'failed') return step
     const allowed: Allowed = { authorization, ...(by !== undefined && { by }) }
     await store.set('allowed', keyed().of('allowed', authorization.uid), JSON.stringify(allowed), loginS)
     return step
@@ -125,6 +131,7 @@ export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
     },
     forget: (subject, clientId) => consents.forgetOf(subject, clientId),
     pass: (course, browser) => login.pass(course, browser),
+    choose: (...answer) => login.choose(...answer),
     close: () => login.close(),
   }
 }
@@ -138,36 +145,3 @@ const askedBy = ({ clientId, redirectUri, resource, scope }: PendingAuthorizatio
 
 /** An authorization request that waits for consent. It is not stored during that time. */
 type AskedRequest = Omit<PendingAuthorization, 'uid'>
-
-interface Question {
-  readonly authorization: AskedRequest
-  /** Milliseconds since 1970. */
-  readonly until: number
-}
-
-/**
- * The requests in consent pages, sealed for the browser that shows them. Nothing is stored here, so endless requests of
- * an attacker do not affect users who look at such a page.
- */
-interface Questions {
-  /** Returns the text that comes back with the answer. */
-  seal(authorization: AskedRequest, browser: Browser): string
-  /** Returns the request, or undefined for a different browser or after too long a time. */
-  open(token: string, browser: Browser): AskedRequest | undefined
-}
-
-/** @param lifeS the time that a user may take, in seconds */
-export function createQuestions(sealer: Sealer, lifeS: number): Questions {
-  const nameOf = ({ id }: Browser) => `consent page in ${id}`
-  return {
-    seal(authorization, browser) {
-      const question: Question = { authorization, until: Date.now() + lifeS * 1000 }
-      return sealer.seal(JSON.stringify(question), nameOf(browser))
-    },
-    open(token, browser) {
-      const text = sealer.open(token, nameOf(browser))
-      const question = text === undefined ? undefined : (JSON.parse(text) as Question)
-      return question !== undefined && question.until > Date.now() ? question.authorization : undefined
-    },
-  }
-}

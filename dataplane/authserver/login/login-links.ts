@@ -3,14 +3,14 @@ import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Revocations } from '../provider/revocations.ts'
 import { firstRecord } from '../store/record-store.ts'
-import type { Browser, Done, Failed, Login, LoginParts, Refused, Respond } from './login.ts'
+import type { Browser, Choose, Done, Failed, Login, LoginParts, Refused, Respond } from './login.ts'
 
 interface LoginLinksOptions extends Omit<LoginParts, 'log'> {
-  readonly grants: Pick<Grants, 'find'>
+  readonly grants: Pick<Grants, 'find' | 'identifiedBy'>
   readonly revocations: Pick<Revocations, 'has'>
   readonly login: Pick<Login, 'pass'>
-  /** Name of the provider that identifies users. */
-  readonly primary: string
+  /** Names of the providers that identify users. */
+  readonly primaries: readonly string[]
   /** Names of the providers that are linked here. */
   readonly onDemand: ReadonlySet<string>
   /** URL of the page. */
@@ -58,9 +58,12 @@ export class LoginLinks {
     return this.#options.onDemand.has(provider)
   }
 
-  /** Returns the names of the providers that the user visits, in order. */
-  way(provider: string): readonly string[] {
-    return [this.#options.primary, provider]
+  /** Returns the names of the providers that the user visits, in order: first the one that knows the user. */
+  async way({ login, provider }: Place): Promise<readonly string[]> {
+    const { primaries, grants } = this.#options
+    const [first = ''] = primaries
+    const by = primaries.length > 1 ? await grants.identifiedBy(login) : first
+    return [by !== undefined && primaries.includes(by) ? by : first, provider]
   }
 
   /** Returns the link that the user may follow now. */
@@ -119,7 +122,7 @@ export class LoginLinks {
     formToken: string,
     browser: Browser | undefined,
     trace?: string,
-  ): Promise<Respond | Failed | Refused> {
+  ): Promise<Respond | Choose | Failed | Refused> {
     const { store, keyed, login, loginS } = this.#options
     if (browser === undefined || !keyed().matches('link-form', JSON.stringify([ticket, browser.id]), formToken))
       return { kind: 'refused' }
@@ -130,7 +133,8 @@ export class LoginLinks {
       ttlS: loginS,
       by: { grant: wanted.login },
     })
-    const course = { purpose: 'link', uid, providers: this.way(wanted.provider), subject: wanted.owner } as const
+    const providers = await this.way(wanted)
+    const course = { purpose: 'link', uid, providers, subject: wanted.owner } as const
     return login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
   }
 

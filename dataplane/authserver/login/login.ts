@@ -55,7 +55,7 @@ export interface Course {
   readonly purpose: Purpose
   /** The id of the request or page that waits for the login; a secret. */
   readonly uid: string
-  /** Names of the providers, in order. The one that identifies users is among them. */
+  /** Names of the providers, in order. One that identifies users is among them. */
   readonly providers: readonly string[]
   /** The required user, as in `LoggedInUser`; absent: anybody. */
   readonly subject?: string
@@ -64,6 +64,9 @@ export interface Course {
   /** Trace context of the request that began the login, if it is traced. */
   readonly trace?: string
 }
+
+/** A course whose providers may be open. */
+export type Open<Of extends Course> = Omit<Of, 'providers'> & Partial<Pick<Of, 'providers'>>
 
 /** The browser is redirected. */
 export interface Respond {
@@ -78,6 +81,14 @@ export interface Ask {
   readonly token: string
 }
 
+/** The user is asked which of several providers they log in at. `token` comes back with the answer. */
+export interface Choose extends Pick<Course, 'purpose' | 'uid'> {
+  readonly kind: 'choose'
+  readonly token: string
+  /** All providers are listed, and no address is asked for. */
+  readonly isListed: boolean
+}
+
 /** The user is known, and the client gets its code. */
 export interface Done {
   readonly kind: 'done'
@@ -86,6 +97,8 @@ export interface Done {
   /** The name under which the providers' tokens are kept. */
   readonly login: string
   readonly user: LoggedInUser
+  /** Name of the provider that has identified the user. */
+  readonly by: string
   /** The time of the login, in seconds since 1970, if the provider reports it. */
   readonly authTime?: number
   /** The subject is valid for this login only, and never recurs. */
@@ -113,7 +126,7 @@ export interface Refused {
 }
 
 /** The next step of a login. `endpoint/login/steps.ts` lists which steps follow which. */
-export type LoginStep = Respond | Ask | Done | Failed | Refused
+export type LoginStep = Respond | Ask | Choose | Done | Failed | Refused
 
 /**
  * The reason why a login failed. `other_user`: a different user than required has logged in. `stale_login`: the user's
@@ -123,7 +136,7 @@ export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stal
 
 /** A login that somebody has come back to. */
 export interface Waypoint extends Pick<Course, 'purpose' | 'uid' | 'trace'> {
-  /** Name of the provider that they come from; absent: they come from the consent page. */
+  /** Name of the provider that they come from; absent: they come from a page of this server. */
   readonly provider?: string
 }
 
@@ -137,9 +150,22 @@ export interface Browser {
 
 /** Identifies the user, between an authorization request and its code. */
 export interface Login {
-  begin(authorization: PendingAuthorization, browser: Browser): Promise<Respond | Failed>
-  /** Sends a browser through providers for another purpose than an authorization request. */
-  pass(course: Course, browser: Browser): Promise<Respond | Failed>
+  begin(authorization: PendingAuthorization, browser: Browser): Promise<Respond | Choose | Failed>
+  /**
+   * Sends a browser through providers for another purpose than an authorization request. Without `providers` it visits
+   * the one that identifies users.
+   */
+  pass(course: Open<Course>, browser: Browser): Promise<Respond | Choose | Failed>
+  /**
+   * Goes on from the page on which the user chooses, whose token this is, to the provider of that name; undefined: the
+   * user is shown all of them. `onFound` receives the login that the page belongs to.
+   */
+  choose(
+    token: string,
+    provider: string | undefined,
+    browser: Browser | undefined,
+    onFound?: (waypoint: Waypoint) => void,
+  ): Promise<Respond | Choose | Failed | Refused>
   /**
    * Handles the parameters of a callback, without any that occurred more than once. `onFound` receives the login that
    * they belong to. `at` is the path segment that names the provider.

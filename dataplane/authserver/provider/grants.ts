@@ -16,6 +16,8 @@ interface GrantRecord {
   readonly payload?: Payload
   readonly user?: UserClaims
   readonly trace?: string | undefined
+  /** Name of the provider that has identified the user. */
+  readonly by?: string | undefined
 }
 
 /** A grant of a user, as listings show it. */
@@ -30,16 +32,18 @@ export interface ListedGrant {
 export interface Grants {
   /**
    * Stores the user and the trace context of the request that began the login, if it is traced, before the library
-   * stores the grant. `by`: the holder of the record.
+   * stores the grant. `holder`: who holds the record.
    */
   describe(
     id: string,
-    login: { readonly user: UserClaims; readonly trace?: string | undefined },
-    by?: HeldBy,
+    login: { readonly user: UserClaims; readonly trace?: string | undefined; readonly by?: string | undefined },
+    holder?: HeldBy,
   ): Promise<void>
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
   userOf(id: string): Promise<UserClaims>
+  /** Returns the name of the provider that has identified the user; undefined if that was not noted. */
+  identifiedBy(id: string): Promise<string | undefined>
   /** Returns the trace context of the request that began the login; undefined if it is not traced. */
   traceOf(id: string): Promise<string | undefined>
   /** Returns the last used grants of a user, at most `MOST_MEMBERS`. */
@@ -149,7 +153,7 @@ export function createGrants(options: GrantsOptions): Grants {
   }
 
   return {
-    describe: (id, login, by) => write(id, login, by),
+    describe: (id, login, holder) => write(id, login, holder),
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
       // The member is added before the grant, so that its user can see every grant.
@@ -162,6 +166,7 @@ export function createGrants(options: GrantsOptions): Grants {
       return end(id).then(() => undefined)
     },
     userOf: async (id) => (await read(id))?.user ?? {},
+    identifiedBy: async (id) => (await read(id))?.by,
     traceOf: async (id) => (await read(id))?.trace,
     ofUser,
     async renew(id, subject) {

@@ -1,7 +1,14 @@
 import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig, UpstreamProviderConfig } from '../../config/auth-server.ts'
-import { callbackNameOf, isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
+import {
+  callbackNameOf,
+  isChosen,
+  isOnDemand,
+  loginUrlOf,
+  primariesOf,
+  redirectUriOf,
+} from '../../config/authserver/provider.ts'
 
 /** OpenID Connect scopes that every client may ask for. */
 const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']
@@ -63,9 +70,9 @@ export interface Settings {
   readonly providers: readonly ShownProvider[]
   /** The name of each provider at the end of its callback path; undefined if the path has none. */
   readonly callbackNames: ReadonlyMap<string, string | undefined>
-  /** The provider that identifies users; undefined if nobody logs in here. */
-  readonly primary: ShownProvider | undefined
-  /** The hosts of the providers that every login visits, in order. */
+  /** The providers that identify users, of which a login visits one; none if nobody logs in here. */
+  readonly primaries: readonly PrimaryProvider[]
+  /** The hosts of the providers that a login visits, in order; those of a choice are one text. */
   readonly providerHosts: readonly string[]
   /** The page where users log in later at an on-demand provider, at the host of callbacks. */
   readonly linkEndpoint: string
@@ -77,6 +84,12 @@ export interface Settings {
 interface ShownProvider {
   readonly name: string
   readonly host: string
+}
+
+/** A provider that identifies users. */
+export interface PrimaryProvider extends ShownProvider {
+  /** The domains of its users' e-mail addresses, in lower case. */
+  readonly domains: readonly string[]
 }
 
 export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings {
@@ -102,8 +115,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   const callback = (callbacks[0] ?? `${issuer}/oauth/callback`).replace(/\/oauth\/callback\/[^/]+$/, '/oauth/callback')
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const issuerPath = new URL(issuer).pathname.replace(/\/$/, '')
-  const required = config.upstreamProviders.filter((provider) => !isOnDemand(provider))
-  const primary = primaryOf(config)
+  const primaries = primariesOf(config).map(primaryProvider)
   const isOnlyOwn = new Set(audiences.values()).size === 1
   return {
     issuer,
@@ -133,8 +145,8 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     callbackNames: new Map(
       config.upstreamProviders.map(({ name }, index) => [name, callbackNameOf(callbacks[index] ?? '')]),
     ),
-    primary: primary && shownProvider(primary),
-    providerHosts: required.map((provider) => loginUrlOf(provider).host),
+    primaries,
+    providerHosts: hostsOf(config, primaries),
     linkEndpoint: callback.replace(/\/callback$/, '/link'),
     keyEndpoint: callback.replace(/\/callback$/, '/key'),
     acceptsDocuments: config.cimd?.enabled === true,
@@ -145,6 +157,23 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
 const isBeside = (authorization: URL, callback: URL, issuerPath: string): boolean =>
   authorization.host === callback.host &&
   ['/oauth/authorize', `${issuerPath}/oauth/authorize`].includes(authorization.pathname)
+
+/** Returns the hosts of providers of which a user visits one, as one text. */
+export const alternatives = (providers: readonly ShownProvider[]): string =>
+  providers.map(({ host }) => host).join(' or ')
+
+/** Returns the hosts of the providers that a login visits, in order. */
+const hostsOf = (config: AuthServerConfig, primaries: readonly PrimaryProvider[]): readonly string[] => [
+  ...(primaries.length > 1 ? [alternatives(primaries)] : []),
+  ...config.upstreamProviders
+    .filter((provider) => !isOnDemand(provider) && !isChosen(config, provider.name))
+    .map((provider) => loginUrlOf(provider).host),
+]
+
+const primaryProvider = (provider: UpstreamProviderConfig): PrimaryProvider => ({
+  ...shownProvider(provider),
+  domains: (provider.emailDomains ?? []).map((domain) => domain.toLowerCase()),
+})
 
 const shownProvider = (provider: UpstreamProviderConfig): ShownProvider => ({
   name: provider.name,

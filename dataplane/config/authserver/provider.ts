@@ -1,7 +1,7 @@
 import type { AuthServerConfig, KeyProviderConfig, UpstreamProviderConfig } from '../auth-server.ts'
 
-/** Returns the provider whose identity stands for the user. */
-export const primaryOf = <Provider extends { readonly name: string }>({
+/** Returns the provider whose identity stands for the user, where there is no choice (`primaryProviders`). */
+const primaryOf = <Provider extends { readonly name: string }>({
   upstreamProviders,
   primaryUpstreamProvider: primary,
 }: {
@@ -9,6 +9,25 @@ export const primaryOf = <Provider extends { readonly name: string }>({
   readonly primaryUpstreamProvider?: string
 }): Provider | undefined =>
   primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
+
+/** Returns the providers whose identity stands for a user. A login visits one of them; several are a choice. */
+export const primariesOf = <Provider extends { readonly name: string }>(server: {
+  readonly upstreamProviders: readonly Provider[]
+  readonly primaryUpstreamProvider?: string
+  readonly primaryProviders?: readonly string[]
+}): readonly Provider[] => {
+  const { primaryProviders, upstreamProviders } = server
+  if (primaryProviders !== undefined)
+    return primaryProviders.flatMap((name) => upstreamProviders.filter((one) => one.name === name))
+  const primary = primaryOf(server)
+  return primary === undefined ? [] : [primary]
+}
+
+/** Tells whether some logins visit a provider and others another one in its place. */
+export const isChosen = (
+  { primaryProviders = [] }: { readonly primaryProviders?: readonly string[] },
+  name: string,
+): boolean => primaryProviders.length > 1 && primaryProviders.includes(name)
 
 /** Tells whether a provider is a key that each user enters, and not a login. */
 export const isKey = ({ type }: { readonly type?: string }): boolean => type === 'key'

@@ -1,7 +1,7 @@
 import { lifespanBounds } from '../../../crds/settings/auth/auth-server-bounds.ts'
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
-import { isIdentified, isKey, isOnDemand, primaryOf } from '../authserver/provider.ts'
+import { isChosen, isIdentified, isKey, isOnDemand, primariesOf } from '../authserver/provider.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
@@ -52,6 +52,7 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
     ...(primary === undefined || upstreamProviders.some(({ name }) => name === primary)
       ? []
       : [{ pointer: `${at}/primaryUpstreamProvider`, message: 'must name one of upstreamProviders' }]),
+    ...primaryProviderFindings(authServer, at),
     ...loginPolicyFindings(authServer, at),
     ...upstreamFilterFindings(authServer, at),
     ...storageFindings(storage, `${at}/storage`),
@@ -95,28 +96,73 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
  * Checks that every login identifies the user and that a later login at another provider is linked to the same user.
  */
 function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Finding[] {
-  const primary = primaryOf(server)
-  if (primary !== undefined && isKey(primary)) {
-    const index = server.upstreamProviders.indexOf(primary)
+  const primaries = primariesOf(server)
+  const key = primaries.find(isKey)
+  if (key !== undefined) {
+    const index = server.upstreamProviders.indexOf(key)
     const pointer = `${at}/upstreamProviders/${index}/type`
     return [{ pointer, message: 'must be oidc or oauth2: this provider says who users are' }]
   }
-  const isKnownAgain = primary === undefined || isIdentified(primary)
+  const isKnownAgain = primaries.every(isIdentified)
   return server.upstreamProviders.flatMap((provider, index) => {
     const pointer = `${at}/upstreamProviders/${index}/loginPolicy`
     if (!isOnDemand(provider)) return []
-    if (provider === primary) return [{ pointer, message: 'must be required: this provider says who users are' }]
+    if (primaries.includes(provider))
+      return [{ pointer, message: 'must be required: this provider says who users are' }]
     return isKnownAgain
       ? []
       : [{ pointer, message: 'must be required: nothing says who users are, so that none would be known again' }]
   })
 }
 
+/** Checks the providers of which a login visits one, and that each domain leads to one of them. */
+function primaryProviderFindings(server: AuthServerConfig, at: string): readonly Finding[] {
+  const { primaryProviders: names, primaryUpstreamProvider, upstreamProviders } = server
+  const isChoice = (name: string) => names !== undefined && names.length > 1 && names.includes(name)
+  const domains = upstreamProviders.flatMap(({ name, emailDomains = [] }, index) =>
+    emailDomains.map((domain, place) => ({
+      name,
+      domain: domain.toLowerCase(),
+      pointer: `${at}/upstreamProviders/${index}/emailDomains/${place}`,
+    })),
+  )
+  return [
+    ...(names !== undefined && primaryUpstreamProvider !== undefined
+      ? [{ pointer: `${at}/primaryProviders`, message: 'excludes primaryUpstreamProvider: name that one here too' }]
+      : []),
+    ...duplicates(names ?? [], (name) => name, `${at}/primaryProviders`, ''),
+    ...(names ?? []).flatMap((name, index) =>
+      upstreamProviders.some((one) => one.name === name)
+        ? []
+        : [{ pointer: `${at}/primaryProviders/${index}`, message: 'must name one of upstreamProviders' }],
+    ),
+    ...upstreamProviders.flatMap(({ name, emailDomains }, index) =>
+      emailDomains === undefined || isChoice(name)
+        ? []
+        : [
+            {
+              pointer: `${at}/upstreamProviders/${index}/emailDomains`,
+              message: 'has no effect: there is a choice only among several primaryProviders, and this is none of them',
+            },
+          ],
+    ),
+    ...domains.flatMap(({ domain, name, pointer }, index) => {
+      const other = domains.slice(0, index).find((one) => one.domain === domain)
+      return other === undefined
+        ? []
+        : [
+            {
+              pointer,
+              message: `leads to the provider ${JSON.stringify(other.name)} already; ${name === other.name ? 'remove one' : 'a domain has one provider'}`,
+            },
+          ]
+    }),
+  ]
+}
+
 /** Checks that the filter names providers that a login can go on to. */
-function upstreamFilterFindings(
-  { upstreamFilter, upstreamProviders }: AuthServerConfig,
-  at: string,
-): readonly Finding[] {
+function upstreamFilterFindings(server: AuthServerConfig, at: string): readonly Finding[] {
+  const { upstreamFilter, upstreamProviders } = server
   if (upstreamFilter === undefined) return []
   const { rules, defaultUpstreams = [] } = upstreamFilter
   const lists = [
@@ -128,6 +174,10 @@ function upstreamFilterFindings(
       const provider = upstreamProviders.find((one) => one.name === name)
       const pointer = `${at}/upstreamFilter${place}/${index}`
       if (provider === undefined) return [{ pointer, message: 'must name one of upstreamProviders' }]
+      if (isChosen(server, name))
+        return [
+          { pointer, message: 'has no effect: of primaryProviders each login visits the one that its user has chosen' },
+        ]
       return isOnDemand(provider) || isKey(provider)
         ? [{ pointer, message: 'has no effect: logins do not visit a provider whose loginPolicy is onDemand' }]
         : []
@@ -140,13 +190,16 @@ export function judgedProviderFindings({ authServer, authz }: GatewayConfig): re
   const named = authz?.primaryUpstreamProvider
   if (named === undefined) return []
   const provider = authServer?.upstreamProviders.find(({ name }) => name === named)
-  if (provider?.type === 'oidc' && !isOnDemand(provider)) return []
+  const isOneOfSeveral = authServer !== undefined && isChosen(authServer, named)
+  if (provider?.type === 'oidc' && !isOnDemand(provider) && !isOneOfSeveral) return []
   const message =
     provider === undefined
       ? 'must name one of authServer.upstreamProviders'
-      : provider.type === 'oidc'
-        ? 'must name a provider whose loginPolicy is required: after a login nobody has an ID token of another one'
-        : 'must name a provider of type oidc: others give no ID token, whose claims could be judged'
+      : isOneOfSeveral
+        ? 'must name a provider that every login visits: of primaryProviders each visits one, and policies would deny all other users'
+        : provider.type === 'oidc'
+          ? 'must name a provider whose loginPolicy is required: after a login nobody has an ID token of another one'
+          : 'must name a provider of type oidc: others give no ID token, whose claims could be judged'
   return [{ pointer: '/authz/primaryUpstreamProvider', message }]
 }
 

@@ -1,5 +1,5 @@
-import type { UpstreamProviderConfig } from '../../../dataplane/config/auth-server.ts'
-import { isIdentified, isOnDemand, primaryOf } from '../../../dataplane/config/authserver/provider.ts'
+import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
+import { isChosen, isIdentified, isOnDemand, primariesOf } from '../../../dataplane/config/authserver/provider.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'
@@ -49,8 +49,8 @@ export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined
 
 /** Warns if the primary provider gives no identity of its users, so that returning users are not recognized. */
 export function warnOfNoIdentity(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
-  const primary = spec && primaryOf(spec)
-  if (primary === undefined || isIdentified(primary)) return
+  const primary = spec && primariesOf(spec).find((one) => !isIdentified(one))
+  if (primary === undefined) return
   const message = `${at}: the provider ${JSON.stringify(primary.name)} has neither userInfo nor identityFromToken: each login is a user of its own, and is asked for consent anew`
   conditions.set('IdentitySynthesized', 'True', 'NoIdentity', message)
 }
@@ -69,20 +69,23 @@ export function warnOfLosses(
 }
 
 /**
- * Returns what is wrong with policies that judge callers by their login at a provider. `providers` are those of the
+ * Returns what is wrong with policies that judge callers by their login at a provider. `server` is the
  * authorization server; undefined if there is none.
  */
 export function judgedProviderProblem(
   name: string,
-  providers: readonly Pick<UpstreamProviderConfig, 'name' | 'type' | 'loginPolicy'>[] | undefined,
+  server: Pick<AuthServerConfig, 'upstreamProviders' | 'primaryProviders'> | undefined,
 ): string | undefined {
   const field = 'primaryUpstreamProvider'
-  const provider = providers?.find((one) => one.name === name)
-  if (provider?.type === 'oidc' && !isOnDemand(provider)) return undefined
-  if (providers === undefined)
+  const provider = server?.upstreamProviders.find((one) => one.name === name)
+  const isOneOfSeveral = server !== undefined && isChosen(server, name)
+  if (provider?.type === 'oidc' && !isOnDemand(provider) && !isOneOfSeveral) return undefined
+  if (server === undefined)
     return `${field}: ${JSON.stringify(name)} needs an authorization server (authServerConfig or authServerRef), which logs users in there`
   if (provider === undefined)
     return `${field}: the authorization server has no upstream provider ${JSON.stringify(name)}`
+  if (isOneOfSeveral)
+    return `${field}: the provider ${JSON.stringify(name)} is one of primaryProviders, of which each login visits one: policies would deny all other users`
   if (provider.type === 'oidc')
     return `${field}: the provider ${JSON.stringify(name)} is visited on demand (loginPolicy), and nobody has an ID token of it after a login`
   return `${field}: the provider ${JSON.stringify(name)} is of type oauth2 and gives no ID token, whose claims could be judged`

@@ -39,7 +39,7 @@ export function authzSettings(
 ): Pick<GatewayConfig, 'authz'> {
   const found = policiesOf(fields, at, resolver)
   const provider = found.authz?.primaryUpstreamProvider
-  const problem = provider === undefined ? undefined : judgedProviderProblem(provider, authServer?.upstreamProviders)
+  const problem = provider === undefined ? undefined : judgedProviderProblem(provider, authServer)
   const pointer = `${at}/${fields.authzConfigRef === undefined ? 'authzConfig' : 'authzConfigRef'}`
   if (problem !== undefined) resolver.problems.add('Valid', 'UpstreamProviderUnknown', { pointer, message: problem })
   return found

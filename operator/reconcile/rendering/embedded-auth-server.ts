@@ -1,4 +1,5 @@
 import { mcpExternalAuthConfig } from '../../../crds/index.ts'
+import { primariesOf } from '../../../dataplane/config/authserver/provider.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { reportGrants } from '../authserver/grants.ts'
@@ -60,7 +61,7 @@ export function embeddedAuthServer(
 
 /** Returns the provider whose token replaces the caller's token towards the server; undefined if there is none. */
 export const injectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
-  spec.disableUpstreamTokenInjection ? undefined : (spec.primaryUpstreamProvider ?? spec.upstreamProviders[0]?.name)
+  spec.disableUpstreamTokenInjection ? undefined : primariesOf(spec)[0]?.name
 
 interface ProxyObject {
   readonly kind: string
@@ -87,6 +88,11 @@ export function proxyAuthServer(
       pointer: '/spec/oidcConfigRef',
       joint: ' ',
       message: 'must be set beside an authorization server: it checks its tokens',
+    })
+  if ((found.spec.primaryProviders?.length ?? 0) > 1 && injectedProvider(found) !== undefined)
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: found.pointer,
+      message: `MCPExternalAuthConfig ${JSON.stringify(found.config)} has several primaryProviders, of which a user has the token of one: set disableUpstreamTokenInjection, or put the servers behind a VirtualMCPServer`,
     })
   checkIssuer(found.spec, { pointer: found.pointer, oidcConfig: spec.oidcConfigRef?.name, oidc }, problems)
   checkReplicas(found.spec, spec.replicas ?? spec.backendReplicas, problems)

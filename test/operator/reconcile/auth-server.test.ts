@@ -546,6 +546,41 @@ test('a provider that is visited on demand is one of others, behind one that say
   assert.ok((told(first, 'Valid') ?? '').includes('must be required'), told(first, 'Valid'))
 })
 
+test('users choose among providers: each domain has one, and what needs the token of one of them is not served', () => {
+  const other = { ...provider(), name: 'partner', emailDomains: ['partner.example'] }
+  const choice = { primaryProviders: ['corp', 'partner'], upstreamProviders: [provider(), other] }
+  const plans = plansFor(settings(choice))
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const { primaryProviders, upstreamProviders = [] } = configOf(plans).authServer ?? {}
+  assert.equal(primaryProviders, choice.primaryProviders)
+  assert.equal(upstreamProviders[1]?.emailDomains, ['partner.example'])
+  for (const [changes, says] of [
+    [
+      { upstreamProviders: [{ ...provider(), emailDomains: ['Partner.example'] }, other] },
+      'leads to the provider "corp" already',
+    ],
+    [{ primaryProviders: ['corp', 'nobody'] }, 'must name one of upstreamProviders'],
+    [{ primaryProviders: ['partner'] }, 'there is a choice only among several primaryProviders'],
+    [{ primaryUpstreamProvider: 'corp' }, 'excludes primaryUpstreamProvider'],
+  ] as const) {
+    const wrong = plansFor(settings({ ...choice, ...changes }))
+    assert.ok((told(wrong, 'Valid') ?? '').includes(says), told(wrong, 'Valid'))
+    assert.ok(isHeld(wrong))
+  }
+  const filter = { claim: 'groups', rules: [{ groups: ['eng'], upstreamProviders: ['partner'] }] }
+  const filtered = told(plansFor(settings(choice), { authServerUpstreamFilter: filter }), 'Valid') ?? ''
+  assert.ok(filtered.includes('of primaryProviders each login visits the one that its user has chosen'), filtered)
+  const inline = { policies: ['permit(principal, action, resource);'], primaryUpstreamProvider: 'corp' }
+  const incomingAuth = {
+    type: 'oidc',
+    audience: 'tools',
+    oidcConfigRef: { name: 'own' },
+    authzConfig: { type: 'inline', inline },
+  }
+  const judged = told(plansFor(settings(choice), { incomingAuth }), 'Valid') ?? ''
+  assert.ok(judged.includes('of which each login visits one: policies would deny all other users'), judged)
+})
+
 test('policies judge by the ID token of one of its providers', () => {
   const chat = {
     name: 'chat',

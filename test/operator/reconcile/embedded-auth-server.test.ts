@@ -152,6 +152,23 @@ test('where tokens of providers are not sent, a proxy sends none, whoever asks f
   assert.is(asked?.children, 'hold')
 })
 
+test('where users choose among providers, a proxy has no token of one of them to send', () => {
+  const of = (more: string) =>
+    plansOfText(
+      world(one('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}`)).replace(
+        'issuer: https://tools.example\n',
+        `issuer: https://tools.example\n    ${more}\n`,
+      ),
+    ).get('MCPRemoteProxy/one')
+  const asked = of('primaryProviders: [corp, wiki]')
+  assert.match(condition(asked, 'Valid') ?? '', 'set disableUpstreamTokenInjection')
+  assert.is(asked?.children, 'hold')
+  const told = of('disableUpstreamTokenInjection: true\n    primaryProviders: [corp, wiki]')
+  assert.is(condition(told, 'Valid'), 'True ConfigValid')
+  const [backend] = read(configText(of('primaryProviders: [wiki]'))).backends
+  assert.is(backend?.credential?.upstreamInject?.providerName, 'wiki')
+})
+
 test('a server on standard input and output gets no token', () => {
   const plans = plansOfText(
     world(one('MCPServer', `image: x, transport: stdio, ${OIDC}, authServerRef: {name: login}`)),

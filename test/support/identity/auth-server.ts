@@ -37,6 +37,8 @@ interface StartOptions {
   readonly providers?: readonly string[]
   /** Those of them that a login does not visit. */
   readonly onDemand?: readonly string[]
+  /** Changes the configuration, each time that one is made. */
+  change?(config: TestConfig): void
   prepare?(directory: string): Promise<void>
 }
 
@@ -61,7 +63,7 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
     ),
   )
   const [upstream] = upstreams as [LoginProvider]
-  const config = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
+  const made = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
     backends: [],
     resourceUrl: resource,
     incomingAuth: { type: 'oidc', oidc: { issuer, audience: resource, scopes: ['tools:call'] } },
@@ -85,6 +87,11 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
     ...options.gateway,
     ...gateway,
   })
+  const config: typeof made = (...changes) => {
+    const found = made(...changes)
+    options.change?.(found)
+    return found
+  }
   const prepare = async (directory: string) => {
     for (const [index, { client }] of upstreams.entries())
       await writeFile(join(directory, secretFileOf(index)), client.secret)

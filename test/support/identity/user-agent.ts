@@ -9,6 +9,8 @@ export class UserAgent {
   readonly questions: string[] = []
   /** What the person answers there; undefined: the page stays open. */
   answer: 'allow' | 'deny' | undefined = 'allow'
+  /** What the person answers on pages that ask where to log in, in this order; when used up, such a page stays open. */
+  readonly choices: Record<string, string>[] = []
 
   /** Sends one request and follows nothing. */
   get(url: string, headers: Record<string, string> = {}): Promise<Response> {
@@ -49,7 +51,8 @@ export class UserAgent {
     for (let step = 0; step < 20; step++) {
       if (isEnd(at)) return { url: at, response: undefined }
       const response = await this.get(at)
-      const last = response.headers.has('location') ? response : await this.#answered(at, response)
+      let last = response.headers.has('location') ? response : await this.#answered(at, response)
+      while (!last.headers.has('location') && this.choices.length > 0) last = await this.#chosen(at, last)
       const location = last.headers.get('location')
       if (location === null) return { url: at, response: last }
       await last.body?.cancel()
@@ -68,6 +71,12 @@ export class UserAgent {
     if (this.answer === undefined) return response
     const { action, token } = question
     return this.post(action, { token, decision: this.answer })
+  }
+
+  /** Answers a page that asks where to log in, with the next choice. */
+  async #chosen(at: string, response: Response): Promise<Response> {
+    const { token = '' } = consentOf(await response.text(), at) ?? {}
+    return this.post(new URL('choose', at).href, { token, ...this.choices.shift() })
   }
 
   /** Sends the cookies of one host to another one too: two replicas behind one name. */

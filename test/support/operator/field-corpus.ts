@@ -200,7 +200,7 @@ const grants = `
 const delegation = (index: number) => `
     cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}${index === 0 ? ownPolicies : grants}
     dpop: {mode: required, nonce: required}
-    disableUpstreamTokenInjection: false`
+    disableUpstreamTokenInjection: ${index === 0}`
 
 const proxyLoggingIn = `
 kind: MCPRemoteProxy
@@ -224,7 +224,7 @@ const loggingIn = redisWays
     insecureAllowConfidentialOverLoopbackHTTP: true
     insecureAllowHTTP: false
     storage: {type: redis, redis: ${redis}}${delegation(index)}
-    primaryUpstreamProvider: corp
+    ${index === 0 ? 'primaryProviders: [code, chat]' : 'primaryUpstreamProvider: corp'}
     upstreamProviders:
       - name: code
         type: oauth2
@@ -259,7 +259,7 @@ const loggingIn = redisWays
           maxLifetime: 720h
           remindBefore: 24h
       - name: chat
-        type: oauth2
+        type: oauth2${index === 0 ? '\n        emailDomains: [example.com]' : ''}
         oauth2Config:
           authorizationEndpoint: https://chat.example.com/authorize
           tokenEndpoint: https://chat.example.com/token
@@ -301,7 +301,7 @@ spec:
   groupRef: {name: tools}
   incomingAuth: {type: oidc, audience: a, oidcConfigRef: {name: logging-in}, dpop: ${proofs}, ${judging}}
   authServerConfig:${server}
-  authServerUpstreamFilter: {claim: groups, rules: [{groups: [eng], upstreamProviders: [chat]}], defaultUpstreams: [chat]}
+  authServerUpstreamFilter: {claim: groups, rules: [{groups: [eng], upstreamProviders: [found]}], defaultUpstreams: [found]}
 ---
 kind: MCPExternalAuthConfig
 metadata: {name: logging-in-${index}}

@@ -22,8 +22,8 @@ const LARGE_QUERY = 1024
 
 /** Serves the authorization endpoint: redirects the browser to the host of the login if that is a different one. */
 export async function authorize(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  const { loginEndpoint, primary } = front.settings
-  if (primary === undefined) return problemPage(front, c, 'noLogins')
+  const { loginEndpoint, primaries } = front.settings
+  if (primaries.length === 0) return problemPage(front, c, 'noLogins')
   if (loginEndpoint === undefined) return login(front, c)
   if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
   return redirect(loginEndpoint + new URL(c.req.url).search)
@@ -34,7 +34,7 @@ export async function authorize(front: Front, c: FrontContext): Promise<Response
  * not redirect (RFC 6749 section 4.1.2.1). The library reports all other errors to the client.
  */
 export async function login(front: Front, c: FrontContext): Promise<Response | LoginStep> {
-  if (front.settings.primary === undefined) return problemPage(front, c, 'noLogins')
+  if (front.settings.primaries.length === 0) return problemPage(front, c, 'noLogins')
   const query = new URL(c.req.url).searchParams
   if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
   const [clientId, redirectUri] = [query.getAll('client_id'), query.getAll('redirect_uri')]

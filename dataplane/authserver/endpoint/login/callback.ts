@@ -19,7 +19,7 @@ export async function callback(front: Front, c: FrontContext): Promise<Response 
 
 /** Keeps the grant of an identified user, and sends the client its code. */
 export async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
-  const { uid, login, user, authTime: ts, isSynthetic } = step
+  const { uid, login, user, by, authTime: ts, isSynthetic } = step
   const { subject, ...claims } = user
   try {
     const { params } = (await front.provider().interaction(uid)) ?? {}
@@ -28,8 +28,8 @@ export async function grant(front: Front, c: FrontContext, step: Done): Promise<
       return problemPage(front, c, 'login')
     }
     // A synthetic subject occurs once, so it can't limit repeated logins. The network does.
-    const by = isSynthetic === true ? networkHolder(front.addressOf(c.env.incoming)) : [subject]
-    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace }, by)
+    const holder = isSynthetic === true ? networkHolder(front.addressOf(c.env.incoming)) : [subject]
+    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace, by }, holder)
     await front.provider().grant({
       login,
       subject,

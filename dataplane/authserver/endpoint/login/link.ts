@@ -21,7 +21,7 @@ export async function linkPage(front: Front, c: FrontContext): Promise<Response>
     gateway: front.title,
     account: await front.grants.userOf(wanted.login),
     provider: wanted.provider,
-    hosts: front.loginLinks.way(wanted.provider).map(hostOf),
+    hosts: (await front.loginLinks.way(wanted)).map(hostOf),
     // The path is relative to the page, so it works behind a proxy that adds a path prefix.
     action: 'link',
     ticket,

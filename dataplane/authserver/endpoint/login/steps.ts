@@ -4,6 +4,7 @@ import type { Front, FrontContext } from '../front.ts'
 import { privately, problemPage } from '../show.ts'
 import { authorize, login } from './authorize.ts'
 import { callback, faultPage, grant, refuseClient } from './callback.ts'
+import { askChoice, choose } from './choose.ts'
 import { askConsent, consent } from './consent.ts'
 import { link, linked, notLinked } from './link.ts'
 
@@ -24,6 +25,8 @@ export const LOGIN_REQUESTS = {
   POST: {
     /** The user allows or denies a client. */
     '/oauth/consent': stepped(consent),
+    /** The user has chosen where to log in. */
+    '/oauth/choose': stepped(choose),
     /** The user follows a link, to log in at one more provider. */
     '/oauth/link': stepped(link),
     /** The user signs in to see their links, or ends one of them. */
@@ -42,8 +45,14 @@ const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { 
    */
   ask: askConsent,
   /**
+   * The page asks where the user logs in. Follows whatever else begins a login at a provider, where several providers
+   * identify users. Nothing is kept but `interaction` and `allowed` for a client: the page holds the login, sealed for
+   * its browser. `POST /oauth/choose` continues the login.
+   */
+  choose: askChoice,
+  /**
    * The browser goes to a provider. Follows `GET /oauth/login` of an allowed client, `POST /oauth/consent` that allows
-   * one, `POST /oauth/link`, `POST /oauth/sessions`, and `GET /oauth/callback` from any provider but the last. Kept:
+   * one, `POST /oauth/choose`, `POST /oauth/link`, `POST /oauth/sessions`, and `GET /oauth/callback` from any provider but the last. Kept:
    * `login` under the `state`; under the `uid` `interaction` and `allowed` for a client, or `linking` for a link; and
    * the tokens of earlier providers, which have no owner yet. `GET /oauth/callback` continues the login.
    */

@@ -52,7 +52,7 @@ function start(upstreams: readonly Upstream[], tokens = createMemoryTokenStore()
     new ChainLogin({
       issuer: 'https://gateway',
       upstreams: providers,
-      primary,
+      primaries: [primary],
       carried: new CarriedTokens({ tokens: watched, keepS: 60, log: () => log }),
       store,
       keyed: () => keyed,

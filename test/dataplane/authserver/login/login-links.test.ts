@@ -36,15 +36,16 @@ function start(onDemand = ['github', 'wiki']) {
     keyed: () => keyed,
     grants: {
       find: async (login) => (grants.has(login) ? { accountId: grants.get(login) } : undefined),
+      identifiedBy: async () => 'corp',
     },
     revocations: { has: (login) => ended.has(login) },
     login: {
       async pass(course) {
-        courses.push(course)
+        courses.push(course as Course)
         return { kind: 'respond', response: new Response() }
       },
     },
-    primary: 'corp',
+    primaries: ['corp'],
     onDemand: new Set(onDemand),
     url: 'https://gateway/oauth/link',
     loginS: 600,
@@ -62,7 +63,7 @@ function start(onDemand = ['github', 'wiki']) {
     const { uid } = courses.at(-1) as Course
     for (const provider of ['corp', wanted.provider])
       await tokens.put({ login: 'passing', provider }, GIVEN, { ttlMs: 60_000 })
-    return { kind: 'done', purpose: 'link', uid, login: 'passing', user: { subject } }
+    return { kind: 'done', purpose: 'link', uid, login: 'passing', by: 'corp', user: { subject } }
   }
   const of = (login: string, provider = 'github') => tokens.get({ login, provider })
   return {

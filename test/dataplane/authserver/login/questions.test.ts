@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createQuestions } from '../../../../dataplane/authserver/login/consented-login.ts'
+import { createQuestions } from '../../../../dataplane/authserver/login/questions.ts'
 import { createSealer } from '../../../../dataplane/upstream-tokens/index.ts'
 
 /** What a consent page holds of the request that it asks about: of its browser, its gateway and its time alone. */
@@ -15,10 +15,10 @@ const ASKED = {
   resource: 'https://gateway.example/mcp',
 }
 const HERE = { id: 'this-browser' }
-const open = (secrets: readonly string[] = [OLD], salt = 'tools', lifeS = 600) =>
-  createQuestions(
+const open = (secrets: readonly string[] = [OLD], salt = 'tools', lifeS = 600, page = 'consent page') =>
+  createQuestions<typeof ASKED>(
     createSealer(() => secrets, salt),
-    lifeS,
+    { page, lifeS },
   )
 
 test('it comes back as it was, and nobody reads it', () => {
@@ -29,10 +29,11 @@ test('it comes back as it was, and nobody reads it', () => {
   assert.is.not(open().seal(ASKED, HERE), token)
 })
 
-test('in another browser, at another gateway, or too late it is nothing', () => {
+test('in another browser, at another gateway, on another page, or too late it is nothing', () => {
   const token = open().seal(ASKED, HERE)
   assert.is(open().open(token, { id: 'another-browser' }), undefined)
   assert.is(open([OLD], 'others').open(token, HERE), undefined)
+  assert.is(open([OLD], 'tools', 600, 'choice page').open(token, HERE), undefined)
   assert.is(open([OLD], 'tools', 0).open(open([OLD], 'tools', 0).seal(ASKED, HERE), HERE), undefined)
 })
 

@@ -66,7 +66,7 @@ function start(pendingBytes: number) {
     ...shared,
     issuer: 'https://gateway.example',
     upstreams: [provider],
-    primary: provider.name,
+    primaries: [provider.name],
     tokens,
     carried: new CarriedTokens({ tokens, keepS: 60, log: () => log }),
     loginsUnderWay: new LoginsUnderWay({ mostBytes: (pendingBytes / 4) * 3, longestMs: LONGEST_MS }),

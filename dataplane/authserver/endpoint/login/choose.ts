@@ -1,0 +1,40 @@
+import { domainToASCII } from 'node:url'
+import type { Choose, LoginStep } from '../../login/login.ts'
+import { choicePage, fields } from '../../pages/choice-page.ts'
+import { knownBrowser } from '../browser.ts'
+import { readForm } from '../form.ts'
+import type { Front, FrontContext } from '../front.ts'
+import { problemPage, showPage } from '../show.ts'
+import { found } from '../telemetry.ts'
+
+/** Shows the page on which a user says where to log in. */
+export function askChoice(front: Front, c: FrontContext, { token, isListed }: Choose): Promise<Response> {
+  const { primaries } = front.settings
+  const page = choicePage({
+    gateway: front.title,
+    providers: primaries,
+    asksForAddress: !isListed && primaries.some(({ domains }) => domains.length > 0),
+    isUnknown: isListed,
+    // The path is relative to the page, so it works behind a proxy that adds a path prefix.
+    action: 'choose',
+    token,
+  })
+  return showPage(c, page)
+}
+
+/** Handles the answer of that page. An address only leads to a provider: nothing of it is kept, sent on or logged. */
+export async function choose(front: Front, c: FrontContext): Promise<Response | LoginStep> {
+  // This server's pages send no form that is malformed or too large.
+  const form = await readForm(c).catch(() => undefined)
+  const token = form?.get(fields.token)
+  if (form === undefined || token === undefined) return problemPage(front, c, 'parameters')
+  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
+  const named = form.get(fields.provider) ?? providerOf(front, form.get(fields.email))
+  return front.login.choose(token, named, knownBrowser(front, c), found(c))
+}
+
+/** Returns the name of the provider to which the domain of an address leads. */
+function providerOf({ settings }: Front, address = ''): string | undefined {
+  const domain = domainToASCII(address.trim().replace(/^.*@/, '')).toLowerCase()
+  return domain === '' ? undefined : settings.primaries.find(({ domains }) => domains.includes(domain))?.name
+}
