@@ -84,8 +84,12 @@ export class TokenEndpoint {
   async request(form: Readonly<Record<string, string | undefined>>): Promise<IssuedToken> {
     const { status, text } = await this.#post(form)
     const answer = parse(text)
-    if (status === 200 && answer !== undefined) return this.#issuedToken(answer)
-    if (status < 400 || status >= 500 || status === 429) throw this.unusable(`answered HTTP ${status}`)
+    const isSuccess = status >= 200 && status < 300
+    // Some servers answer with an error at 200.
+    const hasError = typeof answer?.['error'] === 'string' && answer['error'] !== ''
+    if (isSuccess && answer !== undefined && !hasError) return this.#issuedToken(answer)
+    const isPassing = status < 400 || status >= 500 || status === 429
+    if (isPassing && !(isSuccess && hasError)) throw this.unusable(`answered HTTP ${status}`)
     const code = ERRORS.has(answer?.['error']) ? ` (${String(answer?.['error'])})` : ''
     throw new CredentialError(`${this.name} refused the request with HTTP ${status}${code}`, {
       text: `${this.name} refused the exchange`,
@@ -94,7 +98,8 @@ export class TokenEndpoint {
   }
 
   #issuedToken(answer: Record<string, unknown>): IssuedToken {
-    const { access_token: token, token_type: tokenType, issued_token_type: issued, expires_in: expiresIn } = answer
+    const { access_token: token, token_type: tokenType, expires_in: expiresIn } = answer
+    const issued = answer['issued_token_type'] ?? undefined
     if (typeof token !== 'string' || token.length > LONGEST_TOKEN || !TOKEN.test(token))
       throw this.unusable('gave no access_token that can stand in a header')
     if (typeof tokenType !== 'string') throw this.unusable('gave no token_type')

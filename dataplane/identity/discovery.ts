@@ -42,13 +42,20 @@ export async function discoverEndpoint(
   const failures: string[] = []
   for (const url of discoveryUrls(issuer)) {
     const answer = await fetch(url, options.headers)
-    if (answer.status !== 200) {
-      failures.push(`${url} answered ${answer.status}`)
-      continue
-    }
-    return endpointOf(JSON.parse(answer.text), endpoint, issuer, options.allowHTTP)
+    const document = answer.status === 200 ? documentIn(answer.text) : undefined
+    if (document !== undefined) return endpointOf(document, endpoint, issuer, options.allowHTTP)
+    failures.push(`${url} answered ${answer.status}${answer.status === 200 ? ' and no JSON' : ''}`)
   }
   throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
+}
+
+/** Returns a JSON document; undefined for other text, such as the page that some hosts show at every path. */
+function documentIn(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 const shown = (name: unknown): string =>

@@ -123,12 +123,12 @@ function callerOf(
   if (active !== true || use === 'refresh_token') return undefined
   if (typeof exp !== 'number' || !Number.isFinite(exp) || exp + skewS <= now) return undefined
   if (!hasBegun(nbf, now + skewS)) return undefined
-  if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
+  if (issuer === undefined || ((iss ?? undefined) !== undefined && iss !== issuer)) return undefined
   if (!isFor(claims, audienceClaim, audience)) return undefined
   if (!isSubject(sub)) return undefined
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
 
-/** Tells whether `nbf`, if present, is before `latest` (seconds since 1970). */
+/** Tells whether `nbf`, if present and not null, is before `latest` (seconds since 1970). */
 const hasBegun = (nbf: unknown, latest: number): boolean =>
-  nbf === undefined || (typeof nbf === 'number' && nbf <= latest)
+  nbf === undefined || nbf === null || (typeof nbf === 'number' && nbf <= latest)

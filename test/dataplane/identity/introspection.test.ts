@@ -84,6 +84,10 @@ for (const [what, claims] of [
     assert.match(headers?.['WWW-Authenticate'] ?? '', /error="invalid_token"/)
   })
 
+test('optional claims that are null are as absent', async () => {
+  assert.is((await call(idp.grant({ aud: AUDIENCE, nbf: null, iss: null, token_use: null }))).kind, 'authenticated')
+})
+
 test('the audience of an opaque token may be in another claim', async () => {
   const byClient = verifier(provider({ audienceClaim: 'client_id' }))
   try {

@@ -175,6 +175,13 @@ test('one bad key among good ones is left out', async () => {
   await mixed.close()
 })
 
+test('members of a key that are null are as absent', async () => {
+  const keys = { keys: [{ ...jwk, use: null, alg: null, key_ops: null, x5c: null }] }
+  const nulls = wrongIssuer('keys', { what: 'nulls', answer: (response) => response.end(JSON.stringify(keys)) })
+  assert.is(await nulls.come(), 'ok')
+  await nulls.close()
+})
+
 test('an empty set of keys is believed after a minute, and keys that come back are', async () => {
   using clock = stoppedClock()
   const issuer = wrongIssuer('keys', { what: 'empty', answer: (response) => response.end('{"keys":[]}') }, false)

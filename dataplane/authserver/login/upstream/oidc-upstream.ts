@@ -9,7 +9,7 @@ import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
 import { exchangeFault, faultOf, ProviderFault, refreshed } from './provider-fault.ts'
 import { ProviderResponse, providerFetch, UnusableAnswer, webFetch } from './provider-fetch.ts'
-import { errorIn, tokensIn } from './token-answer.ts'
+import { documentOf, errorIn, standardAnswer, tokensIn } from './token-answer.ts'
 import type { RefreshAnswer, RefreshedTokens, Upstream, UpstreamChecks, UpstreamLogin } from './upstream.ts'
 import { createUserInfo } from './user-info.ts'
 
@@ -135,18 +135,58 @@ async function discover(
   return found
 }
 
-/** Makes a fetch that turns an error with status 200 into an error response for the library. */
+type Request = Parameters<client.CustomFetch>
+
+/**
+ * Makes a fetch whose answers have the form that the library insists on. It turns an error with status 200 into an error
+ * response.
+ */
 function fetchFor(guarded: GuardedFetch) {
   const fetch = webFetch(guarded)
-  return async (...request: Parameters<client.CustomFetch>): Promise<ProviderResponse> => {
-    const response = await fetch(...request)
-    if (request[1].method !== 'POST' || response.status !== 200) return response
-    const { status, document, secrets } = response
-    const code = errorIn(document)
-    if (code === undefined) return response
-    const headers = { 'content-type': 'application/json' }
-    return new ProviderResponse(JSON.stringify({ error: code }), 400, headers, { status, document, secrets })
+  return async (...[url, options]: Request): Promise<ProviderResponse> => {
+    const response = await fetch(url, options)
+    if (options.method !== 'POST') return response.ok ? standardDocument(response) : response
+    if (errorOf(response) !== 'invalid_client') return standardTokens(response)
+    const inForm = withCredentialsInForm(options)
+    return standardTokens(inForm === undefined ? response : await fetch(url, inForm))
   }
+}
+
+const errorOf = ({ document }: ProviderResponse): unknown => isObject(document) && document['error']
+
+/** Moves the client's credentials from HTTP Basic into the form: some providers take them there alone. */
+function withCredentialsInForm(options: Request[1]): Request[1] | undefined {
+  const { authorization = '', ...headers } = options.headers
+  const basic = /^Basic (.+)$/.exec(authorization)?.[1]
+  if (basic === undefined) return undefined
+  const [id = '', secret = ''] = Buffer.from(basic, 'base64').toString('utf8').split(':', 2)
+  return { ...options, headers, body: new URLSearchParams(`${options.body}&client_id=${id}&client_secret=${secret}`) }
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** Returns metadata or keys, whatever media type they came with, without members that are null and keys that are none. */
+function standardDocument(response: ProviderResponse): ProviderResponse {
+  const { status, document, secrets } = response
+  if (!isObject(document)) return response
+  const { keys } = document
+  const known = Array.isArray(keys) ? { ...document, keys: keys.filter(isObject) } : document
+  const text = JSON.stringify(known, (_, value: unknown) => value ?? undefined)
+  return new ProviderResponse(text, 200, JSON_TYPE, { status, document, secrets })
+}
+
+/** Returns an answer of the token endpoint in the form of RFC 6749 section 5, whatever its media type and status. */
+function standardTokens(response: ProviderResponse): ProviderResponse {
+  if (!response.ok) return response
+  const { status, secrets } = response
+  const document = response.documentAs(documentOf)
+  if (!isObject(document)) return response
+  const code = errorIn(document)
+  const from = { status, document, secrets }
+  if (code !== undefined) return new ProviderResponse(JSON.stringify({ error: code }), 400, JSON_TYPE, from)
+  const idToken = document['id_token'] ?? undefined
+  const answer = { ...standardAnswer(document, undefined), id_token: idToken }
+  return new ProviderResponse(JSON.stringify(answer), 200, JSON_TYPE, from)
 }
 
 /** Returns the provider for one request, and keeps the new refresh token even of an answer that the library refuses. */

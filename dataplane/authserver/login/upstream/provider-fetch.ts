@@ -72,6 +72,11 @@ export class ProviderResponse extends Response {
     this.#document = from.document
   }
 
+  /** The document of the original text, as this reads it by its media type. */
+  documentAs(read: (text: string, contentType: string) => unknown): unknown {
+    return read(this.#text, this.headers.get('content-type') ?? '')
+  }
+
   /** The original JSON document; undefined if the answer is not JSON. */
   get document(): unknown {
     if (this.#document === undefined)

@@ -163,7 +163,8 @@ async function endpointOf(
   })
   if (status !== 200) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
   const document = objectIn(text, 'the provider answered with no JSON object')
-  const { registration_endpoint: endpoint, token_endpoint_auth_methods_supported: methods = [METHODS[0]] } = document
+  const { registration_endpoint: endpoint } = document
+  const methods = document['token_endpoint_auth_methods_supported'] ?? [METHODS[0]]
   const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
   const isPlain = url?.protocol === 'http:' && (mayBePlain || isLoopback(url)) && discoveryUrl.startsWith('http:')
   if (url === null || (url.protocol !== 'https:' && !isPlain))
@@ -173,15 +174,20 @@ async function endpointOf(
   return { endpoint: url.href, method }
 }
 
+const DIGITS = /^\d{1,15}$/
+
+const isTime = (value: unknown): value is number => typeof value === 'number' && Number.isSafeInteger(value)
+
 function clientIn(answer: Readonly<Record<string, unknown>>, asked: AuthMethod, nowS: number): RegisteredClient {
-  const { client_id: id, client_secret: secret, client_secret_expires_at: endsAt = 0 } = answer
-  const { token_endpoint_auth_method: told = asked } = answer
-  const method = METHODS.find((one) => one === told)
+  const { client_id: id, client_secret: secret } = answer
+  const endsAt = answer['client_secret_expires_at'] ?? 0
+  const method = METHODS.find((one) => one === (answer['token_endpoint_auth_method'] ?? asked))
   const isComplete = method === 'none' || (typeof secret === 'string' && TEXT.test(secret))
   if (typeof id !== 'string' || !TEXT.test(id) || method === undefined || !isComplete)
     throw new UnusableAnswer('the provider has registered no usable client')
-  const ends = typeof endsAt === 'number' && Number.isSafeInteger(endsAt) ? endsAt : Number.NaN
-  if (!(ends === 0 || ends > nowS)) throw new UnusableAnswer('the provider has registered a client that has ended')
+  const ends = typeof endsAt === 'string' && DIGITS.test(endsAt) ? Number(endsAt) : endsAt
+  if (!isTime(ends) || !(ends === 0 || ends > nowS))
+    throw new UnusableAnswer('the provider has registered a client that has ended')
   return {
     id,
     method,

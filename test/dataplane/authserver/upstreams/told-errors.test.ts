@@ -192,4 +192,76 @@ test('a provider whose metadata is of another issuer, or away, is told before an
   }
 })
 
+interface Answered {
+  readonly status: number
+  readonly type: string
+  readonly body: Record<string, unknown> | string
+}
+/** Changes what the provider answers at a path. */
+const edited =
+  (path: string, edit: (body: Record<string, unknown>) => Partial<Answered>) =>
+  (request: IncomingMessage, response: ServerResponse): false => {
+    if (!request.url?.startsWith(path)) return false
+    const end = response.end.bind(response)
+    response.end = ((text: unknown) => {
+      const { status = 200, type = 'application/json', body } = edit(JSON.parse(String(text)))
+      const sent = typeof body === 'string' ? body : JSON.stringify(body ?? JSON.parse(String(text)))
+      response.statusCode = status
+      response.setHeader('content-type', type)
+      response.setHeader('content-length', Buffer.byteLength(sent))
+      return end(sent)
+    }) as typeof response.end
+    return false
+  }
+
+const formOf = (body: Record<string, unknown>) =>
+  new URLSearchParams(Object.entries(body).map(([name, value]): [string, string] => [name, String(value)])).toString()
+const without = ({ token_type: _, ...rest }: Record<string, unknown>) => rest
+const oddTokens: Readonly<Record<string, (body: Record<string, unknown>) => Partial<Answered>>> = {
+  'as text/plain': () => ({ type: 'text/plain' }),
+  'as a form': (body) => ({ type: 'application/x-www-form-urlencoded', body: formOf(body) }),
+  'at 201, after a byte order mark': (body) => ({ status: 201, body: `\ufeff${JSON.stringify(body)}` }),
+  'without token_type': (body) => ({ body: without(body) }),
+  'with null members': (body) => ({
+    body: { ...body, refresh_token: null, scope: null, expires_in: null, token_type: null, error: null },
+  }),
+  'with a list of scopes and a lifetime that is none': (body) => ({
+    body: { ...body, scope: ['openid'], expires_in: 'soon' },
+  }),
+}
+test('an OpenID provider’s tokens are read in other forms, too', async () => {
+  for (const [what, edit] of Object.entries(oddTokens)) {
+    client.agent.forget(new URL(server.upstream.issuer).host)
+    server.upstream.before = edited('/token', edit)
+    const answer = await client.authorize()
+    assert.ok(answer.has('code'), `${what}: ${JSON.stringify((await providerStatus()).lastError)}`)
+  }
+  // Only the form: what HTTP Basic brings is refused.
+  server.upstream.before = (request, response) => {
+    if (!request.url?.startsWith('/token') || request.headers.authorization === undefined) return false
+    response.writeHead(401, { 'content-type': 'application/json' }).end('{"error":"invalid_client"}')
+    return true
+  }
+  client.agent.forget(new URL(server.upstream.issuer).host)
+  assert.ok((await client.authorize()).has('code'), 'the secret in the form')
+})
+
+test('so are its metadata and keys', async () => {
+  const odd = await startAuthServer()
+  const nulls = { registration_endpoint: null, token_endpoint_auth_methods_supported: null, scopes_supported: null }
+  const metadata = edited('/.well-known/', (body) => ({ type: 'text/plain', body: { ...body, ...nulls } }))
+  const keys = edited('/jwks', ({ keys: own }) => ({
+    type: 'application/octet-stream',
+    body: { keys: [null, 'x', ...(own as object[]).map((key) => ({ ...key, use: null, alg: null, x5c: null }))] },
+  }))
+  odd.upstream.before = (request, response) => metadata(request, response) || keys(request, response)
+  try {
+    const user = await TestClient.register(odd.issuer)
+    const answer = await user.authorize()
+    assert.ok(answer.has('code'), JSON.stringify(odd.gateway.lines.filter(({ provider }) => provider !== undefined)))
+  } finally {
+    await odd.close()
+  }
+})
+
 test.run()

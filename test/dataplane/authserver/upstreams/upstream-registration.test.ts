@@ -14,6 +14,17 @@ import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-
 test('with an initial access token, by its metadata; once for all logins', async () => {
   const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
   const provider = await startLoginProvider([`http://127.0.0.1:${await freePort()}/unused`])
+  // Null members are as absent.
+  provider.before = (request, response) => {
+    if (request.url !== '/reg') return false
+    const end = response.end.bind(response)
+    response.end = ((text: unknown) => {
+      const sent = JSON.stringify({ ...JSON.parse(String(text)), client_secret_expires_at: null, contacts: null })
+      response.setHeader('content-length', Buffer.byteLength(sent))
+      return end(sent)
+    }) as typeof response.end
+    return false
+  }
   const server = await startAuthServer({
     gateway: { backends: [injecting('own', raw.url, 'code')] },
     authServer: {
