@@ -1,4 +1,5 @@
 /** Keycloak as the issuer of callers' tokens, at a gateway and at a registry. */
+import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,14 +9,21 @@ import * as assert from 'uvu/assert'
 import { dispatch } from '../../cli/dispatch.ts'
 import { Introspection } from '../../dataplane/identity/introspection.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
+import { secret } from '../secrets/watch.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
 import { postModern } from '../support/gateway/post.ts'
+import { refusal, startAuthServer, TestClient, tokensOf } from '../support/identity/auth-server.ts'
 import { type Keycloak, startKeycloak } from '../support/identity/keycloak.ts'
 import { type ProtectedServer, protectedGateway, protectedRegistry } from '../support/identity/protected-servers.ts'
 import { startVerifyingServer } from '../support/identity/verifying-server.ts'
 import { keptLog } from '../support/kept-log.ts'
 
+const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
+const OTHER = 'https://other.example/mcp'
 const AUDIENCE = 'https://mcp.example'
 
 let keycloak: Keycloak
@@ -156,6 +164,75 @@ test('the gateway exchanges there: backends of both eras get tokens for themselv
   } finally {
     await gateway.close()
     await Promise.all(backends.map((server) => server.close()))
+  }
+})
+
+test('its tokens are assertions at an authorization server of ours, and are exchanged there', async () => {
+  const { issuer, scope } = keycloak
+  const own = secret(randomBytes(24).toString('base64url'))
+  const matcher = 'claims.azp == "agent" && claims.preferred_username == "alice"'
+  const server = await startAuthServer({
+    authServer: {
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      allowedAudiences: [OTHER],
+      trustedIssuers: [{ name: 'corp', issuerUrl: issuer }],
+      inboundGrants: {
+        tokenExchange: {
+          delegateClients: [{ clientId: 'desk', clientSecretFile: 'desk', audiences: [OTHER], scopes: ['tools:call'] }],
+          issuerPolicies: [{ issuerRef: 'corp', expectedAudience: AUDIENCE, allowedDelegateClients: ['desk'] }],
+        },
+        jwtBearer: {
+          issuerPolicies: [
+            {
+              issuerRef: 'corp',
+              maxAssertionAge: '5m',
+              acceptedAudiences: [AUDIENCE],
+              claims: { name: 'name', email: 'email' },
+              subjectRules: [{ name: 'people', matcher, allowedResources: [OTHER], scopes: ['tools:call'] }],
+            },
+          ],
+        },
+      },
+    },
+    prepare: (folder) => writeFile(join(folder, 'desk'), own),
+  })
+  try {
+    const desk = new TestClient(server.issuer, 'desk')
+    const redeem = (assertion: string) => desk.post('token', { grant_type: JWT_BEARER, assertion })
+    const assertion = await keycloak.token({ user: 'alice', scope })
+    const { sub } = decodeJwt(assertion)
+    const redeemed = decodeJwt((await tokensOf(await redeem(assertion))).access_token)
+    assert.equal(
+      [redeemed.iss, redeemed.sub, redeemed.aud, redeemed['scope'], redeemed['name'], redeemed['email']],
+      [server.issuer, `${issuer}#${sub}`, OTHER, 'tools:call', 'Alice A', 'alice@corp.example'],
+    )
+    assert.is(await refusal(redeem(assertion)), '400 invalid_grant', 'it is good once')
+    assert.is(
+      await refusal(redeem(await keycloak.token({ scope }))),
+      '400 invalid_grant',
+      'no rule fits the client itself',
+    )
+    assert.is(await refusal(redeem(await keycloak.token({ user: 'alice' }))), '400 invalid_grant', 'it is not for here')
+    desk.secret = own
+    const exchange = (token: string) =>
+      desk.token({ grant_type: EXCHANGE, subject_token: token, subject_token_type: ACCESS_TOKEN })
+    await keycloak.rotateKeys()
+    const exchanged = decodeJwt(
+      (await tokensOf(await exchange(await keycloak.token({ user: 'alice', scope })))).access_token,
+    )
+    assert.equal(
+      [exchanged.sub, exchanged.aud, exchanged['act']],
+      [...[`${issuer}#${sub}`, OTHER], { iss: server.issuer, sub: 'desk' }],
+    )
+    assert.is(await refusal(exchange(await keycloak.token({ user: 'alice' }))), '400 invalid_request')
+    // An issuer that goes from the configuration is out.
+    await server.gateway.configure(server.config({ trustedIssuers: [], inboundGrants: {} }))
+    await eventually('it is trusted no more', async () => {
+      const answered = await redeem(await keycloak.token({ user: 'alice', scope }))
+      return (await refusal(answered)) === '400 invalid_grant'
+    })
+  } finally {
+    await server.close()
   }
 })
 
