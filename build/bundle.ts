@@ -48,7 +48,7 @@ const ENGINE = '@cedar-policy/cedar-wasm/nodejs'
 const ENGINE_FILE = 'cedar_wasm.cjs'
 
 /** The packages that are loaded by `require` at their first use, and their files. */
-const REQUIRED = { '@marcbachmann/cel-js': 'cel-js.cjs', ioredis: 'ioredis.cjs' }
+const REQUIRED = { '@marcbachmann/cel-js': 'cel-js.cjs', ioredis: 'ioredis.cjs', re2js: 're2js.cjs' }
 
 /** The script that the console serves to browsers, by its spelling in the source, and its file in the bundle. */
 const BROWSER_SCRIPT = '../browser/console.js'

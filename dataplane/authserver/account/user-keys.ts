@@ -1,6 +1,8 @@
 import { parseDuration } from '../../../crds/settings/duration.ts'
 import type { KeyProviderConfig } from '../../config/auth-server.ts'
+import { compileKeyPattern, type KeyPattern } from '../../config/check/key-pattern.ts'
 import { isLoopback } from '../../config/check/url.ts'
+import { readAside } from '../../config/read/aside.ts'
 import { guardedStatus } from '../../net/guarded-fetch.ts'
 import type { LinkOffer, Place, StoredTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
@@ -13,6 +15,10 @@ const CHARACTERS = /^[\x20-\x7e]+$/
 /** A key of this length is told apart by its last characters, which reveal little of it. */
 const TOLD_FROM = 16
 const TOLD = 4
+/** The most steps of a match in the thread that serves requests (some 30 ms), and the longest match in another. */
+const MOST_STEPS = 200_000
+const LONGEST_MATCH_MS = 5_000
+const NOT_NOW = 'The key can’t be checked now. Try again in a minute.'
 
 /** The header that carries a key. */
 export interface KeyHeader {
@@ -49,7 +55,8 @@ interface UserKeysOptions {
 export class UserKeys {
   readonly #options: UserKeysOptions
   readonly #now: () => number
-  readonly #patterns = new Map<string, Promise<(key: string) => boolean>>()
+  readonly #patterns = new Map<string, KeyPattern>()
+  #isMatching = false
 
   constructor(options: UserKeysOptions) {
     this.#options = options
@@ -181,29 +188,35 @@ export class UserKeys {
     return this.#options.keyed().matches('key-link', JSON.stringify([subject, provider]), proof)
   }
 
-  async #checked({ name, keyConfig }: KeyProviderConfig, typed: string): Promise<string> {
+  async #checked({ keyConfig }: KeyProviderConfig, typed: string): Promise<string> {
     const { maxLength, pattern } = keyConfig
     // Keys are pasted, often with a line break or blanks around them.
     const key = typed.trim()
     if (key === '') throw new KeyRefused('No key was entered.')
     if (key.length > maxLength) throw new KeyRefused(`A key has at most ${maxLength} characters.`)
     if (!CHARACTERS.test(key)) throw new KeyRefused('A key has letters, digits and signs alone, in one line.')
-    if (pattern !== undefined && !(await this.#matcher(name, pattern))(key))
+    if (pattern !== undefined && !(await this.#fits(pattern, key)))
       throw new KeyRefused('This does not look like such a key. Was all of it copied?')
     return key
   }
 
-  /** Compiles a pattern once. RE2 needs time in proportion to the key, whatever the pattern. */
-  #matcher(name: string, pattern: string): Promise<(key: string) => boolean> {
-    let matcher = this.#patterns.get(name)
-    if (matcher === undefined) {
-      matcher = import('re2js').then(({ RE2JS }) => {
-        const compiled = RE2JS.compile(pattern)
-        return (key: string) => compiled.matches(key)
-      })
-      this.#patterns.set(name, matcher)
+  /**
+   * Tells whether a key has its pattern. What could take longer than a request may hold up others is done in a thread,
+   * one key at a time.
+   */
+  async #fits(pattern: string, key: string): Promise<boolean> {
+    let compiled = this.#patterns.get(pattern)
+    if (compiled === undefined) this.#patterns.set(pattern, (compiled = compileKeyPattern(pattern)))
+    if (compiled.size * key.length <= MOST_STEPS) return compiled.matches(key)
+    if (this.#isMatching) throw new KeyRefused(NOT_NOW)
+    this.#isMatching = true
+    try {
+      return await readAside<boolean>('key', JSON.stringify([pattern, key]), undefined, LONGEST_MATCH_MS)
+    } catch {
+      throw new KeyRefused(NOT_NOW)
+    } finally {
+      this.#isMatching = false
     }
-    return matcher
   }
 
   /** Asks the server whether the key is good. Its answer is read no further than its status. */

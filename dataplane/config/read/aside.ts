@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads'
 import { ConfigError } from '../load.ts'
 import type { Parsed } from './long-parser.ts'
 
-/** The result that a thread makes of a text: the value of YAML, or a checked configuration. */
-export type Reader = 'yaml' | 'gateway' | 'registry'
+/** The result that a thread makes of a text: the value of YAML, a checked configuration, or whether a key has a pattern. */
+export type Reader = 'yaml' | 'gateway' | 'registry' | 'key'
 
 export interface ReadCall {
   readonly reader: Reader
@@ -26,16 +26,21 @@ export const isLong = (text: string): boolean => text.length > LONGEST
  * Reads a text in a thread of its own: a long text takes a second, and requests are served meanwhile. Rejects with a
  * ConfigError that has the first hundred findings.
  */
-export async function readAside<T>(reader: Reader, text: string, file?: string): Promise<T> {
+export async function readAside<T>(
+  reader: Reader,
+  text: string,
+  file?: string,
+  deadlineMs: number = DEADLINE_MS,
+): Promise<T> {
   const worker = new Worker(ENTRY, { workerData: { reader, text } satisfies ReadCall, resourceLimits: HEAP })
   const refuse = (message: string) =>
     new ConfigError([{ pointer: '', message, ...(file === undefined ? {} : { file }) }])
   let parsed: Parsed<T>
   try {
-    ;[parsed] = (await once(worker, 'message', { signal: AbortSignal.timeout(DEADLINE_MS) })) as [Parsed<T>]
+    ;[parsed] = (await once(worker, 'message', { signal: AbortSignal.timeout(deadlineMs) })) as [Parsed<T>]
   } catch (error) {
     const { name, code, message } = error as NodeJS.ErrnoException
-    if (name === 'AbortError') throw refuse(`can’t be read within ${DEADLINE_MS / 1000} seconds: make it smaller`)
+    if (name === 'AbortError') throw refuse(`can’t be read within ${deadlineMs / 1000} seconds: make it smaller`)
     throw refuse(
       code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'can’t be read in 256 MiB: make it smaller' : `can’t be read: ${message}`,
     )

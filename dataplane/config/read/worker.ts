@@ -11,6 +11,14 @@ const readers: Readonly<Record<Reader, () => Promise<(text: string) => unknown>>
   },
   gateway: async () => (await import('./gateway-findings.ts')).parseGateway,
   registry: async () => (await import('./registry.ts')).parseRegistry,
+  /** The text holds the pattern and the key. */
+  async key() {
+    const { compileKeyPattern } = await import('../check/key-pattern.ts')
+    return (text) => {
+      const [pattern, key] = JSON.parse(text) as readonly [string, string]
+      return compileKeyPattern(pattern).matches(key)
+    }
+  },
 }
 
 async function answer({ reader, text }: ReadCall): Promise<void> {

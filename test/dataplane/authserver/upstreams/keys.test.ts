@@ -3,6 +3,8 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { type KeyRefused, UserKeys } from '../../../../dataplane/authserver/account/user-keys.ts'
+import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
 import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { injecting } from '../../../support/gateway/login-gateway.ts'
@@ -314,6 +316,36 @@ test('a login that ends leaves the key, and a short key shows none of its charac
   await eventually('the key', async () => (await call()).json.result?.content?.[0]?.text === 'ok')
 })
 
+test('a key that takes long to match holds nobody up', async () => {
+  const keys = new UserKeys({
+    settings: { issuer: server.issuer, keyEndpoint: '' },
+    providers: [
+      { name: 'jira', type: 'key', keyConfig: { ...keyConfig({ maxLength: 4096 }), pattern: SLOW } } as never,
+    ],
+    tokens: createMemoryTokenStore(),
+    keyed: undefined as never,
+  })
+  const long = 'a'.repeat(1_500)
+  let turns = 0
+  const ticking = setInterval(() => turns++)
+  const set = keys.set('ada', 'jira', `${long}!`)
+  const other = keys.set('bob', 'jira', `${long}!`)
+  await assertRefused(other, /can’t be checked now/)
+  await assertRefused(set, /does not look like/)
+  clearInterval(ticking)
+  assert.ok(turns > 0)
+  assert.is(await keys.set('ada', 'jira', long), 'set')
+})
+
+const SLOW = '(\\pL{0,500})'.repeat(4)
+async function assertRefused(pending: Promise<unknown>, text: RegExp): Promise<void> {
+  const refused = await pending.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  assert.match((refused as KeyRefused).text, text)
+}
+
 test('what is configured wrongly is refused with its place', async () => {
   const findings = async (more: object, provider: object = {}) => {
     const { checkGateway } = await import('../../../../dataplane/config/check/gateway.ts')
@@ -335,6 +367,11 @@ test('what is configured wrongly is refused with its place', async () => {
   assert.match(await findings({ headerName: 'Mcp-Session-Id' }), '/keyConfig/headerName')
   assert.match(await findings({ pattern: '(a+' }), '/keyConfig/pattern')
   assert.match(await findings({ pattern: '(?=a)a' }), '/keyConfig/pattern')
+  // What JavaScript takes and RE2 does not, and the other way round.
+  for (const pattern of ['a{1001}', '(a{50}){50}', '\\u0041', '[^]', '\\cA'])
+    assert.match(await findings({ pattern }), '/keyConfig/pattern is no regular expression of RE2: ', pattern)
+  for (const pattern of ['(?i)jira', '(?P<kind>a)b', '[[:alpha:]]+']) assert.is(await findings({ pattern }), '')
+  assert.match(await findings({ pattern: '(\\pL{0,999})'.repeat(18) }), '/keyConfig/pattern is too large')
   assert.match(await findings({ verify: { url: 'http://example.com/' } }), 'must be https')
   assert.match(await findings({ maxLifetime: '9000h' }), 'at most 8760h')
   assert.match(await findings({}, { loginPolicy: 'required' }), '/loginPolicy must be onDemand')
