@@ -1,11 +1,13 @@
 import { hash } from 'node:crypto'
 import { type Context, Hono } from 'hono'
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { publicError } from '../../dataplane/server/answer.ts'
 import { readBody } from '../../dataplane/server/body.ts'
 import { type ErrorCode, PublicError } from '../../dataplane/server/errors.ts'
 import type { HostNames } from '../../dataplane/server/hosts.ts'
 import { type RequestVariables, requestIds } from '../../dataplane/server/request-id.ts'
+import { clientDocument, WorkloadLogins } from '../mcp/logins.ts'
 import { WorkloadTokens } from '../mcp/tokens.ts'
 import { type Child, h, treeOf } from '../pages/element.ts'
 import { type Frame, pageText } from '../pages/frame.ts'
@@ -19,7 +21,7 @@ import { readAssets } from './assets.ts'
 import { guard, securityHeaders } from './guard.ts'
 import { openApiRoute } from './openapi.ts'
 import { routes } from './routes.ts'
-import { type Answer, type Page, patiently, type Visit } from './visit.ts'
+import { type Answer, type Page, patiently, type TypedBefore, type Visit } from './visit.ts'
 
 export interface AppOptions {
   readonly places: Places
@@ -37,6 +39,9 @@ const VIEW = 'application/vnd.portico.view+json'
 /** Largest form: claims of 64 KiB, percent-encoded, with the rest. */
 const LARGEST_FORM = 256 * 1024
 const REFRESH_SECONDS = 10
+/** What was typed before a login is kept for this many sessions, and as long as a login may take. */
+const MOST_TYPED = 200
+const TYPED_MS = 600_000
 
 type Form = 'page' | 'json' | 'view'
 
@@ -57,6 +62,8 @@ export function consoleApp(options: AppOptions): Hono<Env> {
   assets.routes(app as unknown as Hono)
   for (const path of ['/healthz', '/readyz']) app.get(path, (c) => c.json({ status: 'ok' }))
   app.get('/status', (c) => c.json({ sessionsInMemory: doors.inMemory }))
+  // Authorization servers read it.
+  app.get('/client.json', (c) => c.json(clientDocument(originOf(c, origin))))
   doors.routes(app as unknown as Hono)
   app.use(async function identify(c, next) {
     const session = await doors.find(c)
@@ -79,9 +86,13 @@ export function consoleApp(options: AppOptions): Hono<Env> {
     }
   }
   openApiRoute(app as unknown as Hono, Object.keys(routes))
-  const tokens = new WorkloadTokens()
+  const kept = {
+    tokens: new WorkloadTokens(),
+    logins: new WorkloadLogins(),
+    typed: new LRUCache<string, TypedBefore>({ max: MOST_TYPED, ttl: TYPED_MS }),
+  }
   for (const [path, page] of Object.entries(routes)) {
-    const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, tokens }, frameOf)
+    const serve = async (c: Context) => servePage(c as Context<Env>, page, { ...options, ...kept }, frameOf)
     app.get(path, serve)
     app.post(path, serve)
   }
@@ -127,9 +138,9 @@ async function readForm(
   return form
 }
 
-interface PageOptions extends AppOptions {
-  readonly tokens: WorkloadTokens
-}
+interface PageOptions extends AppOptions, Pick<Visit, 'tokens' | 'logins' | 'typed'> {}
+
+const originOf = (c: Context, origin: string | undefined): string => origin ?? `http://${c.req.header('host')}`
 
 async function servePage(c: Context<Env>, page: Page, options: PageOptions, frameOf: FrameOf): Promise<Response> {
   const { places, doors } = options
@@ -147,6 +158,9 @@ async function servePage(c: Context<Env>, page: Page, options: PageOptions, fram
     world,
     prometheus: options.prometheus,
     tokens: options.tokens,
+    logins: options.logins,
+    typed: options.typed,
+    origin: originOf(c, options.origin),
     now: Date.now(),
     isPage,
     query: (name) => c.req.query(name),
@@ -176,7 +190,7 @@ type WorldNotes = typeof emptyWorldNote
 
 function answer(
   c: Context<Env>,
-  { title, facts, content, isLive = true, status = 200, csv }: Answer,
+  { title, facts, content, isLive = true, status = 200, csv, goTo }: Answer,
   world: WorldNotes,
   frameOf: FrameOf,
 ): Response {
@@ -187,6 +201,7 @@ function answer(
     c.header('content-type', 'text/csv; charset=utf-8')
     return c.body(csv)
   }
+  if (goTo !== undefined) c.header('refresh', `0;url=${goTo}`)
   if (form === 'page') {
     const body = pageText(frameOf(c, title, isLive && c.req.method === 'GET'), [notes(world), content])
     return c.html(body, status)

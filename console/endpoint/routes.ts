@@ -1,3 +1,4 @@
+import { loginCallback } from './login-pages.ts'
 import { access, accessHome, connect, help, log, map, source, workloadMap } from './object-pages.ts'
 import { home, workload, workloads } from './pages.ts'
 import { catalog, catalogEntry, changes, changesHome, usage, usageHome } from './rest-pages.ts'
@@ -17,6 +18,7 @@ export const routes: Readonly<Record<string, Page>> = {
   '/catalog': catalog,
   '/catalog/:registry': catalog,
   '/catalog/:registry/:namespace/:server': catalogEntry,
+  '/client/callback': loginCallback,
   '/help': help,
   '/help/:page': help,
   [OBJECT]: workload,

@@ -6,6 +6,7 @@ import { hintsOf, type ResultFacts, resultOf, type ToolRow, type ToolsFacts, typ
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
 import { argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
+import { beginLogin } from './login-pages.ts'
 import { objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
@@ -53,11 +54,30 @@ function toolsFacts(visit: Visit, listed: Listed | undefined): ToolsFacts {
   }
 }
 
-/** The tools of a workload; a POST keeps or forgets the viewer's token for it. */
+/** The most characters of typed values that are kept over a login. */
+const MOST_TYPED = 16_384
+
+/** Returns what was typed into the form of a tool. */
+const typedIn = (form: URLSearchParams): Readonly<Record<string, string>> =>
+  Object.fromEntries([...form].filter(([name]) => name === 'raw' || name.startsWith(INPUT)))
+
+/** Returns the same, or nothing if it is too much to keep. */
+function keptOver(form: URLSearchParams): Readonly<Record<string, string>> {
+  const typed = typedIn(form)
+  const size = Object.entries(typed).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
+  return size > MOST_TYPED ? {} : typed
+}
+
+/** The tools of a workload; a POST logs in for it, or keeps or forgets the viewer's token for it. */
 export const tools: Page = async (visit) => {
   const { form, session, tokens } = visit
   const { object } = targetOf(visit)
   const key = keyOf(idOf(object))
+  if (form?.has('login') === true) {
+    const tool = form.get('tool') ?? ''
+    const back = `${pathOf(idOf(object))}/tools${tool === '' ? '' : `/${encodeURIComponent(tool)}`}`
+    return beginLogin(visit, { object, back, values: keptOver(form) })
+  }
   if (form?.has('forget')) tokens.delete(session.id, key)
   else if (form !== undefined && !tokens.set(session.id, key, form.get('token')?.trim() ?? ''))
     throw new PublicError('invalid_request', { message: 'This is no token.' })
@@ -148,6 +168,14 @@ async function outcomeOf({ form, c }: Visit, target: Target, tool: Tool, fields:
   }
 }
 
+/** Takes what was typed on this page before a login led away from it. */
+function typedBefore({ typed, session }: Visit, path: string): Readonly<Record<string, string>> {
+  const before = typed.get(session.id)
+  if (before?.path !== path) return {}
+  typed.delete(session.id)
+  return before.values
+}
+
 /** The page that calls a tool, as the viewer. */
 export const tryTool: Page = async (visit) => {
   const { form, param } = visit
@@ -162,14 +190,18 @@ export const tryTool: Page = async (visit) => {
     return {
       title: `${facts.name}: tools`,
       facts,
-      content: toolsPage(facts, visit.formToken(`${facts.href}/tools`)),
+      content: toolsPage(facts, visit.formToken(`${facts.href}/tools`), {
+        tool: name,
+        values: form === undefined ? {} : typedIn(form),
+      }),
       isLive: false,
     }
   }
   const fields = fieldsOf(tool.inputSchema)
   const { problem, result } = await outcomeOf(visit, target, tool, fields)
   const row = rowOf(tool, facts.href)
-  const values = Object.fromEntries(fields.map((field) => [field.name, form?.get(`${INPUT}${field.name}`) ?? '']))
+  const typed = form === undefined ? typedBefore(visit, row.href) : typedIn(form)
+  const values = Object.fromEntries(fields.map(({ name: field }) => [field, typed[`${INPUT}${field}`] ?? '']))
   const all: TryFacts = {
     ...facts,
     tools: [],
@@ -177,7 +209,7 @@ export const tryTool: Page = async (visit) => {
     schema: JSON.stringify(tool.inputSchema ?? {}, null, 2).slice(0, 20_000),
     fields,
     values,
-    raw: form?.get('raw') ?? '',
+    raw: typed['raw'] ?? '',
     problem,
     asksAgain: isDestructive(tool),
     result,

@@ -1,9 +1,17 @@
 import type { Context } from 'hono'
+import type { LRUCache } from 'lru-cache'
+import type { WorkloadLogins } from '../mcp/logins.ts'
 import type { WorkloadTokens } from '../mcp/tokens.ts'
 import type { Child } from '../pages/element.ts'
 import type { Places, World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
 import type { Session } from '../session/doors.ts'
+
+/** What was typed on a page before a login led away from it. */
+export interface TypedBefore {
+  readonly path: string
+  readonly values: Readonly<Record<string, string>>
+}
 
 /** One request of a viewer. */
 export interface Visit {
@@ -15,6 +23,12 @@ export interface Visit {
   readonly prometheus: Prometheus | undefined
   /** The viewers' tokens for workloads. */
   readonly tokens: WorkloadTokens
+  /** The logins that viewers have begun for workloads. */
+  readonly logins: WorkloadLogins
+  /** What was typed on a page before a login, by session. */
+  readonly typed: LRUCache<string, TypedBefore>
+  /** The origin of the console's pages. */
+  readonly origin: string
   /** Milliseconds since 1970. */
   readonly now: number
   /** True if a page is wanted, which does not wait long for slow parts; false for JSON, which waits. */
@@ -36,6 +50,8 @@ export interface Answer {
   readonly isLive?: boolean
   /** The facts as CSV, in place of the page. */
   readonly csv?: string
+  /** A page of the console to go on to. A redirect would be the end of a chain that began at another site. */
+  readonly goTo?: string
   readonly status?: 200 | 400 | 403 | 404 | 413 | 502
 }
 

@@ -15,11 +15,11 @@ export class WorkloadTokens {
     return this.#sessions.get(session)?.get(workload)
   }
 
-  /** Keeps a token; returns false for a text that is none. */
-  set(session: string, workload: string, token: string): boolean {
+  /** Keeps a token, for an hour at most (`endsAt`: milliseconds since 1970); returns false for a text that is none. */
+  set(session: string, workload: string, token: string, endsAt = Number.POSITIVE_INFINITY): boolean {
     if (token.length > LONGEST || !/^[\w.~+/=-]+$/.test(token)) return false
     const own = this.#sessions.get(session) ?? new LRUCache<string, string>({ max: MOST, ttl: HOUR_MS })
-    own.set(workload, token)
+    own.set(workload, token, { ttl: Math.max(1, Math.min(HOUR_MS, endsAt - Date.now())) })
     this.#sessions.set(session, own)
     return true
   }

@@ -5,8 +5,14 @@ import { type Child, type Element, h } from './element.ts'
 import { empty, facts as list, note, stateTag, table } from './parts.ts'
 import { workloadHead } from './workload.ts'
 
-/** The form for the viewer's token of this workload, which stays in the console. */
-function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: string): Child {
+/** A tool to go back to after a login, and what was typed for it. */
+interface Kept {
+  readonly tool: string
+  readonly values: Readonly<Record<string, string>>
+}
+
+/** The form for a login, or for the viewer's token of this workload, which stays in the console. */
+function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: string, kept?: Kept): Child {
   const form = (...inside: readonly Child[]) =>
     h(
       'form',
@@ -14,7 +20,7 @@ function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: s
       h('input', { type: 'hidden', name: 'form', value: token }),
       ...inside,
     )
-  if (hasToken)
+  if (hasToken && !needsToken)
     return form(
       h('span', {}, 'The console has a token of yours for this workload.'),
       h('button', { class: 'quiet', name: 'forget', value: 'yes' }, 'Forget it'),
@@ -25,9 +31,18 @@ function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: s
     h(
       'p',
       {},
-      'Callers need a token. Paste one that this workload accepts: it is kept in the console’s memory for an hour, and goes to this workload alone.',
+      hasToken
+        ? 'The workload does not accept the token that the console has: it may have ended, or lack a right. Log in again, or paste another one.'
+        : 'Callers need a token. Log in for one, or paste one that this workload accepts. It is kept in the console’s memory for an hour at most, and goes to this workload alone.',
     ),
     missing !== null && h('p', { class: 'soft small' }, missing),
+    form(
+      kept && [
+        h('input', { type: 'hidden', name: 'tool', value: kept.tool }),
+        Object.entries(kept.values).map(([name, value]) => h('input', { type: 'hidden', name, value })),
+      ],
+      h('button', { name: 'login', value: 'yes' }, 'Log in'),
+    ),
     form(
       h(
         'label',
@@ -35,16 +50,16 @@ function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: s
         h('span', {}, 'Access token'),
         h('input', { type: 'password', name: 'token', required: true, autocomplete: 'off', maxlength: 16_384 }),
       ),
-      h('button', {}, 'Use it'),
+      h('button', { class: 'quiet' }, 'Use it'),
     ),
   )
 }
 
 /** The tools that a workload shows to the viewer. */
-export function toolsPage(facts: ToolsFacts, token: string): Child {
+export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child {
   return [
     workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'tools'),
-    tokenForm(facts, token),
+    tokenForm(facts, token, kept),
     facts.missing !== null &&
       !facts.needsToken &&
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),

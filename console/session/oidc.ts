@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import * as client from 'openid-client'
-import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import type { OidcLogin } from '../config/console.ts'
+import { oauthFetch } from './oauth-fetch.ts'
 import { endOf } from './token-end.ts'
 
 /** The tokens of a login: the one for the API server, when it ends (milliseconds), and how to get the next. */
@@ -89,15 +89,7 @@ export class OidcClient {
     const secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim()
     const isPlain = issuerUrl.startsWith('http:')
     // The provider is whoever runs the console's choice, wherever it is. No redirect is followed.
-    const ask = createGuardedFetch({ caBundleFile, allowPrivateIP: true, allowLoopback: true })
-    const customFetch: client.CustomFetch = async (url, { method, headers, body }) => {
-      const answer = await ask(url, headers, method === 'POST' ? String(body ?? '') : undefined)
-      const contentType = String(answer.headers['content-type'] ?? '')
-      return new Response(answer.text === '' ? null : answer.text, {
-        status: answer.status,
-        headers: { 'content-type': contentType },
-      })
-    }
+    const customFetch = oauthFetch({ caBundleFile, allowPrivateIP: true, allowLoopback: true })
     const found = await client.discovery(
       new URL(issuerUrl),
       clientId,

@@ -1,0 +1,202 @@
+import { LRUCache } from 'lru-cache'
+import * as client from 'openid-client'
+import { isObject } from '../../crds/settings/json.ts'
+import { isLoopback } from '../../dataplane/config/check/url.ts'
+import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { readJson } from '../places/read-json.ts'
+import { oauthFetch } from '../session/oauth-fetch.ts'
+
+/** What is to be logged in for. No part of it comes from a browser but `values`. */
+export interface LoginWish {
+  readonly session: string
+  /** The key of the workload, under which the token will be kept. */
+  readonly workload: string
+  /** The URL of the workload's metadata (RFC 9728), at the address at which the console calls it. */
+  readonly metadataUrl: string
+  /** The issuers that the workload's own configuration names. */
+  readonly issuers: readonly string[]
+  /** The origin of the console's pages. */
+  readonly origin: string
+  /** The page to go back to. */
+  readonly back: string
+  /** What was typed there. */
+  readonly values: Readonly<Record<string, string>>
+}
+
+interface Begun {
+  readonly wish: LoginWish
+  readonly server: client.Configuration
+  readonly verifier: string
+  readonly resource: string
+  readonly redirect: string
+}
+
+/** A login that has ended well. Times are milliseconds since 1970. */
+export interface LoggedIn extends Pick<LoginWish, 'workload' | 'back' | 'values'> {
+  readonly token: string
+  readonly endsAt: number | undefined
+}
+
+const LOGIN_MS = 600_000
+/** The most sessions that log in at a time, and the most logins of one. */
+const MOST_SESSIONS = 200
+const MOST = 5
+
+const refused = (message: string, cause?: unknown): PublicError =>
+  new PublicError('forbidden', { message, ...(cause === undefined ? {} : { cause }) })
+
+/** Returns the document by which authorization servers know the console (Client ID Metadata Document). */
+export const clientDocument = (origin: string) => ({
+  client_id: `${origin}/client.json`,
+  client_name: 'Portico console',
+  client_uri: origin,
+  redirect_uris: [`${origin}/client/callback`],
+  grant_types: ['authorization_code'],
+  response_types: ['code'],
+  token_endpoint_auth_method: 'none',
+})
+
+/**
+ * Logs viewers in at the authorization servers of workloads, as an MCP client does: metadata of the resource, a client
+ * by document or registration, PKCE, and the resource that the token is for. Tokens stay in this process.
+ */
+export class WorkloadLogins {
+  readonly #begun = new LRUCache<string, LRUCache<string, Begun>>({ max: MOST_SESSIONS, ttl: LOGIN_MS })
+  /** Clients by where they were registered. */
+  readonly #registered = new LRUCache<string, string>({ max: 100, ttl: 24 * 3_600_000 })
+
+  /** Returns where the browser logs in. Throws a PublicError that says why it can't. */
+  async begin(wish: LoginWish): Promise<string> {
+    const { resource, issuer, scopes } = await readResource(wish)
+    const metadata = await readServer(issuer)
+    const [state, verifier] = [client.randomState(), client.randomPKCECodeVerifier()]
+    const redirect = `${wish.origin}/client/callback`
+    const id = await this.#clientAt(metadata, wish.origin)
+    const server = new client.Configuration(metadata, id, undefined, client.None())
+    server[client.customFetch] = oauthFetch(reachOf(issuer))
+    if (issuer.startsWith('http:')) client.allowInsecureRequests(server)
+    const own = this.#begun.get(wish.session) ?? new LRUCache<string, Begun>({ max: MOST, ttl: LOGIN_MS })
+    own.set(state, { wish, server, verifier, resource, redirect })
+    this.#begun.set(wish.session, own)
+    return client.buildAuthorizationUrl(server, {
+      redirect_uri: redirect,
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state,
+      resource,
+      ...(scopes === '' ? {} : { scope: scopes }),
+    }).href
+  }
+
+  async #clientAt(metadata: client.ServerMetadata, origin: string): Promise<string> {
+    const isLocal = isLoopback(new URL(metadata.issuer)) && isLoopback(new URL(origin))
+    if (metadata['client_id_metadata_document_supported'] === true && (origin.startsWith('https:') || isLocal))
+      return `${origin}/client.json`
+    const { registration_endpoint: endpoint, issuer } = metadata
+    if (endpoint === undefined)
+      throw refused(`${issuer} takes clients neither by document nor by registration. Paste a token instead.`)
+    const key = `${endpoint} ${origin}`
+    const known = this.#registered.get(key)
+    if (known !== undefined) return known
+    const { client_id: _, ...asked } = clientDocument(origin)
+    const ask = createGuardedFetch(reachOf(issuer))
+    try {
+      const answer = await ask(endpoint, { 'content-type': 'application/json' }, JSON.stringify(asked))
+      const found: unknown = JSON.parse(answer.text)
+      const id = isObject(found) ? found['client_id'] : undefined
+      if (typeof id !== 'string') throw new Error(`HTTP ${answer.status}`)
+      this.#registered.set(key, id)
+      return id
+    } catch (error) {
+      throw refused(`${issuer} does not register the console. Paste a token instead.`, error)
+    } finally {
+      await ask.close()
+    }
+  }
+
+  /** Swaps the code for a token. `search`: the query with which the browser came back. Throws a PublicError. */
+  async finish(search: string, session: string): Promise<LoggedIn> {
+    const state = new URLSearchParams(search).get('state') ?? ''
+    const own = this.#begun.get(session)
+    const begun = own?.get(state)
+    if (begun === undefined) throw refused('This login was begun in another session, or took too long. Begin it again.')
+    own?.delete(state)
+    const { wish, server, verifier, resource, redirect } = begun
+    try {
+      const answer = await client.authorizationCodeGrant(
+        server,
+        new URL(`${redirect}${search}`),
+        { expectedState: state, pkceCodeVerifier: verifier },
+        { resource },
+      )
+      const { access_token: token, expires_in: seconds } = answer
+      const endsAt = seconds === undefined ? undefined : Date.now() + seconds * 1000
+      return { workload: wish.workload, back: wish.back, values: wish.values, token, endsAt }
+    } catch (error) {
+      const { error: code } = error as { error?: unknown }
+      const said = typeof code === 'string' ? `It says: ${code.slice(0, 200)}.` : 'Its answer does not fit.'
+      throw refused(`The login at ${server.serverMetadata().issuer} failed. ${said}`, error)
+    }
+  }
+}
+
+const reachOf = (issuer: string) => ({ allowPrivateIP: true, allowLoopback: isLoopback(new URL(issuer)) })
+
+const isSameIssuer = (one: string, other: string): boolean => one.replace(/\/$/, '') === other.replace(/\/$/, '')
+
+/** Reads the resource's metadata, and holds it to the configuration of the workload. */
+async function readResource({ metadataUrl, issuers }: LoginWish) {
+  let found: unknown
+  try {
+    found = await readJson(metadataUrl)
+  } catch (error) {
+    throw refused('The workload has no metadata that tells where to log in.', error)
+  }
+  const { resource, authorization_servers: servers, scopes_supported: scopes } = isObject(found) ? found : {}
+  const issuer = (Array.isArray(servers) ? servers : []).find(
+    (server): server is string => typeof server === 'string' && issuers.some((known) => isSameIssuer(known, server)),
+  )
+  if (typeof resource !== 'string' || issuer === undefined)
+    throw refused('The workload names no authorization server that its configuration names. Paste a token instead.')
+  const listed = (Array.isArray(scopes) ? scopes : []).filter((scope) => typeof scope === 'string')
+  return { resource, issuer, scopes: listed.slice(0, 100).join(' ') }
+}
+
+/** Returns where an issuer's metadata may lie (RFC 8414 section 3.1, OpenID Connect Discovery section 4.1). */
+function metadataUrls(issuer: string): readonly string[] {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname.replace(/\/$/, '')
+  return [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ]
+}
+
+/** Reads an issuer's metadata. Its endpoints are https, or http on loopback where the issuer itself is. */
+async function readServer(issuer: string): Promise<client.ServerMetadata> {
+  const isLocal = isLoopback(new URL(issuer))
+  const isSafe = (endpoint: unknown) => {
+    const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
+    return url?.protocol === 'https:' || (isLocal && url?.protocol === 'http:' && isLoopback(url))
+  }
+  const ask = createGuardedFetch(reachOf(issuer))
+  try {
+    for (const url of metadataUrls(issuer)) {
+      const answer = await ask(url)
+      if (answer.status !== 200) continue
+      const found: unknown = JSON.parse(answer.text)
+      if (!isObject(found) || typeof found['issuer'] !== 'string' || !isSameIssuer(found['issuer'], issuer)) continue
+      const { authorization_endpoint, token_endpoint, registration_endpoint } = found
+      if (![authorization_endpoint, token_endpoint, registration_endpoint ?? token_endpoint].every(isSafe))
+        throw new Error('an endpoint is missing, or not https')
+      return found as unknown as client.ServerMetadata
+    }
+    throw new Error('no metadata of this issuer')
+  } catch (error) {
+    throw refused(`The metadata of ${issuer} can’t be used. Paste a token instead.`, error)
+  } finally {
+    await ask.close()
+  }
+}

@@ -1,0 +1,15 @@
+import type { CustomFetch } from 'openid-client'
+import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
+
+/** Makes the function by which openid-client asks a provider: within bounds of size and time, without redirects. */
+export function oauthFetch(options: Parameters<typeof createGuardedFetch>[0]): CustomFetch {
+  const ask = createGuardedFetch(options)
+  return async (url, { method, headers, body }) => {
+    const answer = await ask(url, headers, method === 'POST' ? String(body ?? '') : undefined)
+    const contentType = String(answer.headers['content-type'] ?? '')
+    return new Response(answer.text === '' ? null : answer.text, {
+      status: answer.status,
+      headers: { 'content-type': contentType },
+    })
+  }
+}

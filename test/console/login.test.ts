@@ -1,0 +1,158 @@
+/** Trying tools of a gateway with an authorization server of its own: the console logs in there as an MCP client. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Page } from 'puppeteer-core'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { WorkloadLogins } from '../../console/mcp/logins.ts'
+import { startBrowser } from '../support/browser.ts'
+import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
+import { freePort } from '../support/network/free-port.ts'
+import { object } from '../support/operator/standalone-run.ts'
+import { group, OpenConsole, server } from './support.ts'
+
+let provider: LoginProvider
+let one: OpenConsole
+
+const gateway = (name: string, port: number, cimd: boolean) => {
+  const issuer = `http://127.0.0.1:${port}`
+  const auth = `{type: oidc, audience: "${issuer}/mcp", oidcConfigRef: {name: ${name}, resourceUrl: "${issuer}/mcp", scopes: [tools]}}`
+  const upstream = `{name: corp, type: oidc, oidcConfig: {issuerUrl: "${provider.issuer}", clientId: "${provider.client.id}", clientSecretRef: {name: corp, key: secret}, scopes: [openid]}}`
+  return [
+    object(
+      'VirtualMCPServer',
+      name,
+      `  annotations: {portico.dev/local-port: "${port}"}\nspec:\n  groupRef: {name: all}\n  incomingAuth: ${auth}\n  authServerConfig: {issuer: "${issuer}", cimd: {enabled: ${cimd}}, upstreamProviders: [${upstream}]}\n`,
+    ),
+    object('MCPOIDCConfig', name, `spec: {type: inline, inline: {issuer: "${issuer}"}}\n`),
+  ]
+}
+
+test.before(async () => {
+  const ports = [await freePort(), await freePort()] as const
+  provider = await startLoginProvider(ports.map((port) => `http://127.0.0.1:${port}/oauth/callback`))
+  provider.user = 'ada'
+  const secret = `apiVersion: v1\nkind: Secret\nmetadata: {name: corp}\nstringData: {secret: "${provider.client.secret}"}\n`
+  const manifests = [
+    group,
+    server('clock'),
+    secret,
+    ...gateway('document', ports[0], true),
+    ...gateway('registers', ports[1], false),
+  ]
+  one = await OpenConsole.start(manifests.join('---\n'))
+  await one.portico.report('all is served', ({ endpoints }) => endpoints.length === 4)
+})
+test.after(async () => {
+  await one?.[Symbol.asyncDispose]()
+  await provider?.close()
+})
+
+const go = async (page: Page, selector: string) =>
+  Promise.all([page.waitForNavigation({ timeout: 20_000 }), page.locator(selector).click()])
+const text = (page: Page) => page.evaluate('document.body.innerText') as Promise<string>
+
+/** Logs in from a page of the console: by the page that names the host, the gateway's consent, and the provider. */
+async function logIn(page: Page, back: string): Promise<void> {
+  await go(page, 'button[name=login]')
+  assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), 'Log in at 127.0.0.1:')
+  await go(page, '.acts a.button')
+  await page.locator('button[value=allow]').click()
+  await page.waitForFunction(`location.pathname === ${JSON.stringify(back)}`, { timeout: 20_000 })
+  await page.waitForSelector('h1')
+}
+
+for (const name of ['document', 'registers'])
+  test(`a tool of a gateway that knows the console by what it ${name} runs after a login`, async () => {
+    await using browser = await startBrowser()
+    const page = await browser.newPage()
+    page.setDefaultTimeout(20_000)
+    await page.goto(one.line.console.open)
+    const path = `/ns/default/vmcp/${name}/tools/clock_convert_time`
+    await page.goto(one.url + path)
+    await logIn(page, path)
+    await page.type('[name="arg.time"]', '2026-11-20T15:00')
+    await page.type('[name="arg.from"]', 'Europe/Lisbon')
+    await page.type('[name="arg.to"]', '["Asia/Tokyo"]')
+    await go(page, 'form[data-try] button')
+    assert.match(await text(page), /2026-11-21 00:00\s+Asia.Tokyo/)
+    const html = await page.content()
+    assert.not.match(html, /eyJ[\w-]+\.[\w-]+\./)
+    // What was typed outlives a login that becomes necessary meanwhile.
+    await page.goto(`${one.url}/ns/default/vmcp/${name}/tools`)
+    const other = await browser.newPage()
+    await other.goto(one.url + path)
+    await other.type('[name="arg.from"]', 'Africa/Cairo')
+    // Chromium draws only the tab in front.
+    await page.bringToFront()
+    await go(page, 'button[name=forget]')
+    await other.bringToFront()
+    await go(other, 'form[data-try] button')
+    assert.match(await text(other), 'Callers need a token')
+    await logIn(other, path)
+    assert.is(
+      await other.$eval('[name="arg.from"]', (input) => (input as unknown as { value: string }).value),
+      'Africa/Cairo',
+    )
+  })
+
+test('a login goes only to the issuer of the configuration, and to endpoints that are safe', async () => {
+  let metadata: Record<string, unknown> = {}
+  const server = createServer((request, response) => {
+    const isResource = request.url?.includes('oauth-protected-resource') === true
+    const issuer = `http://${request.headers.host}`
+    const resource = { resource: 'http://127.0.0.1:1/mcp', authorization_servers: [issuer] }
+    response.end(JSON.stringify(isResource ? resource : { issuer, ...metadata }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const begin = (issuers: readonly string[], origin = 'http://127.0.0.1:4480') =>
+    new WorkloadLogins().begin({
+      ...{ session: 's', workload: 'w', metadataUrl: `${at}/.well-known/oauth-protected-resource`, issuers },
+      ...{ origin, back: '/', values: {} },
+    })
+  const endpoints = { authorization_endpoint: `${at}/a`, token_endpoint: `${at}/t` }
+  const documents = { client_id_metadata_document_supported: true }
+  try {
+    for (const [issuers, given, said] of [
+      [[], { ...endpoints, ...documents }, 'names no authorization server'],
+      [['https://login.example.com'], { ...endpoints, ...documents }, 'names no authorization server'],
+      [[at], { ...endpoints, ...documents, authorization_endpoint: 'javascript:alert(1)' }, 'can’t be used'],
+      [[at], { ...endpoints, ...documents, token_endpoint: 'http://other.example.com/t' }, 'can’t be used'],
+      [[at], { ...endpoints, ...documents, issuer: 'https://login.example.com' }, 'can’t be used'],
+      [[at], { token_endpoint: `${at}/t` }, 'can’t be used'],
+      [[at], endpoints, 'neither by document nor by registration'],
+      [[at], { ...endpoints, registration_endpoint: `${at}/r` }, 'does not register the console'],
+    ] as const) {
+      metadata = given
+      const refused = await begin(issuers).then(String, (error: Error) => error.message)
+      assert.match(refused, said)
+    }
+    metadata = { ...endpoints, ...documents }
+    const url = new URL(await begin([`${at}/`]))
+    assert.is(url.searchParams.get('client_id'), 'http://127.0.0.1:4480/client.json')
+    assert.is(url.searchParams.get('resource'), 'http://127.0.0.1:1/mcp')
+    assert.is(url.searchParams.get('code_challenge_method'), 'S256')
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
+test('a callback without a login of this session is refused, and its parameters are shown as text', async () => {
+  await one.open()
+  for (const query of ['code=x&state=y', 'error=<script>alert(1)</script>&state=y', '']) {
+    const answer = await one.get(`/client/callback?${query}`)
+    assert.is(answer.status, 403)
+    assert.not.match(await answer.text(), '<script>alert')
+  }
+})
+
+test('the document tells authorization servers of the console, without a session', async () => {
+  const document = (await (await fetch(`${one.url}/client.json`)).json()) as Record<string, unknown>
+  assert.is(document['client_id'], `${one.url}/client.json`)
+  assert.equal(document['redirect_uris'], [`${one.url}/client/callback`])
+  assert.is(document['token_endpoint_auth_method'], 'none')
+})
+
+test.run()
