@@ -119,6 +119,12 @@ const backend = Type.Object(
     ),
     credential: Type.Optional(credential),
     pinning: Type.Optional(pinning),
+    enforcesPins: Type.Optional(
+      Type.Boolean({
+        description: 'A proxy of ours that enforces pins of its own: an answer of it counts only if it says so.',
+        default: false,
+      }),
+    ),
     timeout: Type.Optional(duration('gateway', 'Longest wait for this backend’s answer.')),
     allowPrivateIP: Type.Optional(
       Type.Boolean({

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PublicError } from '../server/errors.ts'
 import { checkHost } from '../server/hosts.ts'
 import type { ListenOptions } from '../server/listen/listen.ts'
+import { HELD_TO_PINS } from './backends/connection/approved-transport.ts'
 import type { Gateway } from './core/gateway.ts'
 import { EndpointExchange } from './endpoint/incoming/endpoint-exchange.ts'
 import { get, remove } from './endpoint/listen.ts'
@@ -60,8 +61,9 @@ function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): bo
  */
 function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const handler = methods[incoming.method ?? ''] ?? refuseMethod
-  const { config, addressOf, crossOrigin } = gateway.setup
+  const { config, addressOf, crossOrigin, enforcesPins } = gateway.setup
   crossOrigin?.mark(incoming, outgoing)
+  if (enforcesPins) outgoing.setHeader(...HELD_TO_PINS)
   const isCounted = config.trustProxyHeaders === true
   const isOne = !isCounted || gateway.clientRequests.begin(addressOf(incoming), outgoing)
   const reply = new HttpReply(outgoing)

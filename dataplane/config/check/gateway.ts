@@ -220,6 +220,9 @@ export function backendFindings(backend: Backend, at: string): readonly Finding[
     ...(credential?.type === 'awsSts' && backend.transport === 'sse'
       ? [{ pointer: `${at}/transport`, message: 'can’t be sse where requests are signed (awsSts)' }]
       : []),
+    ...(backend.enforcesPins === true && (backend.transport ?? 'streamable-http') !== 'streamable-http'
+      ? [{ pointer: `${at}/enforcesPins`, message: 'is for proxies, which are called over streamable-http' }]
+      : []),
     ...named.flatMap(({ name, pointer, mayReplace }) => {
       const lower = name.toLowerCase()
       if (!isName.test(name)) return [{ pointer, message: 'is not a header name' }]

@@ -49,6 +49,8 @@ export interface Setup {
   readonly serverInfo: Implementation
   /** The pages of other hosts that may call; undefined if none may. */
   readonly crossOrigin: CrossOrigin | undefined
+  /** True for a proxy that withholds what is not approved: each of its answers says so. */
+  readonly enforcesPins: boolean
   /** Headers of a client's request that are passed on to backends, in lower case. */
   readonly passedHeaders: readonly string[]
 }
@@ -126,6 +128,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
           }),
     serverInfo,
     crossOrigin: CrossOrigin.of(config),
+    enforcesPins: config.role === 'proxy' && config.backends[0]?.pinning?.mode === 'enforce',
     passedHeaders: (config.passthroughHeaders ?? []).map((name) => name.toLowerCase()),
   }
 }

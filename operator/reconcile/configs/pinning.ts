@@ -118,20 +118,21 @@ export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<Ba
 
 /**
  * Builds the pinning of a gateway's backend. The proxy of an MCPServer or MCPRemoteProxy compares the server's own bytes
- * itself and may change definitions afterwards, so the gateway adds nothing to one that enforces its pins. The
- * definitions of an MCPServerEntry arrive at the gateway: the stricter of both modes counts. A member that neither
+ * itself and may change definitions afterwards, so an enforcing gateway only asks that each answer says that its pins
+ * are enforced: pods may still have another configuration than their object. The definitions of an MCPServerEntry arrive at the gateway: the stricter of both modes counts. A member that neither
  * enforces nor has pins here follows `unpinnedBackends`: without any pin nothing of it is approved.
  */
 export function memberPinning(
   member: PinnedServer,
   { mode: ofGateway, unpinnedBackends }: GatewayPinning,
   resolver: Resolver,
-): Pick<BackendConfig, 'pinning'> {
+): Pick<BackendConfig, 'pinning' | 'enforcesPins'> {
   const own = pinningMode(member)
   const unpinned = (mode: PinningMode) => (mode === 'disabled' ? {} : withPins(mode, undefined))
   if (member.kind !== 'MCPServerEntry') {
-    const isHeld = ofGateway === 'disabled' || stricter(own, ofGateway) === own
-    return isHeld || unpinnedBackends === 'allow' ? {} : unpinned(ofGateway)
+    if (ofGateway === 'disabled' || unpinnedBackends === 'allow') return {}
+    if (stricter(own, ofGateway) !== own) return unpinned(ofGateway)
+    return ofGateway === 'enforce' ? { enforcesPins: true } : {}
   }
   const mode = stricter(own, ofGateway)
   if (mode === 'disabled') return {}

@@ -350,6 +350,11 @@ for (const [what, text, expected] of [
       '/backends/0/credential/awsSts/roleClaim: has no effect: no entry of roleMappings has a claim',
     ],
   ].map(([what, text, says]) => [what, text, [says]] as [string, string, string[]]),
+  [
+    'a proxy that is called over sse',
+    `${good}    transport: sse\n    enforcesPins: true\n`,
+    ['/backends/0/enforcesPins: is for proxies, which are called over streamable-http'],
+  ],
   ['an https issuer', oidc('issuer: "https://a.example/b", audience: b'), []],
   ['an http issuer on loopback', oidc('issuer: "http://localhost:1", audience: b'), []],
   ['an http issuer that is allowed', oidc('issuer: "http://idp", audience: b, insecureAllowHTTP: true'), []],

@@ -40,12 +40,14 @@ const tool = (name: string, ...letters: string[]) =>
   `tools: [{name: ${name}, digests: [${letters.map((letter) => `"${digest(letter)}"`).join(', ')}]}]`
 
 /** A backend of a plan's configuration, as the data plane reads it. */
-function pinningIn(plan: Plan | undefined, name: string): BackendConfig['pinning'] {
+const pinningIn = (plan: Plan | undefined, name: string) => backendIn(plan, name)?.pinning
+
+function backendIn(plan: Plan | undefined, name: string): BackendConfig | undefined {
   const children = plan?.children === 'hold' ? [] : (plan?.children ?? [])
   const map = children.find(({ kind }) => kind === 'ConfigMap') as { data?: Record<string, string> } | undefined
   const text = map?.data?.['gateway.yaml'] ?? ''
   parseGateway(text)
-  return (parse(text) as { backends: BackendConfig[] }).backends.find((backend) => backend.name === name)?.pinning
+  return (parse(text) as { backends: BackendConfig[] }).backends.find((backend) => backend.name === name)
 }
 
 test('without pinning nothing is rendered and nothing is told, whatever pins there are', () => {
@@ -104,9 +106,19 @@ test('an MCPPin that is being deleted approves nothing, and is held by nobody', 
   assert.match(condition(plans.get('MCPServer/weather'), 'DefinitionsApproved') ?? '', /^False Unpinned: /)
 })
 
-test('a gateway leaves a server to the proxy that enforces, and withholds all of one that does not', () => {
-  const rendered = (own: string, pinning: string) =>
-    pinningIn(plansOfText(server(own) + group + gateway(pinning)).get('VirtualMCPServer/all'), 'weather')
+test('a gateway believes answers alone that say a proxy enforces, and withholds all of one that should not', () => {
+  const backend = (own: string, pinning: string) =>
+    backendIn(plansOfText(server(own) + group + gateway(pinning)).get('VirtualMCPServer/all'), 'weather')
+  const rendered = (own: string, pinning: string) => backend(own, pinning)?.pinning
+  const isAsked = (own: string, pinning: string) => backend(own, pinning)?.enforcesPins
+  assert.is(isAsked('{mode: enforce}', '{mode: enforce}'), true)
+  for (const [own, pinning] of [
+    ['{mode: report}', '{mode: enforce}'],
+    ['{mode: enforce}', '{mode: report}'],
+    ['{mode: enforce}', ''],
+    ['{mode: enforce}', '{mode: enforce, unpinnedBackends: allow}'],
+  ] as const)
+    assert.is(isAsked(own, pinning), undefined, `${own} ${pinning}`)
   for (const own of ['', '{mode: disabled}', '{mode: report}'])
     assert.equal(rendered(own, '{mode: enforce}'), { mode: 'enforce' }, own)
   assert.is(rendered('{mode: enforce}', '{mode: enforce}'), undefined)

@@ -12,6 +12,8 @@ export interface Shows {
   pages: Record<string, string>
   /** The most items of a page of a list. */
   pageSize: number
+  /** More headers of lists, reads and the like. */
+  headers: Record<string, string>
   /** The tools that a request of these headers is shown in the place of `tools`. */
   toolsFor?: (headers: RawRequest['headers']) => string[]
   /** JSON text of the apps extension that it declares. */
@@ -40,6 +42,7 @@ export async function startChangingServer(
     instructions: undefined,
     pages: {},
     pageSize: 1000,
+    headers: {},
     apps: '{"mimeTypes":["text/html;profile=mcp-app"]}',
     ...first,
   }
@@ -63,7 +66,9 @@ export async function startChangingServer(
     before(request, res) {
       const { method = '', params = {} } = request.message
       const say = (result: string, headers = {}) => {
-        res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(answer(request, result))
+        res
+          .writeHead(200, { 'content-type': 'application/json', ...shows.headers, ...headers })
+          .end(answer(request, result))
         return true
       }
       const isStream = era === 'modern' ? method === 'subscriptions/listen' : request.method === 'GET'

@@ -51,6 +51,7 @@ async function withProxy(
 const enforced = (shows: Shows): Pinning => ({ mode: 'enforce', pins: pinsOf(shows) })
 const namesIn = async (url: string, headers: Record<string, string> = {}): Promise<string[]> =>
   (await postModern(url, 'tools/list', {}, headers)).json.result.tools.map(({ name }: { name: string }) => name)
+const listIn = async ({ url }: GatewayUnderTest): Promise<unknown> => (await postModern(url, 'tools/list')).json
 const countsOf = async (gateway: GatewayUnderTest) => (await gateway.status()).backends[0]?.definitions
 const withheldIn = async (gateway: GatewayUnderTest): Promise<number> => (await countsOf(gateway))?.withheld ?? -1
 type Report = Awaited<ReturnType<typeof reportDefinitions>>
@@ -478,6 +479,53 @@ test('a proxy that withholds a tool answers its gateway as for an unknown one, w
       await gateway.close()
     }
   }))
+
+test('a gateway believes a proxy that enforces as long as its answers say so, whatever their server says', async () => {
+  const server = await startChangingServer('modern', { ...fresh(), headers: { 'portico-definitions': 'enforced' } })
+  const configOf = (pinning?: Pinning): TestConfig => ({
+    role: 'proxy',
+    failureHandling: OFTEN,
+    backends: [{ name: 'b', url: server.url, ...(pinning && { pinning }) }],
+  })
+  const proxy = await startGateway(configOf())
+  const gateway = await startGateway({
+    failureHandling: OFTEN,
+    backends: [{ name: 'b', url: proxy.url, enforcesPins: true }],
+  })
+  const health = async () => (await gateway.status()).backends[0]
+  try {
+    assert.equal(await namesIn(proxy.url), ['one', 'two'])
+    for (const pinning of [undefined, { mode: 'report', pins: pinsOf(server.shows) } as const]) {
+      await proxy.configure(configOf(pinning))
+      await eventually('nothing of it is believed', async () =>
+        /don’t enforce its pins yet/.test((await health())?.lastError?.message ?? ''),
+      )
+      assert.equal(await namesIn(gateway.url), [])
+      assert.ok((await postModern(gateway.url, 'tools/call', { name: 'b_one', arguments: {} })).json.error)
+      assert.ok((await postModern(gateway.url, 'resources/read', { uri: 'file:///r' })).json.error)
+    }
+    assert.is(server.calls('tools/call').length + server.calls('resources/read').length, 0)
+    await proxy.configure(configOf(enforced(server.shows)))
+    await eventually('it is served', async () => (await namesIn(gateway.url)).length === 2)
+    const session = await openSession(gateway.url)
+    const call = async () =>
+      (await post(gateway.url, rpc('tools/call', { name: 'b_one', arguments: {} }), session)).json
+    assert.ok((await call()).result)
+    await proxy.configure(configOf())
+    server.shows.tools[0] = tool('one', '"description":"POISON"')
+    await eventually('the proxy shows it', async () => JSON.stringify(await listIn(proxy)).includes('POISON'))
+    for (let poll = 0; poll < 5; poll++) {
+      assert.not.ok(JSON.stringify(await listIn(gateway)).includes('POISON'))
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    }
+    const { error } = await call()
+    assert.ok(error && !JSON.stringify(error).includes('POISON'))
+  } finally {
+    await gateway.close()
+    await proxy.close()
+    await server.close()
+  }
+})
 
 for (const era of ['modern', 'legacy'] as const)
   test(`a storm of changes of a ${era} server: a poll a second, and clients hear of what they see alone`, () =>
