@@ -89,9 +89,11 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   })
 
   const listeners: Listener[] = []
+  const first = CrossOrigin.of(loaded.config)
   try {
     const listener = await listen(publicRoutes, options.listen, {
-      direct: directEndpoint(() => gateway, CrossOrigin.of(loaded.config)),
+      direct: directEndpoint(() => gateway, first),
+      refusalHeaders: (origin) => (gateway === undefined ? first : gateway.setup.crossOrigin)?.refusal(origin) ?? [],
       maxConnections: connectionLimit(memoryBytes),
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })

@@ -88,7 +88,7 @@ export function relayCall(
 
 /** Resumes the suspended call of which the request is the retry; false if it is none. */
 function isResumed({ services, context, message }: Call): boolean {
-  if (context.era === 'legacy' || message.params?.['requestState'] === undefined) return false
+  if (context.era === 'legacy' || !message.isContinued) return false
   return services.suspended.resume(context)
 }
 

@@ -86,7 +86,7 @@ export class Upstream {
       this.#opened = undefined
       return undefined
     }
-    if (message.params?.['requestState'] !== undefined)
+    if (message.isContinued)
       throw new PublicError('invalid_params', { message: 'params.requestState is none of ours.' })
     this.backendSession ??= session?.backendSession(backend) ?? this.#callerSession()
     this.#opened = this.backendSession.opened

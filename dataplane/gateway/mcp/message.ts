@@ -82,6 +82,16 @@ export class Message {
     return isObject(meta) ? meta : undefined
   }
 
+  /** The cursor of a list. Null is none. */
+  get cursor(): unknown {
+    return this.params?.['cursor'] ?? undefined
+  }
+
+  /** True for a request of a modern client that goes on with another one. A null state is none. */
+  get isContinued(): boolean {
+    return (this.params?.['requestState'] ?? undefined) !== undefined
+  }
+
   /** Returns the value of a string parameter. */
   parameter(name: string): string | undefined {
     const value = this.params?.[name]

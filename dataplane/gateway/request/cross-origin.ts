@@ -70,6 +70,16 @@ export class CrossOrigin {
     outgoing.setHeader('access-control-expose-headers', this.#exposed)
   }
 
+  /**
+   * Returns the headers of an answer to what is no HTTP request. Where its origin can't be read, the one that may call
+   * is named.
+   */
+  refusal(origin = this.#origins.size === 1 ? [...this.#origins][0] : undefined): [string, string][] {
+    const vary: [string, string][] = this.#isForAll ? [] : [['Vary', 'Origin']]
+    if (origin === undefined || !this.allows(origin)) return vary
+    return [...vary, ['Access-Control-Allow-Origin', this.#isForAll ? '*' : origin]]
+  }
+
   /** Answers the preflight request of a browser; `mark` was called before. */
   preflight({ headers }: IncomingMessage, outgoing: ServerResponse): void {
     const answer = this.leave(headers).flat()

@@ -35,7 +35,8 @@ const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfi
  */
 export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   const { [OFFICIAL]: official, ...others } = isObject(meta) ? meta : {}
-  const { status, statusMessage, statusChangedAt, publishedAt } = isObject(official) ? official : {}
+  const { status: said, statusMessage, statusChangedAt, publishedAt } = isObject(official) ? official : {}
+  const status = typeof said === 'string' ? said.toLowerCase() : said
   return {
     status: STATUSES.includes(status) ? (status as Status) : 'active',
     statusMessage: typeof statusMessage === 'string' ? printable(statusMessage) : null,

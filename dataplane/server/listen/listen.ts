@@ -25,6 +25,11 @@ export interface ListenOptions {
    * making web Request and Response objects would cost more than the answer.
    */
   readonly direct?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean
+  /**
+   * Returns further headers of the answers to what is no HTTP request (400, 408, 431). `origin`: that of the request, as
+   * far as it could be read.
+   */
+  readonly refusalHeaders?: (origin: string | undefined) => readonly (readonly [name: string, value: string])[]
   /** Serves HTTPS with this certificate. */
   readonly tls?: TlsCertificate
 }
@@ -125,6 +130,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       }
     },
   )
+  if (options.refusalHeaders) refuseWith(server, options.refusalHeaders)
   boundConnections(server, limits.maxConnections, options.isProxied)
   keepUnused(server, unused)
   const drain = new Drain(server, unused)
@@ -151,6 +157,26 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
 
 const ignore = (): void => {
   // A write after the end, or to a client that has left, fails this response only; unhandled it would end the process.
+}
+
+const REFUSALS: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: '413 Payload Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+}
+
+/** Answers what is no HTTP request as Node does by itself, with further headers. */
+function refuseWith(server: Server, headersOf: NonNullable<ListenOptions['refusalHeaders']>): void {
+  server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
+    const { code = '', rawPacket } = error
+    const { _httpMessage: begun } = socket as { _httpMessage?: ServerResponse }
+    if (socket.writable && begun?.headersSent !== true) {
+      const origin = /\r\norigin: *([^\r\n]+)\r\n/i.exec(rawPacket?.toString('latin1') ?? '')?.[1]
+      const headers = headersOf(origin).map(([name, value]) => `${name}: ${value}\r\n`)
+      const status = REFUSALS[code] ?? '400 Bad Request'
+      socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n${headers.join('')}\r\n`, () => socket.destroy())
+    } else socket.destroy(error)
+  })
 }
 
 function bind(server: Server, host: string | undefined, port: number): Promise<void> {

@@ -29,15 +29,13 @@ interface CountedRequest {
  */
 export function countUsage(usage: Usage, request: CountedRequest, { result }: Outcome): void {
   const { message, caller, session, backend = '', startedAt, isPart } = request
-  if (message?.method !== 'tools/call' || isPart || isContinued(message)) return
+  if (message?.method !== 'tools/call' || isPart || message.isContinued) return
   const tool = request.used ?? shownName(request, message)
   if (tool === CALL_TOOL && !request.isInner) return
   const client = clientNameIn(message) ?? session?.record.notes?.[CLIENT_NOTE] ?? ''
   const outcome = result === 'ok' && request.hasErrorResult ? 'error' : result
   usage.count(caller, { client, tool, backend, outcome }, performance.now() - startedAt)
 }
-
-const isContinued = ({ params }: Message): boolean => params?.['requestState'] !== undefined
 
 function shownName({ view: { catalog } }: CountedRequest, message: Message): string {
   const name = message.parameter('name') ?? ''

@@ -69,7 +69,7 @@ export function listSessionTasks(request: EndpointRequest): void {
 
 function positionsOf(request: EndpointRequest, session: Session): readonly Position[] {
   const { gateway, message } = request
-  const cursor = message.params?.['cursor'] ?? undefined
+  const { cursor } = message
   if (cursor === undefined)
     return gateway.setup.config.backends
       .filter(({ name }) => session.hasTasksAt(name))

@@ -17,9 +17,8 @@ import { listMetaTools, metaTool } from './tool-search.ts'
 
 /** Serves `tools/list` from the serialized list. It waits only for backends that have never been asked. */
 export function listTools(request: EndpointRequest): void {
-  const { params } = request.message
   // The list has one page, so no cursor is ours.
-  if ((params?.['cursor'] ?? undefined) !== undefined)
+  if (request.message.cursor !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
   const { search } = request.gateway
   if (search !== undefined) listMetaTools(request, search)

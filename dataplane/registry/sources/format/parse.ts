@@ -88,7 +88,9 @@ export async function* readPage(
       `the answer is no list response ({"${kind}": [{"${kind.slice(0, -1)}": …}], "metadata"})`,
     )
   const { metadata, newest } = reader.listed
-  const { nextCursor } = isObject(metadata) ? metadata : {}
+  const said = isObject(metadata) ? metadata : {}
+  // Registries of before 2025-10 spell it `next_cursor`.
+  const nextCursor = said['nextCursor'] ?? said['next_cursor']
   // A list with an unknown kind of cursor must not pass for one that ends here.
   if (typeof (nextCursor ?? '') !== 'string')
     throw new SourceError('wrong_shape', '/metadata/nextCursor: must be string')

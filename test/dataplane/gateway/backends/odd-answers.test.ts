@@ -6,7 +6,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
-import { openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { answer, OK_RESULT, type RawServerOptions, startRawServer } from '../../../support/servers/raw-server.ts'
 import { startSseServer } from '../../../support/servers/sse-server.ts'
 
@@ -260,6 +260,13 @@ test('a list that never comes, or can’t be read, keeps the tools of nobody awa
   assert.is(textOf(await client.callTool({ name: 't', arguments: {} })), 'ok')
   const told = gateway.lines.find(({ list }) => list === 'resources/list')
   assert.match(String(told?.['reason']), /HTTP 500.*out of order/)
+})
+
+test('a modern client’s null state is none, at a backend of sessions, too', async () => {
+  const { gateway } = await behind('legacy', () => false)
+  const nulls = { name: 't', arguments: null, requestState: null, inputResponses: null }
+  const { json } = await postModern(gateway.url, 'tools/call', nulls)
+  assert.is(json.result?.content[0].text, 'ok', JSON.stringify(json))
 })
 
 const oddErrors: Readonly<Record<string, readonly [error: string, code: number, message: string]>> = {

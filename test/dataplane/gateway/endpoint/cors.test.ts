@@ -1,6 +1,6 @@
 /** Clients in pages of other hosts: what browsers are told, and that nobody else is let in by it. */
 import { createServer, type IncomingMessage, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import type { Browser } from 'puppeteer-core'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -334,6 +334,40 @@ test('what no browser sends as an origin is a finding', () => {
     checkGateway(asked).map(({ pointer }) => pointer),
     [5, 6, 7, 8, 9, 10].map((index) => `/cors/origins/${index}`),
   )
+})
+
+/** Sends bytes as they are and gives the whole answer. */
+function raw(url: string, text: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve) => {
+    let answer = ''
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    socket.on('data', (data) => {
+      answer += String(data)
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => resolve(answer))
+  })
+}
+
+test('pages read what is answered to what is no HTTP request, too', async () => {
+  const begin = (origin: string) => `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: ${origin}\r\n`
+  for (const [status, text] of [
+    ['431', `X: ${'x'.repeat(70_000)}\r\n\r\n`],
+    ['400', 'no header\r\n\r\n'],
+  ] as const) {
+    for (const [one, origin] of [
+      [gateway, PAGE],
+      [proxy, '\\*'],
+    ] as const) {
+      const answer = await raw(one.url, begin(PAGE) + text)
+      assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `))
+      assert.match(answer, new RegExp(`\r\nAccess-Control-Allow-Origin: ${origin}\r\n`))
+    }
+  }
+  const answer = await raw(gateway.url, `${begin('https://evil.example')}no header\r\n\r\n`)
+  assert.match(answer, /^HTTP\/1\.1 400 /)
+  assert.not.match(answer, /Allow-Origin/)
 })
 
 test.run()

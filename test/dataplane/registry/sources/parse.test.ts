@@ -62,6 +62,19 @@ test('a list response, with what its _meta tells', async () => {
   assert.is(version?.others, '{"com.example/curation":{"tier":1}}')
 })
 
+test('a status is read in whichever case', async () => {
+  const inCase = (status: unknown) => ({
+    server: good,
+    _meta: { 'io.modelcontextprotocol.registry/official': { status } },
+  })
+  for (const [said, read] of [
+    ['DELETED', 'deleted'],
+    ['Deprecated', 'deprecated'],
+    [null, 'active'],
+  ])
+    assert.is((await parse(JSON.stringify({ servers: [inCase(said)] }))).versions[0]?.status, read)
+})
+
 test('a list of documents alone, as people write it', async () => {
   const { versions, problems } = await parse(
     JSON.stringify({ servers: [good, { server: server('com.example/b') }, {}] }),

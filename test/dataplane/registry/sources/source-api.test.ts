@@ -474,7 +474,9 @@ test('answers are asked for gzip, and decoded in every encoding', async () => {
     if (!url.pathname.endsWith('/servers')) return response.writeHead(404).end()
     const at = Number(url.searchParams.get('cursor') ?? 0)
     const encoding = encodings[at] as keyof typeof encoders
-    const metadata = at + 1 < encodings.length ? { nextCursor: String(at + 1) } : {}
+    // Registries of before 2025-10 spell it in another way.
+    const spelling = at === 1 ? 'next_cursor' : 'nextCursor'
+    const metadata = at + 1 < encodings.length ? { [spelling]: String(at + 1) } : {}
     const body = encoders[encoding](
       JSON.stringify({ servers: [{ server: server(`com.example/${encoding}`) }], metadata }),
     )

@@ -144,6 +144,10 @@ test('a client that sends its headers byte by byte is cut off', async () => {
   const { port } = await start(hello(), '127.0.0.1:0', { headersTimeoutMs: 200 })
   const { answer } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n')
   assert.match(await answer, /^HTTP\/1\.1 408 /)
+  const marking = { headersTimeoutMs: 200, refusalHeaders: () => [['X-Mark', '1']] as const }
+  const marked = await start(hello(), '127.0.0.1:0', marking)
+  const late = await raw(marked.port, 'GET / HTTP/1.1\r\nHost: a\r\n')
+  assert.match(await late.answer, /^HTTP\/1\.1 408 .*\r\nX-Mark: 1\r\n/s)
 })
 
 test('connections have a bound, and one address may have half of it', async () => {

@@ -34,7 +34,7 @@ interface Started {
  */
 export function callComposite(request: EndpointRequest, current: Workflow, callStepTool: CallStepTool): Promise<void> {
   const { message, gateway, era } = request
-  if (era === 'modern' && message.params?.['requestState'] !== undefined) {
+  if (era === 'modern' && message.isContinued) {
     const { workflow: digest, progress } = openProgress(gateway.keys, request)
     const workflow = digest === current.digest ? current : gateway.workflows.definition(digest)
     if (workflow === undefined)
