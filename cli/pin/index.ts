@@ -19,10 +19,10 @@ export function pinsFolder(given: Given): string {
 
 const title = ({ kind, namespace, name }: Server) => `${kind} ${namespace}/${name}`
 
-function tell(server: Server, { changes, refused }: PinPlan, io: Io): void {
+function tell(server: Server, { changes, refused, outside }: PinPlan, io: Io): void {
   for (const { list, name, what } of changes)
     io.out(`${title(server)}: ${list}${name === '' ? '' : ` ${JSON.stringify(printable(name))}`}: ${what}\n`)
-  for (const text of refused) io.err(`portico: ${title(server)}: ${text}`)
+  for (const text of [...refused, ...outside]) io.err(`portico: ${title(server)}: ${text}`)
 }
 
 function plansOf(input: PinInput, collected: Awaited<ReturnType<typeof collect>>, given: Given, io: Io) {

@@ -8,6 +8,7 @@ import { pinLimits } from '../../crds/settings/gateway/pinning.ts'
 import { isObject } from '../../crds/settings/json.ts'
 import { canonicalJson } from '../../operator/render/object/canonical.ts'
 import type { Server } from './collect.ts'
+import { externalReferences } from './external-references.ts'
 import { shown as printable } from './hidden.ts'
 import { LISTS, type ListName, type Pinned, pinnedIn, specOf } from './pinned.ts'
 import type { Shown } from './shown.ts'
@@ -50,6 +51,8 @@ export interface PinPlan {
   readonly changes: readonly PinChange[]
   /** Definitions that can't be approved, for people. */
   readonly refused: readonly string[]
+  /** Definitions that refer to what no digest covers, for people. */
+  readonly outside: readonly string[]
   /** The files to write, by path; undefined: to be removed. */
   readonly writes: ReadonlyMap<string, string | undefined>
 }
@@ -146,7 +149,11 @@ export function planPins(server: Server, seen: readonly Shown[], options: PinOpt
     writes.set(file, stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }))
   }
   for (const [path, content] of textWrites(base, usable, after)) writes.set(path, content)
-  return { changes: changesOf(before, after), refused, writes }
+  const outside = usable.flatMap(({ list, name: own, text }) => {
+    const found = externalReferences(list, text)
+    return found === undefined ? [] : [`${list} ${JSON.stringify(printable(own))}: ExternalReference: ${found}`]
+  })
+  return { changes: changesOf(before, after), refused, outside, writes }
 }
 
 /** Returns the text files that differ. A text that is approved and not seen now is taken from its file. */

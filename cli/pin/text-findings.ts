@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import type { Manifest, ManifestFinding } from '../../operator/cluster/files/index.ts'
+import { externalReferences } from './external-references.ts'
 import { shown as printable } from './hidden.ts'
 import { LISTS, pinnedIn } from './pinned.ts'
-import { readTexts } from './text-files.ts'
+import { plainText, readTexts } from './text-files.ts'
 
 type PinSpec = Parameters<typeof pinnedIn>[0]
 
@@ -11,7 +12,7 @@ const MOST = 100
 
 /**
  * Compares the texts beside MCPPins with the digests in them: a text that no digest stands for was edited, or approved
- * by nobody, and a digest without a text was reviewed by nobody.
+ * by nobody, and a digest without a text was reviewed by nobody. Names the texts that refer to what no digest covers.
  *
  * @param manifests valid ones
  */
@@ -19,12 +20,22 @@ export function pinTextFindings(manifests: readonly Manifest[]): readonly Manife
   return manifests.filter(({ id }) => id.kind === 'MCPPin').flatMap(findingsOf)
 }
 
+/** Tells what a text refers to outside of itself. A text without a digest may be no JSON. */
+const outsideOf = ({ list, digest, content }: ReturnType<typeof readTexts>[number]): string | undefined =>
+  digest === undefined ? undefined : externalReferences(list, plainText(list, content))
+
 function findingsOf({ object, id, file, lineOf }: Manifest): readonly ManifestFinding[] {
   const folder = file.replace(/\.[^./\\]+$/, '')
   const texts = readTexts(folder)
   if (texts.length === 0) return []
   const pinned = pinnedIn(object['spec'] as PinSpec)
-  const found: ManifestFinding[] = []
+  const found: ManifestFinding[] = texts.flatMap((text) => {
+    const message = outsideOf(text)
+    if (message === undefined) return []
+    return [
+      { severity: 'warning', reason: 'ExternalReference', message, file: join(folder, text.path), line: 1, object: id },
+    ]
+  })
   const unread = new Map<string, readonly [string, string]>()
   for (const list of LISTS)
     for (const [name, digests] of pinned[list])

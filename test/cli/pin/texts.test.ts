@@ -169,6 +169,44 @@ test('validate finds a text that was edited without its digest, and a digest wit
   })
 })
 
+test('a schema that refers to what is elsewhere is told by pin and by validate', () => {
+  withFolder((folder) => {
+    const options = { folder, group: 'portico.dev', prune: false, namesNamespace: false, elsewhere: [] }
+    const schema = (inputSchema: object, more: object = {}) => tool('one', { inputSchema, ...more })
+    const outsideOf = (text: string) => planPins(server, [show('tools', 'a', text)], options).outside
+    for (const text of [
+      schema({ $defs: { a: {} }, properties: { x: { $ref: '#/$defs/a' }, y: { $dynamicRef: '#b' } } }),
+      schema({ $id: 'https://a.example/s', properties: { x: { $ref: 'https://a.example/s#/$defs/a' } } }),
+      schema({ $schema: 'https://json-schema.org/draft/2020-12/schema', properties: { $ref: { type: 'string' } } }),
+      schema({ properties: { x: { default: { $ref: 'https://a.example' }, enum: [{ $ref: 'b' }] } } }),
+      tool('see $ref', { _meta: { $ref: 'https://a.example' } }),
+      schema({ $defs: { default: { type: 'object' } } }),
+    ])
+      assert.equal(outsideOf(text), [], text)
+    const bad = 'https://evil.example/x\u200b.json'
+    for (const text of [
+      schema({ $ref: bad }),
+      schema({ properties: { default: { anyOf: [{ items: { $ref: `${bad}#/a` } }] } } }),
+      schema({ $defs: { enum: { $dynamicRef: bad } } }),
+      schema({}, { outputSchema: { additionalProperties: { $ref: bad } } }),
+    ]) {
+      assert.match(
+        outsideOf(text)[0] ?? '',
+        /^tools "a": ExternalReference: its schema refers to "https:..evil[^\u200b]*$/,
+        text,
+      )
+    }
+    assert.match(
+      outsideOf(schema({ allOf: Array.from({ length: 9 }, (_, at) => ({ $ref: `r${at}` })) }))[0] ?? '',
+      /and 4 more/,
+    )
+    writePlan(planPins(server, [show('tools', 'a', schema({ $ref: bad }))], options))
+    const [finding, ...others] = pinTextFindings(checkManifests(readManifests([folder])).valid)
+    assert.equal(others, [])
+    assert.equal([finding?.severity, finding?.reason], ['warning', 'ExternalReference'])
+  })
+})
+
 const labels = (before: string, after: string) => changeOf('tools', before, after).labels.join()
 
 test('kinds of changes are named', () => {
