@@ -1,8 +1,10 @@
 import { isObject } from '../../crds/settings/json.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
-import { type CatalogEntry, type CatalogFacts, entryOf } from '../facts/catalog.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { type CatalogEntry, type CatalogFacts, entryOf, type WhyFacts } from '../facts/catalog.ts'
 import { definitionsIn } from '../facts/changes.ts'
 import { idOf, pathOf, servesMcp } from '../facts/places.ts'
+import { keyOf } from '../facts/subjects.ts'
 import {
   COUNTED,
   countedUsage,
@@ -15,7 +17,8 @@ import {
 } from '../facts/usage.ts'
 import { h } from '../pages/element.ts'
 import { catalogPage, changesPage, definitionsView, entryPage, usagePage, workloadLinks } from '../pages/rest.ts'
-import { readJson } from '../places/read-json.ts'
+import { AnswerError, readJson } from '../places/read-json.ts'
+import { beginLogin } from './login-pages.ts'
 import { registriesOf } from './object-pages.ts'
 import { objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
@@ -131,12 +134,15 @@ export const usageHome: Page = async (visit) => {
 
 interface Registry {
   readonly name: string
+  readonly object: KubernetesObject
   readonly base: string | undefined
+  /** The viewer's token for the registry's server. */
+  readonly token: string | undefined
   readonly href: string
 }
 
 async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
-  const { world, places, session } = visit
+  const { world, places, session, tokens } = visit
   const servers = world.objects
     .all()
     .filter(({ kind }) => kind === 'MCPRegistry')
@@ -146,7 +152,9 @@ async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
       const names = (await patiently(registriesOf(visit, object), visit.isPage)) ?? []
       return names.map((name) => ({
         name,
+        object,
         base: places.address(session.viewer, object),
+        token: tokens.get(session.id, keyOf(idOf(object))),
         href: `/catalog/${encodeURIComponent(name)}`,
       }))
     }),
@@ -155,10 +163,17 @@ async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
 }
 
 const PAGE = 30
+const REFUSED: ReadonlySet<number> = new Set([401, 403])
 
-async function readEntries({ base, name }: Registry, search: string, cursor: string | undefined) {
-  if (base === undefined)
-    return { entries: [], next: null, missing: 'The console can’t reach this registry from here.' }
+type Entries = Pick<CatalogFacts, 'entries' | 'next' | 'missing' | 'needsToken'>
+const NO_ENTRIES: Entries = { entries: [], next: null, missing: null, needsToken: false }
+
+async function readEntries(
+  { base, name, token, href }: Registry,
+  search: string,
+  cursor: string | undefined,
+): Promise<Entries> {
+  if (base === undefined) return { ...NO_ENTRIES, missing: 'The console can’t reach this registry from here.' }
   const query = new URLSearchParams({
     limit: String(PAGE),
     version: 'latest',
@@ -166,43 +181,85 @@ async function readEntries({ base, name }: Registry, search: string, cursor: str
     ...(cursor !== undefined && { cursor }),
   })
   try {
-    const answer = await readJson(`${base}/registry/${encodeURIComponent(name)}/v0.1/servers?${query}`)
+    const answer = await readJson(`${base}/registry/${encodeURIComponent(name)}/v0.1/servers?${query}`, { token })
     const { servers, metadata } = isObject(answer) ? answer : {}
     const entries = (Array.isArray(servers) ? servers : []).flatMap((one): CatalogEntry[] => {
       const entry = entryOf(one, name)
       return entry ? [entry] : []
     })
-    const next = isObject(metadata) && typeof metadata['nextCursor'] === 'string' ? metadata['nextCursor'] : null
-    return { entries, next, missing: null }
+    const following = isObject(metadata) && typeof metadata['nextCursor'] === 'string' ? metadata['nextCursor'] : null
+    const next = following === null ? null : `${href}?${new URLSearchParams({ search, cursor: following })}`
+    return { ...NO_ENTRIES, entries, next }
   } catch (error) {
-    return { entries: [], next: null, missing: `The registry does not answer: ${(error as Error).message}` }
+    const needsToken = error instanceof AnswerError && REFUSED.has(error.status)
+    const said = (error as Error).message
+    const missing = needsToken ? `The registry does not show itself: ${said}` : `The registry does not answer: ${said}`
+    return { ...NO_ENTRIES, missing, needsToken }
   }
 }
 
-/** The entries of a registry: of the one in the path, else of the first. */
+/** Asks the registry why the viewer sees an entry, or does not. */
+async function askWhy({ base, name: registry, token }: Registry, name: string): Promise<WhyFacts> {
+  const nothing = { name, visible: null, checks: [] }
+  try {
+    const answer = await readJson(`${base}/v1/explain`, {
+      method: 'POST',
+      body: { registry, type: 'server', name },
+      token,
+    })
+    const { visible, checks } = isObject(answer) ? answer : {}
+    const text = (value: unknown) => (typeof value === 'string' ? value.slice(0, 500) : '')
+    return {
+      name,
+      visible: visible === true,
+      checks: (Array.isArray(checks) ? checks.filter(isObject) : []).slice(0, 50).map(({ check, allowed, reason }) => ({
+        check: text(check),
+        allowed: allowed === true,
+        reason: text(reason),
+      })),
+      error: null,
+    }
+  } catch (error) {
+    return { ...nothing, error: (error as Error).message }
+  }
+}
+
+/** Keeps or forgets the viewer's token for the server of a registry. */
+function keepToken({ session, tokens, form }: Visit, { object }: Registry): void {
+  const key = keyOf(idOf(object))
+  if (form?.has('forget') === true) tokens.delete(session.id, key)
+  else if (!tokens.set(session.id, key, form?.get('token')?.trim() ?? ''))
+    throw new PublicError('invalid_request', { message: 'This is no token.' })
+}
+
+/** The entries of a registry, as the viewer sees them: of the one in the path, else of the first. */
 export const catalog: Page = async (visit) => {
-  const { param, query } = visit
-  const registries = await registriesIn(visit)
+  const { param, query, form } = visit
   const wanted = param('registry')
-  const chosen = registries.find(({ name }) => name === wanted) ?? (wanted === '' ? registries[0] : undefined)
-  if (wanted !== '' && chosen === undefined) throw new PublicError('not_found')
+  const find = (all: readonly Registry[]) =>
+    all.find(({ name }) => name === wanted) ?? (wanted === '' ? all[0] : undefined)
+  let registries = await registriesIn(visit)
+  if (wanted !== '' && find(registries) === undefined) throw new PublicError('not_found')
+  const before = find(registries)
+  if (form !== undefined && before !== undefined) {
+    if (form.has('login')) return beginLogin(visit, { object: before.object, back: before.href })
+    keepToken(visit, before)
+    registries = await registriesIn(visit)
+  }
+  const chosen = find(registries)
   const search = (query('search') ?? '').slice(0, 200)
-  const read =
-    chosen === undefined
-      ? { entries: [], next: null, missing: null }
-      : await readEntries(chosen, search, query('cursor'))
+  const why = (query('why') ?? '').trim().slice(0, 300)
+  const read = chosen === undefined ? NO_ENTRIES : await readEntries(chosen, search, query('cursor'))
   const facts: CatalogFacts = {
     registries: registries.map(({ name, href }) => ({ name, href })),
     registry: chosen?.name ?? null,
     search,
-    entries: read.entries,
-    next:
-      read.next === null || chosen === undefined
-        ? null
-        : `${chosen.href}?${new URLSearchParams({ search, cursor: read.next })}`,
-    missing: read.missing,
+    ...read,
+    hasToken: chosen?.token !== undefined,
+    why: chosen === undefined || why === '' ? null : await askWhy(chosen, why),
   }
-  return { title: 'Catalog', facts, content: catalogPage(facts) }
+  const token = visit.formToken(chosen?.href ?? '/catalog')
+  return { title: 'Catalog', facts, content: catalogPage(facts, token), isLive: form === undefined }
 }
 
 /** One entry of a registry. */
@@ -215,6 +272,7 @@ export const catalogEntry: Page = async (visit) => {
   try {
     answer = await readJson(
       `${registry.base}/registry/${encodeURIComponent(registry.name)}/v0.1/servers/${encodeURIComponent(name)}/versions/latest`,
+      { token: registry.token },
     )
   } catch {
     throw new PublicError('not_found')

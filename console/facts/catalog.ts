@@ -11,6 +11,14 @@ export interface CatalogEntry {
   readonly commands: readonly string[]
 }
 
+/** Why an entry is visible or not, as the registry explains it. */
+export interface WhyFacts {
+  readonly name: string
+  readonly visible: boolean | null
+  readonly checks: readonly { readonly check: string; readonly allowed: boolean; readonly reason: string }[]
+  readonly error: string | null
+}
+
 export interface CatalogFacts {
   readonly registries: readonly { readonly name: string; readonly href: string }[]
   readonly registry: string | null
@@ -18,6 +26,11 @@ export interface CatalogFacts {
   readonly entries: readonly CatalogEntry[]
   readonly next: string | null
   readonly missing: string | null
+  /** True if the registry wants a token, and the console has none of this viewer that it takes. */
+  readonly needsToken: boolean
+  readonly hasToken: boolean
+  /** The answer to the question why an entry is not shown; null if nobody asked. */
+  readonly why: WhyFacts | null
 }
 
 const text = (value: unknown, most = 2_000): string => (typeof value === 'string' ? value.slice(0, most) : '')

@@ -7,6 +7,7 @@ import { partsOf } from '../facts/workload.ts'
 import { setupCards } from './connect.ts'
 import { type Child, type Element, h } from './element.ts'
 import { copyBlock, empty, facts as list, note, stateTag, table } from './parts.ts'
+import { tokenForm } from './tools.ts'
 import { workloadHead } from './workload.ts'
 
 /** Links to a part of each workload's page. */
@@ -160,7 +161,7 @@ const card = ({ name, title, description, version, href }: CatalogEntry): Elemen
   )
 
 /** The entries of a registry. */
-export const catalogPage = (facts: CatalogFacts): Child => [
+export const catalogPage = (facts: CatalogFacts, token: string): Child => [
   h('h1', {}, 'Catalog'),
   facts.registries.length === 0
     ? empty(h('p', {}, 'There is no registry.'), h('p', {}, 'An MCPRegistry serves a catalog of servers.'))
@@ -184,7 +185,8 @@ export const catalogPage = (facts: CatalogFacts): Child => [
           h('button', {}, 'Search'),
         ),
       ],
-  facts.missing !== null && note('warn', h('p', {}, facts.missing)),
+  facts.registry !== null && tokenForm({ ...facts, action: `/catalog/${encodeURIComponent(facts.registry)}` }, token),
+  facts.missing !== null && !facts.needsToken && note('warn', h('p', {}, facts.missing)),
   facts.missing === null &&
     facts.registries.length > 0 &&
     facts.entries.length === 0 &&
@@ -192,6 +194,34 @@ export const catalogPage = (facts: CatalogFacts): Child => [
   h('ul', { class: 'cards' }, facts.entries.map(card)),
   facts.next !== null &&
     h('div', { class: 'pages' }, h('a', { class: 'button quiet', rel: 'next', href: facts.next }, 'Next')),
+  facts.registry !== null && facts.missing === null && whyView(facts),
+]
+
+/** The question why an entry is shown to the viewer or not, and its answer. */
+const whyView = ({ registry, why }: CatalogFacts): Child => [
+  h('h2', {}, 'Something is not shown?'),
+  h(
+    'form',
+    { class: 'filter', method: 'get', action: `/catalog/${encodeURIComponent(registry ?? '')}`, 'data-keep': true },
+    h(
+      'label',
+      {},
+      h('span', {}, 'Name of the server'),
+      h('input', { name: 'why', required: true, maxlength: 300, value: why?.name ?? '' }),
+    ),
+    h('button', { class: 'quiet' }, 'Why?'),
+  ),
+  why !== null && why.error !== null && note('warn', h('p', {}, `The registry does not explain it: ${why.error}`)),
+  why !== null &&
+    why.error === null && [
+      h(
+        'p',
+        { role: 'status', class: 'top' },
+        stateTag(why.visible === true ? 'well' : 'ill', why.visible === true ? 'shown to you' : 'not shown to you'),
+        h('code', {}, why.name),
+      ),
+      list(why.checks.map(({ check, allowed, reason }) => [check, `${allowed ? '✓' : '✕'} ${reason}`])),
+    ],
 ]
 
 /** One entry of a registry, with how clients connect to what it names. */

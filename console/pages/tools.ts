@@ -11,12 +11,17 @@ interface Kept {
   readonly values: Readonly<Record<string, string>>
 }
 
+interface TokenState extends Pick<ToolsFacts, 'hasToken' | 'needsToken' | 'missing'> {
+  /** The path that takes the form. */
+  readonly action: string
+}
+
 /** The form for a login, or for the viewer's token of this workload, which stays in the console. */
-function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: string, kept?: Kept): Child {
+export function tokenForm({ action, hasToken, needsToken, missing }: TokenState, token: string, kept?: Kept): Child {
   const form = (...inside: readonly Child[]) =>
     h(
       'form',
-      { class: 'filter', method: 'post', action: `${href}/tools`, 'data-keep': true },
+      { class: 'filter', method: 'post', action, 'data-keep': true },
       h('input', { type: 'hidden', name: 'form', value: token }),
       ...inside,
     )
@@ -59,7 +64,7 @@ function tokenForm({ href, hasToken, needsToken, missing }: ToolsFacts, token: s
 export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child {
   return [
     workloadHead({ ...facts, parts: partsOf(facts.kind) }, 'tools'),
-    tokenForm(facts, token, kept),
+    tokenForm({ ...facts, action: `${facts.href}/tools` }, token, kept),
     facts.missing !== null &&
       !facts.needsToken &&
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
@@ -246,7 +251,7 @@ export function tryPage(facts: TryFacts, token: string, tokenFormToken: string):
         'It says of itself: ',
         tool.hints.map((hint) => [h('span', { class: 'tag' }, hint), ' ']),
       ),
-    tokenForm(facts, tokenFormToken),
+    tokenForm({ ...facts, action: `${facts.href}/tools` }, tokenFormToken),
     problem !== null && note('bad', h('p', { role: 'alert' }, problem)),
     callForm(facts, token),
     result !== null && resultView(result),

@@ -8,6 +8,19 @@ interface Asked {
   readonly method?: 'GET' | 'POST'
   readonly body?: object
   readonly timeoutMs?: number
+  /** A token of the viewer for exactly this server. */
+  readonly token?: string | undefined
+}
+
+/** An answer of another status than 200. */
+export class AnswerError extends Error {
+  override readonly name = 'AnswerError'
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(`HTTP ${status}: ${message}`)
+    this.status = status
+  }
 }
 
 /**
@@ -16,11 +29,15 @@ interface Asked {
  */
 export async function readJson(
   url: string,
-  { method = 'GET', body, timeoutMs = TIMEOUT_MS }: Asked = {},
+  { method = 'GET', body, timeoutMs = TIMEOUT_MS, token }: Asked = {},
 ): Promise<unknown> {
   const answer = await request(url, {
     method,
-    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    headers: {
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     signal: AbortSignal.timeout(2 * timeoutMs),
@@ -34,7 +51,7 @@ export async function readJson(
   }
   const text = Buffer.concat(chunks).toString()
   if (answer.statusCode === 200) return JSON.parse(text)
-  throw new Error(`HTTP ${answer.statusCode}: ${messageIn(text)}`)
+  throw new AnswerError(answer.statusCode, messageIn(text))
 }
 
 function messageIn(text: string): string {

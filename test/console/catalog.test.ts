@@ -1,0 +1,77 @@
+/** The catalog of a registry that shows each team its own entries. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { type IdentityProvider, startIdentityProvider } from '../support/network/identity-provider.ts'
+import { object } from '../support/operator/standalone-run.ts'
+import { registryFile, server } from '../support/registry/registry.ts'
+import { OpenConsole } from './support.ts'
+
+let idp: IdentityProvider
+let one: OpenConsole
+const folder = temporaryFolder()
+
+test.before(async () => {
+  idp = await startIdentityProvider()
+  const source = (team: string) => {
+    const path = folder.write(`${team}.json`, registryFile([server(`com.example/${team}`)]))
+    return `{name: ${team}, file: {path: "${path}"}, claims: {team: ${team}}}`
+  }
+  const provider = `{name: corp, issuerUrl: "${idp.issuer}", audience: catalog, allowPrivateIP: true}`
+  const spec = `spec:\n  sources: [${source('red')}, ${source('blue')}]\n  registries: [{name: main, sources: [red, blue]}]\n  auth: {mode: oauth, oauth: {resourceUrl: "http://127.0.0.1:1", providers: [${provider}]}, authz: {roles: {}}}\n`
+  one = await OpenConsole.start(object('MCPRegistry', 'catalog', spec))
+  await one.open()
+})
+test.after(async () => {
+  await one?.[Symbol.asyncDispose]()
+  await idp?.close()
+  folder[Symbol.dispose]()
+})
+
+const catalog = (query = '') => one.json(`/catalog/main${query}`)
+
+async function send(fields: Readonly<Record<string, string>>) {
+  const page = await one.text('/catalog/main')
+  const form = /<form[^>]*method="post"[^>]*><input type="hidden" name="form" value="([^"]+)"/.exec(page)?.[1] ?? ''
+  return fetch(`${one.url}/catalog/main`, {
+    method: 'POST',
+    headers: { cookie: one.cookie, origin: one.url, accept: 'application/json' },
+    body: new URLSearchParams({ form, ...fields }),
+  })
+}
+
+test('without a token the catalog asks for one; with that of a team it shows the entries of the team', async () => {
+  await eventually('the registry is known', async () => (await one.get('/catalog/main')).status === 200)
+  const before = (await catalog()).facts
+  assert.equal([before.needsToken, before.entries], [true, []], JSON.stringify(before))
+  assert.match(await one.text('/catalog/main'), 'name="login"')
+  const token = await idp.mint({ aud: 'catalog', team: 'red' })
+  assert.is((await send({ token })).status, 200)
+  const names = async () => (await catalog()).facts.entries.map(({ name }: { name: string }) => name)
+  await eventually('both sources are read', async () => (await names()).length > 0)
+  assert.equal(await names(), ['com.example/red'])
+  assert.is((await one.get('/catalog/main/com.example/red')).status, 200)
+  assert.is((await one.get('/catalog/main/com.example/blue')).status, 404)
+  assert.not.match(await one.text('/catalog/main'), token)
+})
+
+test('the registry explains why an entry is shown or not', async () => {
+  const why = async (name: string) => (await catalog(`?why=${encodeURIComponent(name)}`)).facts.why
+  assert.is((await why('com.example/red')).visible, true)
+  const blue = await why('com.example/blue')
+  assert.is(blue.visible, false, JSON.stringify(blue))
+  assert.ok(blue.checks.some(({ allowed }: { allowed: boolean }) => !allowed))
+  assert.match(await one.text('/catalog/main?why=com.example%2Fblue'), 'not shown to you')
+})
+
+test('a login is offered at the provider of the registry alone, and a forgotten token is gone', async () => {
+  const answer = await send({ login: 'yes' })
+  // The provider of this test takes no clients.
+  assert.is(answer.status, 403)
+  assert.match(((await answer.json()) as { message: string }).message, 'Paste a token instead')
+  await send({ forget: 'yes' })
+  assert.is((await catalog()).facts.needsToken, true)
+})
+
+test.run()
