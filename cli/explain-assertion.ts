@@ -4,10 +4,10 @@ import { isObject } from '../crds/settings/json.ts'
 import {
   type AssertionClaims,
   AssertionRefused,
+  assertedSubject,
   checkAssertion,
   compilePolicy,
   isOnce,
-  outsideSubject,
   redeemableAs,
 } from '../dataplane/authserver/provider/assertion-policy.ts'
 import { settingsOf } from '../dataplane/authserver/provider/settings.ts'
@@ -98,7 +98,7 @@ export function explainAssertion(
       scopes,
       ...kept
     } = redeemableAs(compiled, settings, { claims, typ, resource, scope })
-    const subject = outsideSubject(issuer.issuerUrl, claims, policy)
+    const subject = assertedSubject({ issuer: issuer.issuerUrl, server: settings.issuer }, claims, policy)
     if (subject === undefined) throw new AssertionRefused('tenant')
     const once = isOnce(compiled, typ)
     return {

@@ -5,6 +5,7 @@ import { SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { dispatch } from '../../cli/dispatch.ts'
+import { subjectOf } from '../../dataplane/authserver/provider/subject.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const { path: folder } = temporaryFolder()
@@ -115,6 +116,22 @@ test('one that is refused says why, as the audit log does', async () => {
   }
   assert.is((await explain('rubbish')).code, 2)
   assert.is((await explain('[]')).code, 2)
+})
+
+test('where people also log in, the subject is that of the login, by the claim that says who they are', async () => {
+  const linked = join(folder, 'linked.yaml')
+  const providers = `    upstreamProviders:
+      - {name: corp, type: oidc, oidcConfig: {issuerUrl: https://login.example.com, clientId: t, subjectClaim: oid}}
+    trustedIssuers:`
+  const text = manifest
+    ?.replace('    trustedIssuers:', providers)
+    .replace('issuerRef: corp', 'issuerRef: corp\n            linkTo: corp')
+  writeFileSync(linked, `${group}---\n${text}`)
+  const { code, out } = await explainWith(linked, { ...valid, oid: 'o-1' })
+  assert.is(code, 0)
+  assert.match(out, `subject: ${subjectOf(ISSUER, 'corp', 'https://login.example.com', 'o-1')}\n`)
+  assert.match((await explainWith(linked, valid)).out, 'subject')
+  assert.is((await explainWith(linked, valid)).code, 1)
 })
 
 test('an assertion that is bound to a key is good where the token endpoint takes proofs', async () => {

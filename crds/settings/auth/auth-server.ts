@@ -132,6 +132,14 @@ const RULES = [
     message: 'delegateClients of inboundGrants need an https issuer',
   },
   ...INBOUND_GRANT_RULES,
+  {
+    rule: "!has(self.trustedIssuers) || self.trustedIssuers.all(issuer, !has(issuer.jwtBearerGrant) || !has(issuer.jwtBearerGrant.linkTo) || self.upstreamProviders.exists(provider, provider.name == issuer.jwtBearerGrant.linkTo && provider.type == 'oidc'))",
+    message: 'linkTo of jwtBearerGrant must name a provider of type oidc',
+  },
+  {
+    rule: "!has(self.inboundGrants) || !has(self.inboundGrants.jwtBearer) || !has(self.inboundGrants.jwtBearer.issuerPolicies) || self.inboundGrants.jwtBearer.issuerPolicies.all(policy, !has(policy.linkTo) || self.upstreamProviders.exists(provider, provider.name == policy.linkTo && provider.type == 'oidc'))",
+    message: 'linkTo of inboundGrants.jwtBearer must name a provider of type oidc',
+  },
 ]
 
 /** The fields that a configuration file has in the same form. */

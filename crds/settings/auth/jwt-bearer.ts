@@ -123,6 +123,12 @@ export const jwtBearerPolicy = (readBy: Reader) => ({
     text(readBy, 'Tenant of this server in `aud_tenant`. Another one is refused.', { min: 1, max: limits.name }),
   ),
   claims: Type.Optional(claims(readBy)),
+  linkTo: Type.Optional(
+    label(
+      readBy,
+      'Provider of the same issuer at which these people also log in: a person has one subject, by an assertion and by a login. Absent: the subject is `ISSUER#SUB`.',
+    ),
+  ),
 })
 
 /** The rules of an object with these fields. */
@@ -138,5 +144,9 @@ export const JWT_BEARER_RULES: readonly CelRule[] = [
   {
     rule: "!has(self.replay) || self.replay == 'once' || !has(self.acceptedAssertionTypes) || 'jwt_bearer' in self.acceptedAssertionTypes",
     message: 'replay reusable is for plain assertions: acceptedAssertionTypes must have jwt_bearer',
+  },
+  {
+    rule: '!has(self.linkTo) || !has(self.tenants)',
+    message: 'linkTo excludes tenants, which a login at a provider does not tell apart',
   },
 ]

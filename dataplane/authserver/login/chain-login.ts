@@ -1,10 +1,10 @@
-import { hash } from 'node:crypto'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { networkHolder } from '../../server/network-of.ts'
 import type { Holder } from '../../storage/fair-cache.ts'
 import type { Sealer } from '../../upstream-tokens/index.ts'
 import { isEqual, randomSecret } from '../keys/keyed-hash.ts'
+import { subjectOf } from '../provider/subject.ts'
 import { firstRecord } from '../store/record-store.ts'
 import type {
   Browser,
@@ -400,17 +400,3 @@ export class ChainLogin implements Login {
 /** Tells whether a login is older than requested. Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1). */
 const isStale = ({ authTime }: UpstreamLogin, maxAge: number | undefined, sentAt: number): boolean =>
   maxAge !== undefined && authTime !== undefined && authTime + maxAge + SKEW_S < sentAt
-
-/**
- * Returns a user's subject in our tokens, a UUID (RFC 9562 section 5.8). The same user of the same provider gets the
- * same one at every replica and after every restart; every other user gets a different one. It is made from the issuer,
- * the provider's name and issuer, and the user's name there, each with its length, so that no two combinations collide.
- */
-function subjectOf(...parts: readonly string[]): string {
-  const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join('')
-  const hex = hash('sha256', `portico-subject\0${text}`, 'hex').slice(0, 32)
-  const variant = ((Number.parseInt(hex[16] as string, 16) & 0x3) | 0x8).toString(16)
-  return [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`, variant + hex.slice(17, 20), hex.slice(20)].join(
-    '-',
-  )
-}

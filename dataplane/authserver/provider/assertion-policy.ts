@@ -8,6 +8,7 @@ import { compileGlob } from '../../config/glob.ts'
 import { SKEW_S } from '../../identity/index.ts'
 import { resourceSpelling, type Settings } from './settings.ts'
 import { ruleMark } from './standing.ts'
+import { providerSubject, subjectOf } from './subject.ts'
 
 /** The claims of a verified assertion. */
 export type AssertionClaims = JWTPayload & { readonly iss?: string; readonly sub: string; readonly exp: number }
@@ -392,6 +393,24 @@ export function outsideSubject(
   if (policy?.tenants === undefined) return `${issuer}#${claims.sub}`
   const tenant = tenantIn(policy, claims)
   return tenant && `${issuer}#${tenant}#${claims.sub}`
+}
+
+/**
+ * Returns the subject of a person who brings an assertion, or undefined for a tenant that is not let in. With `linkTo`
+ * it is the subject of the same person's login. `server` is the issuer of this authorization server.
+ */
+export function assertedSubject(
+  { issuer, server }: { readonly issuer: string; readonly server: string },
+  claims: AssertionClaims,
+  policy: Pick<JwtBearerPolicy, 'tenants' | 'linked'>,
+): string | undefined {
+  const { linked } = policy
+  if (linked === undefined) return outsideSubject(issuer, claims, policy)
+  const { name, issuer: home, subjectClaim } = linked
+  // As at a login, it is the claim of exactly this name.
+  const found = providerSubject(Object.hasOwn(claims, subjectClaim) ? claims[subjectClaim] : undefined)
+  if (found === undefined) throw new AssertionRefused('subject')
+  return subjectOf(server, name, home, found)
 }
 
 /** Tells whether a claim is present. Null counts as absent. */

@@ -10,6 +10,16 @@ export type TokenExchangePolicy = Pick<
 export interface JwtBearerPolicy extends NonNullable<TrustedIssuerConfig['jwtBearerGrant']> {
   /** `maxAssertionAge` also bounds the time from `iat` to `exp`, as in manifests of the widely used operator. */
   readonly boundsLifetime?: boolean
+  /** The provider at which the same people log in; absent without `linkTo`. */
+  readonly linked?: LinkedProvider
+}
+
+/** A provider whose users are those of an issuer of assertions. */
+export interface LinkedProvider {
+  readonly name: string
+  readonly issuer: string
+  /** The claim that says who a person is, at logins and in assertions alike. */
+  readonly subjectClaim: string
 }
 
 /** An issuer with its policies, and their pointers below that of the authorization server. */
@@ -23,13 +33,19 @@ export interface IssuerPolicies {
   readonly jwtBearerAt: string
 }
 
-type Grants = Partial<Pick<AuthServerConfig, 'trustedIssuers' | 'inboundGrants' | 'delegateClients'>>
+type Grants = Partial<
+  Pick<AuthServerConfig, 'trustedIssuers' | 'inboundGrants' | 'delegateClients' | 'upstreamProviders'>
+>
 
 /**
  * Returns the trusted issuers with their policies. A policy stands in `inboundGrants` or, if that grant is absent there,
  * with its issuer.
  */
-export function issuerPolicies({ trustedIssuers = [], inboundGrants: grants }: Grants): readonly IssuerPolicies[] {
+export function issuerPolicies({
+  trustedIssuers = [],
+  inboundGrants: grants,
+  upstreamProviders = [],
+}: Grants): readonly IssuerPolicies[] {
   return trustedIssuers.map((issuer, index) => {
     const at = `/trustedIssuers/${index}`
     const exchange = policyFor(issuer, grants?.tokenExchange?.issuerPolicies)
@@ -43,13 +59,24 @@ export function issuerPolicies({ trustedIssuers = [], inboundGrants: grants }: G
             tokenExchangeAt: `/inboundGrants/tokenExchange/issuerPolicies/${exchange?.index}`,
           }),
       ...(grants?.jwtBearer === undefined
-        ? { jwtBearer: issuer.jwtBearerGrant, jwtBearerAt: `${at}/jwtBearerGrant` }
+        ? {
+            jwtBearer: issuer.jwtBearerGrant && linked(issuer.jwtBearerGrant, upstreamProviders),
+            jwtBearerAt: `${at}/jwtBearerGrant`,
+          }
         : {
-            jwtBearer: bearer && { ...bearer.policy, boundsLifetime: true },
+            jwtBearer: bearer && linked({ ...bearer.policy, boundsLifetime: true }, upstreamProviders),
             jwtBearerAt: `/inboundGrants/jwtBearer/issuerPolicies/${bearer?.index}`,
           }),
     }
   })
+}
+
+/** Adds the provider that `linkTo` names. */
+function linked(policy: JwtBearerPolicy, providers: AuthServerConfig['upstreamProviders']): JwtBearerPolicy {
+  const found = providers.find(({ name }) => name === policy.linkTo)
+  if (policy.linkTo === undefined || found?.oidcConfig === undefined) return policy
+  const { issuerUrl: issuer, subjectClaim = 'sub' } = found.oidcConfig
+  return { ...policy, linked: { name: found.name, issuer, subjectClaim } }
 }
 
 function policyFor<P extends { readonly issuerRef: string }>(

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair } from 'jose'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 // @ts-expect-error: it brings no types, and a package with them would bring thirty more.
 import Provider from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
@@ -26,6 +26,8 @@ export interface LoginProvider {
   readonly requests: string[]
   /** The authorization requests so far. */
   readonly authorizations: URLSearchParams[]
+  /** Signs claims as it signs ID tokens; `iss`, `iat`, `exp` and `jti` are its own unless given. */
+  mint(claims: Readonly<Record<string, unknown>>, typ?: string): Promise<string>
   /** Changes what a request is answered; true where it has answered itself. */
   before: ((request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>) | undefined
   close(): Promise<void>
@@ -73,6 +75,11 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
   const handle = provider.callback()
   const found: LoginProvider = {
     issuer,
+    async mint(claims, typ = 'oauth-id-jag+jwt') {
+      const iat = Math.floor(Date.now() / 1000)
+      const own = { iss: issuer, iat, exp: iat + 300, jti: randomBytes(16).toString('hex') }
+      return new SignJWT({ ...own, ...claims }).setProtectedHeader({ alg: 'RS256', kid: 'first', typ }).sign(privateKey)
+    },
     client,
     initialAccessToken,
     user: 'alice',

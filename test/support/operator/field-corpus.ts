@@ -172,11 +172,13 @@ const ownPolicies = `
           maxAssertionAge: 5m
           acceptedAudiences: [a]
           defaultScopes: [a]
-          subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n          ')}`
+          subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n          ')}
+      - issuerUrl: https://idp.example.com
+        jwtBearerGrant: {maxAssertionAge: 5m, subjectBindings: [{subject: s, allowedResources: [x]}], linkTo: corp}`
 
 /** The same in the form of grants. */
-const grants = `
-    trustedIssuers: [{issuerUrl: https://outside.example.com, name: outside, keySource: cluster}]
+const grants = (linkTo: string) => `
+    trustedIssuers: [{issuerUrl: https://outside.example.com, name: outside, keySource: cluster}, {issuerUrl: https://idp.example.com, name: corp}]
     inboundGrants:
       tokenExchange:
         delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
@@ -194,13 +196,14 @@ const grants = `
             maxAssertionAge: 5m
             acceptedAudiences: [a]
             defaultScopes: [a]
-            subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n            ')}`
+            subjectBindings: [{subject: s, allowedResources: [x]}]${redemption.replaceAll('\n', '\n            ')}
+          - {issuerRef: corp, maxAssertionAge: 5m, subjectRules: [{name: all, matcher: "true", allowedResources: [x]}]${linkTo}}`
 
 /** Who may come to an authorization server without having registered. */
 const delegation = (index: number) => `
-    cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}${index === 0 ? ownPolicies : grants}
+    cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}${index === 0 ? ownPolicies : grants(index === 1 ? '' : ', linkTo: corp')}
     dpop: {mode: required, nonce: required}
-    disableUpstreamTokenInjection: ${index === 0}`
+    disableUpstreamTokenInjection: ${index === 1}`
 
 const proxyLoggingIn = `
 kind: MCPRemoteProxy
@@ -224,7 +227,7 @@ const loggingIn = redisWays
     insecureAllowConfidentialOverLoopbackHTTP: true
     insecureAllowHTTP: false
     storage: {type: redis, redis: ${redis}}${delegation(index)}
-    ${index === 0 ? 'primaryProviders: [code, chat]' : 'primaryUpstreamProvider: corp'}
+    ${index === 1 ? 'primaryProviders: [code, chat]' : 'primaryUpstreamProvider: corp'}
     upstreamProviders:
       - name: code
         type: oauth2
@@ -259,7 +262,7 @@ const loggingIn = redisWays
           maxLifetime: 720h
           remindBefore: 24h
       - name: chat
-        type: oauth2${index === 0 ? '\n        emailDomains: [example.com]' : ''}
+        type: oauth2${index === 1 ? '\n        emailDomains: [example.com]' : ''}
         oauth2Config:
           authorizationEndpoint: https://chat.example.com/authorize
           tokenEndpoint: https://chat.example.com/token

@@ -7,6 +7,7 @@ import { documentOf } from '../../clients/metadata-document.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
 import {
   AssertionRefused,
+  assertedSubject,
   checkAssertion,
   endOfUse,
   isIdJag,
@@ -79,13 +80,17 @@ async function redeem(
   const request = { claims, typ, resource: form.get('resource'), scope: form.get('scope') }
   const { rules, marks, audience, scopes, ...user } = redeemableAs(policy, settings, request)
   record?.assertion({ rules })
-  const subject = outsideSubject(issuer.config.issuerUrl, claims, policy.config)
-  if (subject === undefined) throw new AssertionRefused('tenant')
+  const [name, subject] = [
+    outsideSubject(issuer.config.issuerUrl, claims, policy.config),
+    assertedSubject({ issuer: issuer.config.issuerUrl, server: settings.issuer }, claims, policy.config),
+  ]
+  if (name === undefined || subject === undefined) throw new AssertionRefused('tenant')
   // This comes last so that a refused request does not use the assertion up.
   if (isOnce(policy, typ)) await useOnce(front, mark, { by: subject, until: endOfUse(policy, claims) })
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)
   const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
-  const clientId = client?.client_id ?? subject
+  // No client has the subject of a person who logs in (RFC 9700 section 4.15).
+  const clientId = client?.client_id ?? name
   const standing = [...marks, ...(front.delegates.find(clientId) === undefined ? [] : [clientMark(clientId)])]
   return jsonAnswer({
     access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, act, standing, ...user }),

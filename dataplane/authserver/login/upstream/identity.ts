@@ -1,5 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { isEmailVerified } from '../../../identity/index.ts'
+import { LONGEST_NAME, providerSubject } from '../../provider/subject.ts'
 import { UnusableAnswer } from './provider-fetch.ts'
 
 /** The identity of a user at a provider. */
@@ -17,9 +18,6 @@ interface IdentityPaths {
   readonly name: readonly string[]
   readonly email: readonly string[]
 }
-
-/** The longest name, in characters. Longer ones are ignored or refused. */
-const LONGEST_NAME = 256
 
 /**
  * Returns the value at a path: the member of exactly this name or, with dots, a nested one. Members that every object
@@ -104,9 +102,8 @@ function firstFound(document: unknown, paths: readonly string[], open?: (text: s
 
 /** Returns the user's name: a text, or an exact number. Throws an UnusableAnswer for any other value. */
 export function subjectFrom(value: unknown): string {
-  // Numbers beyond 2^53 lose digits, so two users could get the same name.
-  if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value)
-  if (typeof value === 'string' && value !== '' && value.length <= LONGEST_NAME) return value
+  const subject = providerSubject(value)
+  if (subject !== undefined) return subject
   throw new UnusableAnswer('the provider’s answer holds no usable subject')
 }
 

@@ -8,6 +8,7 @@ import {
   type JwtBearerPolicy,
   type TokenExchangePolicy,
 } from '../../authserver/inbound-grants.ts'
+import { primariesOf } from '../../authserver/provider.ts'
 import { compileGlob } from '../../glob.ts'
 import type { Finding } from '../../load.ts'
 import { compileClaimMatcher } from '../claim-matcher.ts'
@@ -160,6 +161,7 @@ function policyFindings(
   return [
     ...(tokenExchange === undefined ? [] : exchangeFindings(tokenExchange, `${at}${places.tokenExchangeAt}`, config)),
     ...(jwtBearer === undefined ? [] : bearerFindings(jwtBearer, `${at}${places.jwtBearerAt}`)),
+    ...(jwtBearer === undefined ? [] : linkFindings(jwtBearer, issuer, `${at}${places.jwtBearerAt}`, config)),
     ...(isUnused
       ? [
           {
@@ -217,6 +219,34 @@ function bearerFindings(grant: JwtBearerPolicy, at: string): readonly Finding[] 
     ...(grant.claims?.groupsKept ?? []).flatMap((pattern, index) =>
       globFindings(pattern, `${at}/claims/groupsKept/${index}`),
     ),
+  ]
+}
+
+/** Checks that a person of the issuer logs in at the provider of `linkTo`, and is known by nothing else. */
+function linkFindings(
+  { linkTo, tenants }: JwtBearerPolicy,
+  { issuerUrl }: TrustedIssuerConfig,
+  at: string,
+  config: AuthServerConfig,
+): readonly Finding[] {
+  if (linkTo === undefined) return []
+  const provider = config.upstreamProviders.find(({ name }) => name === linkTo)
+  const home = provider?.oidcConfig?.issuerUrl
+  const message =
+    provider === undefined
+      ? 'must name one of upstreamProviders'
+      : home === undefined
+        ? 'must name a provider of type oidc: its users have an issuer'
+        : home !== issuerUrl
+          ? `must name a provider of this issuer: that of ${JSON.stringify(linkTo)} is ${home}, and here it is ${issuerUrl}`
+          : primariesOf(config).includes(provider)
+            ? undefined
+            : 'must name a provider that says who users are (primaryUpstreamProvider, primaryProviders, or the first)'
+  return [
+    ...(message === undefined ? [] : [{ pointer: `${at}/linkTo`, message }]),
+    ...(tenants === undefined
+      ? []
+      : [{ pointer: `${at}/linkTo`, message: 'excludes tenants, which a login at a provider does not tell apart' }]),
   ]
 }
 

@@ -1,0 +1,161 @@
+/** A person has one subject, whether they log in by a browser or a client brings an assertion of them. */
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { subjectOf } from '../../../../dataplane/authserver/provider/subject.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import type { LoginProvider } from '../../../support/identity/login-provider.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+
+let raw: RawServer
+let server: AuthServerUnderTest
+let corp: LoginProvider
+let partner: LoginProvider
+let agent: TestClient
+let browser: TestClient
+
+const linkedTo = (linkTo: string | undefined, { issuer }: LoginProvider) => ({
+  issuerUrl: issuer,
+  jwtBearerGrant: {
+    maxAssertionAge: '10m',
+    subjectRules: [{ name: 'all', matcher: 'true', allowedResources: [server.resource] }],
+    ...(linkTo !== undefined && { linkTo }),
+  },
+})
+
+/** Serves another configuration; gives what is wrong with it. */
+async function use(...[authServer, gateway]: Parameters<AuthServerUnderTest['config']>) {
+  const before = await server.gateway.status()
+  await server.gateway.configure(server.config(authServer, gateway))
+  let found = before
+  await eventually('the configuration', async () => {
+    found = await server.gateway.status()
+    return found.config !== before.config || found.refused.length > 0
+  })
+  return found.refused
+}
+
+test.before(async () => {
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  server = await startAuthServer({
+    providers: ['corp', 'partner'],
+    gateway: { backends: [{ name: 'b', url: raw.url }] },
+    authServer: {
+      primaryProviders: ['corp', 'partner'],
+      allowConfidentialClientRegistration: true,
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+    },
+  })
+  ;[corp, partner] = server.upstreams as [LoginProvider, LoginProvider]
+  await use({ trustedIssuers: [linkedTo('corp', corp), linkedTo(undefined, partner)] })
+  agent = await TestClient.register(server.issuer, {
+    redirect_uris: ['https://app.example/callback'],
+    token_endpoint_auth_method: 'client_secret_basic',
+  })
+  browser = await TestClient.register(server.issuer)
+})
+test.after(async () => {
+  await server.close()
+  await raw.close()
+})
+
+async function byLogin(provider: LoginProvider, user: string): Promise<string> {
+  provider.user = user
+  const client = new TestClient(server.issuer, browser.id)
+  client.agent.choices.push({ provider: provider === corp ? 'corp' : 'partner' })
+  return (await client.login()).access_token
+}
+
+const redeem = async (provider: LoginProvider, claims: Record<string, unknown>, typ?: string) =>
+  agent.token({
+    grant_type: BEARER,
+    assertion: await provider.mint({ aud: server.issuer, client_id: agent.id, ...claims }, typ),
+    resource: server.resource,
+  })
+const byAssertion = async (...asked: Parameters<typeof redeem>) => (await tokensOf(await redeem(...asked))).access_token
+const subOf = (token: string) => decodeJwt(token).sub ?? ''
+
+test('a login and assertions of both kinds name one person, whom policies know as one principal', async () => {
+  const login = await byLogin(corp, 'alice')
+  const tokens = [login, await byAssertion(corp, { sub: 'alice' }), await byAssertion(corp, { sub: 'alice' }, 'JWT')]
+  assert.is(new Set(tokens.map(subOf)).size, 1)
+  const policies = [`permit(principal == Client::"${subOf(login)}", action, resource);`]
+  await use({ trustedIssuers: [linkedTo('corp', corp)] }, { authz: { policies } })
+  const call = async (token: string) =>
+    (await postModern(server.gateway.url, 'tools/call', { name: 'b_t' }, { authorization: `Bearer ${token}` })).json
+  for (const token of tokens) assert.ok((await call(token)).result, subOf(token))
+  assert.ok((await call(await byAssertion(corp, { sub: 'bob' }))).error)
+  await use({ trustedIssuers: [linkedTo('corp', corp), linkedTo(undefined, partner)] })
+})
+
+test('an equal e-mail address, the same name elsewhere, and an issuer without a link are other people', async () => {
+  const alice = subOf(await byLogin(corp, 'alice'))
+  const email = 'alice@example.com'
+  assert.is.not(subOf(await byAssertion(corp, { sub: 'alice-2', email, email_verified: true })), alice)
+  const elsewhere = subOf(await byAssertion(partner, { sub: 'alice', email, email_verified: true }))
+  assert.is(elsewhere, `${partner.issuer}#alice`)
+  assert.is.not(subOf(await byLogin(partner, 'alice')), alice)
+  // A name that is made of parts can’t be that of another one.
+  assert.is.not(subOf(await byAssertion(corp, { sub: `${corp.issuer}#alice` })), alice)
+  assert.is.not(subOf(await byAssertion(corp, { sub: alice })), alice)
+  assert.is(alice, subjectOf(server.issuer, 'corp', corp.issuer, 'alice'))
+})
+
+test('where `sub` differs from client to client, another claim names the person, at logins and in assertions', async () => {
+  const providers = (server.config().authServer?.upstreamProviders ?? []).map(({ oidcConfig, ...provider }) => ({
+    ...provider,
+    ...(oidcConfig && { oidcConfig: { ...oidcConfig, subjectClaim: 'name' } }),
+  }))
+  assert.equal(await use({ trustedIssuers: [linkedTo('corp', corp)], upstreamProviders: providers }), [])
+  const login = subOf(await byLogin(corp, 'alice'))
+  assert.is(subOf(await byAssertion(corp, { sub: 'pairwise-1', name: 'Person alice' })), login)
+  assert.is.not(subOf(await byAssertion(corp, { sub: 'alice', name: 'Person bob' })), login)
+  for (const name of [undefined, '', 'x'.repeat(257), ['Person alice'], { a: 1 }])
+    assert.is(await refusal(redeem(corp, { sub: 'alice', name })), '400 invalid_grant')
+  await use({ trustedIssuers: [linkedTo('corp', corp), linkedTo(undefined, partner)] })
+})
+
+test('a token of an assertion is nobody’s login: it refreshes nothing, and its client is not its person', async () => {
+  const answered = await tokensOf(await redeem(corp, { sub: 'alice' }))
+  assert.is(answered.refresh_token, undefined)
+  const assertion = await corp.mint({ aud: server.issuer, sub: 'alice' }, 'JWT')
+  const fields = { grant_type: BEARER, assertion, resource: server.resource }
+  const { sub, client_id: id, tsid } = decodeJwt((await tokensOf(await browser.post('token', fields))).access_token)
+  assert.is(sub, subOf(answered.access_token))
+  assert.is(id, `${corp.issuer}#alice`)
+  assert.is(tsid, undefined)
+})
+
+test('a link to a provider that does not know these people is refused with the configuration', async () => {
+  const { upstreamProviders = [] } = server.config().authServer ?? {}
+  const [first, second] = upstreamProviders as [(typeof upstreamProviders)[number], (typeof upstreamProviders)[number]]
+  const { jwtBearerGrant, ...issuer } = linkedTo('corp', corp)
+  const tenants = { claim: 'tid', allowed: ['t'] }
+  for (const [authServer, says] of [
+    [{ trustedIssuers: [linkedTo('nobody', corp)] }, 'must name one of upstreamProviders'],
+    [{ trustedIssuers: [linkedTo('partner', corp)] }, 'must name a provider of this issuer'],
+    [{ trustedIssuers: [{ ...issuer, jwtBearerGrant: { ...jwtBearerGrant, tenants } }] }, 'excludes tenants'],
+    [
+      { trustedIssuers: [linkedTo('corp', corp)], primaryProviders: ['partner'], upstreamProviders: [first, second] },
+      'must name a provider that says who users are',
+    ],
+  ] as const) {
+    const [found] = await use(authServer as never)
+    assert.is(found?.pointer, '/authServer/trustedIssuers/0/jwtBearerGrant/linkTo')
+    assert.match(found?.message ?? '', says)
+    await server.gateway.configure(server.config())
+    await eventually('it is good again', async () => (await server.gateway.status()).refused.length === 0)
+  }
+})
+
+test.run()
