@@ -21,6 +21,9 @@ export interface StatedKeys {
 export const CLIENT_ALGORITHMS: readonly string[] = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA']
 
 const MOST_KEYS = 20
+/** The longest modulus and exponent of RSA in base64url: 8,192 and 32 bits. With more, one signature takes up to 20 ms. */
+const LONGEST_MODULUS = 1_366
+const LONGEST_EXPONENT = 6
 
 /** Tells whether keys may be fetched from an address: https, or http on loopback while the issuer is there. */
 export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
@@ -29,6 +32,10 @@ export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
   URL.canParse(url) &&
   (url.startsWith('https://') || (isLocal && /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/.test(url)))
 
+/** Tells whether a key would take long: strangers choose the keys of their clients. */
+const isSlow = ({ kty, n, e }: Readonly<Record<string, unknown>>): boolean =>
+  kty === 'RSA' && (String(n).length > LONGEST_MODULUS || String(e).length > LONGEST_EXPONENT)
+
 /**
  * Returns the public keys of a JWK set (RFC 7517 section 5); undefined if it is not a set, or holds none or too many.
  * With `use`, only keys for that use count, as keys for signatures.
@@ -36,7 +43,8 @@ export const isKeyAddress = (url: unknown, isLocal: boolean): url is string =>
 export function keysIn(set: unknown, use?: KeyUse): readonly PublicJwk[] | undefined {
   if (!isObject(set) || !Array.isArray(set['keys']) || set['keys'].length > MOST_KEYS) return undefined
   const keys = set['keys'].filter(
-    (key): key is PublicJwk => isObject(key) && ['RSA', 'EC', 'OKP'].includes(String(key['kty'])) && !('d' in key),
+    (key): key is PublicJwk =>
+      isObject(key) && ['RSA', 'EC', 'OKP'].includes(String(key['kty'])) && !('d' in key) && !isSlow(key),
   )
   const found = use === undefined ? keys : keys.flatMap((key) => (key.use === use ? [{ ...key, use: 'sig' }] : []))
   return found.length === 0 ? undefined : found

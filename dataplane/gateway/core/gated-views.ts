@@ -19,6 +19,9 @@ const MIB = 1024 * 1024
 const MOST_SETS = 256
 /** The most callers whose claims are known between their requests. */
 const MOST_CALLERS = 16_384
+/** The most bytes of them, and what one takes beside its claims. */
+const MOST_CALLER_BYTES = 16 * MIB
+const CALLER_BYTES = 512
 
 interface GatedViewsOptions {
   readonly host: {
@@ -50,7 +53,10 @@ export class GatedViews {
   /** The view of each caller, by the view that it is a part of. A caller is one object while its token is known. */
   readonly #views = new WeakMap<View, WeakMap<Caller, GatedView>>()
   /** The latest view of the callers of each binding. */
-  readonly #latest = new LRUCache<string, GatedView>({ max: MOST_CALLERS })
+  readonly #latest = new LRUCache<string, GatedView>({
+    max: MOST_CALLERS,
+    maxSize: MOST_CALLER_BYTES,
+  })
 
   constructor(options: GatedViewsOptions) {
     this.#options = options
@@ -77,7 +83,8 @@ export class GatedViews {
   viewFor(caller: Caller, binding: string, own: CallerView | undefined): GatedView | undefined {
     if (this.enforced === undefined) return undefined
     const view = this.#viewIn(caller, binding, own ?? this.#options.shared)
-    if (this.#latest.get(binding) !== view) this.#latest.set(binding, view)
+    if (this.#latest.get(binding) !== view)
+      this.#latest.set(binding, view, { size: CALLER_BYTES + binding.length + claimsLength(caller) })
     return view
   }
 
@@ -142,6 +149,9 @@ export class GatedViews {
 }
 
 const ANONYMOUS: Caller = { kind: 'anonymous' }
+
+const claimsLength = (caller: Caller): number =>
+  caller.kind === 'anonymous' ? 0 : JSON.stringify(caller.claims).length
 
 /** What a view has of all backends. */
 interface Whole {

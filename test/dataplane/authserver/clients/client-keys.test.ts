@@ -360,6 +360,8 @@ test('the plural field says all that a client can do; one that offers both does 
     'an address that is a list': { jwks_uri: ['https://app.example/keys'] },
     'no set': { jwks: [] },
     'an empty set': { jwks: { keys: [] } },
+    'a key that takes long': { jwks: { keys: [{ kty: 'RSA', n: 'w'.repeat(2_731), e: 'AQAB' }] } },
+    'a long exponent': { jwks: { keys: [{ ...(await shown(rsa, {})), e: 'w'.repeat(11) }] } },
     'a secret key': { jwks: { keys: [{ kty: 'oct', k: 'AAAA' }] } },
     'a private key': { jwks: { keys: [{ ...jwks.keys[0], d: 'x' }] } },
     'many keys': { jwks: { keys: Array(21).fill(jwks.keys[0]) } },

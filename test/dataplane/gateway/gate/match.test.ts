@@ -1,5 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { GatedViews } from '../../../../dataplane/gateway/core/gated-views.ts'
 import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
 import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
 import { RegistryMatches } from '../../../../dataplane/gateway/gate/registry-matches.ts'
@@ -283,6 +284,18 @@ test('the text of an answer is read in steps as its value is', () => {
     assert.throws(() =>
       atOnce(gatePageIn(`{"revision":"r","mode":"full","claims":{},"servers":${servers}}`, new Map())),
     )
+})
+
+test('of callers with large claims fewer are known between their requests', () => {
+  const views = new GatedViews({ host: { gate: { enforces: true } }, shared: {}, ownViewOf: () => undefined } as never)
+  const see = (index: number, groups: string) =>
+    views.viewFor({ kind: 'authenticated', claims: { groups, index } } as never, `caller-${index}`, undefined)
+  const first = see(0, '')
+  for (let index = 1; index < 100; index++) see(index, 'x'.repeat(16_000))
+  assert.is(views.known('caller-0'), first)
+  for (let index = 100; index < 2_000; index++) see(index, 'x'.repeat(16_000))
+  assert.is(views.known('caller-1'), views.anonymous)
+  assert.is.not(views.known('caller-1999'), views.anonymous)
 })
 
 test.run()
