@@ -87,7 +87,7 @@ async function serveInPod(given: Given, io: Io): Promise<number> {
 export const command: Command = {
   name: 'console',
   synopsis: '[options]',
-  about: `Shows a cluster in the browser, with the rights of whoever looks: what is ill and why, what belongs together, who
+  about: `Shows a cluster in the browser, with the viewer's own rights: problems and their causes, how objects relate, who
 may call what, and how clients connect. On a laptop it uses the kubeconfig and listens on a loopback address; the URL that it
 prints lets one browser in.`,
   options: {

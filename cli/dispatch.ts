@@ -14,7 +14,7 @@ export const portico: Program = {
     diff: { summary: 'shows what applying manifests would change', load: () => import('./diff/index.ts') },
     migrate: { summary: 'moves manifests from one API group to another', load: () => import('./migrate.ts') },
     doctor: {
-      summary: 'asks identity providers and MCP servers whether all is well with them',
+      summary: 'checks identity providers and MCP servers',
       load: () => import('./doctor/index.ts'),
     },
     pin: { summary: 'approves the definitions that servers show', load: () => import('./pin/index.ts') },
@@ -23,11 +23,11 @@ export const portico: Program = {
       load: () => import('./explain.ts'),
     },
     console: {
-      summary: 'shows a cluster in the browser: what is ill and why, who may what, how to connect',
+      summary: 'shows a cluster in the browser: problems, access, how to connect',
       load: () => import('./console.ts'),
     },
     operator: {
-      summary: 'looks after a cluster: custom resources become what runs',
+      summary: 'runs the operator: turns custom resources into what runs',
       load() {
         staySmall()
         return import('./operator/index.ts')
@@ -86,8 +86,8 @@ async function runCommand(program: Program, argv: readonly string[], io: Io): Pr
 /** The messages for the system's errors of files. */
 const fileProblems: Readonly<Record<string, string>> = {
   ENOENT: 'no such file or folder',
-  EEXIST: 'is no folder',
-  ENOTDIR: 'is no folder',
+  EEXIST: 'is not a folder',
+  ENOTDIR: 'is not a folder',
   EISDIR: 'is a folder',
   EACCES: 'permission denied',
   EROFS: 'is on a file system that can only be read',

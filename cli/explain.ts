@@ -129,7 +129,7 @@ function assertionExplained(given: Given, io: Io): number {
     if (authServer?.trustedIssuers === undefined) return []
     return [{ workload: name, ...explainAssertion({ ...config, authServer }, assertion, asked, Date.now() / 1000) }]
   })
-  if (all.length === 0) throw new Error('nothing in these files has an authorization server with trustedIssuers')
+  if (all.length === 0) throw new Error('no object in these files has an authorization server with trustedIssuers')
   if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
   else for (const { workload, ...found } of all) io.out(redeemableLines(workload, found))
   return all.some(({ redeemable }) => redeemable) ? 0 : 1
@@ -147,13 +147,13 @@ export const questionOptions = {
 export const command: Command = {
   name: 'explain',
   synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options] | --assertion FILE [--issuer NAME]',
-  about: `Says which policy allows or denies a call, for every workload in these manifests that has policies or scopeRules. Nothing is
-called: what only a backend could tell of a tool is said by --backend and --annotations. Exits 1 where it is denied. A
-gateway that runs says the same on its admin listener, of its own tools: POST /explain. With --registry it says too what the
-catalog of a gateway with catalogGate shows the caller, apart from what policies say.
+  about: `Says which policy allows or denies a call, for every workload in these manifests that has policies or scopeRules. No backend
+is called: name the tool's backend and annotations with --backend and --annotations. Exits 1 if the call is denied. A running
+gateway answers the same about its own tools on its admin listener: POST /explain. With --registry it also says whether the
+catalog of a gateway with catalogGate shows the tool to the caller.
 
-With --assertion it says instead what an assertion of a trusted issuer is good for, and which rule admits it. Nothing of it is
-verified. Exits 1 where no authorization server would redeem it.`,
+With --assertion it says which rule admits an assertion of a trusted issuer, and what the token would allow. The assertion is
+not verified. Exits 1 if no authorization server would redeem it.`,
   options: {
     ...questionOptions,
     backend: { type: 'string', value: 'NAME', description: 'The backend that has it.' },
@@ -161,13 +161,13 @@ verified. Exits 1 where no authorization server would redeem it.`,
     issuer: {
       type: 'string',
       value: 'NAME',
-      description: 'The issuer that is meant. Absent: the one in the assertion.',
+      description: 'Name of the trusted issuer. Absent: the one in the assertion.',
     },
-    scope: { type: 'string', value: 'SCOPES', description: 'Scopes that are asked for with the assertion.' },
+    scope: { type: 'string', value: 'SCOPES', description: 'Scopes to request with the assertion.' },
     registry: {
       type: 'string',
       value: 'FILE',
-      description: 'What a registry tells gateways (GET /v1/registries/NAME/gate): the catalog is asked too.',
+      description: 'What a registry tells gateways (GET /v1/registries/NAME/gate): adds the decision of the catalog.',
     },
     annotations: { type: 'string', value: 'JSON', description: 'Annotations of the tool, such as readOnlyHint.' },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
@@ -189,7 +189,7 @@ verified. Exits 1 where no authorization server would redeem it.`,
     const guarded = planned.flatMap(workloadsIn).filter(isAsked)
     if (guarded.length === 0)
       throw new Error(
-        `nothing in these files has policies or scopes of tools${registry === undefined ? '' : ', or a catalog gate'}`,
+        `no object in these files has policies or scopes of tools${registry === undefined ? '' : ', or a catalog gate'}`,
       )
     const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed, registry) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)

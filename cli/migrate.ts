@@ -67,7 +67,7 @@ async function sourcesOf(given: Given, from: string): Promise<Source[]> {
 
 function write(directory: string, path: string, text: string): void {
   const file = join(directory, path)
-  if (existsSync(file) && readFileSync(file, 'utf8') !== text) throw new Error(`${file}: is there already`)
+  if (existsSync(file) && readFileSync(file, 'utf8') !== text) throw new Error(`${file}: exists already`)
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, text)
 }
@@ -78,9 +78,9 @@ export const command: Command = {
   name: 'migrate',
   synopsis: 'DIR|FILE … --from GROUP [options]',
   about: `Moves manifests of the same kinds from one API group to another, in either direction: the objects, and what names
-their group. Nothing else is changed: comments, quotes and order stay. What has no counterpart in Portico (kinds, fields,
-annotations) is left as it is and listed on standard error, and the exit code is 1. With --kubeconfig it reads the live
-objects of a cluster in place of files, without status and what controllers have written.`,
+their group. Nothing else is changed: comments, quotes and order stay. Kinds, fields and annotations that Portico does
+not have stay as they are and are listed on standard error, and the exit code is 1. With --kubeconfig it reads the live
+objects of a cluster instead of files, without the status and without fields that controllers wrote.`,
   options: {
     from: { ...groupOption, description: 'API group that the manifests have now. Required.' },
     to: { ...groupOption, description: `API group that they get. Default: ${DEFAULT_GROUP}.` },
@@ -111,7 +111,7 @@ objects of a cluster in place of files, without status and what controllers have
       else write(directory, path, migration.text)
     }
     io.out(texts.join('---\n'))
-    io.err(`portico: ${objects} objects from ${groups.from} to ${groups.to}; ${errors} things have no counterpart`)
+    io.err(`portico: ${objects} objects from ${groups.from} to ${groups.to}; ${errors} parts have no counterpart`)
     return errors > 0 ? 1 : 0
   },
 }

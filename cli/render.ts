@@ -55,8 +55,8 @@ export const command: Command = {
   name: 'render',
   synopsis: 'DIR|FILE … [options]',
   about: `Prints the Deployments, Services and so on that manifests become, as YAML: the same bytes for the same files.
-With an error nothing is rendered and the exit code is 1, so that a pipeline never applies half a set. With --status
-every object is shown with the status that the operator would write, whatever is wrong with it: that is for looking.`,
+If there is an error, nothing is rendered and the exit code is 1, so that a pipeline never applies half a set. With --status
+it shows every object with the status that the operator would write, even if there are errors; don't apply that output.`,
   options: {
     directory: { type: 'string', short: 'o', value: 'DIR', description: 'Write one file an owner into this folder.' },
     status: { type: 'boolean', description: 'Add the status of every object.' },
@@ -78,7 +78,8 @@ every object is shown with the status that the operator would write, whatever is
     })
     printFindings(findings, io)
     const isWrong = hasErrors(findings)
-    if (planned.length === 0 && !isWrong) io.err('portico: nothing is rendered: these files hold no object of ours')
+    if (planned.length === 0 && !isWrong)
+      io.err('portico: nothing is rendered: these files have no object of Portico’s API group')
     const withStatus = given.flag('status')
     if (isWrong && !withStatus) return 1
     const rendered = planned

@@ -108,11 +108,11 @@ export const command: Command = {
   name: 'serve',
   synopsis: 'gateway|registry --config FILE [options]',
   about: `Serves one data plane: a gateway (MCP) or a registry (the catalog). The config file is watched: a change takes
-effect at once and sessions live on; a broken one is refused with every finding while the old one serves.
-After SIGTERM it drains: it is not ready, takes new connections for as long as --drain says, closes each connection
-with its next answer, and ends when none is left, at the latest when calls have had the time of --grace. After SIGINT it ends
-once the calls in flight have been answered. A second signal ends it at once.
-SIGUSR2 has the log tell more (debug), until it comes again.
+effect at once and sessions continue. If the file is broken, all findings are logged and the previous configuration stays.
+After SIGTERM it drains: it is not ready, accepts new connections for the time of --drain, closes each connection with
+its next answer, and ends when no connection is left, at the latest shortly before --grace is over. After SIGINT it ends
+when the calls in flight are answered. A second signal ends it at once.
+SIGUSR2 switches debug lines of the log on, and off again.
 PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and a gateway the vectors of tool search.`,
   options: {
     config: { type: 'string', value: 'FILE', description: 'Configuration (YAML or JSON). Required.' },
@@ -126,7 +126,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       type: 'string',
       value: 'SECONDS',
       default: '5',
-      description: 'For how long load balancers may send new connections after SIGTERM.',
+      description: 'Time in which load balancers may still send new connections after SIGTERM.',
     },
     grace: {
       type: 'string',
@@ -136,7 +136,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
     },
     'pre-stop': {
       type: 'boolean',
-      description: `Answers GET ${PRE_STOP} on the admin listener, for preStop hooks in the pod: it drains, and answers when nobody is left.`,
+      description: `Answers GET ${PRE_STOP} on the admin listener, for preStop hooks in the pod: it drains, and answers when no client is left.`,
     },
   },
   mostOperands: 1,

@@ -89,7 +89,7 @@ async function printDiff(
 ): Promise<number> {
   if (plan.children === 'hold') {
     const { reason, message } = plan.status.conditions.find(({ type }) => type === 'Ready') ?? {}
-    io.err(`portico: ${idOf(object)}: what runs would be kept as it is: ${reason}: ${message}`)
+    io.err(`portico: ${idOf(object)}: the running children would stay as they are: ${reason}: ${message}`)
     return 0
   }
   const wanted = new Set(plan.children.map(idOf))

@@ -26,12 +26,13 @@ function subjectOf(issuer: string, given: Given): Subject {
 export const command: Command = {
   name: 'doctor',
   synopsis: 'idp DIR|FILE … [options]  or  idp --issuer URL [options]  or  backend URL … [options]',
-  about: `idp: asks the identity providers of manifests, or one that is named: are they reached, are metadata, keys and algorithms
-right, do the clocks agree, can people log in, are the scopes there. Says what to do about what is wrong, and what to
-register at the provider. The same of issuers whose assertions are a grant, and of the keys of clients. Uses no secret. Exits 1 when something would keep callers or users out.
+  about: `idp: checks the identity providers that manifests name, or one given by --issuer: whether they can be reached, whether metadata,
+keys and algorithms are right, whether the clocks agree, whether people can log in, and whether the scopes exist. Prints what
+to do about each problem and what to register at the provider. Also checks issuers whose assertions are a grant, and keys of
+clients. Uses no secret. Exits 1 if a problem keeps callers or users out.
 
-backend: asks MCP servers as a gateway does, and tells what they do differently from the specification and what Portico
-makes of it. Calls no tool. Exits 1 when something would keep their tools from being served.`,
+backend: sends MCP servers the requests of a gateway, and prints how they differ from the specification and how Portico
+handles that. Calls no tool. Exits 1 if a problem keeps their tools from being served.`,
   options: {
     issuer: { type: 'string', value: 'URL', description: 'A provider, in place of manifests.' },
     audience: { type: 'string', value: 'TEXT', multiple: true, description: 'With --issuer: audience of the tokens.' },
@@ -44,7 +45,7 @@ makes of it. Calls no tool. Exits 1 when something would keep their tools from b
     'ca-bundle': { type: 'string', value: 'FILE', description: 'PEM file of CAs trusted besides the system’s.' },
     'allow-private-ip': {
       type: 'boolean',
-      description: 'Providers may have private addresses, whatever is configured.',
+      description: 'Allow private addresses of providers, whatever the manifests say.',
     },
     transport: {
       type: 'string',
@@ -56,7 +57,7 @@ makes of it. Calls no tool. Exits 1 when something would keep their tools from b
       type: 'string',
       value: 'NAME=VALUE',
       multiple: true,
-      description: 'With backend: a header of each request. Others on this machine see the value.',
+      description: 'With backend: a header of each request. Other users of this machine can see the value.',
     },
     'header-file': {
       type: 'string',

@@ -36,7 +36,7 @@ export async function readMetadata(subject: Subject, fetch: GuardedFetch): Promi
 }
 
 const noObject = (url: string) =>
-  error('metadata', `${url} answers with something that is no JSON object`, 'check that this is the issuer’s address')
+  error('metadata', `${url} answers with something other than a JSON object`, 'check that this is the issuer’s address')
 
 export function objectIn(text: string): Metadata | undefined {
   try {
@@ -68,7 +68,7 @@ function clockFindings(date: string | string[] | undefined): readonly Finding[] 
 /** The messages for connection errors, by their codes. */
 const REASONS: readonly (readonly [codes: RegExp, message: string, fix: string])[] = [
   [/^(ENOTFOUND|EAI_)/, 'its name is not found', 'check the name, and that this machine’s DNS knows it'],
-  [/^ECONNREFUSED$/, 'nobody listens there', 'check the port, and that the provider runs'],
+  [/^ECONNREFUSED$/, 'nothing listens there', 'check the port, and that the provider runs'],
   [/TIMEOUT|ABORT|^23$/i, 'there is no answer within 5 s', 'check firewalls and proxies on the way'],
   [
     /CERT|SELF_SIGNED|ISSUER|ALTNAME|SSL|TLS/,

@@ -43,7 +43,7 @@ export async function checkEndpoints(endpoints: Endpoints, subject: Subject, opt
   if (userInfo !== undefined || identifiesByToken) return findings
   const fix =
     'set oauth2Config.userInfo or identityFromToken; what is allowed once is asked for at each login otherwise'
-  return [...findings, warning('user', 'nothing says who users are: each login is a user of its own', fix)]
+  return [...findings, warning('user', 'no provider says who users are, so each login counts as a new user', fix)]
 }
 
 async function ask({ check, url: text, body, judge }: Question, subject: Subject, options: Options): Promise<Finding> {
@@ -78,7 +78,7 @@ const judgeLoginPage = (answer: Answer, url: string): Finding =>
 function judgeToken(answer: Answer, url: string): Finding {
   const { status, text } = answer
   if (isMissing(answer) || (status >= 300 && status < 400)) return error('token', answers(answer, url), WRONG_PLACE)
-  if (status >= 500) return warning('token', answers(answer, url), 'see that the provider is well')
+  if (status >= 500) return warning('token', answers(answer, url), 'check the provider’s health')
   const isOAuth = typeof objectIn(text)?.['error'] === 'string'
   return ok('token', `${url} ${isOAuth ? 'speaks OAuth 2' : 'answers'}`)
 }
@@ -87,8 +87,8 @@ function judgeToken(answer: Answer, url: string): Finding {
 function judgeUserInfo(answer: Answer, url: string): Finding {
   const { status } = answer
   if (isMissing(answer) || (status >= 300 && status < 400)) return error('user info', answers(answer, url), WRONG_PLACE)
-  if (status >= 500) return warning('user info', answers(answer, url), 'see that the provider is well')
+  if (status >= 500) return warning('user info', answers(answer, url), 'check the provider’s health')
   if (status >= 400) return ok('user info', `${url} wants a token`)
-  const fix = 'see that it answers about whoever the token is of'
+  const fix = 'check that it answers with the user of the token'
   return warning('user info', `${url} answers ${status} without a token`, fix)
 }

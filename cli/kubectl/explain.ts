@@ -45,8 +45,8 @@ async function ask(base: string, question: object): Promise<Explained> {
 export const command: Command = {
   name: 'explain',
   synopsis: `${WORKLOAD} --tool NAME [--caller FILE] [options]`,
-  about: `Says which policy of a workload that runs allows or denies a call, of the tools that it has now. Nothing is called.
-Exits 1 where it is denied.`,
+  about: `Says which policy of a running workload allows or denies a call of one of its tools. No tool is called.
+Exits 1 if the call is denied.`,
   options: {
     ...questionOptions,
     ...clusterOptions,

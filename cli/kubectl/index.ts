@@ -7,7 +7,7 @@ export const program: Program = {
 port-forward.`,
   commands: {
     status: {
-      summary: 'shows workloads with what they stand on, and what is wrong',
+      summary: 'shows workloads, what they depend on, and what is wrong',
       load: () => import('./status.ts'),
     },
     tools: { summary: 'lists the tools that a workload shows to its caller', load: () => import('./tools.ts') },

@@ -12,7 +12,7 @@ export const command: Command = {
 beside it.`,
   options: {
     ...clusterOptions,
-    follow: { type: 'boolean', short: 'f', description: 'Goes on with what comes.' },
+    follow: { type: 'boolean', short: 'f', description: 'Keeps printing new lines.' },
     server: { type: 'boolean', description: 'Of the MCP server in the pods of an MCPServer.' },
     tail: { type: 'string', value: 'LINES', default: '200', description: 'Lines of each pod; -1 for all.' },
     since: { type: 'string', value: 'DURATION', description: 'None older than this, such as 10m.' },

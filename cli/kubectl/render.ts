@@ -11,7 +11,7 @@ export const command: Command = {
   name: 'render',
   synopsis: `${WORKLOAD} [options]`,
   about: `Prints the Deployment, Service and so on that a workload in the cluster becomes, as YAML, by the settings of the
-cluster’s operator. Where something is missing or wrong it says so and exits 1.`,
+cluster’s operator. If something is missing or wrong, it prints that and exits 1.`,
   options: {
     ...clusterOptions,
     status: { type: 'boolean', description: 'Add the status that follows.' },

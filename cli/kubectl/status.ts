@@ -38,9 +38,9 @@ const isReady = (object: KubernetesObject) =>
 export const command: Command = {
   name: 'status',
   synopsis: '[[KIND/]NAME] [options]',
-  about: `Shows workloads as trees: pods and addresses, conditions that tell of trouble, the group with its members, and the
-configurations that they name; of one that is named also how a pod of it sees its backends or sources. Exits 1 where one
-isn’t ready.`,
+  about: `Shows workloads as trees: pods and addresses, conditions that show a problem, the group with its members, and the
+configurations that they name. For a named workload it also shows its backends or sources as one of its pods sees them.
+Exits 1 if a workload isn’t ready.`,
   options: {
     ...clusterOptions,
     'all-namespaces': { type: 'boolean', short: 'A', description: 'Those of all namespaces.' },

@@ -38,8 +38,8 @@ async function atRegistry(endpoint: Endpoint, io: Io): Promise<number> {
 export const command: Command = {
   name: 'whoami',
   synopsis: `${WORKLOAD} [options]`,
-  about: `Says whether a workload accepts a caller’s token, and who the caller is to it: claims and the number of tools at a
-gateway, subject and roles at a registry. Exits 1 where the caller is refused.`,
+  about: `Says whether a workload accepts a caller’s token, and how it sees the caller: claims and the number of tools at a
+gateway, subject and roles at a registry. Exits 1 if it refuses the caller.`,
   options: { ...clusterOptions, ...callerOptions },
   run: (given, io) =>
     inCluster(given, io, async (cluster) => {

@@ -16,7 +16,7 @@ function kindsNamed(word: string): typeof withPods {
     [kind.toLowerCase(), plural, ...shortNames].includes(wanted),
   )
   if (found.length > 0) return found
-  throw new UsageError(`${word}: is no kind with pods; there are ${withPods.map(({ kind }) => kind).join(', ')}`)
+  throw new UsageError(`${word}: not a kind with pods; these are ${withPods.map(({ kind }) => kind).join(', ')}`)
 }
 
 /** Returns the workload that the one argument of a command names. Throws an Error if there is none, or several. */

@@ -33,7 +33,9 @@ export function admissionApp(reviewer: Pick<Reviewer, 'review'>, path: () => str
     try {
       const answer = await reviewer.review(parsed(await readBody(c, BODY_BYTES)))
       if (answer === undefined)
-        throw new PublicError('invalid_request', { message: 'This is no AdmissionReview of admission.k8s.io/v1.' })
+        throw new PublicError('invalid_request', {
+          message: 'The body is not an AdmissionReview of admission.k8s.io/v1.',
+        })
       return c.json(answer)
     } finally {
       reviews--

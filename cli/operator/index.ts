@@ -98,7 +98,7 @@ function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): str
   const { containers = [] } = (ownPod?.['spec'] ?? {}) as { containers?: { image: string }[] }
   const own = containers[0]?.image
   if (own) return own
-  throw new UsageError(`POD_NAME: there is no pod ${namespace}/${name}; --image says which image the data plane has`)
+  throw new UsageError(`POD_NAME: there is no pod ${namespace}/${name}: name the image of the data plane with --image`)
 }
 
 /**
@@ -114,7 +114,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
     const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
     const isMeant = isOfInstallation(group, installation)
     const told = ({ kind, namespace, name }: Released) =>
-      io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is let go\n`)
+      io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is released\n`)
     const released = await releaseAll(api, resources, namespaces, { finalizer: finalizerName(group), isMeant })
     released.forEach(told)
     // In a pod, its own account and Role may be outside the managed namespaces.
@@ -132,7 +132,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
       finalizer,
     )
     held.forEach(told)
-    if (released.length + held.length === 0) io.out('nothing is held\n')
+    if (released.length + held.length === 0) io.out('no object is held\n')
     return 0
   } finally {
     await kubeConfig.closePool()
@@ -156,14 +156,13 @@ function removalIn(
 export const command: Command = {
   name: 'operator',
   synopsis: '[options]',
-  about: `Looks after a cluster: turns the custom resources into Deployments, Services and ConfigMaps and reports back in
-their status. Install it with 'kubectl apply -k operator/deploy'. Several replicas may run with --leader-elect:
+  about: `Runs the operator: turns custom resources into Deployments, Services and ConfigMaps and writes their status. Install it with 'kubectl apply -k operator/deploy'. Several replicas may run with --leader-elect:
 one works, the others wait.`,
   options: {
     kubeconfig: {
       type: 'string',
       value: 'FILE',
-      description: 'Cluster to look after. Default: KUBECONFIG, ~/.kube/config, the pod’s own.',
+      description: 'Cluster to manage. Default: KUBECONFIG, ~/.kube/config, the pod’s own.',
     },
     namespace: {
       type: 'string',
@@ -180,7 +179,7 @@ one works, the others wait.`,
       type: 'string',
       value: 'NAME',
       description:
-        'One of several installations: looks after objects with the label <group>/installation of this value. Default: after those without the label.',
+        'Name of one of several installations: it manages the objects whose label <group>/installation has this value. Default: those without the label.',
     },
     'leader-elect': {
       type: 'boolean',
@@ -194,8 +193,7 @@ one works, the others wait.`,
     },
     release: {
       type: 'boolean',
-      description:
-        'Only let go of the configs that finalizers hold, and end: for after a removal, when no operator runs any more.',
+      description: 'Remove the finalizers of all configs and end. For use after a removal, when no operator runs.',
     },
     'pod-template': podTemplateOption,
     'pod-users': podUsersOption,
@@ -209,7 +207,7 @@ one works, the others wait.`,
     admission: {
       type: 'string',
       value: 'NAME',
-      description: `Answers the admission webhook in the ValidatingWebhookConfiguration NAME: whoever applies an object is warned of what is wrong with it. The certificate is kept in the Secret ${ADMISSION_NAME}.`,
+      description: `Answers the admission webhook in the ValidatingWebhookConfiguration NAME: users who apply an object get warnings about it. The certificate is kept in the Secret ${ADMISSION_NAME}.`,
     },
     'admission-listen': { type: 'string', value: 'HOST:PORT', default: ':9443', description: 'HTTPS for the webhook.' },
     'metrics-listen': { type: 'string', value: 'HOST:PORT', default: ':8080', description: '/metrics for Prometheus.' },

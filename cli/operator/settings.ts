@@ -28,7 +28,7 @@ export async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<
     image = container?.image ?? image
   } catch (error) {
     if (!isNotFound(error) && !(error instanceof ApiError && error.status === 403)) throw error
-    io.err(`portico: no operator in the namespace ${namespace} can be read: its settings are taken for the defaults`)
+    io.err(`portico: no operator in the namespace ${namespace} can be read: the default settings are used`)
   }
   const settings = readArguments(operatorCommand, args)
   if (settings === 'help') return { image }

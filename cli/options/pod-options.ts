@@ -8,7 +8,7 @@ export const podTemplateOption: Option = {
   value: ['baseline', 'any'],
   default: 'baseline',
   description:
-    'What a podTemplateSpec may ask for: what the Pod Security level baseline allows, or anything (host namespaces, privileged containers, hostPath): whoever may write a workload then has the node.',
+    'Which podTemplateSpec is accepted: what the Pod Security level baseline allows, or any (host namespaces, privileged containers, hostPath), which gives the nodes to everybody who may write a workload.',
 }
 
 /** The user ids of pods. */
@@ -17,7 +17,7 @@ export const podUsersOption: Option = {
   value: ['fixed', 'platform'],
   default: 'fixed',
   description:
-    'Users and groups of the pods: ours, or whatever the cluster allots (OpenShift, which refuses any other by default).',
+    'Users and groups of the pods: fixed ones, or those that the platform assigns (OpenShift, which refuses others by default).',
 }
 
 /** The peers that may reach the admin listeners. */

@@ -53,7 +53,7 @@ async function definitionsAt(admin: string, query = ''): Promise<unknown> {
   return JSON.parse(Buffer.concat(chunks).toString())
 }
 
-const NOT_LISTED = 'its data plane has no list of it yet: the server does not answer'
+const NOT_LISTED = 'its data plane has no list yet: the server does not answer'
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
 

@@ -41,7 +41,7 @@ type Approved = ReturnType<typeof approvedFor>
 function printShown(head: string, { list, name, text, digest }: Shown, { digests, texts }: Approved, io: Io): void {
   const approved = digests(list, name)
   const before = approved.toReversed().flatMap((one) => texts.get(`${list} ${one}`) ?? [])[0]
-  if (digest === undefined) io.out(`${head}: can not be approved: it repeats a member, or is nested too deeply\n`)
+  if (digest === undefined) io.out(`${head}: can’t be approved: it repeats a member, or is nested too deeply\n`)
   else if (approved.length === 0) print(`${head}: added`, additionOf(list, text), io)
   else if (before !== undefined) print(`${head}: changed`, changeOf(list, before, text), io)
   else io.out(`${head}: changed; the approved text is in no file beside its MCPPin\n`)

@@ -35,7 +35,7 @@ function readPinFile(file: string, { kind, name }: Server): PinObject | undefine
   const spec = isObject(object) && object['kind'] === 'MCPPin' ? object['spec'] : undefined
   const target = isObject(spec) ? spec['targetRef'] : undefined
   if (!isObject(target) || target['kind'] !== kind || target['name'] !== name)
-    throw new Error(`${file}: is no MCPPin of ${kind} ${name}; move it, or write elsewhere with -o`)
+    throw new Error(`${file}: is not an MCPPin of ${kind} ${name}; move it, or write elsewhere with -o`)
   return object as PinObject
 }
 

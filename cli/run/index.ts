@@ -90,8 +90,8 @@ export const command: Command = {
   name: 'run',
   synopsis: '[DIR|FILE …] [options]',
   about: `Runs manifests on this machine, without a cluster: every workload's data plane with the files that its pod would
-mount. Prints what is served and how to connect to it. Edits take effect at once; a broken manifest is a problem, and
-the version before it serves on. Ctrl-C stops everything.
+mount. Prints what is served and how to connect to it. Edits take effect at once; if a manifest is broken, the
+command reports a problem and keeps serving the previous version. Ctrl-C stops everything.
 
 Annotations of an MCPServer, with the API group as prefix (portico.dev/local-command):
   local-command  starts the server in place of its image: a shell command, run in the manifest's folder. It serves MCP

@@ -249,7 +249,10 @@ function openProviders(
 function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
   const primary = primariesOf(config).find((one) => !isIdentified(one))
   if (primary !== undefined)
-    log.warn({ provider: primary.name }, 'nothing says who users are: each login is a user of its own')
+    log.warn(
+      { provider: primary.name },
+      'no provider says who users are, so each login counts as a new user: set userInfo or identityFromToken',
+    )
 }
 
 function openClients({ config, settings, store, log }: Parts, configured: ClientsOptions['configured']): Clients {

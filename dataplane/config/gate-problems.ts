@@ -26,7 +26,7 @@ export function gateProblems(gate: CatalogGateStatus | null): readonly GateProbl
   return [
     ...(stale.length === 0
       ? []
-      : [['CatalogStale', `what it last told is too old to be used: ${stale.join('; ')}`] as const]),
+      : [['CatalogStale', `its last answer is too old to be used: ${stale.join('; ')}`] as const]),
     ...(unavailable.length === 0
       ? []
       : [

@@ -53,7 +53,7 @@ export async function readConfigText(file: string): Promise<ConfigText> {
     return { text: bytes.toString('utf8'), hash: `sha256:${createHash('sha256').update(bytes).digest('hex')}` }
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code
-    const message = code === 'ENOENT' ? 'there is no such file' : `can’t be read (${code})`
+    const message = code === 'ENOENT' ? 'the file does not exist' : `can’t be read (${code})`
     throw new ConfigError([{ pointer: '', message, file }])
   }
 }

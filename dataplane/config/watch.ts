@@ -35,7 +35,7 @@ export async function watchConfig<T>(file: string, options: WatchOptions<T>): Pr
     options.onRefused(
       error instanceof ConfigError
         ? error.findings
-        : [{ pointer: '', message: `can’t be put in force: ${(error as Error).message}`, file }],
+        : [{ pointer: '', message: `can’t be applied: ${(error as Error).message}`, file }],
     )
   }
 

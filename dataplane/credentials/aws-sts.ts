@@ -71,7 +71,11 @@ function roleChooser(config: AwsStsConfig): (claims: Readonly<Record<string, unk
   const mappings = orderedMappings(config.roleMappings ?? [], roleClaim)
   return function chooseRole(claims) {
     const roleArn = mappings.find(({ matches }) => matches(claims))?.roleArn ?? fallbackRoleArn
-    if (roleArn === undefined) throw refused('no role is mapped to the caller', 'no AWS role is meant for you')
+    if (roleArn === undefined)
+      throw refused(
+        'no entry of roleMappings fits the caller, and there is no fallbackRoleArn',
+        'no AWS role is assigned to you',
+      )
     return { roleArn, sessionName: sessionName(own(claims, sessionNameClaim)) }
   }
 }
@@ -95,7 +99,10 @@ const holds = (claim: unknown, value: string | undefined): boolean =>
 /** Returns a session name in AWS's characters (2 to 64 of `[\w+=,.@-]`). Others become `_`. */
 function sessionName(claim: unknown): string {
   if (typeof claim !== 'string' || claim === '')
-    throw refused('the claim that names the session is missing', 'your token lacks the claim that names you to AWS')
+    throw refused(
+      'the token lacks the claim of sessionNameClaim',
+      'your token lacks the claim by which AWS names your session',
+    )
   const name = claim.slice(0, LONGEST_NAME).replace(/[^\w+=,.@-]/g, '_')
   return name.padEnd(SHORTEST_NAME, '_')
 }
@@ -194,7 +201,7 @@ function textAt(value: unknown, path: readonly string[]): string | undefined {
 }
 
 const unusable = (what: string, cause?: unknown) =>
-  new CredentialError(`AWS STS ${what}`, { text: 'AWS STS does not answer as it should', isPassing: true, cause })
+  new CredentialError(`AWS STS ${what}`, { text: 'AWS STS does not answer as specified', isPassing: true, cause })
 
 interface SigningScope {
   readonly region: string

@@ -46,7 +46,7 @@ export class CredentialCache {
     if (this.#pending.size >= MOST_PENDING)
       return Promise.reject(
         new CredentialError('too many credentials are being obtained', {
-          text: 'too many are being obtained at the moment',
+          text: 'too many are being obtained at the moment; try again',
           isPassing: true,
         }),
       )

@@ -168,8 +168,8 @@ const notRefreshed = (provider: string, cause: unknown): CredentialError =>
 
 function away(cause: unknown): never {
   if (!(cause instanceof PublicError)) throw cause
-  throw new CredentialError('the store of upstream tokens is away', {
-    text: 'the store of tokens is away at the moment',
+  throw new CredentialError('the store of upstream tokens can’t be reached', {
+    text: 'the store of tokens can’t be reached at the moment; try again',
     isPassing: true,
     cause,
   })

@@ -101,12 +101,12 @@ export class TokenEndpoint {
     const { access_token: token, token_type: tokenType, expires_in: expiresIn } = answer
     const issued = answer['issued_token_type'] ?? undefined
     if (typeof token !== 'string' || token.length > LONGEST_TOKEN || !TOKEN.test(token))
-      throw this.unusable('gave no access_token that can stand in a header')
+      throw this.unusable('gave no access_token that a header can hold')
     if (typeof tokenType !== 'string') throw this.unusable('gave no token_type')
     if (issued !== undefined && typeof issued !== 'string')
-      throw this.unusable('gave an issued_token_type that is no text')
+      throw this.unusable('gave an issued_token_type that is not a string')
     const lifetimeS = expiresIn === undefined ? undefined : secondsOf(expiresIn)
-    if (Number.isNaN(lifetimeS)) throw this.unusable('gave an expires_in that is no number of seconds')
+    if (Number.isNaN(lifetimeS)) throw this.unusable('gave an expires_in that is not a number of seconds')
     return {
       token,
       tokenType,
@@ -118,7 +118,7 @@ export class TokenEndpoint {
   /** Returns the error for an endpoint that is unavailable or gives an invalid response. */
   unusable(what: string, cause?: unknown): CredentialError {
     return new CredentialError(`${this.name} ${what}`, {
-      text: `${this.name} does not answer as it should`,
+      text: `${this.name} does not answer as specified`,
       isPassing: true,
       cause,
     })
@@ -168,8 +168,8 @@ export function bearerCredential(
   { name }: Pick<TokenEndpoint, 'name'>,
 ): Credential {
   if (tokenType.toLowerCase() === 'bearer') return { headers: [headerName, `Bearer ${token}`], expiresAt }
-  throw new CredentialError(`${name} gave a token that is no bearer token`, {
-    text: `${name} gives no bearer tokens`,
+  throw new CredentialError(`${name} gave a token that is not a bearer token`, {
+    text: `${name} does not give bearer tokens`,
     isPassing: false,
   })
 }

@@ -64,7 +64,7 @@ export const noUpstreamToken = (provider: string): CredentialError =>
 /** Returns the error where logins visit this provider only of some users. */
 const notVisited = (provider: string): CredentialError =>
   new CredentialError(`the caller’s login has not visited the provider ${JSON.stringify(provider)}`, {
-    text: `your login does not include the provider ${JSON.stringify(provider)}: its users are chosen by whoever operates this gateway`,
+    text: `your login does not include the provider ${JSON.stringify(provider)}: ask whoever operates this gateway to add you to its users`,
     isPassing: false,
   })
 

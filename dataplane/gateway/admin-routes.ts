@@ -92,7 +92,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw new PublicError('invalid_request', { message: 'The body is no JSON.' })
+    throw new PublicError('invalid_request', { message: 'The body is not valid JSON.' })
   }
 }
 

@@ -49,7 +49,10 @@ export class Reporting {
 
   /** Reports that another configuration was refused. */
   refused(findings: readonly Finding[]): void {
-    this.#log.error({ findings: findings.map(findingLine) }, 'the new configuration is refused, the old one serves')
+    this.#log.error(
+      { findings: findings.map(findingLine) },
+      'the new configuration is refused; the previous one stays in use',
+    )
     this.audit.reloaded(undefined)
   }
 

@@ -67,7 +67,7 @@ function endpointOf(document: unknown, endpoint: Endpoint, issuer: string, allow
     throw new IssuerNameMismatch(`the metadata of ${issuer} name another issuer${shown(metadata.issuer)}`)
   const uri = metadata[endpoint]
   const url = typeof uri === 'string' && uri.length <= LONGEST_URL ? URL.parse(uri) : null
-  if (url === null) throw new Error(`the metadata of ${issuer} hold no ${endpoint}`)
+  if (url === null) throw new Error(`the metadata of ${issuer} have no ${endpoint}`)
   const acceptable = url.protocol === 'https:' || (url.protocol === 'http:' && (allowHTTP || isLoopback(url)))
   if (!acceptable)
     throw new Error(`the ${endpoint} of ${issuer} is at ${url.protocol}//${url.host}, which is not https`)

@@ -88,7 +88,10 @@ export class Introspection {
     // A discovered endpoint may have moved: the next token causes a new discovery.
     this.#endpoint = undefined
     if (!this.#isUnavailable)
-      this.#options.log.warn({ issuer: this.#options.issuerName(), err: error }, 'the issuer can’t be asked of a token')
+      this.#options.log.warn(
+        { issuer: this.#options.issuerName(), err: error },
+        'the issuer can’t be asked about a token',
+      )
     this.#isUnavailable = true
     throw new PublicError('unavailable', {
       message: 'The token can’t be checked now: its issuer does not answer.',

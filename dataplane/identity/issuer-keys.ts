@@ -197,7 +197,7 @@ export class IssuerKeys {
   }
 
   #onFetched(): void {
-    if (this.#failures > 0) this.#log.info({ issuer: this.#name }, 'the issuer’s keys are here again')
+    if (this.#failures > 0) this.#log.info({ issuer: this.#name }, 'the issuer’s keys can be fetched again')
     this.#fetchedAt = performance.now()
     this.#problem = undefined
     this.#failures = 0
@@ -307,6 +307,6 @@ export async function readClusterKeys(
 function issuerOf(document: unknown): string {
   const { issuer } = (document ?? {}) as { issuer?: unknown }
   if (typeof issuer !== 'string' || issuer === '' || issuer.length > LONGEST_ISSUER)
-    throw new Error('the discovery document of the API server names no issuer')
+    throw new Error('the discovery document of the API server has no issuer')
   return issuer
 }

@@ -111,7 +111,7 @@ export function problemOf(failure: unknown): string {
   if (failure instanceof errors.JWTExpired) return 'The token has expired.'
   if (failure instanceof errors.JWTClaimValidationFailed) {
     if (failure.claim === 'aud') return 'The token is not meant for this server.'
-    if (failure.reason === 'not let in') return 'The token’s subject is not let in here.'
+    if (failure.reason === 'not let in') return 'The subject of the token is not allowed here.'
     if (failure.claim === 'nbf') return 'The token is not valid yet.'
     return 'The token lacks a claim that is needed here.'
   }

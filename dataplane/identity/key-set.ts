@@ -19,7 +19,7 @@ export const NO_KEYS: KeySet = createLocalJWKSet({ keys: [] })
  */
 export function keySetOf(document: unknown): KeySet | undefined {
   const { keys } = (document ?? {}) as { readonly keys?: unknown }
-  if (!Array.isArray(keys)) throw new Error('the answer is no set of keys')
+  if (!Array.isArray(keys)) throw new Error('the answer is not a set of keys (JWK set)')
   if (keys.length === 0) return undefined
   if (keys.length > MOST_KEYS) throw new Error(`the set holds more than ${MOST_KEYS} keys`)
   const usable = keys.map(withoutNulls).filter(isUsable)

@@ -177,7 +177,7 @@ class TokenVerifier {
   #callerOf(verified: VerifiedToken, request?: CallerRequest, scheme?: 'DPoP'): Caller {
     const { caller, lacksScope, isBound } = verified
     if (isBound && scheme === undefined)
-      throw this.refusal(request, 'The token is bound to a key of its holder: it is no bearer token.')
+      throw this.refusal(request, 'The token is bound to a key of its holder, so it is not accepted as a bearer token.')
     this.#checkRevoked(caller, request, scheme)
     if (lacksScope) throw insufficientScope(this.#challengeOf(request, scheme))
     return caller
@@ -358,7 +358,10 @@ class TokenVerifier {
     const stated = statedScopes(claims) ?? (ACCESS_TOKEN_TYPES.has(typ ?? '') ? NO_SCOPES : undefined)
     if (stated !== undefined) return !hasScopes(stated, requiredScopes, provider.audience)
     if (!this.#saidNoScopes)
-      this.#options.log.warn({ issuer: keys.issuer }, 'tokens have neither scope nor scp: no scope is required of them')
+      this.#options.log.warn(
+        { issuer: keys.issuer },
+        'tokens have neither scope nor scp, so no scope is required of them',
+      )
     this.#saidNoScopes = true
     return false
   }

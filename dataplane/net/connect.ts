@@ -112,7 +112,7 @@ export function guardedLookup(options: ConnectOptions, resolve = lookup as Looku
       if (lookupOptions.all === true) return callback(null, addresses)
       const [first] = addresses
       return first === undefined
-        ? callback(Object.assign(new Error(`no address for ${hostname}`), { code: 'ENOTFOUND' }), [])
+        ? callback(Object.assign(new Error(`no address was found for ${hostname}`), { code: 'ENOTFOUND' }), [])
         : callback(null, first.address, first.family)
     })
   }

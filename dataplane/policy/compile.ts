@@ -125,7 +125,7 @@ function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<strin
     if (!key.startsWith('Action::') || known.has(key) || declared.has(key)) continue
     if (listActions.some((action) => key === entityKey('Action', action)))
       yield `forbids ${key}: lists are always given, filtered by ${actions.join(', ')}; forbid those`
-    else yield `forbids ${key}, which is no action here; there are ${actions.join(', ')}`
+    else yield `forbids ${key}, which is not an action; the actions are ${actions.join(', ')}`
   }
 }
 

@@ -102,7 +102,7 @@ function parseEntities(text: string): readonly EntityJson[] {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw invalid(`is no JSON: ${(error as Error).message}`)
+    throw invalid(`is not valid JSON: ${(error as Error).message}`)
   }
   if (!Array.isArray(value)) throw invalid('must be a JSON array of entities')
   if (value.length > MOST_ENTITIES) throw invalid(`has more than ${MOST_ENTITIES} entities`)
@@ -182,7 +182,7 @@ class Walk {
     for (let visit = this.#open.at(-1); visit !== undefined; visit = this.#open.at(-1)) {
       const parent = visit.parents[visit.next]
       if (parent === undefined) this.#leave(visit)
-      else if (this.#isOpen.has(parent)) return `has a cycle: ${parent} is above itself`
+      else if (this.#isOpen.has(parent)) return `has a cycle: ${parent} is among its own ancestors`
       else if (!this.#parents.has(parent)) this.#add(visit, parent, [])
       else {
         const above = this.#above.get(parent)
@@ -190,7 +190,7 @@ class Walk {
         else this.#add(visit, parent, above)
       }
       if (this.#ancestors > MOST_ANCESTORS || this.#steps > MOST_STEPS)
-        return `puts entities into each other too often: more than ${MOST_ANCESTORS} pairs of an entity and one above it, or ${MOST_STEPS} ways to them; make the chains shorter`
+        return `nests entities too often: more than ${MOST_ANCESTORS} pairs of an entity and one above it, or ${MOST_STEPS} ways to them; make the chains shorter`
     }
     return undefined
   }

@@ -37,7 +37,8 @@ export function* readingPolicies(text: string, name: string): Steps<readonly Pol
     const found = engine.run((cedar) => cedar.policySetTextToParts(piece))
     yield
     if (found.type === 'failure') return syntaxProblem(text) ?? found.errors.map(({ message }) => message).join('; ')
-    if (found.policy_templates.length > 0) return 'is a template, which nobody would fill in'
+    if (found.policy_templates.length > 0)
+      return 'is a template of Cedar, and templates are not supported: write a policy'
     parts.push(...found.policies)
   }
   if (parts.length === 0) return 'holds no policy'

@@ -25,7 +25,7 @@ export function cedarValueOf(value: unknown, depth = 0): CedarValue | undefined 
   if (depth >= DEEPEST) throw new Unjudgeable(`it is nested deeper than ${DEEPEST}`)
   if (Array.isArray(value)) return value.flatMap((item) => present(cedarValueOf(item, depth + 1)))
   if (isObject(value)) return recordOf(value, depth)
-  throw new Unjudgeable('it is no JSON value')
+  throw new Unjudgeable('it is not a JSON value')
 }
 
 const present = (value: CedarValue | undefined): readonly CedarValue[] => (value === undefined ? [] : [value])

@@ -67,7 +67,7 @@ export const errorTable = {
   },
   /** The console's. */
   cluster_unavailable: { http: 503, rpc: -32603, text: 'The cluster can’t be reached; try again.' },
-  unavailable: { http: 503, rpc: -32603, text: 'A part that this needs is away; try again.' },
+  unavailable: { http: 503, rpc: -32603, text: 'A part that this needs can’t be reached; try again.' },
 } as const satisfies Record<string, ErrorRow>
 
 export type ErrorCode = keyof typeof errorTable

@@ -99,11 +99,11 @@ export const reasons: Readonly<Record<string, Reason>> = {
   },
   BackendsLeftOut: {
     means: 'Some members of the group are not served; the message names them with the cause.',
-    next: 'Mend the members that the message names.',
+    next: 'Repair the members that the message names.',
   },
   BackendsUnavailable: {
     means: 'Some backends do not answer as they should; the message names them with the last error.',
-    next: 'Look at the backend’s own pods or address; `kubectl portico status` shows which one is ill.',
+    next: 'Look at the backend’s own pods or address; `kubectl portico status` shows which one.',
   },
   CABundleInvalid: {
     means: 'A CA bundle holds no certificate in PEM form.',
@@ -253,7 +253,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Set `sessionStorage` with the provider `redis`.',
   },
   NameInvalid: {
-    means: 'A name can’t be used where it stands.',
+    means: 'A name can’t be used in this place.',
     next: 'Use the form that the message gives.',
   },
   NameTaken: {
@@ -336,7 +336,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Let it listen on another port, and name that one.',
   },
   ProgressDeadlineExceeded: {
-    means: 'The new pods have not become ready in time. The old ones go on serving.',
+    means: 'The new pods have not become ready in time. The old ones keep serving.',
     next: 'The message has the cause; `kubectl portico logs` shows what the pods say.',
   },
   Progressing: { means: 'Pods are starting.' },
@@ -350,7 +350,7 @@ export const reasons: Readonly<Record<string, Reason>> = {
     next: 'Set `storage` or `database`.',
   },
   ReconcileFailed: {
-    means: 'The operator failed while it looked after the object. It tries again.',
+    means: 'The operator failed to reconcile the object. It tries again.',
     next: 'If it lasts, report it with the operator’s log.',
   },
   ReferenceInvalid: {
@@ -426,26 +426,26 @@ export const reasons: Readonly<Record<string, Reason>> = {
 /** The reasons of findings in files: of `portico validate`, `render` and `run`. */
 export const fileReasons: Readonly<Record<string, Reason>> = {
   Crashed: { means: 'A process ended by itself; it is started again.', next: 'Look at `.portico/run.log`.' },
-  ApiVersionInvalid: { means: '`apiVersion` is no text of the form GROUP/VERSION.', next: 'Correct it.' },
+  ApiVersionInvalid: { means: '`apiVersion` does not have the form GROUP/VERSION.', next: 'Correct it.' },
   ConfigRefused: {
-    means: 'The data plane refuses its configuration; the one before serves on.',
+    means: 'The data plane refuses its configuration and keeps the previous one.',
     next: 'Correct what the message names.',
   },
   Duplicate: { means: 'Two manifests describe the same object.', next: 'Remove one of the two.' },
   FileMissing: { means: 'A file or folder that was named does not exist.', next: 'Correct the path.' },
-  FileUnreadable: { means: 'A file can’t be read.', next: 'Give this user the right to read it.' },
+  FileUnreadable: { means: 'A file can’t be read.', next: 'Give your user the right to read it.' },
   FolderEmpty: { means: 'A folder holds no manifest.', next: 'Name the folder with the *.yaml files.' },
   GroupsDiffer: {
     means: 'Manifests are of several API groups.',
     next: 'Choose one with `--api-group`, or move the others with `portico migrate`.',
   },
-  KindInvalid: { means: '`kind` is no text.', next: 'Correct it.' },
+  KindInvalid: { means: '`kind` is not a string.', next: 'Correct it.' },
   KindUnknown: { means: 'The API group has no kind of this name.', next: 'The message names the closest kind.' },
-  LocalPortInvalid: { means: 'The annotation `local-port` is no port.', next: 'Give a number from 1 to 65535.' },
+  LocalPortInvalid: { means: 'The annotation `local-port` is not a port.', next: 'Give a number from 1 to 65535.' },
   MetadataInvalid: { means: '`metadata` has a member of the wrong type.', next: 'Correct it at the pointer.' },
   NameMissing: { means: '`metadata.name` is missing.', next: 'Name the object.' },
-  NamespaceInvalid: { means: '`metadata.namespace` is no DNS label.', next: 'Correct it.' },
-  NotAnObject: { means: 'A document is no object.', next: 'Remove it, or correct its indentation.' },
+  NamespaceInvalid: { means: '`metadata.namespace` is not a DNS label.', next: 'Correct it.' },
+  NotAnObject: { means: 'A document is not an object.', next: 'Remove it, or correct its indentation.' },
   NotAnswering: { means: 'A process runs, and does not answer on its port.', next: 'Look at `.portico/run.log`.' },
   NotReady: { means: 'A process runs, and is not ready.', next: 'The message has the cause.' },
   NotRunnableHere: { means: 'A workload can’t run on this machine.', next: 'The message has the cause.' },
@@ -459,7 +459,7 @@ export const fileReasons: Readonly<Record<string, Reason>> = {
     means: 'A Secret is not among the manifests; it is assumed to be in the cluster.',
     next: 'Nothing, if the cluster has it.',
   },
-  SyntaxInvalid: { means: 'A file is no YAML or JSON.', next: 'Correct the line that is named.' },
+  SyntaxInvalid: { means: 'A file is neither valid YAML nor JSON.', next: 'Correct the line that is named.' },
   WordReadAsBoolean: {
     means: 'A word such as `on` or `yes` is read as a boolean by Kubernetes.',
     next: 'Put it in quotes.',

@@ -122,8 +122,8 @@ test('validate: what stands in the files and is wrong itself is not said to be m
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
   assert.match(err, '/spec/inline/issuer')
-  assert.match(err, 'VirtualMCPServer default/v: MCPOIDCConfig "o" is itself wrong')
-  assert.match(err, 'VirtualMCPServer default/v: ConfigMap "m" is itself wrong')
+  assert.match(err, 'VirtualMCPServer default/v: MCPOIDCConfig "o" is not valid itself')
+  assert.match(err, 'VirtualMCPServer default/v: ConfigMap "m" is not valid itself')
   assert.not.match(err, 'is missing')
 })
 
@@ -343,7 +343,7 @@ test('render: where there is nothing to render that is said', async () => {
   using folder = temporaryFolder({ 'empty.yaml': '# nothing yet\n' })
   const { code, out, err } = await portico(['render', join(folder.path, 'empty.yaml')])
   assert.equal([code, out], [0, ''])
-  assert.match(err, 'nothing is rendered: these files hold no object of ours')
+  assert.match(err, 'nothing is rendered: these files have no object of Portico’s API group')
 })
 
 test('a file in a folder’s place, and a file that is not there, are told by their name', async () => {
@@ -355,7 +355,7 @@ test('a file in a folder’s place, and a file that is not there, are told by th
     ['run', join(folder.path, 'g.yaml'), '--state', file],
   ]) {
     const { code, err } = await portico(argv)
-    assert.equal([code, err], [1, `portico: ${file}: is no folder\n`], argv.join(' '))
+    assert.equal([code, err], [1, `portico: ${file}: is not a folder\n`], argv.join(' '))
   }
   const missing = join(folder.path, 'kubeconfig')
   const { code, err } = await portico(['operator', '--kubeconfig', missing])

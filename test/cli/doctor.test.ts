@@ -138,7 +138,7 @@ const wrong: readonly (readonly [string, Parameters<typeof broken>, check: strin
   ['keys at an address that is never called', [{ jwks_uri: 'https://169.254.169.254/' }], 'keys', /link-local/],
   ['keys at a private address', [{ jwks_uri: 'https://10.0.0.1/' }], 'keys', /private address/],
   ['no keys', [{}, { keys: [] }], 'keys', /has no keys/],
-  ['keys that are no JSON', [{}, '<html>'], 'keys', /no set of keys/],
+  ['keys that are no JSON', [{}, '<html>'], 'keys', /not a set of keys/],
   ['symmetric keys alone', [{}, { keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }], 'keys', /can be used/],
   ['a clock that is behind', [{}, undefined, late(-900)], 'clock', /[89]\d\d s behind/],
   ['a clock that is ahead', [{}, undefined, late(900)], 'clock', /[89]\d\d s ahead/],
@@ -166,7 +166,7 @@ test('a private key that is published is found out, and not shown', async () => 
 
 test('a provider that is not there, by an address that is not called, or no issuer at all', async () => {
   for (const [issuer, message] of [
-    ['http://127.0.0.1:1', /nobody listens there/],
+    ['http://127.0.0.1:1', /nothing listens there/],
     ['https://10.0.0.1', /private address/],
     ['http://idp.example', /must be https/],
     ['https://idp.example/?a=b', /must have no query/],
@@ -250,7 +250,7 @@ test('keys of clients that are not there, private, for another use, or at an add
     [domain(keys.url), /no keys with the use jwt-svid/],
     [client('http://keys.example/'), /is not https/],
     [client('https://10.0.0.1/keys'), /private address/],
-    [{ trustedIssuers: [{ issuerUrl: 'http://127.0.0.1:1' }] }, /nobody listens there/],
+    [{ trustedIssuers: [{ issuerUrl: 'http://127.0.0.1:1' }] }, /nothing listens there/],
     [{ trustedIssuers: [{ issuerUrl: 'https://10.0.0.1', allowPrivateIPs: false }] }, /private address/],
   ] as const) {
     using folder = temporaryFolder({ 'all.json': accepting(config) })

@@ -31,7 +31,7 @@ test('a folder goes to standard output as one stream, or into another folder und
   const shown = await migrate(input, ...FROM)
   assert.is(shown.code, 0)
   assert.is(shown.out, `${moved('a')}---\n${moved('b')}`)
-  assert.is(shown.err, 'portico: 2 objects from mcp.example.org to portico.dev; 0 things have no counterpart\n')
+  assert.is(shown.err, 'portico: 2 objects from mcp.example.org to portico.dev; 0 parts have no counterpart\n')
   const output = join(folder.path, 'out')
   assert.is((await migrate(input, ...FROM, '-o', output)).code, 0)
   assert.is(readFileSync(join(output, 'team/b.yaml'), 'utf8'), moved('b'))
@@ -49,7 +49,7 @@ test('a file that is there is not overwritten, its own input least of all', asyn
   using folder = temporaryFolder({ 'a.yaml': group('a') })
   const { code, err } = await migrate(folder.path, ...FROM, '-o', folder.path)
   assert.is(code, 1)
-  assert.match(err, /a\.yaml: is there already/)
+  assert.match(err, /a\.yaml: exists already/)
   assert.is(readFileSync(join(folder.path, 'a.yaml'), 'utf8'), group('a'))
 })
 

@@ -193,9 +193,9 @@ test('each holds its own configs, whoever refers to them, and lets go of its own
       [`${root}cli/main.ts`, 'operator', '--release', `--kubeconfig=${plane.kubeconfig}`, ...args],
       { encoding: 'utf8' },
     )
-  assert.match(release('--installation=blue'), 'MCPTelemetryConfig default/azure is let go\n')
+  assert.match(release('--installation=blue'), 'MCPTelemetryConfig default/azure is released\n')
   assert.equal([finalizers('azure'), finalizers('plain')], [[], [HELD]])
-  assert.match(release(), 'MCPTelemetryConfig default/plain is let go\n')
+  assert.match(release(), 'MCPTelemetryConfig default/plain is released\n')
   await eventually(() => !plane.exists('mcpotel', 'plain'), 'it is gone')
 })
 

@@ -91,10 +91,10 @@ const release = (kubeconfig = plane.kubeconfig) =>
   })
 
 function assertReleased(told: string): void {
-  assert.match(told, 'MCPTelemetryConfig default/main is let go\n')
-  assert.match(told, 'ClusterRole portico-operator is let go\n')
-  assert.match(told, 'ClusterRoleBinding portico-operator is let go\n')
-  assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is let go\n`)
+  assert.match(told, 'MCPTelemetryConfig default/main is released\n')
+  assert.match(told, 'ClusterRole portico-operator is released\n')
+  assert.match(told, 'ClusterRoleBinding portico-operator is released\n')
+  assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is released\n`)
 }
 
 /** What is left of an installation, be it Terminating. */
@@ -146,7 +146,7 @@ test('what a killed operator holds goes by a `--release` with its own token, who
   assert.ok(isHeld('main'))
   assertReleased(release(kubeconfig))
   await isGone()
-  assert.is(release(), 'nothing is held\n', 'no kind is installed any more')
+  assert.is(release(), 'no object is held\n', 'no kind is installed any more')
 })
 
 /** As a kubelet does once the pod is being deleted. */
@@ -159,7 +159,7 @@ test('all at once: the operator keeps its rights until it has let go', async () 
   const operator = await install()
   plane.kubectl(['delete', '-k', deploy, '--wait=false'])
   await Promise.all([stopWithPod(operator), isGone()])
-  assert.match(operator.log(), 'what was held is let go')
+  assert.match(operator.log(), 'it has released all finalizers')
 })
 
 for (const [what, ...target] of [
@@ -226,7 +226,7 @@ test('rights that may not be kept are told once, and none of them is held', asyn
   assert.equal(keptOf(RIGHTS), [])
   await operator.stop()
   assert.is(operator.log().split('rights are not kept').length, 2)
-  assert.match(release(), 'MCPTelemetryConfig default/main is let go\n')
+  assert.match(release(), 'MCPTelemetryConfig default/main is released\n')
   plane.remove('clusterrole', 'portico-operator')
 })
 
@@ -270,7 +270,7 @@ test('an administrator’s `--release` lets go of what a killed operator holds',
   assertReleased(release())
   assert.not(isHeld('main'))
   assert.equal(keptOf(RIGHTS), [])
-  assert.is(release(), 'nothing is held\n')
+  assert.is(release(), 'no object is held\n')
 })
 
 test.run()

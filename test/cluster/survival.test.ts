@@ -92,7 +92,7 @@ test('an operator in a pod that there is not says so, and ends', async () => {
   const operator = await startOperator(kubeconfig, [], { POD_NAME: 'nobody' })
   running.push(operator)
   await eventually(() => operator.exited, 'it ends')
-  assert.match(operator.log(), 'there is no pod portico-system/nobody; --image says')
+  assert.match(operator.log(), 'there is no pod portico-system/nobody: name the image of the data plane with --image')
 })
 
 test('a cut watch loses nothing', async () => {

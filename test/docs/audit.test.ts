@@ -32,7 +32,7 @@ test('an event that there is not is a condition, at the field', () => {
   const told = condition(plan, 'Valid') ?? ''
   assert.match(
     told,
-    /^False ConfigInvalid: \/spec\/audit\/excludeEventTypes\/0 there is no event "mcp_pong" here; there are .*mcp_ping/,
+    /^False ConfigInvalid: \/spec\/audit\/excludeEventTypes\/0 there is no event "mcp_pong"; the events are .*mcp_ping/,
   )
   assert.match(told, /\/spec\/audit\/trustedProxies\/0 "10\/8" is neither an address nor a network/)
 })

@@ -228,12 +228,12 @@ class Look {
 }
 
 function streamFinding({ status, hasEnded }: { readonly status: number; readonly hasEnded: boolean }): Finding {
-  if (status === 0) return note('stream', 'the stream for what it says unasked is not answered: it is asked for again')
-  if (!isSuccess(status)) return ok('stream', `no stream for what it says unasked (HTTP ${status})`)
-  if (!hasEnded) return ok('stream', 'the stream for what it says unasked is open')
+  if (status === 0) return note('stream', 'the stream for unsolicited messages is not answered: it is asked for again')
+  if (!isSuccess(status)) return ok('stream', `no stream for unsolicited messages (HTTP ${status})`)
+  if (!hasEnded) return ok('stream', 'the stream for unsolicited messages is open')
   return warning(
     'stream',
-    'the stream for what it says unasked ends at once: it is opened again after growing pauses',
+    'the stream for unsolicited messages ends at once: it is opened again after growing pauses',
     'keep the stream open, or answer GET with 405',
   )
 }

@@ -89,6 +89,6 @@ function messageFindings(asked: string, text: string): readonly Finding[] {
 export const listLoop = (): Finding =>
   warning(
     'list_changed',
-    'says after a list that a list has changed: Portico looks at most once a second',
-    'have the server say so only where something has changed',
+    'says after each list that a list has changed: Portico lists at most once a second',
+    'let the server say so only if something has changed',
   )

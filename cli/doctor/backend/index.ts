@@ -16,7 +16,7 @@ export async function lookAtBackends(urls: readonly string[], given: Given, io: 
 }
 
 function backendOf(url: string, given: Given): BackendConfig {
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError(`${url} is no URL of http or https`)
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError(`${url} is not a URL of http or https`)
   const caBundleFile = given.text('ca-bundle')
   const config: BackendConfig = {
     name: 'backend',

@@ -139,7 +139,7 @@ const output = (readBy: Reader) =>
       rules: [
         {
           rule: '!has(self.required) || self.required.all(name, name in self.properties)',
-          message: 'required names a property that is not there',
+          message: 'required names a property that does not exist',
         },
       ],
     },

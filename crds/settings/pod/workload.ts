@@ -55,7 +55,7 @@ export const proxyRules: readonly CelRule[] = [
   ...serviceRules,
   {
     rule: '!has(self.serverCard) || !has(self.serverCard.catalog) || !self.serverCard.catalog || !has(self.endpointPrefix)',
-    message: 'serverCard.catalog has no place below an endpointPrefix: the catalog is one of the host',
+    message: 'serverCard.catalog must be left out with an endpointPrefix: a host has one catalog',
   },
   notBoth('authzConfig', 'authzConfigRef'),
   {

@@ -107,7 +107,7 @@ export class ClientDocuments {
       return record
     } catch (error) {
       const isInvalid = error instanceof RegistrationRefused
-      this.#options.log().debug({ err: error, client: id }, 'the metadata document of a client won’t do')
+      this.#options.log().debug({ err: error, client: id }, 'the metadata document of a client is not accepted')
       this.#refused.set(id, isInvalid ? 'invalid' : 'away', { ttl: isInvalid ? REFUSED_MS : AWAY_MS })
       if (!isInvalid) return stale(known, error)
       this.#known.delete(id)

@@ -87,12 +87,13 @@ export class ClientKeys {
 
   async #fetch(url: string, use: KeyUse | undefined): Promise<Known> {
     try {
-      if (this.#away.has(url)) throw new Error('the keys of a client were not there a moment ago')
+      if (this.#away.has(url))
+        throw new Error('the keys of the client could not be fetched a moment ago; try again in some seconds')
       if (!isKeyAddress(url, this.#options.isLocal)) throw new Error('the address of the keys must be https')
       const { status, text } = await fetchOfStranger(url, LARGEST_KEY_SET, this.#options.isLocal)
       if (status !== 200) throw new Error(`the host has answered ${status}`)
       const keys = keysIn(JSON.parse(text), use)
-      if (keys === undefined) throw new Error('what is there is no set of keys')
+      if (keys === undefined) throw new Error('the document is not a set of keys (JWK set)')
       const kids = new Set(keys.flatMap(({ kid }) => (typeof kid === 'string' ? [kid] : [])))
       const known = { find: createLocalJWKSet({ keys: [...keys] }), keys, kids, at: performance.now() }
       this.#known.set(nameOf(url, use), known, { size: url.length + text.length })

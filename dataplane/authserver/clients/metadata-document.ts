@@ -41,9 +41,9 @@ export function readDocument(metadata: unknown, id: string, rules: RegistrationR
   const document = withoutNulls(metadata)
   if (document['client_id'] !== id) throw refuse('client_id must be the address of the document')
   if (document['client_secret'] !== undefined || document['client_secret_expires_at'] !== undefined)
-    throw refuse('the document must hold no secret')
+    throw refuse('the document must not contain a secret')
   const { response_types: types = ['code'], client_name: name } = document
-  if (!Array.isArray(types) || !types.includes('code')) throw refuse('response_types must hold code')
+  if (!Array.isArray(types) || !types.includes('code')) throw refuse('response_types must contain code')
   return {
     client_id: id,
     client_id_issued_at: Math.floor(Date.now() / 1000),

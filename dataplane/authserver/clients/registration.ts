@@ -90,7 +90,7 @@ export function readRegistration(
   const name = shown(document, 'client_name')
   const software = shown(document, 'software_id')
   const responseTypes = document['response_types'] ?? ['code']
-  if (!Array.isArray(responseTypes) || !responseTypes.includes('code')) throw refuse('response_types must hold code')
+  if (!Array.isArray(responseTypes) || !responseTypes.includes('code')) throw refuse('response_types must contain code')
   return {
     ...(name !== undefined && { client_name: name }),
     ...(software !== undefined && { software_id: software }),
@@ -156,7 +156,7 @@ function shown(document: Record<string, unknown>, field: 'client_name' | 'softwa
 export function grantTypesOf(types: unknown): readonly string[] {
   if (types === undefined) return ['authorization_code', 'refresh_token']
   const known = Array.isArray(types) ? types.filter((type) => GRANT_TYPES.has(type)) : []
-  if (!known.includes('authorization_code')) throw refuse('grant_types must hold authorization_code')
+  if (!known.includes('authorization_code')) throw refuse('grant_types must contain authorization_code')
   return [...new Set(known)]
 }
 
@@ -170,7 +170,7 @@ function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'na
   if (redirectUris.some((uri) => /^https:\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/?]|$)/i.test(uri)))
     throw new RegistrationRefused(
       'invalid_redirect_uri',
-      'https on loopback and a scheme of one’s own exclude each other',
+      'a redirect URI with https on loopback can’t stand beside one with a private scheme',
     )
   return 'native'
 }
@@ -178,13 +178,13 @@ function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'na
 /** Returns the requested scopes that are known, or all scopes if none is. */
 function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
   const wanted = asked === undefined ? [] : Array.isArray(asked) ? asked : splitScope(asked)
-  if (wanted.some((scope) => typeof scope !== 'string')) throw refuse('scope must hold texts')
+  if (wanted.some((scope) => typeof scope !== 'string')) throw refuse('scope must be a list of strings')
   const known = wanted.slice(0, MOST_SCOPES).filter((scope) => scopes.includes(scope))
   return [...new Set([...(known.length === 0 ? scopes : known), ...baselineScopes])].join(' ')
 }
 
 function splitScope(text: unknown): readonly string[] {
-  if (typeof text !== 'string') throw refuse('scope must be a text')
+  if (typeof text !== 'string') throw refuse('scope must be a string')
   return text.split(' ').filter((scope) => scope !== '')
 }
 

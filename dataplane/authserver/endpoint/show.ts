@@ -26,29 +26,29 @@ export const showPage = async (c: FrontContext, page: Page, status?: Status): Pr
 export const showMessage = (front: Front, c: FrontContext, message: Message, status?: Status): Promise<Response> =>
   showPage(c, messagePage(front.title, message), status)
 
-const title = 'This login can’t go on'
+const title = 'This login can’t continue'
 const advice = 'Go back to the application, and begin again there.'
 
 const SESSIONS = html`Open <a href="sessions">what is linked to you</a> again.`
 const unlinked = 'Nothing has been linked'
-const anew = 'Have your program try again: it gives you another link.'
+const anew = 'Let your program try again: it gives you another link.'
 
 const PROBLEMS = {
   parameters: { title, advice, text: 'The application has sent you here with a request that is malformed.' },
   client: {
     title,
-    text: 'The application that has sent you here is not known any more.',
-    advice: 'Remove the server from the application and add it anew, so that it registers again.',
+    text: 'The application that sent you here is no longer registered.',
+    advice: 'Remove the server from the application and add it again, so that the application registers anew.',
   },
   document: {
     title,
-    text: 'The application that has sent you here is known by an address at which nothing describes it as it should.',
-    advice: 'Who makes the application can mend that. Where it can register by itself, have it do so.',
+    text: 'The application that sent you here is known by an address, and the document at that address does not describe it as required.',
+    advice: 'Its makers can repair that. If the application can register by itself, let it do so.',
   },
   redirect: {
     title,
     advice,
-    text: 'The application has asked to be answered at an address that it has not registered.',
+    text: 'The application wants the answer at an address that it has not registered.',
   },
   login: {
     title,
@@ -62,7 +62,7 @@ const PROBLEMS = {
   },
   gone: {
     title: 'That is not linked to you any more',
-    text: 'It has ended meanwhile.',
+    text: 'It has ended in the meantime.',
     advice: SESSIONS,
   },
   signIn: {
@@ -93,13 +93,13 @@ const PROBLEMS = {
   },
   key: {
     title: 'No key is asked for here',
-    text: 'The server that needed it is not reached by this gateway any more.',
+    text: 'This gateway no longer reaches the server that needed it.',
     advice: SESSIONS,
   },
   linkEnded: {
     title: unlinked,
-    text: 'What the link was for has ended meanwhile.',
-    advice: 'Have your program connect again.',
+    text: 'The login that the link belongs to has ended.',
+    advice: 'Connect your program again.',
   },
   noLogins: {
     title: 'Nobody logs in here',
@@ -108,12 +108,12 @@ const PROBLEMS = {
   },
   busy: {
     title: 'Too many logins have begun in your network',
-    text: 'Those that nobody ends take up room for a while.',
+    text: 'Logins that are not finished are kept for some minutes.',
     advice: 'Try again in a few seconds.',
   },
   unavailable: {
     title: 'Logging in does not work at the moment',
-    text: 'A part that this needs is away.',
+    text: 'A service that the login needs can’t be reached.',
     advice: 'Try again in a minute.',
   },
 } as const satisfies Record<string, Message>

@@ -150,7 +150,7 @@ function answerOf({ status, body }: Pick<InnerResponse, 'status' | 'body'>): Res
 }
 
 const TEXTS: Readonly<Record<string, string>> = {
-  invalid_grant: 'The code or refresh token is not valid, has ended, or was issued for another request.',
+  invalid_grant: 'The code or refresh token is not valid, has expired, or was issued for another request.',
   invalid_scope: 'The scope is wider than what was granted.',
   invalid_target: 'The resource is not one that was granted.',
   server_error: 'Something went wrong here.',

@@ -24,9 +24,11 @@ interface KeyFilesOptions {
  */
 export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOptions): () => KeyMaterial {
   if (signingKeyFiles === undefined)
-    log.warn('ephemeral signing keys: tokens end with this process, and no other replica knows them')
+    log.warn('signing keys are not configured: tokens end with this process, and no other replica accepts them')
   if (hmacSecretFiles === undefined)
-    log.warn('ephemeral secrets: codes and refresh tokens end with this process, and no other replica knows them')
+    log.warn(
+      'hmac secrets are not configured: codes and refresh tokens end with this process, and no other replica accepts them',
+    )
   const keys = followed(signingKeyFiles, readSigningKeys, ephemeralSigningKeys)
   const secrets = followed(hmacSecretFiles, hashing, () => hashing([randomSecret()]))
   let current: KeyMaterial | undefined
@@ -35,13 +37,14 @@ export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOpti
     try {
       const next = { keys: keys(), ...secrets() }
       if (next.keys !== current?.keys || next.keyed !== current.keyed) {
-        if (current !== undefined) log.info({ kid: next.keys.kid }, 'keys of the authorization server were read anew')
+        if (current !== undefined) log.info({ kid: next.keys.kid }, 'keys of the authorization server were read again')
         current = next
       }
       problem = undefined
     } catch (error) {
       const { message } = error as Error
-      if (message !== problem) log.error({ err: error }, 'keys of the authorization server won’t do')
+      if (message !== problem)
+        log.error({ err: error }, 'keys of the authorization server can’t be used; the previous ones stay in use')
       problem = message
       if (current === undefined) throw error
     }

@@ -31,7 +31,7 @@ export function readSigningKeys(pems: readonly string[]): SigningKeys {
       try {
         return createPrivateKey(pem)
       } catch {
-        throw new Error(`signing key ${index + 1} is no private key in PEM format`)
+        throw new Error(`signing key ${index + 1} is not a private key in PEM format`)
       }
     }),
   )

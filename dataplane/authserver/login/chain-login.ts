@@ -352,7 +352,7 @@ export class ChainLogin implements Login {
       const own = owned && (who.isSynthetic === true ? owned : await carried.completed(provider, owned))
       const options = { replaces: given?.version, ttlMs: keepS * 1000, holder }
       if (own === undefined || (await tokens.put(place, own, options)) === undefined)
-        throw new Error('what a provider has given is there no more')
+        throw new Error('the tokens that a provider gave are no longer stored')
     }
     return who
   }
@@ -382,7 +382,7 @@ export class ChainLogin implements Login {
 
   #reasonOf(error: unknown, { upstream }: Underway): LoginError {
     if (error instanceof OtherUser) {
-      this.#options.log().warn({ provider: upstream }, 'somebody else has logged in than who it had to be')
+      this.#options.log().warn({ provider: upstream }, 'another user logged in than the one that was asked for')
       return 'other_user'
     }
     if (error instanceof StaleLogin) {

@@ -59,7 +59,7 @@ export class TokenRefresh {
       }
       await delay(LOOK_AGAIN_MS)
     } while (performance.now() < end)
-    throw new Error('another replica has not refreshed the tokens in time')
+    throw new Error('another replica did not refresh the tokens in time')
   }
 
   async #refreshed(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined> {
@@ -71,7 +71,7 @@ export class TokenRefresh {
       answer = await upstream.refresh(before.refreshToken)
     } catch (error) {
       if (!(error instanceof UpstreamDenied)) throw error
-      log.info({ provider: upstream.name, ...refusalIn(error) }, 'a provider refreshes the tokens of a login no more')
+      log.info({ provider: upstream.name, ...refusalIn(error) }, 'a provider no longer refreshes the tokens of a login')
       const { refreshToken: _, ...rest } = before
       await carried.forget(place.provider, before)
       await this.#written(place, before, rest)

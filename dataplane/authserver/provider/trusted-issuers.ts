@@ -124,7 +124,7 @@ export class TrustedIssuers {
     const expected = { audience: [...audiences], types, mayBeBound }
     const { payload, protectedHeader } = await verifyJwt(token, expected, open.keys)
     const { sub } = payload
-    if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new Error('the subject of the token won’t do')
+    if (typeof sub !== 'string' || !SUBJECT.test(sub)) throw new Error('the subject of the token is not accepted')
     return {
       issuer: trusted,
       typ: protectedHeader.typ?.toLowerCase(),

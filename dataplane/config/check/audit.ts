@@ -17,7 +17,7 @@ export function auditFindings(
           : [
               {
                 pointer: `${at}/${list}/${index}`,
-                message: `there is no event ${JSON.stringify(type)} here; there are ${[...known].sort().join(', ')}`,
+                message: `there is no event ${JSON.stringify(type)}; the events are ${[...known].sort().join(', ')}`,
               },
             ],
       ),

@@ -19,7 +19,7 @@ const OF_OTHER_ISSUERS = ['cluster', 'serviceAccount', 'jwksUrl', 'introspection
 export const ownIssuerFindings = (oidc: OidcConfig, at: string): readonly Finding[] =>
   OF_OTHER_ISSUERS.filter((field) => oidc[field] !== undefined).map((field) => ({
     pointer: `${at}/${field}`,
-    message: 'has no place: the issuer is the authorization server of this gateway',
+    message: 'must be left out: the issuer is the authorization server of this gateway',
   }))
 
 /** Checks the authorization server of a gateway. */
@@ -198,8 +198,8 @@ export function judgedProviderFindings({ authServer, authz }: GatewayConfig): re
       : isOneOfSeveral
         ? 'must name a provider that every login visits: of primaryProviders each visits one, and policies would deny all other users'
         : provider.type === 'oidc'
-          ? 'must name a provider whose loginPolicy is required: after a login nobody has an ID token of another one'
-          : 'must name a provider of type oidc: others give no ID token, whose claims could be judged'
+          ? 'must name a provider whose loginPolicy is required: only these give an ID token at each login'
+          : 'must name a provider of type oidc: only these give an ID token with claims'
   return [{ pointer: '/authz/primaryUpstreamProvider', message }]
 }
 

@@ -13,7 +13,7 @@ export function catalogGateFindings({ role, backends, catalogGate }: GatewayConf
   const stale = parseDuration(maxStale)
   const isInRange = stale >= parseDuration(gateStale.shortest) && stale <= parseDuration(gateStale.longest)
   return [
-    ...(role === 'proxy' ? [{ pointer: at, message: 'has no place in a proxy, which has one backend' }] : []),
+    ...(role === 'proxy' ? [{ pointer: at, message: 'must be left out in a proxy, which has one backend' }] : []),
     ...(mode !== 'disabled' && registries.length === 0
       ? [{ pointer: `${at}/registries`, message: 'must be set unless mode is disabled' }]
       : []),
@@ -24,7 +24,9 @@ export function catalogGateFindings({ role, backends, catalogGate }: GatewayConf
     ...registries.flatMap((registry, index) => registryFindings(registry, `${at}/registries/${index}/url`)),
     ...duplicates(members, ({ backend }) => backend, `${at}/members`, '/backend'),
     ...members.flatMap(({ backend }, index) =>
-      names.has(backend) ? [] : [{ pointer: `${at}/members/${index}/backend`, message: 'is no backend' }],
+      names.has(backend)
+        ? []
+        : [{ pointer: `${at}/members/${index}/backend`, message: 'is not the name of a backend' }],
     ),
   ]
 }

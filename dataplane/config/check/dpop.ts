@@ -23,7 +23,7 @@ export function dpopFindings(config: Read): readonly Finding[] {
   const { type, dpop } = config.incomingAuth
   const at = '/incomingAuth/dpop'
   if (dpop === undefined) return []
-  if (type === 'anonymous') return [{ pointer: at, message: 'has no place under type anonymous' }]
+  if (type === 'anonymous') return [{ pointer: at, message: 'must be left out with type anonymous' }]
   const maxAge = parseDuration(dpop.maxAge ?? longestProofAge)
   const isWithin = maxAge >= parseDuration(shortestProofAge) && maxAge <= parseDuration(longestProofAge)
   return [

@@ -42,7 +42,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
       ? [{ pointer: '/backends', message: 'a proxy has exactly one backend' }]
       : []),
     ...(role === 'proxy' && config.optimizer !== undefined
-      ? [{ pointer: '/optimizer', message: 'has no place in a proxy, which lists what its server does' }]
+      ? [{ pointer: '/optimizer', message: 'must be left out in a proxy, which lists what its server does' }]
       : []),
     ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
@@ -76,7 +76,13 @@ const namelessFindings = ({ incomingAuth, backends, role }: GatewayConfig): read
     if (credential.type === 'forwarded')
       return role === 'proxy' && incomingAuth.type === 'anonymous'
         ? []
-        : [{ pointer, message: 'is forwarded by a proxy alone that authenticates nobody' }]
+        : [
+            {
+              pointer,
+              message:
+                'works only in a proxy that does not authenticate callers: leave it out, or set incomingAuth.type to anonymous',
+            },
+          ]
     return incomingAuth.type === 'oidc'
       ? []
       : [{ pointer, message: 'needs callers with a name: incomingAuth.type oidc' }]
@@ -138,7 +144,9 @@ function failureFindings({ failureHandling = {} }: GatewayConfig): readonly Find
 function incomingAuthFindings({ incomingAuth, authServer }: GatewayConfig): readonly Finding[] {
   const { type, oidc } = incomingAuth
   if (type === 'anonymous')
-    return oidc === undefined ? [] : [{ pointer: '/incomingAuth/oidc', message: 'has no place under type anonymous' }]
+    return oidc === undefined
+      ? []
+      : [{ pointer: '/incomingAuth/oidc', message: 'must be left out with type anonymous' }]
   if (oidc === undefined) return [{ pointer: '/incomingAuth/oidc', message: 'is required under type oidc' }]
   if (authServer !== undefined && authServer.issuer === oidc.issuer)
     return ownIssuerFindings(oidc, '/incomingAuth/oidc')
@@ -183,14 +191,14 @@ function reachFindings(backend: Backend, at: string): readonly Finding[] {
       url === undefined ? [{ pointer: `${at}/url`, message: 'is required' }] : urlFindings(url, `${at}/url`)
     return stdio === undefined
       ? findings
-      : [...findings, { pointer: `${at}/stdio`, message: 'has a place under transport stdio alone' }]
+      : [...findings, { pointer: `${at}/stdio`, message: 'works only with transport stdio' }]
   }
   const { command, attach, cwd, env, envFiles } = stdio ?? {}
   if ((command === undefined) === (attach === undefined))
     return [{ pointer: `${at}/stdio`, message: 'must name either a command or a container to attach to' }]
   const misplaced = Object.keys(backend)
     .filter((field) => ofHttp.has(field))
-    .map((field) => ({ pointer: `${at}/${field}`, message: 'has no place under transport stdio' }))
+    .map((field) => ({ pointer: `${at}/${field}`, message: 'must be left out with transport stdio' }))
   return attach !== undefined && (cwd ?? env ?? envFiles) !== undefined
     ? [...misplaced, { pointer: `${at}/stdio`, message: 'cwd, env and envFiles belong to a command' }]
     : misplaced

@@ -35,7 +35,7 @@ export function optimizerFindings(optimizer: OptimizerConfig | undefined, at: st
 const withoutService = (optimizer: OptimizerConfig, at: string): readonly Finding[] => [
   ...OF_A_SERVICE.filter((field) => (optimizer[field] ?? usual[field]) !== usual[field]).map((field) => ({
     pointer: `${at}/${field}`,
-    message: 'has a meaning beside embeddingService alone',
+    message: 'needs embeddingService',
   })),
   ...(optimizer.embeddingProvider === 'openai'
     ? [{ pointer: `${at}/embeddingService`, message: 'is required under embeddingProvider openai' }]

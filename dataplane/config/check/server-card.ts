@@ -32,7 +32,7 @@ export function serverCardFindings(config: Settings): readonly Finding[] {
       ? [
           {
             pointer: '/serverCard/catalog',
-            message: 'has no place below an endpointPrefix: the catalog is one of the host',
+            message: 'must be left out with an endpointPrefix: a host has one catalog',
           },
         ]
       : []),

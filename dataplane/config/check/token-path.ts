@@ -53,9 +53,9 @@ export function tokenFindings(settings: Settings, at: string): readonly Finding[
   if (issuer === undefined && cluster === undefined) find('issuer', 'is required without cluster')
   if (bearerTokenFile !== undefined && !isMountedToken(bearerTokenFile))
     find('bearerTokenFile', `must be a file below ${JWKS_TOKENS}, by its plain path`)
-  if (bearerTokenFile !== undefined && cluster !== undefined) find('bearerTokenFile', 'has no place beside cluster')
+  if (bearerTokenFile !== undefined && cluster !== undefined) find('bearerTokenFile', 'must be left out with cluster')
   if (serviceAccount !== undefined && cluster === undefined && issuer === undefined)
-    find('serviceAccount', 'has a place beside issuer or cluster alone')
+    find('serviceAccount', 'needs issuer or cluster')
   checkIntrospection(settings, find)
   checkCluster(settings, find)
   return findings

@@ -12,7 +12,7 @@ export function workflowFindings({
 }: Pick<GatewayConfig, 'compositeTools' | 'role'>): readonly Finding[] {
   const at = '/compositeTools'
   if (compositeTools.length > 0 && role === 'proxy')
-    return [{ pointer: at, message: 'are for a gateway: a proxy shows its server as it is' }]
+    return [{ pointer: at, message: 'work only in a gateway: a proxy shows its server as it is' }]
   const names = new Set(compositeTools.map(({ name }) => name))
   return [
     ...duplicates(compositeTools, ({ name }) => name, at, '/name'),
@@ -29,7 +29,7 @@ export function workflowFindings({
 const nestedFindings = (definition: Definition, composites: ReadonlySet<string>): readonly Finding[] =>
   calledTools(definition)
     .filter(({ tool }) => composites.has(tool))
-    .map(({ pointer }) => ({ pointer, message: 'is a composite tool: these do not call each other' }))
+    .map(({ pointer }) => ({ pointer, message: 'is a composite tool: composite tools can’t call each other' }))
 
 /** Returns the tools that the steps of a workflow name, with pointers into the definition. */
 export const calledTools = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>

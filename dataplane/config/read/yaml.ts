@@ -34,7 +34,7 @@ export function readYaml(text: string): YamlText {
 
 /** Returns the message of an error without the parser's advice to programmers. */
 const textOf = ({ code, message }: Document.Parsed['errors'][number]): string =>
-  code === 'MULTIPLE_DOCS' ? 'must be one YAML document; this is where a second one begins' : message
+  code === 'MULTIPLE_DOCS' ? 'must be one YAML document; a second one begins here' : message
 
 /** Returns the value of a YAML text. Throws a ConfigError if the text is no YAML, or empty. */
 export function valueOfYaml({ document, lineAt }: YamlText, file?: string): unknown {

@@ -14,7 +14,7 @@ export function compileOutput(output: NonNullable<Definition['output']>, reading
   const { properties, required = [] } = output
   for (const [index, name] of required.entries())
     if (!Object.hasOwn(properties, name))
-      reading.find(`/output/required/${index}`, 'names a property that is not there')
+      reading.find(`/output/required/${index}`, 'names a property that does not exist')
   const place = { reading, uses, pointer: '/output/properties' }
   const compiled = compileAll(properties, place, workflowLimits.schemaDepth)
   return { properties: compiled, required, reads: stepsRead(uses) }
@@ -63,7 +63,7 @@ function checkProperty(property: JsonSchema, { reading, pointer }: Place, depth:
     reading.find(pointer, 'needs value, or properties that have values')
   const mayHaveMembers = type === 'object' && value === undefined && depth > 0
   if (properties !== undefined && !(mayHaveMembers && isObject(properties)))
-    find('properties', 'has a place in objects without value, not too deep')
+    find('properties', 'must be in an object without value, and not nested too deep')
 }
 
 /** Returns the JSON schema of the structured result, which clients see. */

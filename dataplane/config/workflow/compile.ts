@@ -83,7 +83,7 @@ function* readSteps({ steps }: Definition, parameters: JsonSchema, reading: Read
     for (const [position, other] of dependsOn.entries()) {
       const pointer = `/steps/${index}/dependsOn/${position}`
       if (!ids.has(other)) reading.find(pointer, `there is no step ${JSON.stringify(other)}`)
-      else if (other === id) reading.find(pointer, 'a step can not depend on itself')
+      else if (other === id) reading.find(pointer, 'a step must not depend on itself')
     }
   })
   const stuck = stepsInCycles(steps.filter(({ id, dependsOn = [] }) => !dependsOn.includes(id)))

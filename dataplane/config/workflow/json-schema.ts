@@ -93,10 +93,12 @@ export function schemaFindings(schema: unknown, pointer: string, depth: number):
     const there = at(pointer, keyword)
     if (SAYING.has(keyword)) return []
     if (Object.hasOwn(rules, keyword))
-      return rules[keyword]?.isRight(rule) ? [] : [{ pointer: there, message: 'is no value of this keyword' }]
+      return rules[keyword]?.isRight(rule) ? [] : [{ pointer: there, message: 'is not a valid value of this keyword' }]
     const inner = subschemas(keyword, rule)
     if (inner === undefined)
-      return [{ pointer: there, message: 'this keyword is not checked here; leave it to the tools that are called' }]
+      return [
+        { pointer: there, message: 'this keyword is not supported: leave it out, and let the called tool check it' },
+      ]
     return inner.flatMap(([step, one]) => schemaFindings(one, step === '' ? there : at(there, step), depth - 1))
   })
 }
@@ -111,7 +113,7 @@ function subschemas(keyword: string, rule: unknown): readonly (readonly [string,
 
 /** Returns the first place where a value violates a schema without findings; undefined if the value is valid. */
 export function violationOf(schema: unknown, value: unknown, pointer = ''): Finding | undefined {
-  if (schema === false) return { pointer, message: 'has no place here' }
+  if (schema === false) return { pointer, message: 'is not allowed here' }
   if (!isObject(schema)) return undefined
   for (const [keyword, rule] of Object.entries(schema)) {
     const known = Object.hasOwn(rules, keyword) ? rules[keyword] : undefined
@@ -129,9 +131,9 @@ function combined(schema: JsonSchema, value: unknown, pointer: string): Finding 
     (list as unknown[]).filter((one) => violationOf(one, value, pointer) === undefined).length
   if (anyOf !== undefined && holding(anyOf) === 0) return { pointer, message: 'must match one of the schemas in anyOf' }
   if (oneOf !== undefined && holding(oneOf) !== 1)
-    return { pointer, message: 'must be exactly one of what oneOf allows' }
+    return { pointer, message: 'must match exactly one of the schemas in oneOf' }
   if (not !== undefined && violationOf(not, value, pointer) === undefined)
-    return { pointer, message: 'is what not forbids' }
+    return { pointer, message: 'must not match the schema in not' }
   for (const one of (allOf as unknown[] | undefined) ?? []) {
     const violation = violationOf(one, value, pointer)
     if (violation !== undefined) return violation

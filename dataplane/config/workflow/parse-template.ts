@@ -123,7 +123,7 @@ class Parser {
     else if (next.kind === 'word' && next.text === 'else') this.#else(tokens)
     else if (next.kind === 'word' && next.text === 'end') this.#end(tokens)
     else this.#parts.push(this.#pipeline(tokens))
-    if (tokens.next.kind !== 'end') throw new TemplateError(`${tokens.next.text} is too much here`, tokens.next.at)
+    if (tokens.next.kind !== 'end') throw new TemplateError(`${tokens.next.text} is not expected here`, tokens.next.at)
     return tokens.end
   }
 
@@ -155,7 +155,7 @@ class Parser {
 
   #end(tokens: Tokens): void {
     const { at } = tokens.take()
-    if (this.#open.pop() === undefined) throw new TemplateError('{{end}} ends nothing', at)
+    if (this.#open.pop() === undefined) throw new TemplateError('{{end}} has no {{if}} before it', at)
   }
 
   #pipeline(tokens: Tokens): Expression {

@@ -88,7 +88,7 @@ function reasonAt(text: string, at: number): string {
   if (mark === '$') return 'variables are not supported'
   if (mark === '"' || mark === '`') return 'the text is not closed'
   if (mark === '.') return '`.` by itself is not supported: begin with .params, .steps or .forEach'
-  return `${JSON.stringify(mark)} has no meaning here`
+  return `${JSON.stringify(mark)} is not expected here`
 }
 
 function unquoted(text: string, at: number): string {

@@ -35,7 +35,7 @@ export class Reading {
       return template
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error
-      this.find(pointer, `is no template: ${error.message} (character ${error.at + 1})`)
+      this.find(pointer, `is not a valid template: ${error.message} (character ${error.at + 1})`)
       return NONE
     }
   }

@@ -190,7 +190,7 @@ export function stripperFor({ context }: Asked, { backendSession, tasks }: Upstr
 export function checkType(type: string | undefined): void {
   if (type !== undefined && type !== COMPLETE_TYPE)
     throw new PublicError('backend_failed', {
-      message: `The backend asks for something (${type}) that this client can’t be asked.`,
+      message: `The backend asks for something (${type}) that this client does not support.`,
     })
 }
 

@@ -533,7 +533,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const { backendSession } = this.#upstream
     if (backendSession === undefined) return
     if (!isObject(parseBytes(bytes))) {
-      backendSession.refuse(id, 'The request is no JSON-RPC message, or is nested too deep.')
+      backendSession.refuse(id, 'The request is not a JSON-RPC message, or is nested too deep.')
       return
     }
     const request = bytes.toString('utf8')
@@ -625,7 +625,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   /** Ends the call, at the backend as well, with an error that names the capability the client has not declared. */
   #abortFor({ missing }: Questions): void {
     const error = new PublicError('missing_capability', { data: { requiredCapabilities: missing } })
-    this.#abort('the client can’t be asked', error)
+    this.#abort('the client can’t answer questions', error)
   }
 
   #suspend(questions: Questions): void {
@@ -639,7 +639,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       this.#allow(CLIENT_TIMEOUT_MS)
       context.result(`{"resultType":"input_required","inputRequests":${inputRequests},"requestState":${requestState}}`)
     } catch (error) {
-      this.#abort('the client can’t be asked', error)
+      this.#abort('the client can’t answer questions', error)
     }
   }
 
@@ -647,7 +647,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   resume(context: RequestContext): void {
     const questions = this.#questions
     if (this.#state !== 'suspended' || questions === undefined)
-      throw new PublicError('invalid_params', { message: 'The call goes on already.' })
+      throw new PublicError('invalid_params', { message: 'The call continues already; wait for its answer.' })
     this.#state = 'asked'
     this.context = context
     this.#tell(context)

@@ -60,7 +60,7 @@ async function offerLink(request: RequestContext, backend: Backend): Promise<voi
   }
   backend.refreshLists()
   throw new PublicError('backend_unavailable', {
-    message: `The backend ${JSON.stringify(backend.name)} is being asked what it has; call again.`,
+    message: `The backend ${JSON.stringify(backend.name)} is still listing its tools; call again in a moment.`,
   })
 }
 

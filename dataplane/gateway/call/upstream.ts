@@ -87,7 +87,7 @@ export class Upstream {
       return undefined
     }
     if (message.isContinued)
-      throw new PublicError('invalid_params', { message: 'params.requestState is none of ours.' })
+      throw new PublicError('invalid_params', { message: 'params.requestState is not one that this server gave.' })
     this.backendSession ??= session?.backendSession(backend) ?? this.#callerSession()
     this.#opened = this.backendSession.opened
     return this.#preparation(this.backendSession)

@@ -63,7 +63,7 @@ export class SharedView implements View {
     const tools = new Map(backends.map((backend) => [backend, backend.tools]))
     this.#built = goodCatalog({ catalog: next, backends, tools }, this.#built, allListed ? backends : [])
     if (this.catalog !== next)
-      this.#options.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
+      this.#options.log.warn({ names: next.conflicts }, 'tool names clash; the last set without a clash stays in use')
   }
 
   get backends(): readonly Backend[] {

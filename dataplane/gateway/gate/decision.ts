@@ -43,7 +43,7 @@ export interface MemberState {
 /** The worst first: a member that some registry knows in another place is told so, and not that others lack it. */
 const REASONS: readonly NotApproved[] = ['LocationMismatch', 'EntryDeleted', 'NotInCatalog']
 
-const NO_CLAIMS_DETAIL = 'its entry has no claims, so that nobody sees it'
+const NO_CLAIMS_DETAIL = 'its entry has no claims, so that no caller sees it'
 
 /** Judges the members by the rows of all registries. One row of one registry is enough. */
 export function judgeMembers(members: readonly GateMember[], asked: readonly Asked[]): MemberState[] {

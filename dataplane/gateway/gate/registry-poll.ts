@@ -208,7 +208,7 @@ export class RegistryPoll {
     this.#failingSince ??= performance.now()
     this.problem = error instanceof NoAnswer ? error.message : causeOf(error)
     this.#wasTried()
-    if (before !== this.problem) log.warn({ registry: this.name, err: error }, 'the registry does not tell what it has')
+    if (before !== this.problem) log.warn({ registry: this.name, err: error }, 'the registry does not list its entries')
     if (isFirst) this.#noticeTimer = setTimeout(onChange, NOTICED_MS + 1).unref()
     if (isFirst || before !== this.problem) onChange()
   }
@@ -221,7 +221,7 @@ export class RegistryPoll {
       else await file.write(texts, Date.now())
       this.#canKeep = true
     } catch (error) {
-      if (this.#canKeep) log.warn({ registry: this.name, err: error }, 'the catalog can’t be kept on disk')
+      if (this.#canKeep) log.warn({ registry: this.name, err: error }, 'the catalog can’t be written to disk')
       this.#canKeep = false
     }
   }
@@ -303,5 +303,5 @@ function codeIn(text: string): string {
 
 function causeOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
-  return code === undefined ? message : `it can’t be reached (${code})`
+  return code === undefined ? message : `the registry can’t be reached (${code})`
 }

@@ -59,7 +59,7 @@ export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
     else head[members.key] = JSON.parse(members.value)
   }
   if (members.end === -1 || skipSpace(text, members.end) !== text.length)
-    throw new Error('the answer is no JSON object')
+    throw new Error('the answer is not a JSON object')
   const page = headOf(head, known)
   if (servers?.startsWith('[') !== true) throw noServers()
   const rows: Row[] = []
@@ -69,20 +69,20 @@ export function* gatePageIn(text: string, known: KnownClaims): Steps<GatePage> {
     if (row !== undefined) rows.push(row)
     yield
   }
-  if (elements.end !== servers.length) throw new Error('its list of servers is no JSON')
+  if (elements.end !== servers.length) throw new Error('its list of servers is not valid JSON')
   return { ...page, rows }
 }
 
 const noServers = () => new Error('the answer has no servers')
 
 function headOf(value: unknown, known: KnownClaims): Omit<GatePage, 'rows'> {
-  if (!isObject(value)) throw new Error('the answer is no JSON object')
+  if (!isObject(value)) throw new Error('the answer is not a JSON object')
   const { revision, mode, claims, unlabelled, nextCursor } = value
   if (typeof revision !== 'string' || revision === '') throw new Error('the answer has no revision')
-  if (!MODES.includes(mode)) throw new Error('the answer has no mode that is known here')
+  if (!MODES.includes(mode)) throw new Error('the answer has an unknown mode')
   const own = claimsIn(claims, known)
   if (own === undefined) throw new Error('the claims of the registry can’t be read')
-  if (nextCursor !== undefined && typeof nextCursor !== 'string') throw new Error('the cursor is no text')
+  if (nextCursor !== undefined && typeof nextCursor !== 'string') throw new Error('the cursor is not a string')
   return {
     revision,
     mode: mode as RegistryRules['mode'],

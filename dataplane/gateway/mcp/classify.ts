@@ -30,7 +30,8 @@ export function eraOf(message: Message, headers: IncomingHttpHeaders): 'modern' 
   if (version !== undefined && !(message.method === 'initialize' && !isModern(version))) return 'modern'
   if (!headerIsModern) return 'legacy'
   if (message.kind === 'notification') return 'modern'
-  if (message.kind === 'response') throw new PublicError('invalid_message', { message: 'Responses are not posted.' })
+  if (message.kind === 'response')
+    throw new PublicError('invalid_message', { message: 'A response can’t be sent by POST here.' })
   if (message.method === 'initialize') throw mismatch('initialize opens the legacy era; the header names the modern.')
   throw new PublicError('invalid_params', { message: `params._meta must hold ${VERSION_KEY}.` })
 }

@@ -107,7 +107,8 @@ export class RateLimits {
 
   #notDecided(error: Error, observed: Observation): undefined {
     this.#unchecked++
-    if (!this.#isAway) this.#options.log.warn({ err: error }, 'rate limits can’t be checked, calls are let through')
+    if (!this.#isAway)
+      this.#options.log.warn({ err: error }, 'rate limits can’t be checked; calls are allowed without a check')
     this.#isAway = true
     observed.end({ result: 'error', code: 'unavailable' })
     return undefined
@@ -149,8 +150,8 @@ export class RateLimits {
   get problems(): readonly string[] {
     if (this.#limits.all.length === 0) return []
     return [
-      ...(this.#isAway ? ['Redis is away: calls are let through without being counted'] : []),
-      ...(this.#memory.isCrowded ? ['there is no room for the buckets of more users: new ones share one'] : []),
+      ...(this.#isAway ? ['Redis can’t be reached: calls are allowed without being counted'] : []),
+      ...(this.#memory.isCrowded ? ['the memory for buckets is full: new users share one bucket'] : []),
     ]
   }
 }

@@ -79,7 +79,9 @@ export class PendingServerRequests {
   ): { readonly id: string; readonly response: Promise<string> } {
     const open = this.#counts.get(session) ?? 0
     if (open >= MOST_OF_SESSION || this.#open.size >= MOST)
-      throw new PublicError('client_unreachable', { message: 'Too much is asked at once.' })
+      throw new PublicError('client_unreachable', {
+        message: 'Too many questions are open at once; answer or cancel some.',
+      })
     const lease = hold?.()
     this.#counts.set(session, open + 1)
     const id = `"portico-${this.#names.at(-1)}-${++this.#count}"`

@@ -71,7 +71,7 @@ function fromJson(value: unknown): unknown {
   try {
     return parseExact(value)
   } catch {
-    throw new StepFailure('fromJson was given a text that is no JSON')
+    throw new StepFailure('fromJson was given a text that is not valid JSON')
   }
 }
 

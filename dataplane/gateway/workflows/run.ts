@@ -224,7 +224,7 @@ export class Run {
     const text = JSON.stringify(ended)
     const bytes = this.#bytes + 2 * text.length + structureBytes(text)
     if (text.length > workflowLimits.output || !this.#options.host.hold(bytes))
-      throw new StepFailure('there is no room for what it gave', { isFinal: true })
+      throw new StepFailure('its output is larger than there is memory for', { isFinal: true })
     this.#bytes = bytes
     return ended
   }
@@ -317,7 +317,7 @@ const withoutResult = ({ result: _, ...finished }: Finished): Finished => finish
 function itemsOf(step: ForEachStep, scope: Scope): readonly unknown[] {
   const given = evaluate(step.collection, scope)
   const items = typeof given === 'string' ? listIn(given) : given
-  if (!Array.isArray(items)) throw new StepFailure('its collection is no list', { isFinal: true })
+  if (!Array.isArray(items)) throw new StepFailure('its collection is not a list', { isFinal: true })
   if (items.length > step.mostItems)
     throw new StepFailure(`its collection has ${items.length} items, and may have ${step.mostItems}`, { isFinal: true })
   return items

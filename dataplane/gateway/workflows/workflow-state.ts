@@ -41,7 +41,7 @@ export function openProgress(keys: SharedKeys, context: RequestContext): Omit<Se
     if (Date.now() > sealed.progress.startedAt + workflowLimits.workflowMs) throw other('has waited for too long')
     return sealed
   }
-  throw other('is none of ours')
+  throw other('is not one that this server gave')
 }
 
 const other = (message: string): PublicError =>

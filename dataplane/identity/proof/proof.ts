@@ -100,7 +100,7 @@ function requireClaims(
     throw refused('The proof was made too long ago, or in the future (iat).')
   if (token !== undefined && ath !== hash('sha256', token, 'base64url'))
     throw refused('The proof is for another token (ath).')
-  if (nonce !== undefined && typeof nonce !== 'string') throw refused('The nonce of the proof is no text.')
+  if (nonce !== undefined && typeof nonce !== 'string') throw refused('The nonce of the proof is not a string.')
   return { jti, iat, nonce }
 }
 

@@ -25,7 +25,7 @@ export function classify(object: Readonly<Record<string, unknown>>, group: OwnGr
   if (apiVersion === undefined && kind === undefined) {
     const looksLikeOne = named || 'metadata' in object || 'spec' in object
     if (looksLikeOne) return nothing('error', 'NotAnObject', '', 'has neither apiVersion nor kind')
-    return nothing('note', 'Ignored', '', 'is no Kubernetes object: ignored')
+    return nothing('note', 'Ignored', '', 'is not a Kubernetes object and is ignored')
   }
   if (typeof apiVersion !== 'string') return nothing('error', 'ApiVersionInvalid', '/apiVersion', 'must be set')
   if (typeof kind !== 'string') return nothing('error', 'KindInvalid', '/kind', 'must be set')

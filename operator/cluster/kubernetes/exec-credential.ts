@@ -120,7 +120,7 @@ function credentialIn(output: string, { apiVersion, command }: ExecSettings) {
   try {
     answer = JSON.parse(output)
   } catch {
-    throw new Error(`exec: what ${command} writes is no JSON`)
+    throw new Error(`exec: the output of ${command} is not valid JSON`)
   }
   const { apiVersion: answered, kind, status } = isObject(answer) ? answer : {}
   if (answered !== apiVersion || kind !== 'ExecCredential' || !isObject(status))

@@ -67,7 +67,7 @@ function readOne(file: string, onMissing: KubeConfigFiles['onMissing']): KubeCon
       return undefined
     }
     // A system error names the file itself.
-    throw isSystemError(code) ? error : new Error(`the kubeconfig ${file} is no YAML: ${message.slice(0, 300)}`)
+    throw isSystemError(code) ? error : new Error(`the kubeconfig ${file} is not valid YAML: ${message.slice(0, 300)}`)
   }
   const fields: Fields = isObject(content) ? content : {}
   const folder = dirname(file)

@@ -51,7 +51,7 @@ export function checkReplicas(spec: AuthServerSpec, replicas: number | undefined
 export function warnOfNoIdentity(spec: AuthServerSpec | undefined, at: string, conditions: Conditions): void {
   const primary = spec && primariesOf(spec).find((one) => !isIdentified(one))
   if (primary === undefined) return
-  const message = `${at}: the provider ${JSON.stringify(primary.name)} has neither userInfo nor identityFromToken: each login is a user of its own, and is asked for consent anew`
+  const message = `${at}: the provider ${JSON.stringify(primary.name)} has neither userInfo nor identityFromToken: each login counts as a new user and is asked for consent: set one of the two`
   conditions.set('IdentitySynthesized', 'True', 'NoIdentity', message)
 }
 
@@ -63,7 +63,7 @@ export function warnOfLosses(
 ): void {
   const own = spec === undefined ? [] : notShared(spec)
   if (own.length === 0) return
-  const several = running > 1 ? `; of ${running} pods each has logins of its own, so that most requests fail` : ''
+  const several = running > 1 ? `; each of ${running} pods has logins of its own, so most requests fail` : ''
   const message = `${at}: ${own.join(', ')}: after a restart all users log in again${several}`
   conditions.set('AuthServerWarning', 'True', 'NotPersistent', message)
 }
@@ -81,12 +81,12 @@ export function judgedProviderProblem(
   const isOneOfSeveral = server !== undefined && isChosen(server, name)
   if (provider?.type === 'oidc' && !isOnDemand(provider) && !isOneOfSeveral) return undefined
   if (server === undefined)
-    return `${field}: ${JSON.stringify(name)} needs an authorization server (authServerConfig or authServerRef), which logs users in there`
+    return `${field}: ${JSON.stringify(name)} needs an authorization server that logs users in there: set authServerConfig or authServerRef`
   if (provider === undefined)
     return `${field}: the authorization server has no upstream provider ${JSON.stringify(name)}`
   if (isOneOfSeveral)
     return `${field}: the provider ${JSON.stringify(name)} is one of primaryProviders, of which each login visits one: policies would deny all other users`
   if (provider.type === 'oidc')
-    return `${field}: the provider ${JSON.stringify(name)} is visited on demand (loginPolicy), and nobody has an ID token of it after a login`
-  return `${field}: the provider ${JSON.stringify(name)} is of type oauth2 and gives no ID token, whose claims could be judged`
+    return `${field}: the provider ${JSON.stringify(name)} is visited on demand (loginPolicy), so a login gives no ID token of it`
+  return `${field}: the provider ${JSON.stringify(name)} is of type oauth2, which gives no ID token with claims`
 }

@@ -41,14 +41,14 @@ const AUTHORIZATION = 'Authorization'
 const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 
 /** The problem with a personal credential for anonymous callers. */
-export const NEEDS_CALLERS = 'a credential of each caller needs callers with a name'
+export const NEEDS_CALLERS = 'a credential of each caller needs callers who log in'
 
 function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined {
   const found =
     ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
   if (found?.spec.type !== 'embeddedAuthServer') return found
   const { name } = found.metadata
-  const message = `MCPExternalAuthConfig ${JSON.stringify(name)} is an authorization server, and no credential`
+  const message = `MCPExternalAuthConfig ${JSON.stringify(name)} is an authorization server, not a credential`
   resolver.problems.add('Valid', 'CredentialUnusable', { about: { kind: found.kind, name }, message })
   return undefined
 }

@@ -17,7 +17,7 @@ export const sentProviders = (server: AuthServerSpec | undefined): UpstreamProvi
  */
 export function providerProblem(provider: string, providers: UpstreamProviders): string | undefined {
   if (providers === undefined)
-    return `tokens of the provider ${JSON.stringify(provider)} need authServerConfig, which logs users in there`
+    return `tokens of the provider ${JSON.stringify(provider)} need an authorization server that logs users in there: set authServerConfig`
   if (providers === 'disabled')
     return `tokens of the provider ${JSON.stringify(provider)} are not sent: disableUpstreamTokenInjection is set`
   if (providers.includes(provider)) return undefined

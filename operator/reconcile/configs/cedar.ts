@@ -46,8 +46,8 @@ function named(value: Readonly<Record<string, unknown>>, at: string) {
   for (const [name, setting] of Object.entries(value)) {
     const pointer = `${at}/${name}`
     const known = Object.hasOwn(names, name) ? names[name] : undefined
-    if (known === undefined) problems.push({ pointer, joint: ' ', message: 'is no setting of cedarv1' })
-    else if (Object.hasOwn(settings, known)) problems.push({ pointer, joint: ' ', message: `says ${known} once more` })
+    if (known === undefined) problems.push({ pointer, joint: ' ', message: 'is not a setting of cedarv1' })
+    else if (Object.hasOwn(settings, known)) problems.push({ pointer, joint: ' ', message: `repeats ${known}` })
     else settings[known] = setting
   }
   return { settings, problems }
@@ -61,7 +61,7 @@ function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>
   if (!isList || policies.some((policy) => typeof policy !== 'string' || policy === ''))
     problems.push({ pointer: `${at}/policies`, joint: ' ', message: 'must be a list of at least one policy' })
   for (const [name, text] of Object.entries(texts))
-    if (typeof text !== 'string') problems.push({ pointer: `${at}/${name}`, joint: ' ', message: 'must be a text' })
+    if (typeof text !== 'string') problems.push({ pointer: `${at}/${name}`, joint: ' ', message: 'must be a string' })
   return problems
 }
 
@@ -84,14 +84,15 @@ export function cedarFile(text: string): CedarSettings {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    return invalid([{ message: `is no JSON: ${(error as Error).message}` }])
+    return invalid([{ message: `is not valid JSON: ${(error as Error).message}` }])
   }
   const repeated = repeatedKey(text)
-  if (repeated !== undefined) return invalid([{ pointer: repeated, joint: ' ', message: 'stands there twice' }])
+  if (repeated !== undefined) return invalid([{ pointer: repeated, joint: ' ', message: 'is there twice' }])
   if (!isObject(value) || !('cedar' in value || 'type' in value || 'version' in value)) return cedarSettings(value, '')
   const { version, type, cedar, ...others } = value
   const [other] = Object.keys(others)
-  if (other !== undefined) return invalid([{ pointer: `/${other}`, joint: ' ', message: 'has no meaning here' }])
+  if (other !== undefined)
+    return invalid([{ pointer: `/${other}`, joint: ' ', message: 'is not a member of cedarv1: leave it out' }])
   if (type !== 'cedarv1') return invalid([{ pointer: '/type', joint: ' ', message: 'must be cedarv1' }])
   if (version !== undefined && version !== '1.0' && version !== 'v1' && version !== '1')
     return invalid([{ pointer: '/version', joint: ' ', message: 'must be "1.0"' }])

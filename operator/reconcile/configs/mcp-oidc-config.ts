@@ -99,7 +99,7 @@ function checkInline(inline: Inline, invalid: Invalid, resolver: Resolver): void
   else if (!isAtApiServer(inline.jwksUrl ?? inline.issuer))
     resolver.problems.add('Valid', 'ConfigInvalid', {
       pointer: at,
-      message: `that token goes to the cluster’s own API server alone (${API_SERVER}), and the keys are elsewhere`,
+      message: `that token is sent only to the cluster’s own API server (${API_SERVER}), and the keys are elsewhere`,
     })
 }
 
@@ -126,7 +126,7 @@ const unusedOf = ({ spec: { inline } }: MCPOIDCConfig): readonly ProblemDetail[]
         {
           pointer: '/spec/inline/clientId',
           joint: ' ',
-          message: 'has no effect: it is for introspection, which clientSecretRef turns on',
+          message: 'has no effect without clientSecretRef, which turns introspection on',
         },
       ]
 
@@ -159,7 +159,7 @@ function audienceOf(
   if (audience !== undefined) return audience
   if (config.spec.type === 'kubernetesServiceAccount') return CLUSTER_AUDIENCE
   problems.add('Valid', 'AudienceMissing', {
-    message: 'an audience must be set: without one, a token for anything would do',
+    message: 'an audience must be set: without one, tokens for any other server would be accepted',
   })
   return undefined
 }
@@ -174,7 +174,7 @@ function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, 
   const addressClass = classOf(host)
   if (addressClass === 'never')
     problems.add('Valid', 'ConfigInvalid', {
-      message: `oidcConfigRef.resourceUrl: nothing is served at the address ${host}`,
+      message: `oidcConfigRef.resourceUrl: ${host} is an address at which nothing can be served`,
     })
   else if (addressClass === 'private' && !spec.inline?.protectedResourceAllowPrivateIP)
     problems.add('Valid', 'ConfigInvalid', {
@@ -219,7 +219,7 @@ export function unusedByIssuer(
   const title = `MCPOIDCConfig ${JSON.stringify(config.metadata.name)}`
   return OF_OTHERS.filter((field) => config.spec.inline?.[field] !== undefined).map((field) => ({
     pointer,
-    message: `${title}: /spec/inline/${field} has no effect here: this is the issuer itself, which has its keys at hand`,
+    message: `${title}: /spec/inline/${field} has no effect here: the workload is the issuer itself and has the keys`,
   }))
 }
 

@@ -49,11 +49,15 @@ function unenforceable({ read = [], write = [], privileged, network = {} }: Prof
   const refuse = (isRefused: boolean | undefined, pointer: string, message: string) => {
     if (isRefused) findings.push({ pointer, message })
   }
-  refuse(read.length > 0, '/read', 'there are no files of the host in a pod; mount a volume by podTemplateSpec')
-  refuse(write.length > 0, '/write', 'there are no files of the host in a pod; mount a volume by podTemplateSpec')
+  refuse(read.length > 0, '/read', 'a pod has no access to files of the host; mount a volume by podTemplateSpec')
+  refuse(write.length > 0, '/write', 'a pod has no access to files of the host; mount a volume by podTemplateSpec')
   refuse(privileged, '/privileged', 'a server never runs privileged')
   refuse(!MODES.has(mode), '/network/mode', 'must be none or bridge: a server never has the network of its node')
-  refuse((inbound?.allow_host ?? []).length > 0, '/network/inbound', 'is for networkPolicy.ingressFrom to say')
+  refuse(
+    (inbound?.allow_host ?? []).length > 0,
+    '/network/inbound',
+    'is not supported here: use networkPolicy.ingressFrom',
+  )
   for (const [index, host] of (outbound.allow_host ?? []).entries()) {
     const problem = outboundProblem(host)
     if (problem !== undefined) findings.push({ pointer: `/network/outbound/allow_host/${index}`, message: problem })
@@ -90,7 +94,7 @@ export function outboundProfile(profile: ProfileReference | undefined, resolver:
   const { type, name, key } = profile
   if (type === 'configmap') return profileInConfigMap(name, key, resolver)
   const known = Object.hasOwn(builtin, name) ? builtin[name] : undefined
-  if (key !== undefined) refuse(resolver, `${AT}/key`, 'is for a profile in a ConfigMap')
+  if (key !== undefined) refuse(resolver, `${AT}/key`, 'needs type configmap')
   if (known === undefined) refuse(resolver, `${AT}/name`, 'must be none or network; type configmap names a ConfigMap')
   return known
 }

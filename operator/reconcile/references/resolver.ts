@@ -33,7 +33,7 @@ export function startResolver(view: ClusterView, namespace: string, problems: Pr
     return undefined
   }
   const missing = (reason: string, about: ObjectName) =>
-    note(reason, about, view.isWrong?.(about.kind, namespace, about.name) ? 'is itself wrong' : 'is missing')
+    note(reason, about, view.isWrong?.(about.kind, namespace, about.name) ? 'is not valid itself' : 'is missing')
   const noSecret = (name: string) => {
     missing('SecretNotFound', { kind: 'Secret', name })
     return false

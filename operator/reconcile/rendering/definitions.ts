@@ -66,7 +66,7 @@ function setCondition(
   if (held.some(({ seen }) => seen === undefined)) {
     conditions.keep(TYPE)
     if (!OF_PODS.has(conditions.get(TYPE)?.reason ?? ''))
-      conditions.set(TYPE, 'Unknown', 'NotObserved', 'no pod has told of the definitions yet')
+      conditions.set(TYPE, 'Unknown', 'NotObserved', 'no pod has reported on the definitions yet')
     return
   }
   conditions.set(TYPE, 'True', others.length === 0 ? 'Reported' : 'AllApproved', message)

@@ -43,7 +43,7 @@ export function embeddedAuthServer(
   const { problems } = resolver
   const isCredential = namesAuthServer(externalAuthConfigRef, resolver)
   if (authServerRef !== undefined && isCredential) {
-    const message = 'names an authorization server too: set one of authServerRef and externalAuthConfigRef'
+    const message = 'names an authorization server, too: set only one of authServerRef and externalAuthConfigRef'
     problems.add('Valid', 'ConfigInvalid', { pointer: '/spec/externalAuthConfigRef', joint: ' ', message })
     return undefined
   }
@@ -54,7 +54,7 @@ export function embeddedAuthServer(
   const pointer = authServerRef === undefined ? '/spec/externalAuthConfigRef' : '/spec/authServerRef'
   const { type, embeddedAuthServer: spec } = found.spec
   if (type === 'embeddedAuthServer' && spec !== undefined) return { config: ref.name, pointer, spec }
-  const message = `MCPExternalAuthConfig ${JSON.stringify(ref.name)} is of type ${type}, and not embeddedAuthServer`
+  const message = `MCPExternalAuthConfig ${JSON.stringify(ref.name)} is of type ${type}, not embeddedAuthServer`
   problems.add('Valid', 'ConfigInvalid', { pointer, message })
   return undefined
 }

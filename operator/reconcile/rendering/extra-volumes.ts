@@ -42,11 +42,11 @@ function checkVolume(volume: Fields, at: string, { problems, ...resolver }: Reso
   const { name, hostPath, secret, configMap } = volume
   const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
   if (typeof name !== 'string') invalid(at, 'must have a name')
-  else if (name.startsWith(OUR_PREFIX)) invalid(`${at}/name`, `names that begin with ${OUR_PREFIX} are ours`)
+  else if (name.startsWith(OUR_PREFIX)) invalid(`${at}/name`, `names that begin with ${OUR_PREFIX} are reserved`)
   if (hostPath !== undefined)
     problems.add('Valid', 'NotSupported', {
       pointer: `${at}/hostPath`,
-      message: 'volumes of the node are not supported; use another kind',
+      message: 'volumes of the node are not supported; use another type of volume',
     })
   if (isFields(secret) && typeof secret['secretName'] === 'string' && secret['optional'] !== true)
     resolver.secret(secret['secretName'])
@@ -61,7 +61,7 @@ function checkMount(
   problems: Problems,
 ): void {
   const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
-  if (!taken.names.has(name)) invalid(`${at}/name`, `there is no volume ${JSON.stringify(name)}`)
+  if (!taken.names.has(name)) invalid(`${at}/name`, `the pod has no volume ${JSON.stringify(name)}`)
   if (typeof mountPath !== 'string' || !mountPath.startsWith('/'))
     invalid(`${at}/mountPath`, 'must be an absolute path')
   else if (taken.paths.some((path) => isAtOrAbove(mountPath, path) || isAtOrAbove(path, mountPath)))

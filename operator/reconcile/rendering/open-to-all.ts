@@ -55,7 +55,7 @@ export function warnOfOpenToAll(
     ...(sent.length > 0 ? [`what is sent to ${sent.join(', ')}`] : []),
     ...(secrets.length > 0 ? [`Secrets ${secrets.map((name) => JSON.stringify(name)).join(', ')}`] : []),
   ]
-  const remedy = 'let callers say who they are, or name who may reach it in networkPolicy.ingressFrom'
+  const remedy = 'let callers log in (oidcConfigRef), or name who may reach it in networkPolicy.ingressFrom'
   const message = `every pod of the cluster can call this without a token, with credentials of its own (${used.join('; ')}): ${remedy}`
   conditions.set('ExposureWarning', 'True', 'OpenToAll', message)
 }

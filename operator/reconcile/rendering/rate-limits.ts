@@ -56,13 +56,13 @@ export function warnOfRateLimits(
       'RateLimitWarning',
       'True',
       'CountedByEachPod',
-      `each of ${replicas} pods counts calls by itself, so that ${replicas} times as many are let through: set sessionStorage.provider redis`,
+      `each of ${replicas} pods counts calls by itself, so ${replicas} times as many are allowed: set sessionStorage.provider to redis`,
     )
   else if (countsUsers && isAnonymous)
     conditions.set(
       'RateLimitWarning',
       'True',
       'NoUsers',
-      'callers are anonymous, so that limits per user are for all of them together: set oidcConfigRef',
+      'callers are anonymous, so all of them share the limits per user: set oidcConfigRef',
     )
 }

@@ -13,7 +13,7 @@ export function warnOfSessions(settings: SessionSettings, conditions: Conditions
   const affinity =
     sessionAffinity === 'ClientIP'
       ? 'the Service keeps each client address on one pod'
-      : 'sessionAffinity is None, so that sessions will be lost'
-  const message = `${replicas} replicas keep their sessions in memory, each its own; ${affinity}`
+      : 'sessionAffinity is None, so sessions will be lost'
+  const message = `each of ${replicas} replicas keeps its sessions in its own memory; ${affinity}`
   conditions.set('SessionStorageWarning', 'True', 'MemorySessions', message)
 }

@@ -100,7 +100,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
     return { status: 'False', reason: 'Terminating', message: 'being deleted', phase: 'Terminating' }
   const first = problems[0]
   if (first === undefined) return readinessOfPods(seen, plan.replicas)
-  const kept = seen === undefined ? '' : '; what runs keeps its last good configuration'
+  const kept = seen === undefined ? '' : '; the running pods keep the last valid configuration'
   return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
 }
 
@@ -223,21 +223,21 @@ function tellOf(plan: WorkloadPlan, rendered: Rendered | undefined): ExplainedPl
       'PodStatusUnknown',
       'True',
       'PodsNotAsked',
-      `pods don’t tell their status, so that nobody knows which configuration is in force: ${seen.unanswered}`,
+      `pods don’t report their status, so the configuration in force is not known: ${seen.unanswered}`,
     )
   if (seen?.auditLog !== undefined)
     conditions.set(
       'AuditLogUnavailable',
       'True',
       'AuditLogNotWritten',
-      `calls are served, but what is told of them may be lost: ${seen.auditLog.join('; ')}`,
+      `calls are served, but their audit lines may be lost: ${seen.auditLog.join('; ')}`,
     )
   if (seen?.entries !== undefined)
     conditions.set(
       'EntriesValid',
       'False',
       'EntryInvalid',
-      `what clients could not read is left out: ${seen.entries.join('; ')}`,
+      `entries that clients could not read are left out: ${seen.entries.join('; ')}`,
     )
   // Until the pods have reported to this operator, their reports to the previous operator stay valid.
   if (seen?.reported !== true) for (const type of TOLD_BY_PODS) if (!conditions.get(type)) conditions.keep(type)

@@ -44,9 +44,9 @@ function clash(definition: Definition, { names, called }: Taken): string | undef
   const { name } = definition
   if (names.has(name)) return `/spec/name: another composite tool has the name ${JSON.stringify(name)}`
   if (called.has(name))
-    return `/spec/name: another composite tool calls ${JSON.stringify(name)}, and these do not call each other`
+    return `/spec/name: another composite tool calls ${JSON.stringify(name)}, and composite tools can’t call each other`
   const nested = calledTools(definition).find(({ tool }) => names.has(tool))
-  return nested && `/spec${nested.pointer}: is a composite tool: these do not call each other`
+  return nested && `/spec${nested.pointer}: is a composite tool: composite tools can’t call each other`
 }
 
 const MISSING = 'it is missing'

@@ -149,8 +149,8 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
 /** Returns why requests to this member can't be signed: a signature covers one address and the body sent to it. */
 function signingProblem({ kind }: ObjectName, { transport }: BackendConfig, { type }: OutgoingCredential) {
   if (type !== 'awsSts') return undefined
-  if (kind !== 'MCPServerEntry') return 'awsSts signs requests for AWS itself: use an MCPServerEntry'
-  return transport === 'sse' ? 'awsSts signs requests of Streamable HTTP, and not of sse' : undefined
+  if (kind !== 'MCPServerEntry') return 'awsSts signs requests to AWS: use an MCPServerEntry for the server at AWS'
+  return transport === 'sse' ? 'awsSts signs only requests of streamable-http, not of sse' : undefined
 }
 
 /** Returns why this gateway can't get the credential, even though its configuration is valid. */

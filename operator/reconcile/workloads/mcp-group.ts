@@ -22,7 +22,7 @@ export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: 
     'MembersListed',
     'True',
     members === 0 ? 'NoMembers' : 'Listed',
-    members === 0 ? 'nobody names this group yet' : counted(members, 'member', 'members'),
+    members === 0 ? 'no object names this group yet' : counted(members, 'member', 'members'),
   )
   return {
     children: [],

@@ -131,7 +131,7 @@ function withPgpass(
   if (config.database === undefined) {
     resolver.problems.add('Valid', 'ConfigInvalid', {
       pointer: '/spec/pgpassSecretRef',
-      message: 'there is no database to log in to',
+      message: 'needs database: it holds the password of a database',
     })
     return config
   }
@@ -179,7 +179,7 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add('Valid', 'ConfigInvalid', {
       pointer: '/spec/replicas',
-      message: 'a registry with its store in the pod has one replica; several share a database',
+      message: 'a registry with its store in the pod can have one replica only; set database for several',
     })
   return { config, mounts, extra }
 }
@@ -246,7 +246,7 @@ function renderRegistry(
 function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryConfig, conditions: Conditions): void {
   const managed = sources.filter((source) => source.managed !== undefined).map(({ name }) => name)
   if (managed.length === 0 || database !== undefined || spec.storage !== undefined) return
-  const message = `what is published to ${managed.join(', ')} is kept in the pod and lost with it: set storage or database`
+  const message = `what is published to ${managed.join(', ')} is lost with the pod: set storage or database`
   conditions.set('StorageWarning', 'True', 'PublishedEntriesInPod', message)
 }
 

@@ -89,8 +89,8 @@ function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | u
   if (spec.transport !== 'stdio' && credential.type !== 'awsSts') return
   const message =
     credential.type === 'awsSts'
-      ? 'awsSts signs requests for AWS, and this server runs here'
-      : 'a stdio server takes no headers; give it the credential by secrets'
+      ? 'awsSts signs requests to AWS, but this server runs in the cluster'
+      : 'a stdio server reads no headers; give it the credential by secrets'
   problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message })
 }
 
@@ -265,7 +265,7 @@ function ownNeeds({ incomingAuth, authServer, sessionStorage, telemetry, backend
 function checkOutbound(outbound: Outbound | undefined, config: GatewayConfig, problems: Problems): void {
   const needs = outbound === 'nothing' ? ownNeeds(config) : []
   if (needs.length === 0) return
-  const message = `lets nothing out of the pod, and the proxy in it must reach ${needs.join(', ')}; list their addresses in a profile of type configmap`
+  const message = `allows no connections out of the pod, but the proxy in it must reach ${needs.join(', ')}; list their addresses in a profile of type configmap`
   problems.add('Valid', 'ProxyShutIn', { pointer: '/spec/permissionProfile', joint: ' ', message })
 }
 
@@ -276,7 +276,7 @@ function warnOfOutbound(
   conditions: Conditions,
 ): void {
   if (!isOwnMachine || outbound === undefined || outbound === 'anything') return
-  const message = 'nothing keeps a server on this machine from the network; in a cluster a NetworkPolicy does'
+  const message = 'is not enforced on this machine; in a cluster a NetworkPolicy enforces it'
   conditions.set('PermissionProfileWarning', 'True', 'NotEnforced', message)
 }
 

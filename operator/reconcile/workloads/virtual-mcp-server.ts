@@ -326,7 +326,7 @@ function warnOfUnknownBackends(
     names
       .filter((name) => !members.has(name))
       .sort()
-      .map((name) => `${place} names ${JSON.stringify(name)}, which is no member of the group`),
+      .map((name) => `${place} names ${JSON.stringify(name)}, which is not a member of the group`),
   )
   if (texts.length > 0) conditions.set('BackendNameWarning', 'True', 'NoSuchMember', texts.join('; '))
 }
@@ -362,7 +362,7 @@ function unusedSettings(
           {
             pointer: '/spec/config/sessionStorage',
             joint: ' ' as const,
-            message: 'has no effect: /spec/sessionStorage is in force',
+            message: 'has no effect: /spec/sessionStorage is used',
           },
         ]
       : []),

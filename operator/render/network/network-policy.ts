@@ -84,7 +84,7 @@ export const outboundNetwork = (text: string): string =>
 export function outboundProblem(text: string): string | undefined {
   const network = outboundNetwork(text)
   return networkOf(network) === undefined
-    ? 'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy knows no names'
+    ? 'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy can’t use names'
     : networkProblem(network)
 }
 

@@ -50,6 +50,6 @@ export function networkProblem(cidr: string): string | undefined {
   if (isMapped(network)) return 'must not hold an IPv4 address in an IPv6 one'
   const whole = network.family === 'ipv4' ? 32 : 128
   if (hasBitsBehind(network))
-    return `has bits set behind its prefix of ${network.length}: write the network’s first address, or /${whole} for this address alone`
+    return `has bits set after its prefix of ${network.length}: write the network’s first address, or /${whole} for this address alone`
   return undefined
 }

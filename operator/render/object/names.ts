@@ -62,7 +62,9 @@ const STATEFUL = 52
 export function nameProblem(kind: string, name: string, stateful: boolean): string | undefined {
   const { suffix } = namingOf(kind)
   const longest = Math.min(SERVICE, stateful ? STATEFUL : SERVICE) - suffix.length - 1
-  if (name.includes('.')) return `the name ${JSON.stringify(name)} holds a dot and gives no valid Service name`
-  if (name.length > longest) return `the name is longer than ${longest} characters and gives no valid names of children`
+  if (name.includes('.'))
+    return `the name ${JSON.stringify(name)} contains a dot, which the name of a Service can’t have: choose another name`
+  if (name.length > longest)
+    return `the name is longer than ${longest} characters, which makes the names of its children too long: choose a shorter name`
   return undefined
 }

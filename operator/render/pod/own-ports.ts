@@ -62,7 +62,7 @@ export function takenPortNames(kind: string, patch: unknown): readonly TakenPart
       pointer: `${pointer}/name`,
       message:
         `port ${JSON.stringify(port['name'])} of container ${JSON.stringify(container)} has the name of a port of the ` +
-        'proxy in the same pod: the Service leads to the proxy by its number, whoever looks for the name may find either',
+        'proxy in the same pod: the Service uses the number and still leads to the proxy; clients that look for the name may find either',
     }))
 }
 

@@ -92,7 +92,7 @@ function checkItems(
 
 function checkKnown(value: Fields, known: ReadonlySet<string>, pointer: string, problems: string[]): void {
   for (const name of Object.keys(value).sort()) {
-    if (!known.has(name) && !name.startsWith('$')) problems.push(`${pointer}/${name}: there is no such field`)
+    if (!known.has(name) && !name.startsWith('$')) problems.push(`${pointer}/${name}: the field does not exist`)
   }
 }
 

@@ -41,7 +41,7 @@ const given = (fields: Fields, names: readonly string[]) => names.filter((name) 
 function checkChoices(fields: Fields, where: string, refuse: Refuse): void {
   for (const [name, choices] of Object.entries(CHOICES))
     if (isSet(fields[name]) && !choices.includes(fields[name] as string))
-      refuse(`${where}/${name}`, `${show(fields[name])} is none of ${choices.join(', ')}`)
+      refuse(`${where}/${name}`, `${show(fields[name])} is not one of ${choices.join(', ')}`)
 }
 
 /** Checks that lists with keys have each key once, as the API server requires. */
@@ -61,8 +61,8 @@ function checkTexts(
   isValue: (text: string) => boolean = () => true,
 ): void {
   for (const [name, value] of Object.entries(fieldsOf(fields))) {
-    if (!QUALIFIED.test(name)) refuse(where, `${show(name)} is no qualified name`)
-    if (typeof value !== 'string') refuse(`${where}/${name}`, `${show(value)} must be quoted: a text is expected here`)
+    if (!QUALIFIED.test(name)) refuse(where, `${show(name)} is not a qualified name`)
+    if (typeof value !== 'string') refuse(`${where}/${name}`, `${show(value)} must be quoted: a string is expected`)
     else if (!isValue(value)) refuse(`${where}/${name}`, `${show(value)} is not a valid value of a label`)
   }
 }
@@ -75,8 +75,9 @@ function checkEnv(container: Fields, where: string, refuse: Refuse): void {
   for (const { name, value, valueFrom } of variables) {
     const at = `${where}/env/${String(name)}`
     if (typeof name !== 'string' || !VARIABLE.test(name))
-      refuse(`${where}/env`, `${show(name)} is no name of a variable`)
-    if (isSet(value) && typeof value !== 'string') refuse(at, `the value ${show(value)} must be quoted: it is a text`)
+      refuse(`${where}/env`, `${show(name)} is not a valid name of a variable`)
+    if (isSet(value) && typeof value !== 'string')
+      refuse(at, `the value ${show(value)} must be quoted: a string is expected`)
     if (!isFields(valueFrom)) continue
     if (isSet(value) && value !== '') refuse(at, 'has value and valueFrom; leave one of them out')
     const sources = given(valueFrom, VALUE_SOURCES)
@@ -98,11 +99,14 @@ function checkPorts(container: Fields, spec: Fields, where: string, refuse: Refu
     const { name, containerPort, hostPort } = port
     const at = `${where}/ports/${String(name ?? containerPort)}`
     checkChoices(port, at, refuse)
-    if (!isPortNumber(containerPort)) refuse(at, `containerPort ${show(containerPort)} is no number from 1 to 65535`)
+    if (!isPortNumber(containerPort)) refuse(at, `containerPort ${show(containerPort)} is not a number from 1 to 65535`)
     if (isSet(name) && !PORT_NAME.test(String(name)))
-      refuse(at, `${show(name)} is no name of a port: at most 15 lower-case letters, digits and hyphens, with a letter`)
+      refuse(
+        at,
+        `${show(name)} is not a valid name of a port: it has at most 15 lower-case letters, digits and hyphens, with a letter`,
+      )
     if (isSet(hostPort) && hostPort !== 0 && !isPortNumber(hostPort))
-      refuse(at, `hostPort ${show(hostPort)} is no number from 1 to 65535`)
+      refuse(at, `hostPort ${show(hostPort)} is not a number from 1 to 65535`)
     if (spec['hostNetwork'] === true && isSet(hostPort) && hostPort !== containerPort)
       refuse(at, 'hostPort must be containerPort where the pod has hostNetwork')
   }
@@ -123,14 +127,14 @@ function checkMounts(container: Fields, volumes: ReadonlySet<unknown>, where: st
   checkKeys(mounts, ['mountPath'], `${where}/volumeMounts`, refuse)
   for (const { name, mountPath, subPath, subPathExpr } of mounts) {
     const at = `${where}/volumeMounts/${String(mountPath)}`
-    if (!volumes.has(name)) refuse(at, `there is no volume ${show(name)}`)
-    if (typeof mountPath !== 'string' || mountPath === '') refuse(at, `${show(mountPath)} is no path to mount at`)
+    if (!volumes.has(name)) refuse(at, `the pod has no volume ${show(name)}`)
+    if (typeof mountPath !== 'string' || mountPath === '') refuse(at, `${show(mountPath)} is not a valid mount path`)
     checkSubPaths([subPath, subPathExpr].filter(isSet), at, refuse)
   }
   const devices = itemsOf(container['volumeDevices'])
   checkKeys(devices, ['devicePath'], `${where}/volumeDevices`, refuse)
   for (const { name } of devices)
-    if (!volumes.has(name)) refuse(`${where}/volumeDevices`, `there is no volume ${show(name)}`)
+    if (!volumes.has(name)) refuse(`${where}/volumeDevices`, `the pod has no volume ${show(name)}`)
 }
 
 /** Checks a probe or hook. The kubelet looks up its port name in the container, and fails if it is missing. */
@@ -150,7 +154,7 @@ function checkHandler(container: Fields, handler: Fields, where: string, refuse:
         `container ${String(container['name'])} has no port ${show(port)}; ${portsText(names)}`,
       )
     if (isSet(scheme) && scheme !== 'HTTP' && scheme !== 'HTTPS')
-      refuse(`${where}/${way}/scheme`, `${show(scheme)} is none of HTTP, HTTPS`)
+      refuse(`${where}/${way}/scheme`, `${show(scheme)} is not HTTP or HTTPS`)
   }
 }
 
@@ -172,7 +176,7 @@ function checkProbes(container: Fields, where: string, refuse: Refuse): void {
       'successThreshold',
     ])
       if (isSet(probe[field]) && (!Number.isInteger(probe[field]) || Number(probe[field]) < 0))
-        refuse(`${at}/${field}`, `${show(probe[field])} is no whole number from 0 on`)
+        refuse(`${at}/${field}`, `${show(probe[field])} is not a whole number of 0 or more`)
     const { successThreshold } = probe
     if (name !== 'readinessProbe' && isSet(successThreshold) && Number(successThreshold) > 1)
       refuse(`${at}/successThreshold`, 'must be 1')
@@ -184,7 +188,7 @@ function checkLifecycle(container: Fields, spec: Fields, where: string, refuse: 
     if (!isFields(handler)) continue
     const at = `${where}/lifecycle/${name}`
     checkHandler(container, handler, at, refuse)
-    if (isSet(handler['grpc'])) refuse(at, 'a hook can’t be a call of gRPC')
+    if (isSet(handler['grpc'])) refuse(at, 'a hook can’t call gRPC')
     const { seconds } = fieldsOf(handler['sleep'])
     const { terminationGracePeriodSeconds: grace = 30 } = spec
     if (typeof seconds === 'number' && typeof grace === 'number' && seconds > grace)
@@ -195,7 +199,7 @@ function checkLifecycle(container: Fields, spec: Fields, where: string, refuse: 
 function checkCommand(container: Fields, where: string, refuse: Refuse): void {
   for (const field of ['command', 'args'])
     for (const text of Array.isArray(container[field]) ? (container[field] as unknown[]) : [])
-      if (typeof text !== 'string') refuse(`${where}/${field}`, `${show(text)} must be quoted: a text is expected here`)
+      if (typeof text !== 'string') refuse(`${where}/${field}`, `${show(text)} must be quoted: a string is expected`)
 }
 
 interface Surroundings {
@@ -209,7 +213,7 @@ function checkContainer(container: Fields, { list, spec, volumes }: Surroundings
   const { name, restartPolicy } = container
   const where = `/spec/${list}/${String(name)}`
   if (!LABEL.test(String(name)))
-    refuse(where, `${show(name)} is no name of a container: lower-case letters, digits and hyphens`)
+    refuse(where, `${show(name)} is not a valid name of a container: it has lower-case letters, digits and hyphens`)
   checkChoices(container, where, refuse)
   checkEnv(container, where, refuse)
   checkPorts(container, spec, where, refuse)
@@ -229,7 +233,7 @@ function checkVolumes(spec: Fields, refuse: Refuse): ReadonlySet<unknown> {
   const volumes = itemsOf(spec['volumes'])
   checkKeys(volumes, ['name'], '/spec/volumes', refuse)
   for (const { name, ...sources } of volumes) {
-    if (!LABEL.test(String(name))) refuse('/spec/volumes', `${show(name)} is no name of a volume`)
+    if (!LABEL.test(String(name))) refuse('/spec/volumes', `${show(name)} is not a valid name of a volume`)
     const types = Object.keys(sources).filter((type) => isSet(sources[type]))
     if (types.length !== 1)
       refuse(`/spec/volumes/${String(name)}`, `needs exactly one source; it has ${types.join(' and ') || 'none'}`)
@@ -243,10 +247,10 @@ function checkTolerations(spec: Fields, refuse: Refuse): void {
     if (operator === 'Exists' && isSet(value) && value !== '')
       refuse(where, 'has a value, which operator Exists does not take')
     if (isSet(value) && typeof value !== 'string')
-      refuse(where, `the value ${show(value)} must be quoted: it is a text`)
+      refuse(where, `the value ${show(value)} must be quoted: a string is expected`)
     if (!isSet(key) && operator !== 'Exists') refuse(where, 'needs a key, or operator Exists')
     if (isSet(effect) && !['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute'].includes(effect as string))
-      refuse(where, `effect ${show(effect)} is none of NoSchedule, PreferNoSchedule, NoExecute`)
+      refuse(where, `effect ${show(effect)} is not one of NoSchedule, PreferNoSchedule, NoExecute`)
     if (isSet(tolerationSeconds) && effect !== 'NoExecute') refuse(where, 'tolerationSeconds needs effect NoExecute')
   })
 }
@@ -255,13 +259,13 @@ function checkPod(spec: Fields, refuse: Refuse): void {
   const { restartPolicy, hostname, subdomain, activeDeadlineSeconds, serviceAccountName } = spec
   checkChoices(spec, '/spec', refuse)
   if (isSet(restartPolicy) && restartPolicy !== 'Always')
-    refuse('/spec/restartPolicy', 'must be Always: the pod goes on')
-  if (isSet(activeDeadlineSeconds)) refuse('/spec/activeDeadlineSeconds', 'is for jobs alone')
-  if (itemsOf(spec['ephemeralContainers']).length > 0) refuse('/spec/ephemeralContainers', 'are not for templates')
+    refuse('/spec/restartPolicy', 'must be Always: the pod serves until it is stopped')
+  if (isSet(activeDeadlineSeconds)) refuse('/spec/activeDeadlineSeconds', 'is only for Jobs')
+  if (itemsOf(spec['ephemeralContainers']).length > 0) refuse('/spec/ephemeralContainers', 'can’t be set in a template')
   for (const [field, name] of Object.entries({ hostname, subdomain }))
-    if (isSet(name) && !LABEL.test(String(name))) refuse(`/spec/${field}`, `${show(name)} is no name of a host`)
+    if (isSet(name) && !LABEL.test(String(name))) refuse(`/spec/${field}`, `${show(name)} is not a valid host name`)
   if (isSet(serviceAccountName) && serviceAccountName !== '' && !SUBDOMAIN.test(String(serviceAccountName)))
-    refuse('/spec/serviceAccountName', `${show(serviceAccountName)} is no name of an object`)
+    refuse('/spec/serviceAccountName', `${show(serviceAccountName)} is not a valid name of an object`)
   checkTexts(spec['nodeSelector'], '/spec/nodeSelector', refuse, isLabelValue)
   for (const [list, keys] of Object.entries({
     hostAliases: ['ip'],

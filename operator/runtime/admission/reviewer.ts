@@ -142,7 +142,7 @@ export class Reviewer {
       )
       if (!('checked' in explained)) return explained.made
       const isDone = await Promise.race([explained.checked.then(() => true), pause(until - Date.now(), this.#never)])
-      if (isDone !== true) throw new Error('its checks take too long for a review')
+      if (isDone !== true) throw new Error('its checks take longer than a review may')
     }
   }
 

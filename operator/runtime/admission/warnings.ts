@@ -64,10 +64,10 @@ export function warningsOf(object: KubernetesObject, { plan, problems }: Explain
 
 function wayOut(said: ReturnType<typeof conditionProblems>): string {
   const errors = said.filter(({ severity }) => severity === 'error')
-  if (errors.length === 0) return 'takes effect all the same, but for that'
+  if (errors.length === 0) return 'takes effect except for that'
   return errors.every(({ condition }) => condition === 'ReferencesResolved')
     ? 'takes effect once that is there'
-    : 'does not take effect as it stands; what ran before runs on'
+    : 'does not take effect until that is corrected; the previous version keeps running'
 }
 
 /** Warns of the objects that still refer to an object under deletion and so keep it. */
@@ -75,5 +75,5 @@ export function deletionWarnings(object: KubernetesObject, { plan }: Explained):
   const blocked = plan.status.conditions.find(({ type }) => type === 'DeletionBlocked')
   if (!blocked) return []
   const subject = `${object.kind} ${JSON.stringify(object.metadata.name)}`
-  return bounded([`${subject}: ${blocked.message}`], line(`${subject} stays until nobody refers to it any more`))
+  return bounded([`${subject}: ${blocked.message}`], line(`${subject} is deleted when no object refers to it any more`))
 }

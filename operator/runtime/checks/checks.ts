@@ -106,7 +106,7 @@ export class Checks {
     const refuse = (why: string) => {
       end()
       this.#drop(worker)
-      log.warn({ check: unchecked.check, why }, 'a check did not come to an end')
+      log.warn({ check: unchecked.check, why }, 'a check did not end in time')
       keepRefusal(unchecked, why)
       then()
     }

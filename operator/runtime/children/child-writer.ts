@@ -283,7 +283,7 @@ function isAsWritten(
 
 function contested(live: KubernetesObject, others: readonly string[]): ChildProblem {
   const who = others.length > 0 ? ` by ${others.join(', ')}` : ''
-  const message = `${titleOf(live)} is changed again and again${who}; it is put back now and then`
+  const message = `${titleOf(live)} is changed repeatedly${who}; the operator resets it every few seconds`
   return { reason: 'ChildContested', message, waits: false }
 }
 

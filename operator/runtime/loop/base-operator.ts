@@ -83,7 +83,7 @@ export abstract class BaseOperator extends Operator {
     if (!resource) throw new TypeError(`not a kind of ours: ${plural}.${version}.${group}`)
     this.addWatch(resource, (type, object) => {
       const event = { meta: ResourceMetaImpl.createWithPlural(plural, object as never), type, object: object as never }
-      onEvent(event).catch((error) => this.#log.error({ err: error }, 'an event is lost'))
+      onEvent(event).catch((error) => this.#log.error({ err: error }, 'an event could not be written'))
     })
   }
 

@@ -78,7 +78,10 @@ export class ConfigDelivery {
 
   #untouched({ metadata }: Pod, error: unknown): void {
     const { namespace, name: pod } = metadata
-    this.#options.log.warn({ pod, namespace, error: String(error) }, 'a pod was not touched: it gets changes later')
+    this.#options.log.warn(
+      { pod, namespace, error: String(error) },
+      'a pod could not be annotated: it gets the new configuration later',
+    )
   }
 
   start(): void {

@@ -92,7 +92,7 @@ export class PodAnswers {
     )
     this.#options.log[isKnown ? 'debug' : 'warn'](
       { workload: key, error: message },
-      'pods can’t be asked for their status: changes are brought to them without knowing when they are in force',
+      'pods can’t be asked for their status: they get changes, but it is not known when these take effect',
     )
     this.#options.onChange(workload)
   }

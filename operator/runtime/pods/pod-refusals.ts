@@ -93,7 +93,10 @@ export class PodRefusals {
         this.#queue.forget(key)
       } catch (error) {
         const level = this.#queue.failures(key) === 0 ? 'warn' : 'debug'
-        this.#options.log[level]({ key, error: String(error) }, 'it can’t be asked why pods are missing')
+        this.#options.log[level](
+          { key, error: String(error) },
+          'the events that say why pods are missing can’t be read',
+        )
         this.#queue.retry(key)
       } finally {
         this.#queue.done(key)

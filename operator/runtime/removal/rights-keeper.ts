@@ -60,7 +60,7 @@ export class RightsKeeper {
       // The order matters: the objects that `isRemoved` reads may not be readable any more.
       if (!(await this.#isGoing()) && !(await isRemoved())) return
       const { length } = await release()
-      log.info({ objects: length }, 'removed: what was held is let go')
+      log.info({ objects: length }, 'the operator is being removed: it has released all finalizers')
       await rights.release()
     } catch (error) {
       log.warn({ err: error }, 'what is held may stay held; once removed, `portico operator --release` lets go of it')
@@ -94,7 +94,8 @@ export class RightsKeeper {
       if (found.held.length > 0) onGoing()
       return
     }
-    if (wanted && !found.whole) return this.#giveUp('they are under other names, or may not be read')
+    if (wanted && !found.whole)
+      return this.#giveUp('the operator’s own rights have other names, or it may not read them')
     if (wanted && found.free.length > 0) await rights.hold(found)
     if (!wanted && found.held.length > 0) await rights.release()
     this.#kept = wanted
@@ -103,7 +104,7 @@ export class RightsKeeper {
   /** A refusal is final. Any other failure passes, and the next check tries again. */
   #failed(error: unknown): void {
     if (error instanceof ApiError && error.status === 403) this.#giveUp(error.message)
-    else this.#options.log.debug({ err: error }, 'the operator’s own rights could not be looked at or kept')
+    else this.#options.log.debug({ err: error }, 'the operator’s own rights could not be read or kept')
   }
 
   #giveUp(reason: string): void {

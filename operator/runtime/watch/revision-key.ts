@@ -50,12 +50,12 @@ async function readKey({ api, place: { namespace, name }, log }: KeyOptions): Pr
       if (key.length >= BYTES) return key
       await fill(api, { ...metadata, namespace })
     }
-    throw new Error(`Secret ${namespace}/${name} is changed again and again`)
+    throw new Error(`Secret ${namespace}/${name} is changed repeatedly`)
   } catch (error) {
     if (!has(error, 403, 404)) throw error
     log.warn(
       { secret: `${namespace}/${name}`, error: String(error) },
-      'pods are rolled for every change of the Secrets that they use: the key to tell changes of values is missing',
+      'pods are rolled for every change of the Secrets that they use: the Secret with the operator’s key is missing',
     )
     return undefined
   }

@@ -137,7 +137,7 @@ test('what can not be approved is told and not written', () => {
     const many = Array.from({ length: 17 }, (_, index) => show('tools', 'b', tool(`text ${index}`)))
     assert.throws(() => planPins(server, many, options), /more than 16 digests/)
     writeFileSync(join(folder, 'mcpserver-weather.yaml'), 'kind: MCPServer\nspec: {}\n')
-    assert.throws(() => planPins(server, [], options), /is no MCPPin of MCPServer weather/)
+    assert.throws(() => planPins(server, [], options), /is not an MCPPin of MCPServer weather/)
   })
 })
 

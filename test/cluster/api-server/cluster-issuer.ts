@@ -102,7 +102,7 @@ test('over HTTP, at a gateway and at a registry', async () => {
   const stranger = token('agent', '--namespace=elsewhere', `--audience=${AUDIENCE}`)
   const { status, challenge } = await (open[0] as ProtectedServer).ask(`Bearer ${stranger}`)
   assert.is(status, 401)
-  assert.match(challenge, 'subject is not let in here')
+  assert.match(challenge, 'subject of the token is not allowed here')
   await Promise.all(open.map((server) => server.close()))
 })
 

@@ -46,7 +46,7 @@ test('a profile in a ConfigMap is followed, and what it can’t say changes noth
   await eventually(() => JSON.stringify(policy()?.egress)?.includes('198.51.100.7/32'), 'another address')
   apply(profile({ allow_host: ['api.example.com'] }))
   const says = () => cluster.read('mcpserver', 'web').status.message
-  await eventually(() => says().includes('a NetworkPolicy knows no names'), 'it is said')
+  await eventually(() => says().includes('a NetworkPolicy can’t use names'), 'it is said')
   assert.ok(JSON.stringify(policy()?.egress).includes('198.51.100.7/32'), 'the last good policy stays')
 })
 

@@ -126,7 +126,10 @@ test('so is who names a provider that nobody logs in at', async () => {
     spec: { ...proxy('repo', 'idp').spec, externalAuthConfigRef: { name: 'inject' } },
   })
   assert.match(stderr, /Warning: MCPRemoteProxy "repo": .*"github"/)
-  assert.match(stderr, 'Warning: MCPRemoteProxy "repo" does not take effect as it stands; what ran before runs on\n')
+  assert.match(
+    stderr,
+    'Warning: MCPRemoteProxy "repo" does not take effect until that is corrected; the previous version keeps running\n',
+  )
 })
 
 test('the operator tells until when its certificate is good, and counts what it has reviewed', async () => {
@@ -174,7 +177,7 @@ test('who deletes a config is told who uses it', async () => {
   )
   const stderr = await said(['delete', '--wait=false', 'mcpotel', 'main'])
   assert.match(stderr, 'Warning: MCPTelemetryConfig "main": still used by VirtualMCPServer "front"\n')
-  assert.match(stderr, 'Warning: MCPTelemetryConfig "main" stays until nobody refers to it any more\n')
+  assert.match(stderr, 'Warning: MCPTelemetryConfig "main" is deleted when no object refers to it any more\n')
   assert.is(await said(['delete', 'vmcp', 'front']), '')
   await eventually(() => !cluster.exists('mcpotel', 'main'), 'it is gone')
 })

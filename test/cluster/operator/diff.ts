@@ -94,7 +94,7 @@ test('a missing reference is said: what runs is kept', async () => {
   const { code, out, err } = await portico('diff', file(gateway('front', 'absent')))
   assert.is(code, 0)
   assert.is(out, '')
-  assert.match(err, /VirtualMCPServer\/default\/front: what runs would be kept as it is: .*absent/)
+  assert.match(err, /VirtualMCPServer\/default\/front: the running children would stay as they are: .*absent/)
 })
 
 test('failures are told from differences', async () => {

@@ -310,7 +310,7 @@ test('a file that isn’t there', async () => {
     assert.unreachable()
   } catch (error) {
     assert.instance(error, ConfigError)
-    assert.is((error as Error).message, `${file}: there is no such file`)
+    assert.is((error as Error).message, `${file}: the file does not exist`)
   }
 })
 
@@ -321,7 +321,7 @@ for (const [what, text, expected] of [
   [
     'anonymous with the block of oidc',
     good.replace('anonymous', 'anonymous, oidc: { issuer: "https://a.example", audience: b }'),
-    ['/incomingAuth/oidc: has no place under type anonymous'],
+    ['/incomingAuth/oidc: must be left out with type anonymous'],
   ],
   ...[
     [
@@ -332,7 +332,7 @@ for (const [what, text, expected] of [
     [
       'the timeout of no service',
       `${good}optimizer: { embeddingServiceTimeout: 1s }\n`,
-      '/optimizer/embeddingServiceTimeout: has a meaning beside embeddingService alone',
+      '/optimizer/embeddingServiceTimeout: needs embeddingService',
     ],
     [
       'an order of another strategy',

@@ -43,7 +43,7 @@ for (const [text, message, at] of [
   ['{{.secrets.x}}', '.secrets is unknown', 2],
   ['{{env "HOME"}}', 'there is no function env', 2],
   ['{{if .params.a}}x', 'has no {{end}}', 0],
-  ['x{{end}}', 'ends nothing', 3],
+  ['x{{end}}', 'has no {{if}} before it', 3],
   ['{{eq 1}}', 'eq takes 2 to 16 arguments', 2],
   ['{{"open}}', 'not closed', 2],
 ] as const)
@@ -92,7 +92,7 @@ test('what templates refer to is checked with the definition, all at once', () =
   assert.equal(
     findings.map(({ pointer, message }) => `${pointer}: ${message}`),
     [
-      '/parameters/properties/a/pattern: this keyword is not checked here; leave it to the tools that are called',
+      '/parameters/properties/a/pattern: this keyword is not supported: leave it out, and let the called tool check it',
       '/steps/1/dependsOn/1: there is no step "gone"',
       '/steps: these wait for each other: a, b',
       '/steps/0/arguments/x/0: there is no parameter "z" (character 3)',

@@ -114,7 +114,7 @@ test('a file that is deleted and written anew', async () => {
   const { values, refusals } = await follow(file)
   await unlink(file)
   await eventually('the loss is reported', () => refusals.length === 1)
-  assert.is(refusals[0]?.[0]?.message, 'there is no such file')
+  assert.is(refusals[0]?.[0]?.message, 'the file does not exist')
   writeFileSync(file, 'value: 2')
   await arrives(values, 2)
   assert.is(refusals.length, 1)

@@ -235,7 +235,7 @@ test('without a client no opaque token is accepted', async () => {
   await without.close()
 })
 
-test('an issuer that does not answer as it should is away; the next provider is asked all the same', async () => {
+test('an issuer that does not answer as specified is away; the next provider is asked all the same', async () => {
   const other = await startIdentityProvider()
   const both = verifier(
     provider(),

@@ -42,10 +42,10 @@ const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> =
   ],
   'context as a whole': [when('context == {}'), /uses context as a whole/],
   'a forbid of a list': ['forbid(principal, action == Action::"list_tools", resource);', /lists are always given/],
-  'a forbid of no action': ['forbid(principal, action == Action::"calltool", resource);', /no action here/],
+  'a forbid of no action': ['forbid(principal, action == Action::"calltool", resource);', /not an action/],
   'a forbid of no action in a condition': [
     'forbid(principal, action, resource) when { action in [Action::"call_tool", Action::"delete"] };',
-    /no action here/,
+    /not an action/,
   ],
   'brackets in one another': [when(`${'('.repeat(40)}true${')'.repeat(40)}`), /more than 32 brackets/],
   'brackets without end': ['('.repeat(60_000), /more than 32 brackets/],
@@ -138,7 +138,7 @@ const groups = (count: number, parentsOf: (id: number) => readonly number[]) =>
   )
 
 const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> = {
-  'no JSON': ['{', /is no JSON/],
+  'no JSON': ['{', /is not valid JSON/],
   'no array': ['{}', /must be a JSON array/],
   'no entity': ['[1]', /^\/entitiesJson: entity 1 must be/],
   'lists where Cedar writes objects': [
@@ -159,7 +159,7 @@ const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> 
     JSON.stringify([1, 2].map((value) => ({ uid: { type: 'A', id: 'x' }, attrs: { value }, parents: [] }))),
     /duplicate/,
   ],
-  'nested without end': [`${'['.repeat(50_000)}${']'.repeat(50_000)}`, /nested deeper|is no JSON/],
+  'nested without end': [`${'['.repeat(50_000)}${']'.repeat(50_000)}`, /nested deeper|is not valid JSON/],
   'a long one': [
     JSON.stringify([{ uid: { type: 'A', id: 'x' }, attrs: { a: 'a'.repeat(140_000) }, parents: [] }]),
     /entity of more than 131072 characters/,

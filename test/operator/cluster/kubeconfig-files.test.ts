@@ -174,7 +174,7 @@ for (const { name, exec, message } of [
     exec: { command: 'false', interactiveMode: 'Never' },
     message: 'false failed with exit code 1',
   },
-  { name: 'that gives nothing', exec: { interactiveMode: 'Never' }, message: 'what true writes is no JSON' },
+  { name: 'that gives nothing', exec: { interactiveMode: 'Never' }, message: 'the output of true is not valid JSON' },
 ])
   test(`a plugin ${name} is told`, async () => {
     const file = withUser('bad', {

@@ -124,7 +124,7 @@ test('providers of OAuth 2 are served; where nothing says who users are it is to
   const upstreamProviders = [oauth2(), provider()]
   assert.is(
     told(plansFor(settings({ upstreamProviders })), 'IdentitySynthesized'),
-    'True NoIdentity: /spec/authServerConfig: the provider "code" has neither userInfo nor identityFromToken: each login is a user of its own, and is asked for consent anew',
+    'True NoIdentity: /spec/authServerConfig: the provider "code" has neither userInfo nor identityFromToken: each login counts as a new user and is asked for consent: set one of the two',
   )
   const named = plansFor(settings({ upstreamProviders, primaryUpstreamProvider: 'corp' }))
   assert.is(told(named, 'IdentitySynthesized'), undefined)
@@ -160,7 +160,7 @@ test('a client that is to be registered needs no id, and its token comes from a 
 test('what a provider can’t be is told where it stands', () => {
   for (const [upstreamProvider, text] of [
     [oauth2({ tokenEndpoint: 'https://10.0.0.1/token', ...USER_INFO }), 'oauth2Config/tokenEndpoint 10.0.0.1'],
-    [oauth2({ ...USER_INFO, identityFromToken: { subjectPath: 'id' } }), 'oauth2Config/userInfo has no place'],
+    [oauth2({ ...USER_INFO, identityFromToken: { subjectPath: 'id' } }), 'oauth2Config/userInfo must be left out'],
     [provider({}, { redirectUri: 'https://x.example/elsewhere' }), 'oidcConfig/redirectUri its path must end'],
   ] as const) {
     const plans = plansFor(settings({ upstreamProviders: [upstreamProvider] }))
@@ -174,7 +174,7 @@ test('pods that somebody else scales are warned of', () => {
     '---\nkind: Observation\nmetadata: {name: tools}\nobservation: {kind: VirtualMCPServer, replicas: 3, readyReplicas: 3}\n'
   const plans = plansFor(settings(), {}, seen)
   assert.is(told(plans, 'Valid'), 'True ConfigValid')
-  assert.match(told(plans, 'AuthServerWarning') ?? '', 'of 3 pods each has logins of its own')
+  assert.match(told(plans, 'AuthServerWarning') ?? '', 'each of 3 pods has logins of its own')
 })
 
 test('its issuer is the one that checks tokens', () => {
@@ -601,8 +601,8 @@ test('policies judge by the ID token of one of its providers', () => {
   }
   assert.is(configOf(plansWith('corp')).authz?.primaryUpstreamProvider, 'corp')
   for (const [name, says] of [
-    ['chat', 'is of type oauth2 and gives no ID token'],
-    ['later', 'is visited on demand (loginPolicy), and nobody has an ID token of it after a login'],
+    ['chat', 'is of type oauth2, which gives no ID token'],
+    ['later', 'is visited on demand (loginPolicy), so a login gives no ID token of it'],
     ['other', 'the authorization server has no upstream provider "other"'],
   ] as const) {
     const plan = plansWith(name).get('VirtualMCPServer/tools')

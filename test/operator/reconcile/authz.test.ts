@@ -105,9 +105,9 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     const twice = `"policies": ["forbid(principal, action, resource);"], "policies": [${JSON.stringify(POLICY)}]`
     const entities = '[{"uid": {"type": "User", "id": "a"}, "attrs": {"a": 1, "a": 2}, "parents": []}]'
     for (const [text, says] of [
-      [`{${twice}}`, '/policies stands there twice'],
-      [`{"policies": [], "polici\\u0065s": [${JSON.stringify(POLICY)}]}`, '/policies stands there twice'],
-      [`{"version": "1.0", "type": "cedarv1", "cedar": {${twice}}}`, '/cedar/policies stands there twice'],
+      [`{${twice}}`, '/policies is there twice'],
+      [`{"policies": [], "polici\\u0065s": [${JSON.stringify(POLICY)}]}`, '/policies is there twice'],
+      [`{"version": "1.0", "type": "cedarv1", "cedar": {${twice}}}`, '/cedar/policies is there twice'],
       [JSON.stringify({ policies: [POLICY], entitiesJson: entities }), '/entitiesJson says /0/attrs/a twice'],
     ] as const) {
       const file = `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(text)}}`
@@ -146,10 +146,10 @@ test('MCPAuthzConfig: policies are compiled, whoever refers to it', () => {
     'policies must be a list': {},
     'policies/1: line 1, column': { policies: [POLICY, 'permit('] },
     'entitiesJson: ': { policies: [POLICY], entitiesJson: '[{}]' },
-    'policy is no setting': { policies: [POLICY], policy: 'x' },
-    'says entitiesJson once more': { policies: [POLICY], entitiesJson: '[]', entities_json: '[]' },
+    'policy is not a setting': { policies: [POLICY], policy: 'x' },
+    'repeats entitiesJson': { policies: [POLICY], entitiesJson: '[]', entities_json: '[]' },
     'groupEntityType: must be an entity type': { policies: [POLICY], groupEntityType: 'A::B' },
-    'primaryUpstreamProvider must be a text': { policies: [POLICY], primaryUpstreamProvider: ['a'] },
+    'primaryUpstreamProvider must be a string': { policies: [POLICY], primaryUpstreamProvider: ['a'] },
   }
   for (const [text, spec] of Object.entries(problems)) {
     const said = condition(config(spec), 'Valid') ?? ''

@@ -71,14 +71,14 @@ const leftOut: readonly { what: string; config: string; given: readonly string[]
     what: 'calls another',
     config: '',
     given: [flow('bad', 'good')],
-    says: '/spec/steps/0/tool: is a composite tool: these do not call each other',
+    says: '/spec/steps/0/tool: is a composite tool: composite tools can’t call each other',
     offers: ['good'],
   },
   {
     what: 'takes the name of a tool that another calls',
     config: `compositeTools: [${flow('own', 'docs_search')}], `,
     given: [flow('docs_search')],
-    says: '/spec/name: another composite tool calls "docs_search", and these do not call each other',
+    says: '/spec/name: another composite tool calls "docs_search", and composite tools can’t call each other',
     offers: ['good', 'own'],
   },
 ]
@@ -107,7 +107,7 @@ function planAfter(before: readonly string[], after: readonly string[]) {
 const cycle = '{name: b, steps: [{id: p, tool: docs.a, dependsOn: [q]}, {id: q, tool: docs.b, dependsOn: [p]}]}'
 const wrongChanges: readonly (readonly [string, string, string])[] = [
   ['into a cycle of its steps', cycle, 'these wait for each other: p, q'],
-  ['into one that calls another', flow('b', 'd'), 'is a composite tool: these do not call each other'],
+  ['into one that calls another', flow('b', 'd'), 'is a composite tool: composite tools can’t call each other'],
   ['to the name of another', flow('d'), 'another composite tool has the name "d"'],
 ]
 for (const [what, changed, says] of wrongChanges)
@@ -163,7 +163,7 @@ test('the status of a definition has each thing that is wrong with it, and its p
   assert.equal(plan?.status['validationErrors'], [
     '/spec/timeout: must be more than zero and at most 30m',
     '/spec/steps/0/condition: refers to step "two", which may not be done by then: name it in dependsOn (character 3)',
-    '/spec/steps/1/tool: is a composite tool: these do not call each other',
+    '/spec/steps/1/tool: is a composite tool: composite tools can’t call each other',
   ])
   assert.is(plan?.status['validationStatus'], 'Invalid')
   assert.match(condition(plan, 'Valid') ?? '', 'False ConfigInvalid: /spec/timeout: must be')

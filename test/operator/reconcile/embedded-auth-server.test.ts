@@ -131,9 +131,9 @@ spec:
       'IssuerMismatch: /spec/authServerRef: the issuer https://tools.example must be that of MCPOIDCConfig "own"',
       'https://other.example',
     )
-    refused(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: login}`, 'Valid', 'set one of')
+    refused(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: login}`, 'Valid', 'set only one of')
     refused(`${OIDC}, authServerRef: {name: lost}`, 'ReferencesResolved', 'MCPExternalAuthConfig "lost" is missing')
-    refused(`${OIDC}, authServerRef: {name: header}`, 'Valid', 'is of type headerInjection, and not embeddedAuthServer')
+    refused(`${OIDC}, authServerRef: {name: header}`, 'Valid', 'is of type headerInjection, not embeddedAuthServer')
     refused(`${OIDC}, authServerRef: {name: login}, replicas: 2`, 'Valid', 'AuthServerNotShared: /spec/replicas')
   })
 }
@@ -191,10 +191,7 @@ test('an authorization server is no credential of a gateway', () => {
   const plans = plansOfText(world([gateway, entry, member].join('---\n')))
   const left = condition(plans.get('VirtualMCPServer/all'), 'BackendsReady') ?? ''
   for (const who of ['MCPServer "one"', 'MCPServerEntry "entry"'])
-    assert.match(
-      left,
-      `${who} is left out: MCPExternalAuthConfig "login" is an authorization server, and no credential`,
-    )
+    assert.match(left, `${who} is left out: MCPExternalAuthConfig "login" is an authorization server, not a credential`)
   assert.match(condition(plans.get('MCPServerEntry/entry'), 'Valid') ?? '', 'is an authorization server')
   assert.is(condition(plans.get('MCPServer/one'), 'Valid'), 'True ConfigValid')
 })

@@ -64,9 +64,9 @@ test('what makes no sense is told with its place', () => {
   const at = '/spec/config/optimizer'
   const service = 'embeddingService: "https://tei.example.com"'
   for (const [optimizer, told] of [
-    ['embeddingModel: m', `${at}/embeddingModel has a meaning beside embeddingService alone`],
-    ['hybridSearchSemanticRatio: "0.5"', `${at}/hybridSearchSemanticRatio has a meaning beside`],
-    ['semanticDistanceThreshold: "0.5"', `${at}/semanticDistanceThreshold has a meaning beside`],
+    ['embeddingModel: m', `${at}/embeddingModel needs embeddingService`],
+    ['hybridSearchSemanticRatio: "0.5"', `${at}/hybridSearchSemanticRatio needs embeddingService`],
+    ['semanticDistanceThreshold: "0.5"', `${at}/semanticDistanceThreshold needs embeddingService`],
     ['embeddingProvider: openai', `${at}/embeddingService is required under embeddingProvider openai`],
     [`embeddingProvider: openai, ${service}`, `${at}/embeddingModel is required under embeddingProvider openai`],
     [`${service}, hybridSearchSemanticRatio: "1.01"`, `${at}/hybridSearchSemanticRatio must be from 0 to 1`],

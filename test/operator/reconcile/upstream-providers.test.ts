@@ -49,8 +49,14 @@ test('a backend whose credential no login gives is left out, with the reason; th
   const { status, children } = plans.get('VirtualMCPServer/gateway') ?? {}
   const ready = status?.conditions.find(({ type }) => type === 'BackendsReady')
   assert.is(ready?.status, 'False')
-  assert.match(ready?.message ?? '', 'tokens of the provider "github" need authServerConfig')
-  assert.match(ready?.message ?? '', 'tokens of the provider "gitlab" need authServerConfig')
+  assert.match(
+    ready?.message ?? '',
+    'tokens of the provider "github" need an authorization server that logs users in there: set authServerConfig',
+  )
+  assert.match(
+    ready?.message ?? '',
+    'tokens of the provider "gitlab" need an authorization server that logs users in there: set authServerConfig',
+  )
   assert.ok(children?.length)
   const { backends } = parse(configText(plans.get('VirtualMCPServer/gateway'))) as GatewayConfig
   assert.equal(
@@ -69,7 +75,10 @@ test('a proxy logs nobody in: it can’t have such a credential', () => {
     ?.status.conditions.find(({ type }) => type === 'Valid')
   assert.is(valid?.status, 'False')
   assert.is(valid?.reason, 'CredentialUnusable')
-  assert.match(valid?.message ?? '', 'tokens of the provider "github" need authServerConfig')
+  assert.match(
+    valid?.message ?? '',
+    'tokens of the provider "github" need an authorization server that logs users in there: set authServerConfig',
+  )
 })
 
 test('where users log in, the provider is one of those at which they do', () => {

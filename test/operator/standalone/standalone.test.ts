@@ -57,7 +57,7 @@ test('a source of a registry that fails is told, with what is wrong, and so is i
         severity: 'warning',
         reason: 'EntryInvalid',
         message:
-          'what clients could not read is left out: late: /data/servers/0/name is left out: must be namespace/name of letters, digits and . _ -, 3 to 200 long',
+          'entries that clients could not read are left out: late: /data/servers/0/name is left out: must be namespace/name of letters, digits and . _ -, 3 to 200 long',
       },
     ],
   )

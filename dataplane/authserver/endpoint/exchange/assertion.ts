@@ -45,14 +45,14 @@ export async function redeemAssertion(
   } catch (error) {
     if (!(error instanceof AssertionRefused)) throw error
     record?.assertion({ reason: error.reason, rules: error.rules })
-    front.log().debug({ code: error.reason }, 'an assertion won’t do')
+    front.log().debug({ code: error.reason }, 'an assertion is not accepted')
     throw new OAuthError(error.code, TEXTS[error.code])
   }
 }
 
 /** The texts for the client, which say nothing of what is trusted here. */
 const TEXTS: Readonly<Record<AssertionRefused['code'], string>> = {
-  invalid_grant: 'The assertion is not valid, has ended, or is not meant for this.',
+  invalid_grant: 'The assertion is not valid, has expired, or is not meant for this server.',
   invalid_scope: 'The scope is wider than what is allowed.',
   invalid_target: 'The resource is not one that is allowed, or none is named where there are several.',
 }

@@ -41,8 +41,8 @@ export async function readPresented(
     return issuer === front.settings.issuer ? await readOwn(front, token) : await readOutside(front, token, issuer)
   } catch (error) {
     if (error instanceof PublicError) throw error
-    front.log().debug({ code: reasonOf(error) }, 'a token that was brought for an exchange won’t do')
-    throw new OAuthError('invalid_request', `The ${field} is not valid, has ended, or is not meant for this.`)
+    front.log().debug({ code: reasonOf(error) }, 'a token for an exchange is not accepted')
+    throw new OAuthError('invalid_request', `The ${field} is not valid, has expired, or is not meant for this server.`)
   }
 }
 
@@ -71,7 +71,7 @@ async function readOutside(
   const audiences = [found.tokenExchange.expectedAudience ?? settings.issuer]
   const { issuer, claims } = await trusted.verify(token, name, { audiences })
   const subject = outsideSubject(name, claims, found.assertions?.config)
-  if (subject === undefined) throw new Error('a tenant that is not let in')
+  if (subject === undefined) throw new Error('the tenant is not among those that are allowed')
   return { subject, claims, expiresAt: claims.exp, issuer }
 }
 

@@ -31,7 +31,7 @@ export async function exchangeToken(
   const scopes = scopesFor(form.get('scope'), allowedScopes(client, subject))
   const left = Math.min(subject.expiresAt, actor?.expiresAt ?? subject.expiresAt) - Math.floor(Date.now() / 1000)
   const lifespanS = Math.min(LONGEST_S, accessTokenS, left)
-  if (lifespanS < 1) throw new OAuthError('invalid_request', 'The token that was brought has ended.')
+  if (lifespanS < 1) throw new OAuthError('invalid_request', 'The presented token has expired.')
   const token = await issue(front, {
     subject: subject.subject,
     audience,
@@ -126,7 +126,8 @@ function requireActors({ client, subject, actor }: Acting, ownIssuer: string): r
   return [...now, ...actorsOf(claims['act'], home)].map(({ iss, sub }) => ({ iss, sub }))
 }
 
-const refused = () => new OAuthError('invalid_request', 'Nobody may act for this subject here in this way.')
+const refused = () =>
+  new OAuthError('invalid_request', 'This client or actor may not act for the subject of the token.')
 
 function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named | undefined): boolean {
   if (issuer === undefined) return true

@@ -70,7 +70,7 @@ function normalized({ settings }: Front, query: URLSearchParams, client: ClientR
     if (resource !== undefined) found.set('resource', settings.resourceNamed(resource))
     const known = asked.filter((scope) => settings.scopes.includes(scope))
     if (asked.length > 0 && known.length === 0)
-      return new OAuthError('invalid_scope', 'none of the scopes is known here')
+      return new OAuthError('invalid_scope', 'none of the requested scopes is known here')
     const own = client.scope.split(' ')
     const usual = settings.defaultScope.split(' ').filter((scope) => own.includes(scope))
     found.set('scope', (known.length > 0 ? known : usual.length > 0 ? usual : own).join(' '))

@@ -52,9 +52,12 @@ export async function grant(front: Front, c: FrontContext, step: Done): Promise<
 
 /** The errors that the client receives (OpenID Connect Core 1.0 sections 3.1.2.1 and 3.1.2.6). */
 const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly error_description: string }>> = {
-  access_denied: { error: 'access_denied', error_description: 'the user or the identity provider has refused' },
+  access_denied: { error: 'access_denied', error_description: 'the user or the identity provider refused' },
   server_error: { error: 'server_error', error_description: 'the login could not be completed' },
-  other_user: { error: 'login_required', error_description: 'somebody else has logged in than id_token_hint names' },
+  other_user: {
+    error: 'login_required',
+    error_description: 'another user logged in than the one that id_token_hint names',
+  },
   busy: { error: 'temporarily_unavailable', error_description: 'too many logins are under way' },
   stale_login: { error: 'login_required', error_description: 'the user has not logged in as lately as was asked for' },
 }
@@ -75,8 +78,8 @@ export async function faultPage(
 ): Promise<Response> {
   const client = purpose === 'authorize' ? await resultLocation(front, uid, FAILED.access_denied) : undefined
   const message = {
-    title: 'This login can’t go on',
-    text: html`The identity provider <strong>${provider}</strong> and this gateway don’t get on: <code>${code}</code>. You can’t mend that.`,
+    title: 'This login can’t continue',
+    text: html`The identity provider <strong>${provider}</strong> and this gateway don’t work together: <code>${code}</code>. You can’t repair that.`,
     advice: html`Tell whoever operates ${front.title}: provider <code>${provider}</code>, code <code>${code}</code>, request <code>${c.var.request.id}</code>. The log has more under that request.`,
     ...(client !== undefined && { onward: { href: client, text: 'Go back to the application' } }),
   }

@@ -19,7 +19,7 @@ export const openUpstreams = (
     const redirectUri = redirectUriOf(config, provider)
     if (oidc !== undefined)
       return watchedUpstream(oidcUpstream({ name, config: oidc, directory, redirectUri }), observe)
-    if (oauth2 === undefined) throw new Error(`the provider ${name} is described by nothing`)
+    if (oauth2 === undefined) throw new Error(`the provider ${name} has neither metadata nor endpoints`)
     const own = originsOf(provider)
     const others = config.upstreamProviders.flatMap(originsOf).filter((origin) => !own.includes(origin))
     const options = { name, config: oauth2, directory, redirectUri, others, registrations }

@@ -92,13 +92,18 @@ export function faultOf(error: unknown, asked: Step): ProviderFault {
   if (error instanceof UnusableAnswer) return new ProviderFault(step, 'unusable_answer', error.message, said)
   if (said.error !== undefined) return new ProviderFault(step, said.error, `the provider says ${said.error}`, said)
   if (error instanceof client.AuthorizationResponseError)
-    return new ProviderFault(step, 'invalid_response', 'the provider says an error that is no code', said)
+    return new ProviderFault(
+      step,
+      'invalid_response',
+      'the provider sent an error that is not an OAuth error code',
+      said,
+    )
   const isStatus = code === 'OAUTH_RESPONSE_IS_NOT_CONFORM' || (said.status ?? 0) >= 300
   if (said.status !== undefined && isStatus)
     return new ProviderFault(step, 'unexpected_status', `the provider answered HTTP ${said.status}`, said)
   const isLibrary = code?.startsWith('OAUTH_') === true
   const own = isLibrary ? codeFor(code, words, said.claim) : (code ?? 'invalid_response')
-  return new ProviderFault(step, own, `the provider’s answer won’t do: ${words ?? own}${suffix(code, own)}`, said)
+  return new ProviderFault(step, own, `the provider’s answer can’t be used: ${words ?? own}${suffix(code, own)}`, said)
 }
 
 /** Returns the fault of an answer with an unexpected status. */
@@ -247,7 +252,7 @@ const BY_CODE: Readonly<Record<string, string>> = {
   invalid_grant: 'log in once more; if it comes again, compare the redirect URI at the provider and the clocks',
   access_denied: 'ask at the provider whether the person may use the client; a rule there, or the person, has refused',
   server_error: 'look into the provider’s own log, and try again',
-  temporarily_unavailable: 'try again later; the provider has no time at the moment',
+  temporarily_unavailable: 'try again later; the provider is overloaded or asks for fewer requests',
   no_id_token: 'have `openid` among `scopes`; a provider that gives no ID tokens is one of type oauth2',
   no_access_token: 'check the token endpoint; where tokens stand inside the answer, set tokenResponseMapping',
   unsupported_token_type: 'have the provider give bearer tokens',
@@ -287,7 +292,7 @@ export async function refreshed(
   } catch (error) {
     const fault = faultOf(error, 'refresh')
     // Codes differ: `unauthorized_client` at 403, `invalid_token` at 401, one of the provider's own at 400, or any at 200.
-    if (isRefusal(error)) throw new UpstreamDenied('the refresh token is good no more', { cause: fault })
+    if (isRefusal(error)) throw new UpstreamDenied('the refresh token is no longer valid', { cause: fault })
     const next = rotated()
     if (next === undefined) throw fault
     return { refreshToken: next, problem: fault }

@@ -81,7 +81,7 @@ export function createRegistration(options: RegistrationOptions): Registration {
       if (await store.add('registering', name, '1', LOCK_S)) return registered()
       await delay(LOOK_AGAIN_MS)
     }
-    throw new Error('another replica has not registered a client in time')
+    throw new Error('another replica did not register a client in time')
   }
 
   async function registered(): Promise<RegisteredClient> {
@@ -148,7 +148,11 @@ async function register(
     const secrets = [token, softwareStatement].filter((one) => one !== undefined)
     throw statusFault('registration', new ProviderResponse(text, status, {}, { secrets }))
   }
-  return clientIn(objectIn(text, 'the provider answered with no JSON object'), method, Math.floor(now() / 1000))
+  return clientIn(
+    objectIn(text, 'the provider answered with something other than a JSON object'),
+    method,
+    Math.floor(now() / 1000),
+  )
 }
 
 /** Returns the provider's registration endpoint, and a method by which clients may authenticate. */
@@ -162,7 +166,7 @@ async function endpointOf(
     throw faultOf(error, 'metadata')
   })
   if (status !== 200) throw statusFault('metadata', new ProviderResponse(text, status, {}, { secrets: [] }))
-  const document = objectIn(text, 'the provider answered with no JSON object')
+  const document = objectIn(text, 'the provider answered with something other than a JSON object')
   const { registration_endpoint: endpoint } = document
   const methods = document['token_endpoint_auth_methods_supported'] ?? [METHODS[0]]
   const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null

@@ -75,7 +75,8 @@ const LONGEST_REFRESH = 16_384
 /** Returns the tokens that the library has read. Throws an UnusableAnswer if they can't be sent. */
 export function tokensIn(answer: Awaited<ReturnType<typeof client.authorizationCodeGrant>>) {
   const { access_token: accessToken, refresh_token: refreshToken, scope } = answer
-  if (!TOKEN.test(accessToken)) throw new UnusableAnswer('the provider’s access token can’t stand in a header')
+  if (!TOKEN.test(accessToken))
+    throw new UnusableAnswer('the provider’s access token has characters that a header can’t hold')
   if (refreshToken !== undefined && refreshToken.length > LONGEST_REFRESH)
     throw new UnusableAnswer('the provider’s refresh token is too long')
   const expiresIn = secondsOf(answer.expires_in)

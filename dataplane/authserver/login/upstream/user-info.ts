@@ -33,7 +33,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
     const { status, text } = await fetch(endpointUrl, own, httpMethod.toUpperCase() === 'POST' ? '' : undefined)
     if (status !== 200)
       throw statusFault('user_info', new ProviderResponse(text, status, {}, { secrets: [accessToken] }))
-    return objectIn(text, 'asked who the user is, the provider answered with no JSON object')
+    return objectIn(text, 'the userinfo endpoint of the provider answered with something other than a JSON object')
   }
 
   /** Reads an answer. A failure to read it is a fault at this endpoint. */
@@ -51,7 +51,7 @@ export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: 
       reading(accessToken, (document) => {
         const named = firstAt(document, paths.subject)
         if (named !== undefined && !names.includes(subjectFrom(named)))
-          throw new UnusableAnswer('asked who the user is, the provider named another one')
+          throw new UnusableAnswer('the userinfo endpoint of the provider named another user')
         return shownIn(document, paths)
       }),
     close: () => fetch.close(),

@@ -128,7 +128,7 @@ function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthSe
       .filter(([, value]) => value !== undefined)
       .map(([field]) => ({
         pointer: `${at}/${field}`,
-        message: 'has no place beside keySource cluster: the API server has the keys',
+        message: 'must be left out with keySource cluster: the API server has the keys',
       })),
     ...issuerFindings(
       {
@@ -143,7 +143,7 @@ function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthSe
       'issuerUrl',
     ),
     ...(issuer.issuerUrl === config.issuer
-      ? [{ pointer: `${at}/issuerUrl`, message: 'must be another one than the issuer of this server' }]
+      ? [{ pointer: `${at}/issuerUrl`, message: 'must not be the issuer of this server' }]
       : []),
     ...(allowPrivateIPs && jwksUrl === undefined
       ? [{ pointer: `${at}/allowPrivateIPs`, message: 'needs jwksUrl' }]
@@ -166,7 +166,7 @@ function policyFindings(
       ? [
           {
             pointer: `${at}/trustedIssuers/${config.trustedIssuers?.indexOf(issuer)}`,
-            message: 'must have allowedDelegateClients or jwtBearerGrant: without them nothing of it is accepted',
+            message: 'must have allowedDelegateClients or jwtBearerGrant: without them none of its tokens is accepted',
           },
         ]
       : []),
@@ -206,7 +206,7 @@ function bearerFindings(grant: JwtBearerPolicy, at: string): readonly Finding[] 
         ]
       : []),
     ...(subjectBindings.length + subjectRules.length === 0
-      ? [{ pointer: at, message: 'subjectBindings or subjectRules must let somebody in' }]
+      ? [{ pointer: at, message: 'subjectBindings or subjectRules must allow at least one subject' }]
       : []),
     ...duplicates(subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
     ...duplicates(subjectRules, ({ name }) => name, `${at}/subjectRules`, '/name'),

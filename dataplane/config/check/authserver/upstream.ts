@@ -60,7 +60,7 @@ function keyFindings(
   const policy = at.replace(/keyConfig$/, 'loginPolicy')
   return [
     ...(loginPolicy === 'required'
-      ? [{ pointer: policy, message: 'must be onDemand: no login has anything to visit' }]
+      ? [{ pointer: policy, message: 'must be onDemand: a provider of type apiKey is not visited at login' }]
       : []),
     ...(isOwn ? [{ pointer: `${at}/headerName`, message: 'is a header that the gateway sets itself' }] : []),
     ...(pattern === undefined ? [] : patternFindings(pattern, `${at}/pattern`)),
@@ -86,7 +86,8 @@ const BEYOND_RE2 = /\(\?(?:<?[=!])|\\[1-9]|\\k</
 
 /** Checks that a pattern is one of RE2. */
 function patternFindings(pattern: string, pointer: string): readonly Finding[] {
-  if (BEYOND_RE2.test(pattern)) return [{ pointer, message: 'must not look around, nor refer back: it is of RE2' }]
+  if (BEYOND_RE2.test(pattern))
+    return [{ pointer, message: 'must not use lookaround or backreferences, which RE2 does not have' }]
   try {
     compileKeyPattern(pattern)
     return []
@@ -114,7 +115,7 @@ function oauth2Findings(config: OAuth2UpstreamConfig, at: string): readonly Find
     ...(userInfo === undefined ? [] : userInfoFindings(userInfo, `${at}/userInfo`, config)),
     ...clientFindings(config, at),
     ...(userInfo !== undefined && identityFromToken !== undefined
-      ? [{ pointer: `${at}/userInfo`, message: 'has no place beside identityFromToken, which says who the user is' }]
+      ? [{ pointer: `${at}/userInfo`, message: 'must be left out with identityFromToken, which says who the user is' }]
       : []),
   ]
 }
@@ -184,7 +185,7 @@ function userInfoFindings(
       if (!isName.test(name)) return [{ pointer, message: 'is not a header name' }]
       if (OWN_HEADERS.has(lower)) return [{ pointer, message: 'this header is set by the server itself' }]
       if (names.indexOf(lower) < index) return [{ pointer, message: 'this header is named twice' }]
-      return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? [] : [{ pointer, message: 'is no value of a header' }]
+      return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? [] : [{ pointer, message: 'is not a valid header value' }]
     }),
   ]
 }

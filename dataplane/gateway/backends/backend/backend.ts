@@ -389,7 +389,10 @@ export class Backend implements SessionPeer {
       await this.#proveSession(failure)
       return LEGACY
     }
-    throw new BackendFailure('backend_failed', 'speaks the session era alone, and protocolEra is stateless')
+    throw new BackendFailure(
+      'backend_failed',
+      'supports only the session era, and protocolEra is stateless: set protocolEra to auto or session',
+    )
   }
 
   /**

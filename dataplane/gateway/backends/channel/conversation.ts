@@ -224,7 +224,7 @@ export class Conversation {
     try {
       this.#handle(text)
     } catch (error) {
-      this.#log.error({ err: error }, 'what the server wrote could not be handled')
+      this.#log.error({ err: error }, 'a message of the server could not be processed')
     }
   }
 
@@ -250,7 +250,7 @@ export class Conversation {
   /** Handles a line that is no message: servers print banners and traces between messages. */
   #ignore(text: string): void {
     if (++this.#noise <= MOST_NOISE)
-      this.#log.warn({ line: text.slice(0, LONGEST_LOGGED) }, 'the server wrote something that is no message')
+      this.#log.warn({ line: text.slice(0, LONGEST_LOGGED) }, 'the server wrote a line that is not a JSON-RPC message')
   }
 
   #answered(id: string | undefined, text: string): void {
@@ -270,7 +270,7 @@ export class Conversation {
     const { method } = message
     if (typeof method !== 'string') {
       // The server waits for a response, even if its method is invalid.
-      if (id !== undefined) this.#serverRequests.refuse(id, 'The method is none.')
+      if (id !== undefined) this.#serverRequests.refuse(id, 'The method must be a string.')
       return
     }
     const params = isObject(message['params']) ? message['params'] : {}

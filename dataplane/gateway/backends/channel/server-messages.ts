@@ -51,12 +51,13 @@ export class ServerRequests {
     const { client, exchange, isCall } = addressee(this.#participants) ?? {}
     const isKnown = capability !== undefined && client !== undefined && exchange !== undefined
     if (!isKnown || !(isCall || client.capabilities[capability] !== undefined)) {
-      this.refuse(id, 'No client can be asked this now.')
+      this.refuse(id, 'No client can answer this now.')
       return
     }
     this.#open.set(id, client)
     const [oldest] = this.#open.keys()
-    if (this.#open.size > MOST_OPEN) this.refuse(oldest as string, 'Too much is asked at once.')
+    if (this.#open.size > MOST_OPEN)
+      this.refuse(oldest as string, 'Too many questions are open at once; answer or cancel some.')
     exchange.event(text)
   }
 

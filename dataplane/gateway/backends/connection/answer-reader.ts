@@ -187,7 +187,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #refusedAtLength(): void {
     if (this.#goingOn || this.#follow !== undefined) return
     this.#endOfBody()
-    this.#controller?.abort(new Error('what it says is of no use'))
+    this.#controller?.abort(new Error('its answer can’t be used'))
   }
 
   onResponseEnd(): void {
@@ -267,7 +267,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   #refusedToGoOn(): boolean {
     const { status } = this.#head
-    const failure = new BackendFailure('backend_failed', `did not go on with its answer: HTTP ${status}`, { status })
+    const failure = new BackendFailure('backend_failed', `did not continue its answer: HTTP ${status}`, { status })
     if (isPassing(status)) return this.#brokenOff(failure)
     this.#fail(failure)
     return false
@@ -350,7 +350,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #finish(): void {
     const scanner = this.#scanner
     if (!scanner.hasWhole || !scanner.isAnswer) {
-      this.#fail(new BackendFailure('backend_failed', 'sent something that is no JSON-RPC answer'))
+      this.#fail(new BackendFailure('backend_failed', 'sent a body that is not a JSON-RPC answer'))
       return
     }
     this.#over = true
@@ -396,7 +396,7 @@ function mendedError(text: string): string {
 
 const INTEGER = /^-?\d{1,6}$/
 
-const textIn = (value: unknown): string => (typeof value === 'string' ? value : 'The backend tells no reason.')
+const textIn = (value: unknown): string => (typeof value === 'string' ? value : 'The backend gives no reason.')
 
 function parsed(text: string): unknown {
   try {

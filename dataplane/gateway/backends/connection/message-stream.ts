@@ -57,12 +57,12 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#over = true
     this.#drop()
     this.#decoder?.stop()
-    this.#controller?.abort(new Error('no longer of interest'))
+    this.#controller?.abort(new Error('no longer needed'))
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.#over) controller.abort(new Error('no longer of interest'))
+    if (this.#over) controller.abort(new Error('no longer needed'))
   }
 
   onResponseStart(
@@ -119,7 +119,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     try {
       notify()
     } catch (error) {
-      this.#options.log.error({ err: error }, 'an unsolicited message of a backend could not be handled')
+      this.#options.log.error({ err: error }, 'an unsolicited message of a backend could not be processed')
     }
   }
 

@@ -188,7 +188,7 @@ class OwnRequest implements AnswerOwner {
   }
 
   faulted(cause: unknown): void {
-    this.failed(new BackendFailure('backend_failed', `its answer can’t be handled: ${String(cause)}`, { cause }))
+    this.failed(new BackendFailure('backend_failed', `its answer can’t be processed: ${String(cause)}`, { cause }))
   }
 
   goOnAfter(eventId: string, retryMs: number | undefined): boolean {

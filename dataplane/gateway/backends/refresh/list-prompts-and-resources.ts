@@ -53,7 +53,10 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
 function reportUnread({ log, unread }: Backend, kind: ItemKind, { code, message, rpcCode }: BackendFailure): void {
   if (rpcCode === METHOD_NOT_FOUND || unread.get(kind) === message) return
   unread.set(kind, message)
-  log.warn({ list: listForms[kind].method, code, reason: message }, 'a list can’t be read: what it had before stays')
+  log.warn(
+    { list: listForms[kind].method, code, reason: message },
+    'a list can’t be read; the previous one stays in use',
+  )
 }
 
 /** Tells whether the backend has declared a list, or none at all in the session era. */

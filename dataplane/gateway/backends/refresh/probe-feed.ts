@@ -18,7 +18,7 @@ export function probeFeed(backend: Backend, { onChange, authorize }: ProbeOption
   async function ask(): Promise<void> {
     await authorize().catch((error) => {
       // The probe shows whether the backend is alive even without a credential.
-      backend.log.debug({ reason: String(error) }, 'no credential of the gateway’s own')
+      backend.log.debug({ reason: String(error) }, 'the gateway has no credential of its own for the backend')
     })
     await backend.probe()
   }

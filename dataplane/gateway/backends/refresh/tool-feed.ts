@@ -127,7 +127,7 @@ export class ToolFeed implements Feed {
   #warn(warnings: readonly string[]): void {
     const text = warnings.join('; ')
     if (text !== this.#warned && text !== '')
-      this.#log.warn({ backend: this.backend.name, warnings }, 'entries of its lists are mended or left out')
+      this.#log.warn({ backend: this.backend.name, warnings }, 'entries of its lists are corrected or left out')
     this.#warned = text
   }
 }

@@ -81,7 +81,7 @@ function eraOfModernError(error: Record<string, unknown>): Era {
   const supported = supportedIn(error)
   if (supported === undefined || supported.includes(MODERN)) return { era: 'modern', capabilities: { tools: {} } }
   if (supported.some((version) => legacyRevisions.includes(version as string))) return { era: 'legacy' }
-  throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
+  throw new BackendFailure('backend_failed', 'supports no protocol revision that Portico supports')
 }
 
 /** The capabilities that stand for lists. */

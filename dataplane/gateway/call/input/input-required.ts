@@ -66,7 +66,7 @@ async function resultOf(request: string, { sessions, session, say, signal }: Inp
   const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
   if (needed === undefined || !hasCapabilities(JSON.parse(session.record.capabilities), needed))
     throw new PublicError('missing_capability', {
-      message: 'The backend asks for something that this client can’t be asked.',
+      message: 'The backend asks for something that this client does not support.',
     })
   const response = await sessions.request(session, method as string, asLegacy(request, params), {
     timeoutMs: CLIENT_TIMEOUT_MS,
@@ -75,6 +75,6 @@ async function resultOf(request: string, { sessions, session, say, signal }: Inp
   })
   const result = memberText(response, 'result')
   if (result === undefined)
-    throw new PublicError('client_unreachable', { message: 'The client refused what the backend asks for.' })
+    throw new PublicError('client_unreachable', { message: 'The client refused the backend’s question.' })
   return result
 }

@@ -61,7 +61,7 @@ export class Questions {
     const request = `{"method":${JSON.stringify(method)},"params":${asModern(text, params)}}`
     const isTooMuch = this.#open.size >= MOST_REQUESTS || this.#length + request.length > MOST_REQUEST_LENGTH
     if (isTooLate) backendSession.refuse(id, 'The answer to the call has begun.')
-    else if (isTooMuch) backendSession.refuse(id, 'Too much is asked at once.')
+    else if (isTooMuch) backendSession.refuse(id, 'Too many questions are open at once; answer or cancel some.')
     else this.#open.set(`ask-${++this.#count}`, { id, request })
     return !isTooLate && !isTooMuch
   }

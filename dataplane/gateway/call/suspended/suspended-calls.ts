@@ -94,7 +94,7 @@ export class SuspendedCalls {
     const isDistinguishable = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
     if ((isDistinguishable && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
       throw new PublicError('unavailable', {
-        message: 'Too many calls wait for answers to what their backends have asked.',
+        message: 'Too many calls wait for answers to questions of their backends; try again.',
         headers: { 'retry-after': '10' },
       })
   }

@@ -24,7 +24,7 @@ import { pageCheck } from './page-check.ts'
 /** Serves `prompts/list`, `resources/list` and `resources/templates/list` from the serialized lists. */
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
-  if (request.message.cursor !== undefined) throw invalid('params.cursor is not one of ours.')
+  if (request.message.cursor !== undefined) throw invalid('params.cursor is not one that this server gave.')
   afterFirstLists(request, () => answerVisible(request, kind))
 }
 

@@ -123,7 +123,7 @@ function ask(backend: Backend, session: BackendSession, share: Share): Promise<r
     now: listToolsIn(backend, session, room)
       .then(({ tools }) => {
         if (room.isOver)
-          backend.log.debug({ tools: tools.length }, 'the list of a session is cut: there is no more room')
+          backend.log.debug({ tools: tools.length }, 'the list of a session is cut: the memory for lists is full')
         return tools
       })
       .finally(() => {

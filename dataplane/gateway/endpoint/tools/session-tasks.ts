@@ -78,7 +78,8 @@ function positionsOf(request: EndpointRequest, session: Session): readonly Posit
     .keysFor(USE)
     .map((key) => (typeof cursor === 'string' ? unseal(key, cursor, taskBinding(session.record)) : undefined))
     .find((text) => text !== undefined)
-  if (opened === undefined) throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
+  if (opened === undefined)
+    throw new PublicError('invalid_params', { message: 'params.cursor is not one that this server gave.' })
   return JSON.parse(opened) as Position[]
 }
 

@@ -19,7 +19,7 @@ import { listMetaTools, metaTool } from './tool-search.ts'
 export function listTools(request: EndpointRequest): void {
   // The list has one page, so no cursor is ours.
   if (request.message.cursor !== undefined)
-    throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
+    throw new PublicError('invalid_params', { message: 'params.cursor is not one that this server gave.' })
   const { search } = request.gateway
   if (search !== undefined) listMetaTools(request, search)
   else if (request.view.allListed) answerList(request)

@@ -102,7 +102,8 @@ export class EmbeddingService {
     const numbers = vectors?.[0]?.length
     if (vectors === undefined || numbers === undefined) throw new EmbeddingError('gave no vectors')
     for (const vector of vectors)
-      if (vector?.length !== numbers) throw new EmbeddingError('gave vectors that are none, or of unequal length')
+      if (vector?.length !== numbers)
+        throw new EmbeddingError('gave vectors that are not lists of numbers, or of unequal length')
     return vectors as Float32Array[]
   }
 

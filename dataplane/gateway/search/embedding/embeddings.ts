@@ -192,7 +192,7 @@ export class Embeddings {
     this.#problem = `the embedding service ${error.message}`
     if (error.isOfTexts || performance.now() < this.#retryAt) return
     if (this.#inARow === 0)
-      this.#log.warn({ err: error }, 'the embedding service can’t be used, tools are found by their words alone')
+      this.#log.warn({ err: error }, 'the embedding service can’t be used; tools are found by their words alone')
     this.#retryAt = performance.now() + backoffDelay(this.#inARow++, AWAY)
   }
 

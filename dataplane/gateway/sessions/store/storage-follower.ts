@@ -68,8 +68,8 @@ export class StorageFollower {
     if (this.#candidate !== candidate) return
     const { log } = this.#options
     if (this.#problem === undefined)
-      log.warn({ err: error }, 'the new storage of sessions does not work, the one before serves on')
-    this.#problem = 'The storage of sessions that is configured does not work yet; the one before serves on.'
+      log.warn({ err: error }, 'the new storage of sessions does not work; the previous one stays in use')
+    this.#problem = 'The configured storage of sessions does not work yet; the previous one stays in use.'
     this.#timer = setTimeout(() => this.#try(candidate, key), backoffDelay(this.#failures++, RETRY))
     this.#timer.unref()
   }

@@ -178,7 +178,7 @@ test('whoever it was just asking a provider for begins anew, and nothing of the 
     for (const browser of [new UserAgent(), agent]) {
       const again = await browser.get(url)
       assert.is(again.status, 400)
-      assert.match(await again.text(), 'This login can’t go on')
+      assert.match(await again.text(), 'This login can’t continue')
     }
   for (const name of await commands.keys('*')) {
     if (before.has(name)) continue

@@ -149,7 +149,7 @@ test('a login that was ended meanwhile gets nothing, before and in the middle of
   assert.is((await client.post('revoke', { client_id: client.id, token: tokens.refresh_token })).status, 200)
   const { response } = await client.agent.follow(url, () => false)
   assert.is(response?.status, 400)
-  assert.match((await response?.text()) ?? '', 'What the link was for has ended meanwhile.')
+  assert.match((await response?.text()) ?? '', 'The login that the link belongs to has ended.')
 })
 
 test('a login that is ended takes what was linked with it', async () => {

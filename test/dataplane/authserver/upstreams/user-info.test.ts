@@ -78,7 +78,7 @@ test('another user there, or an answer that won’t do, ends the login', async (
   ]) {
     elsewhere = answer
     assert.is((await client.authorize()).get('error'), 'access_denied', JSON.stringify(answer))
-    assert.match(client.faults.pop() ?? '', 'You can’t mend that', JSON.stringify(answer))
+    assert.match(client.faults.pop() ?? '', 'You can’t repair that', JSON.stringify(answer))
   }
 })
 

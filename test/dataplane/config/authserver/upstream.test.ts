@@ -65,7 +65,7 @@ const wrong: readonly [UpstreamProviderConfig, string, string][] = [
       [{ 'a b': 'x' }, 'a b', 'not a header name'],
       [{ 'a/b~': 'x' }, 'a~1b~0', 'not a header name'],
       [{ a: 'x', A: 'y' }, 'A', 'twice'],
-      [{ a: 'x\r\ny: z' }, 'a', 'no value'],
+      [{ a: 'x\r\ny: z' }, 'a', 'not a valid header value'],
     ] as const
   ).map(([additionalHeaders, name, text]): [UpstreamProviderConfig, string, string] => [
     oauth2({ userInfo: { ...USER_INFO, additionalHeaders } }),

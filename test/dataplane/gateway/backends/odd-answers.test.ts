@@ -273,7 +273,7 @@ const oddErrors: Readonly<Record<string, readonly [error: string, code: number, 
   'a text': ['"broken"', -32603, 'broken'],
   'without a code': ['{"message":"broken"}', -32603, 'broken'],
   'with its code as text': ['{"code":"-32050","message":"broken","data":null}', -32050, 'broken'],
-  'without a message': ['{"code":-32050,"message":null}', -32050, 'The backend tells no reason.'],
+  'without a message': ['{"code":-32050,"message":null}', -32050, 'The backend gives no reason.'],
 }
 test('an error in another form than JSON-RPC’s is told in that', async () => {
   let error = ''

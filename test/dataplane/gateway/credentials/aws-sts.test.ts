@@ -104,7 +104,7 @@ test('the lowest priority number that matches is the role; then the fallback; wi
   const roleOf = async (groups: unknown) => {
     const json = await stage.call(await stage.bearer('alice', groups))
     if (json.error !== undefined) {
-      assert.match(json.error.message, 'no AWS role is meant for you')
+      assert.match(json.error.message, 'no AWS role is assigned to you')
       return undefined
     }
     return (await stage.lastSigner())?.form['RoleArn']
@@ -167,7 +167,7 @@ test('the session has a name of AWS’s characters, from the claim that names it
   }
   for (const email of [undefined, null, '', 7, ['a@b.c'], { a: 1 }]) {
     const json = await stage.call(await stage.bearer('alice', [], { email }))
-    assert.match(json.error.message, 'lacks the claim that names you to AWS')
+    assert.match(json.error.message, 'lacks the claim by which AWS names your session')
   }
   await stage.close()
 })
@@ -205,7 +205,7 @@ test('an STS that refuses, is away or answers nonsense takes down its own backen
   }
   const error = '<ErrorResponse><Error><Code>AccessDenied</Code><Message>inside</Message></Error></ErrorResponse>'
   assert.match(await outcome(403, error), 'AWS refused the role for your token')
-  const away = 'AWS STS does not answer as it should'
+  const away = 'AWS STS does not answer as specified'
   const credentials = (...parts: string[]) =>
     `<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>${parts.join('')}</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`
   const key = '<AccessKeyId>ASIAX</AccessKeyId>'

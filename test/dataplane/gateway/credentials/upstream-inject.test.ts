@@ -265,7 +265,7 @@ test('a session that is restored at another replica has its login’s token ther
     assert.is((await post(two.url, call, { ...session, ...stranger })).status, 404)
   await redis.stop()
   const { json } = await postModern(two.url, 'tools/call', { name: 'gh_t' }, await two.bearer('alice', 'login-3'))
-  assert.match(json.error.message, 'can’t be had: the store of tokens is away at the moment.')
+  assert.match(json.error.message, 'can’t be had: the store of tokens can’t be reached at the moment; try again.')
   await Promise.all([one.close(), two.close()])
   for (const client of clients) client.disconnect()
   await Promise.all([raw.close(), idp.close()])

@@ -193,7 +193,7 @@ test('an assertion is for the target and the resource alone, whatever its header
     const reached = stage.target.requests.slice(before).some(({ form }) => form['assertion'] !== undefined)
     assert.is(json.result !== undefined, reached)
     if (json.error !== undefined)
-      assert.match(json.error.message, 'the identity provider’s token endpoint does not answer as it should')
+      assert.match(json.error.message, 'the identity provider’s token endpoint does not answer as specified')
     return reached
   }
   const withClaims = (claims: Record<string, unknown>, typ?: string) => async () => issued(await assertion(claims, typ))
@@ -229,9 +229,9 @@ test('a provider or target that refuses takes down its own backend alone, and th
   // A call may share what was asked for before it.
   const says = (text: string) =>
     eventually(text, async () => String((await stage.call(alice)).error?.message).includes(text))
-  await says('the target’s token endpoint gives no bearer tokens')
+  await says('the target’s token endpoint does not give bearer tokens')
   stage.idp.answer = (_request, response) => respond(response, 500, { error: 'inside of the provider' })
-  await says('the identity provider’s token endpoint does not answer as it should')
+  await says('the identity provider’s token endpoint does not answer as specified')
   const away = await stage.call(alice)
   assert.not.match(JSON.stringify([refused, away, stage.gateway.lines, await stage.gateway.status()]), /inside/)
   assert.is(stage.sent().filter((authorization) => authorization !== undefined).length, 0)

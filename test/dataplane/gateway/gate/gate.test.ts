@@ -199,7 +199,7 @@ test('the claims of the registry come first; an entry without claims is hidden; 
   assert.equal(catalogGate?.members[1], {
     name: 'two',
     reason: 'NotInCatalog',
-    detail: 'its entry has no claims, so that nobody sees it',
+    detail: 'its entry has no claims, so that no caller sees it',
     deprecated: false,
   })
   it.registry.mode = 'auth-only'

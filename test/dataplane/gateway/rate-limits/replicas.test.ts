@@ -103,7 +103,7 @@ test('while Redis is away every call is made, that is told, and limits hold agai
   const lines = gateway.lines.filter(({ msg }) => /rate limits/.test(String(msg)))
   assert.equal(
     lines.map(({ msg }) => msg),
-    ['rate limits can’t be checked, calls are let through', 'rate limits are checked again'],
+    ['rate limits can’t be checked; calls are allowed without a check', 'rate limits are checked again'],
   )
   const seen = (points: readonly Point[], error: string | undefined) =>
     points.some(

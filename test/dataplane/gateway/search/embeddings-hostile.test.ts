@@ -18,7 +18,7 @@ import { type RawServer, startRawServer } from '../../../support/servers/raw-ser
 
 const tool = (name: string, description: string) => JSON.stringify({ name, description, inputSchema: {} })
 const TOOLS = [tool('getWeather', 'Conditions.'), tool('search', 'Searches things.'), tool('send_mail', 'Sends.')]
-const AWAY = 'the embedding service can’t be used, tools are found by their words alone'
+const AWAY = 'the embedding service can’t be used; tools are found by their words alone'
 
 let backend: RawServer
 let service: EmbeddingService

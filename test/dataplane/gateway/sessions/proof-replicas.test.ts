@@ -144,7 +144,7 @@ test('a file that wants replays known at all replicas without Redis is refused',
   })
   await assertRejects(() => readGateway(text, 'gateway.yaml'), /\/incomingAuth\/dpop\/replay: shared needs Redis/)
   const anonymous = JSON.stringify({ ...JSON.parse(text), incomingAuth: { type: 'anonymous', dpop: {} } })
-  await assertRejects(() => readGateway(anonymous, 'gateway.yaml'), /\/incomingAuth\/dpop: has no place/)
+  await assertRejects(() => readGateway(anonymous, 'gateway.yaml'), /\/incomingAuth\/dpop: must be left out/)
   const old = JSON.stringify({ ...JSON.parse(text), ...reading({ maxAge: '5m1s' }) })
   await assertRejects(() => readGateway(old, 'gateway.yaml'), /\/incomingAuth\/dpop\/maxAge: must be from 10s to 300s/)
 })

@@ -358,7 +358,7 @@ test('a backend that asks without end is refused, and what was asked before is s
   const ask = (of: Session) =>
     one.request(of, 'x', '{}', { timeoutMs: 60_000, send: say }).catch(({ message }) => String(message))
   const asking = Array.from({ length: 32 }, () => ask(session))
-  assert.is(await ask(session), 'Too much is asked at once.')
+  assert.is(await ask(session), 'Too many questions are open at once; answer or cancel some.')
   const others = ask(other)
   one.responded(other, ids.pop() as string, '{"result":0}')
   assert.is(await others, '{"result":0}')

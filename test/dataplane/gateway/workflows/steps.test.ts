@@ -252,7 +252,7 @@ test('wrong arguments and too many items are error results', async () => {
   const wrong = await call('chain', { word: 1 })
   assert.is(wrong.isError, true)
   assert.is(textOf(wrong), 'chain: arguments/word must be of type string')
-  assert.is(textOf(await call('chain', { word: 'a', more: 1 })), 'chain: arguments/more has no place here')
+  assert.is(textOf(await call('chain', { word: 'a', more: 1 })), 'chain: arguments/more is not allowed here')
   assert.is(
     textOf(await call('each', { items: [1, 2, 3, 4, 5] })),
     'each: step "all" has failed: its collection has 5 items, and may have 4',

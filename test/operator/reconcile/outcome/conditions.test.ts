@@ -343,7 +343,7 @@ const invalid: readonly Case[] = [
     of: 'MCPOIDCConfig/idp',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token is sent only to the cluster’s own API server (https://kubernetes.default.svc), and the keys are elsewhere',
     },
     holds: false,
   },
@@ -355,7 +355,7 @@ const invalid: readonly Case[] = [
     of: 'MCPOIDCConfig/idp',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token is sent only to the cluster’s own API server (https://kubernetes.default.svc), and the keys are elsewhere',
     },
     holds: false,
   },
@@ -379,7 +379,7 @@ const invalid: readonly Case[] = [
     of: 'MCPOIDCConfig/idp',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/inline/issuer must hold no credentials; /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+        'False ConfigInvalid: /spec/inline/issuer must hold no credentials; /spec/inline/jwksAuthTokenPath: that token is sent only to the cluster’s own API server (https://kubernetes.default.svc), and the keys are elsewhere',
     },
     holds: false,
   },
@@ -391,7 +391,7 @@ const invalid: readonly Case[] = [
     of: 'MCPOIDCConfig/idp',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token is sent only to the cluster’s own API server (https://kubernetes.default.svc), and the keys are elsewhere',
     },
     holds: false,
   },
@@ -403,7 +403,7 @@ const invalid: readonly Case[] = [
     of: 'MCPOIDCConfig/idp',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token is sent only to the cluster’s own API server (https://kubernetes.default.svc), and the keys are elsewhere',
     },
     holds: false,
   },
@@ -415,7 +415,7 @@ const invalid: readonly Case[] = [
     of: 'MCPOIDCConfig/idp',
     says: {
       Valid:
-        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token is sent only to the cluster’s own API server (https://kubernetes.default.svc), and the keys are elsewhere',
     },
     holds: false,
   },
@@ -478,7 +478,10 @@ const invalid: readonly Case[] = [
       idp,
     ],
     of: 'VirtualMCPServer/it',
-    says: { Ready: 'False ConfigInvalid: oidcConfigRef.resourceUrl: nothing is served at the address 169.254.169.254' },
+    says: {
+      Ready:
+        'False ConfigInvalid: oidcConfigRef.resourceUrl: 169.254.169.254 is an address at which nothing can be served',
+    },
     holds: true,
   },
   {
@@ -524,7 +527,10 @@ const invalid: readonly Case[] = [
     what: 'a name that gives no Service name',
     given: ['kind: MCPServer\nmetadata: {name: a.b}\nspec: {image: x, transport: streamable-http}'],
     of: 'MCPServer/a.b',
-    says: { Valid: 'False NameInvalid: the name "a.b" holds a dot and gives no valid Service name' },
+    says: {
+      Valid:
+        'False NameInvalid: the name "a.b" contains a dot, which the name of a Service can’t have: choose another name',
+    },
     holds: true,
   },
   {
@@ -694,7 +700,7 @@ const readiness: readonly Case[] = [
     given: observed('replicas: 1, readyReplicas: 1', 'groupRef: {name: gone}'),
     of: 'MCPServer/it',
     says: {
-      Ready: 'False ReferenceNotFound: MCPGroup "gone" is missing; what runs keeps its last good configuration',
+      Ready: 'False ReferenceNotFound: MCPGroup "gone" is missing; the running pods keep the last valid configuration',
     },
     holds: true,
   },
@@ -709,7 +715,7 @@ const readiness: readonly Case[] = [
     what: 'several replicas with sessions in memory',
     given: [server('replicas: 2')],
     of: 'MCPServer/it',
-    says: { SessionStorageWarning: 'True MemorySessions: 2 replicas keep their sessions in memory…' },
+    says: { SessionStorageWarning: 'True MemorySessions: each of 2 replicas keeps its sessions in its own memory…' },
     holds: false,
   },
   {
@@ -852,7 +858,7 @@ const backends: readonly Case[] = [
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady:
-        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": a credential of each caller needs callers with a name: incomingAuth.type oidc',
+        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": a credential of each caller needs callers who log in: incomingAuth.type oidc',
     },
     holds: false,
   },
@@ -862,7 +868,7 @@ const backends: readonly Case[] = [
     of: 'MCPServer/it',
     says: {
       Valid:
-        'False CredentialUnusable: /spec/externalAuthConfigRef: a credential of each caller needs callers with a name: set oidcConfigRef',
+        'False CredentialUnusable: /spec/externalAuthConfigRef: a credential of each caller needs callers who log in: set oidcConfigRef',
     },
     holds: true,
   },
@@ -884,7 +890,7 @@ const backends: readonly Case[] = [
     what: 'a header for a server that takes none',
     given: [group, secret, injected, server('externalAuthConfigRef: {name: x}').replace('streamable-http', 'stdio')],
     of: 'MCPServer/it',
-    says: { Valid: 'False CredentialUnusable: /spec/externalAuthConfigRef: a stdio server takes no headers…' },
+    says: { Valid: 'False CredentialUnusable: /spec/externalAuthConfigRef: a stdio server reads no headers…' },
     holds: true,
   },
   {
@@ -925,7 +931,7 @@ const backends: readonly Case[] = [
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady: 'True AllServed',
-      BackendNameWarning: 'True NoSuchMember: outgoingAuth.backends names "nobody", which is no member of the group',
+      BackendNameWarning: 'True NoSuchMember: outgoingAuth.backends names "nobody", which is not a member of the group',
     },
     holds: false,
   },
@@ -1040,7 +1046,7 @@ const profiles: readonly Case[] = [
     what: 'a key of a builtin profile',
     given: [server('permissionProfile: {name: none, key: k}')],
     of: 'MCPServer/it',
-    says: { Valid: 'False ConfigInvalid: /spec/permissionProfile/key is for a profile in a ConfigMap' },
+    says: { Valid: 'False ConfigInvalid: /spec/permissionProfile/key needs type configmap' },
     holds: true,
   },
   {
@@ -1075,7 +1081,7 @@ const profiles: readonly Case[] = [
     what: 'a profile with files of the host',
     given: inMap({ read: ['/etc'], network: {} }),
     of: 'MCPServer/it',
-    says: { ReferencesResolved: inProfile('1: /read: there are no files of the host in a pod…') },
+    says: { ReferencesResolved: inProfile('1: /read: a pod has no access to files of the host…') },
     holds: true,
   },
   {
@@ -1096,7 +1102,9 @@ const profiles: readonly Case[] = [
     what: 'a profile with callers of its own',
     given: inMap({ network: { inbound: { allow_host: ['localhost'] } } }),
     of: 'MCPServer/it',
-    says: { ReferencesResolved: inProfile('1: /network/inbound: is for networkPolicy.ingressFrom to say') },
+    says: {
+      ReferencesResolved: inProfile('1: /network/inbound: is not supported here: use networkPolicy.ingressFrom'),
+    },
     holds: true,
   },
   {
@@ -1110,7 +1118,7 @@ const profiles: readonly Case[] = [
     what: 'a profile with a network that the API server would refuse',
     given: inMap({ network: { outbound: { allow_host: ['10.0.0.1/8'] } } }),
     of: 'MCPServer/it',
-    says: { ReferencesResolved: inProfile('1: /network/outbound/allow_host/0: has bits set behind its prefix…') },
+    says: { ReferencesResolved: inProfile('1: /network/outbound/allow_host/0: has bits set after its prefix…') },
     holds: true,
   },
   {
@@ -1119,7 +1127,7 @@ const profiles: readonly Case[] = [
     of: 'MCPServer/it',
     says: {
       Valid:
-        'False ProxyShutIn: /spec/permissionProfile lets nothing out of the pod, and the proxy in it must reach the issuer of tokens; list…',
+        'False ProxyShutIn: /spec/permissionProfile allows no connections out of the pod, but the proxy in it must reach the issuer of tokens; list…',
     },
     holds: true,
   },
@@ -1129,7 +1137,7 @@ const profiles: readonly Case[] = [
     of: 'MCPServer/it',
     says: {
       Valid:
-        'False ProxyShutIn: /spec/permissionProfile lets nothing out of the pod, and the proxy in it must reach the API server…',
+        'False ProxyShutIn: /spec/permissionProfile allows no connections out of the pod, but the proxy in it must reach the API server…',
     },
     holds: true,
   },

@@ -196,14 +196,14 @@ for (const [field, at] of [
   for (const [cidr, problem] of [
     ['2001:db8::/32'],
     ['2001:db8::1/128'],
-    ['2001:db8::1/32', 'has bits set behind its prefix of 32'],
-    ['2001:db8:8000::/32', 'has bits set behind its prefix of 32'],
+    ['2001:db8::1/32', 'has bits set after its prefix of 32'],
+    ['2001:db8:8000::/32', 'has bits set after its prefix of 32'],
     ['::ffff:a00:0/104', 'must not hold an IPv4 address'],
     ...(field.includes('::/0')
       ? []
       : [
-          ['10.0.0.1/8', 'has bits set behind its prefix of 8: write the network’s first address, or /32 for'],
-          ['10.0.0.64/25', 'has bits set behind its prefix of 25'],
+          ['10.0.0.1/8', 'has bits set after its prefix of 8: write the network’s first address, or /32 for'],
+          ['10.0.0.64/25', 'has bits set after its prefix of 25'],
           ['10.0.0.128/25'],
           ['0.0.0.0/0'],
         ]),

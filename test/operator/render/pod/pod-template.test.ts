@@ -96,13 +96,13 @@ test('neither what is given nor what it is merged over is changed', () => {
 })
 
 const broken: readonly (readonly [string, object, string])[] = [
-  ['a misspelt field', { spec: { nodeSelectr: {} } }, '/spec/nodeSelectr: there is no such field'],
+  ['a misspelt field', { spec: { nodeSelectr: {} } }, '/spec/nodeSelectr: the field does not exist'],
   [
     'a misspelt field of a container',
     { spec: { containers: [{ name: 'mcp', imag: 'x' }] } },
     '/spec/containers/0/imag',
   ],
-  ['a field that a template has not', { status: {} }, '/status: there is no such field'],
+  ['a field that a template has not', { status: {} }, '/status: the field does not exist'],
   ['an object for a list', { spec: { containers: { name: 'mcp' } } }, '/spec/containers: a list is expected'],
   ['a list for an object', { spec: [] }, '/spec'],
   ['a text for an object', { spec: 'x' }, '/spec: an object is expected here'],

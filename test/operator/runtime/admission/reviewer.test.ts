@@ -96,7 +96,7 @@ test('who deletes is told who uses it; on its way out an object is not looked at
   const idp = object('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
   assert.equal(await warnings({ operation: 'DELETE', oldObject: idp, object: null }), [
     'MCPOIDCConfig "idp": still used by MCPServer "mail"',
-    'MCPOIDCConfig "idp" stays until nobody refers to it any more',
+    'MCPOIDCConfig "idp" is deleted when no object refers to it any more',
   ])
   assert.equal(await warnings({ operation: 'DELETE', oldObject: missing, object: null }), [])
   const going = { ...missing, metadata: { ...missing.metadata, deletionTimestamp: '2026-11-24T12:00:00Z' } }

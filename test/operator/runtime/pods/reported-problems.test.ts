@@ -146,7 +146,7 @@ metadata: {name: it}
 observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
 `).get(`${kind}/it`)
     const plan = planOf(`, auditLog: ["${full.message}", "it is slow"]`)
-    const text = `calls are served, but what is told of them may be lost: ${full.message}; it is slow`
+    const text = `calls are served, but their audit lines may be lost: ${full.message}; it is slow`
     assert.is(condition(plan, 'AuditLogUnavailable'), `True AuditLogNotWritten: ${text}`)
     assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
     assert.equal(

@@ -102,7 +102,7 @@ function callTool(
       resolve(answer)
     },
     reject: fail,
-    tooMuch: () => stop('the tool gave more than there is room for'),
+    tooMuch: () => stop('the output of the tool is larger than there is memory for'),
   })
   try {
     const inner = innerRequest(outer, { id, name: tool?.name ?? name, arguments: args, meta, more }, { reply, parent })
