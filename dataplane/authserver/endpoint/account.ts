@@ -53,7 +53,7 @@ export async function signInFor(front: Front, c: FrontContext, key?: string): Pr
 }
 
 async function linkedTo(front: Front, c: FrontContext, session: AccountSession): Promise<Page> {
-  const { accounts, settings, links, keys } = front
+  const { accounts, settings, links, keys, trusted } = front
   const proof = (...what: readonly string[]) => accounts.proofOf(session, ...what)
   const found = await links.of(session.user.subject, front.addressOf(c.env.incoming))
   const hosts = new Map(settings.providers.map(({ name, host }) => [name, host]))
@@ -75,6 +75,7 @@ async function linkedTo(front: Front, c: FrontContext, session: AccountSession):
     user: session.user,
     links: found.map(clientOf),
     keys: (await keys.of(session.user.subject)).map((key) => ({ ...key, id: proof('delete-key', key.provider) })),
+    hasUnlisted: trusted.linksPeople,
     isCut: found.length === MOST_MEMBERS,
     // The proof keeps a forged link from reporting an action that has not happened.
     done: DONE.find((one) => accounts.isProof(said, session, one)),

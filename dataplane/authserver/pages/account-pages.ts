@@ -51,6 +51,8 @@ export interface LinkedToUser {
   readonly keys: readonly OwnKey[]
   /** Tells whether the list was cut. */
   readonly isCut: boolean
+  /** There may be access that no list shows, by assertions of the person. */
+  readonly hasUnlisted?: boolean
   /** The action that was just done. */
   readonly done: keyof typeof SAID | undefined
   /** The URL that the form is posted to. */
@@ -70,7 +72,7 @@ const SAID = {
 const FOOTER = html`Whoever sees this page can end what is listed, and enter keys. You are signed out after 15 minutes.`
 
 /** Renders a user's clients and provider accounts, with a button to end each. It works without scripts. */
-export function linksPage({ gateway, user, links, keys, isCut, done, action, token }: LinkedToUser): Page {
+export function linksPage({ gateway, user, links, keys, isCut, hasUnlisted, done, action, token }: LinkedToUser): Page {
   return {
     title: 'What is linked to you',
     place: gateway,
@@ -86,7 +88,7 @@ ${links.length === 0 ? html`<p class="empty">No program may act for you here.</p
 ${keys.length === 0 ? '' : html`<h2>Your keys</h2><ul class="plain">${keys.map(keyOf)}</ul>`}
 ${isCut ? html`<p class="soft">The ${links.length} that were used last are shown. Others come into the list once they are used.</p>` : ''}
 <div class="choices"><button name="${fields.action}" value="${actions.signOut}" class="quiet">Sign out</button></div>
-${links.length === 0 ? '' : REVOKE_ALL}
+${links.length === 0 && !hasUnlisted ? '' : REVOKE_ALL}
 </form>`,
   }
 }

@@ -57,6 +57,8 @@ export interface Grants {
    * second: tokens state the second of their issue alone, and a login after this is not to be taken for one before.
    */
   endAll(subject: string): Promise<void>
+  /** Tells whether everything of a user has ended since a second (since 1970), in which something of theirs was issued. */
+  haveEnded(subject: string, since: unknown): Promise<boolean>
 }
 
 interface GrantsOptions {
@@ -86,10 +88,10 @@ function endedUsers({ store, revocations, ttlS }: Pick<GrantsOptions, 'store' | 
       await revocations.addUser(subject, second)
       return second
     },
-    /** Tells whether a grant is from before that. */
-    async isEnded({ accountId, iat }: Payload): Promise<boolean> {
-      const second = await store.get('endedUser', String(accountId))
-      return second !== undefined && !(Number(iat) > Number(second))
+    /** Tells whether something that was issued in a second is from before that. */
+    async haveEnded(subject: string, since: unknown): Promise<boolean> {
+      const second = await store.get('endedUser', subject)
+      return second !== undefined && !(Number(since) > Number(second))
     },
   }
 }
@@ -162,7 +164,8 @@ export function createGrants(options: GrantsOptions): Grants {
     },
     async find(id) {
       const payload = (await read(id))?.payload
-      if (payload === undefined || !(await users.isEnded(payload))) return payload
+      if (payload === undefined || !(await users.haveEnded(String(payload['accountId']), payload['iat'])))
+        return payload
       return end(id).then(() => undefined)
     },
     userOf: async (id) => (await read(id))?.user ?? {},
@@ -176,6 +179,7 @@ export function createGrants(options: GrantsOptions): Grants {
       await tokens.keep(id)
     },
     end,
+    haveEnded: users.haveEnded,
     async endAll(subject) {
       const second = await users.end(subject)
       await Promise.all((await ofUser(subject)).map(({ id }) => end(id)))

@@ -86,6 +86,11 @@ export class TrustedIssuers {
     )
   }
 
+  /** Tells whether people who log in here can also come by an assertion of one of them. */
+  get linksPeople(): boolean {
+    return [...this.#issuers.values()].some(({ assertions }) => assertions?.config.linked !== undefined)
+  }
+
   /** Tells whether one of them issues assertions that are accepted as a grant. */
   get hasAssertions(): boolean {
     return [...this.#issuers.values()].some(({ assertions }) => assertions !== undefined)

@@ -85,6 +85,9 @@ async function redeem(
     assertedSubject({ issuer: issuer.config.issuerUrl, server: settings.issuer }, claims, policy.config),
   ]
   if (name === undefined || subject === undefined) throw new AssertionRefused('tenant')
+  // A person who logs in here, too, can end everything. An assertion from before would begin it anew.
+  if (policy.config.linked !== undefined && (await front.grants.haveEnded(subject, claims.iat)))
+    throw new AssertionRefused('ended')
   // This comes last so that a refused request does not use the assertion up.
   if (isOnce(policy, typ)) await useOnce(front, mark, { by: subject, until: endOfUse(policy, claims) })
   const lifespanS = Math.min(LONGEST_S, settings.accessTokenS)

@@ -188,6 +188,9 @@ test('says that there is nothing, that there may be more, and which client is kn
   await page.goto(`${origin}/links`)
   assert.match(await text(), 'No program may act for you here.')
   assert.is(await page.$('details'), null)
+  shown = { ...LINKED, links: [], hasUnlisted: true }
+  await page.goto(`${origin}/links`)
+  assert.match(await text(), 'Revoke everything')
   const [first] = LINKED.links as [LinkedToUser['links'][number]]
   shown = { ...LINKED, isCut: true, links: [{ ...first, name: undefined, redirectUris: [] }] }
   await page.goto(`${origin}/links`)

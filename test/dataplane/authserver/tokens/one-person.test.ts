@@ -13,7 +13,9 @@ import {
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { SessionsPage } from '../sessions/pages.ts'
 
 const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
@@ -134,6 +136,29 @@ test('a token of an assertion is nobody’s login: it refreshes nothing, and its
   assert.is(sub, subOf(answered.access_token))
   assert.is(id, `${corp.issuer}#alice`)
   assert.is(tsid, undefined)
+})
+
+test('a person who revokes everything ends what assertions have got for them, and may get later by older ones', async () => {
+  const call = async (token: string) =>
+    (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
+  const [hers, theirs] = [await byAssertion(corp, { sub: 'carol' }), await byAssertion(corp, { sub: 'dan' })]
+  for (const token of [hers, theirs]) assert.is(await call(token), 200)
+  corp.user = 'carol'
+  const visitor = new UserAgent()
+  const page = SessionsPage.of(server, visitor)
+  const { html } = await page.send({ token: (await page.open()).token, action: 'sign-in' })
+  const [, proof = ''] = /name="token" value="([^"]+)"/.exec(html) ?? []
+  const chosen = await visitor.post(`${server.issuer}/oauth/choose`, { token: proof, provider: 'corp' })
+  const { token, text } = await page.open(chosen.headers.get('location') ?? '')
+  assert.match(text, 'No program may act for you here.')
+  assert.match(text, 'Revoke everything now')
+  const before = { sub: 'carol', iat: Math.floor(Date.now() / 1000) }
+  assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
+  assert.is(await call(hers), 401)
+  assert.is(await call(theirs), 200)
+  for (const typ of [undefined, 'JWT']) assert.is(await refusal(redeem(corp, before, typ)), '400 invalid_grant')
+  assert.is(await call(await byAssertion(corp, { sub: 'carol' })), 200)
+  assert.is(await call(await byLogin(corp, 'carol')), 200)
 })
 
 test('a link to a provider that does not know these people is refused with the configuration', async () => {
