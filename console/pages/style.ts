@@ -119,6 +119,8 @@ label{display:block;font-size:var(--s1);font-weight:600;color:var(--soft)}
 label>span{display:block;margin-bottom:.25rem}
 input,select,textarea,button,.button{font:inherit;color:var(--ink);background:var(--card);border:1px solid #8b877b;border-radius:.5rem;
 padding:.4375rem .75rem;min-width:0;max-width:100%}
+input,select,textarea{font-size:var(--s2);font-weight:400}
+.filter input:not([type=checkbox]),.filter select,.filter button{height:2.5rem}
 textarea{width:100%;min-height:7rem;font-family:var(--mono);font-size:var(--s1)}
 input[type=checkbox]{width:1.125rem;height:1.125rem;vertical-align:middle}
 button,.button{display:inline-block;background:var(--accent);border-color:var(--accent);color:var(--on-accent);font-weight:600;

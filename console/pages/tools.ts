@@ -69,7 +69,7 @@ export function toolsPage(facts: ToolsFacts, token: string, kept?: Kept): Child 
       !facts.needsToken &&
       note('warn', h('p', {}, `Its tools can’t be listed: ${facts.missing}`)),
     facts.tools.length === 0
-      ? empty(h('p', {}, 'No tool is shown.'))
+      ? !facts.needsToken && empty(h('p', {}, 'No tool is shown.'))
       : table<ToolRow>(
           [
             { title: 'Tool', cell: ({ name, href }) => h('a', { href }, name) },
