@@ -3,7 +3,9 @@ import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { subjectOf } from '../../../../dataplane/authserver/provider/subject.ts'
+import { secret } from '../../../secrets/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
@@ -12,8 +14,9 @@ import {
   TestClient,
   tokensOf,
 } from '../../../support/identity/auth-server.ts'
+import { openLink } from '../../../support/identity/linking.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
-import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { consentOf, UserAgent } from '../../../support/identity/user-agent.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 import { SessionsPage } from '../sessions/pages.ts'
 
@@ -159,6 +162,43 @@ test('a person who revokes everything ends what assertions have got for them, an
   for (const typ of [undefined, 'JWT']) assert.is(await refusal(redeem(corp, before, typ)), '400 invalid_grant')
   assert.is(await call(await byAssertion(corp, { sub: 'carol' })), 200)
   assert.is(await call(await byLogin(corp, 'carol')), 200)
+})
+
+test('a call by an assertion asks for the person’s key; entered after a login, it serves both ways and nobody else', async () => {
+  const KEY = secret('desk-0123456789-abcdefgh')
+  const providers = server.config().authServer?.upstreamProviders ?? []
+  const desk = {
+    name: 'desk',
+    type: 'key',
+    keyConfig: { title: 'Desk', headerName: 'X-Api-Key', valueTemplate: '{key}' },
+  }
+  const authServer = { trustedIssuers: [linkedTo('corp', corp)], upstreamProviders: [...providers, desk] }
+  assert.equal(await use(authServer as never, { backends: [injecting('hub', raw.url, 'desk')] }), [])
+  const call = async (token: string) =>
+    JSON.stringify(
+      (await postModern(server.gateway.url, 'tools/call', { name: 'hub_t' }, { authorization: `Bearer ${token}` }))
+        .json,
+    )
+  const asked = await call(await byAssertion(corp, { sub: 'alice' }))
+  const link = /http[^\s"]+\/oauth\/key\?[^\s"\\]+/.exec(asked)?.[0] ?? ''
+  const enter = async (user: string) => {
+    corp.user = user
+    const { agent: person } = new TestClient(server.issuer)
+    const signIn = await openLink(person, link)
+    const choice = await person.post(signIn.form?.action ?? '', { ...signIn.form?.fields, action: 'sign-in' })
+    const { token = '' } = consentOf(await choice.text(), server.issuer) ?? {}
+    const sent = await person.post(`${server.issuer}/oauth/choose`, { token, provider: 'corp' })
+    const { url } = await person.follow(sent.headers.get('location') ?? '', (at) => at.includes('/oauth/key?'))
+    const { form } = await openLink(person, url)
+    return form && (await person.post(form.action, { ...form.fields, key: KEY })).status
+  }
+  assert.is.not(await enter('bob'), 303)
+  assert.is(await enter('alice'), 303)
+  for (const token of [await byAssertion(corp, { sub: 'alice' }), await byLogin(corp, 'alice')]) {
+    await eventually('the key', async () => (await call(token)).includes('"ok"'))
+    assert.is(raw.calls('tools/call').at(-1)?.headers['x-api-key'], KEY)
+  }
+  assert.match(await call(await byAssertion(corp, { sub: 'bob' })), '/oauth/key?')
 })
 
 test('a link to a provider that does not know these people is refused with the configuration', async () => {
