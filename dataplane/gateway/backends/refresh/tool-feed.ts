@@ -136,8 +136,11 @@ export class ToolFeed implements Feed {
 function isLate(awaited: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(true), ms)
-  const done = () => resolve(false)
-  awaited.then(done, done).finally(() => clearTimeout(timer))
+  const done = () => {
+    clearTimeout(timer)
+    resolve(false)
+  }
+  awaited.then(done, done)
   return promise
 }
 
