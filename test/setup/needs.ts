@@ -129,6 +129,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/dataplane/registry/sources/source-git.test.ts': [git],
   'test/docs/gitops.test.ts': [program('lua5.1', 'lua5.1', 'lua@5.1')],
   'test/docs/site.test.ts': [git],
+  'test/docs/first-hour.test.ts': [program('bash'), program('curl')],
   'test/docs/readme.test.ts': [program('bash'), program('curl')],
   'test/docs/registry.test.ts': [program('bash'), program('curl')],
   'test/samples/tool-search.test.ts': [program('bash')],
