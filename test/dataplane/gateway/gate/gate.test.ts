@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import type { ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -9,6 +12,7 @@ import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { type GateRegistry, type GateRow, startGateRegistry } from '../../../support/gateway/gate-registry.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
 import { BASE_HEADERS, modern, post, rpc } from '../../../support/gateway/post.ts'
+import { createAuthority } from '../../../support/network/certificates.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import {
   configOf as configOfRegistry,
@@ -77,6 +81,9 @@ const rowOf = (name: string, server: RawServer, more: Partial<GateRow> = {}): Ga
   claims: { team: name },
   ...more,
 })
+
+/** The fields of a row that a registry always tells. */
+const WHOLE = { version: '1.0.0', status: 'active', packages: [] }
 
 interface Gated {
   readonly gateway: GatewayUnderTest
@@ -498,6 +505,73 @@ test('a gateway that starts while the registry is away serves the snapshot, and 
     }
     await it.gateway.close()
   }
+})
+
+test('rows that grow too old while a gateway runs approve nothing any more', async () => {
+  const first = await gated([rowOf('one', one)])
+  const folder = snapshots(first.gateway.directory)
+  await eventually('a snapshot', async () => (await readdir(folder).catch(() => [])).length === 2)
+  const kept = new Map<string, string>()
+  for (const file of await readdir(folder)) kept.set(file, await readFile(join(folder, file), 'utf8'))
+  const { registry } = first
+  await first.close()
+  const head = JSON.parse(kept.get('house.json') as string)
+  const confirmedAt = Date.now() - 3_600_000 + 5_000
+  const check = createHash('sha256')
+    .update(JSON.stringify([head.source, head.digest, confirmedAt]))
+    .digest('base64url')
+  kept.set('house.json', JSON.stringify({ ...head, confirmedAt, check }))
+  const it = around(
+    await startGateway(configOf(registry), async (directory) => {
+      await mkdir(snapshots(directory), { recursive: true })
+      for (const [name, text] of kept) await writeFile(join(snapshots(directory), name), text)
+    }),
+    registry,
+  )
+  assert.is((await it.tools(ONE)).length, 2)
+  const authorization = `Bearer ${await tokenOf(ONE)}`
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
+  const opened = await post(it.gateway.url, rpc('initialize', params, 0), { authorization })
+  const session = {
+    authorization,
+    'mcp-session-id': opened.headers.get('mcp-session-id') as string,
+    'mcp-protocol-version': '2025-11-25',
+  }
+  const call = async (name: string) =>
+    (await post(it.gateway.url, rpc('tools/call', { name, arguments: {} }), session)).text
+  assert.match(await call('one_alpha'), 'result')
+  await eventually('they are too old', async () => (await it.tools(ONE)).length === 0)
+  assert.is(await call('one_alpha'), await call('nix_alpha'))
+  assert.ok((await it.gateway.status()).problems.some(({ code }) => code === 'CatalogStale'))
+  await it.gateway.close()
+})
+
+test('a registry whose certificate nobody vouches for is away', async () => {
+  const authority = await createAuthority()
+  const open = new Set<ServerResponse>()
+  const page = { revision: 'r', mode: 'full', claims: {}, servers: [{ ...rowOf('one', one), ...WHOLE }] }
+  const server = createServer({ key: authority.key, cert: authority.cert }, (request, response) => {
+    if (request.headers['if-none-match'] === undefined)
+      response.writeHead(200, { 'content-type': 'application/json', etag: '"r"' }).end(JSON.stringify(page))
+    else open.add(response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const registry = await startGateRegistry()
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const registries = (more: object) => [{ name: 'house', url, registry: 'main', ...more }]
+  const it = around(await startGateway(configOf(registry, { registries: registries({}) })), registry)
+  assert.equal(await it.tools(ONE), [])
+  await eventually('it is told', async () =>
+    (await it.gateway.status()).problems.some(({ code }) => code === 'CatalogUnavailable'),
+  )
+  const caBundleFile = join(authority.directory, 'ca.pem')
+  await it.gateway.configure(configOf(registry, { registries: registries({ caBundleFile }) }))
+  await eventually('it is believed', async () => (await it.tools(ONE)).length === 2)
+  await it.close()
+  for (const response of open) response.destroy()
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  await authority.remove()
 })
 
 test('report mode withholds nothing and tells what it would', async () => {

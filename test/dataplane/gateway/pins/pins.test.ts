@@ -8,7 +8,7 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../s
 import { OFTEN, pinsOf } from '../../../support/gateway/pinning.ts'
 import { batchOf, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { type ChangingServer, type Shows, startChangingServer } from '../../../support/servers/changing-server.ts'
-import { tool } from '../../../support/servers/raw-server.ts'
+import { startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
 type Pinning = NonNullable<TestConfig['backends'][number]['pinning']>
 
@@ -57,6 +57,8 @@ const withheldIn = async (gateway: GatewayUnderTest): Promise<number> => (await 
 type Report = Awaited<ReturnType<typeof reportDefinitions>>
 const reportOf = async (gateway: GatewayUnderTest): Promise<Report> =>
   (await fetch(`${gateway.adminUrl}/definitions`)).json() as Promise<Report>
+const NEXT = tool('one', '"description":"next"')
+const CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 const LISTS = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list']
 
 test('with everything approved the lists are what they are without pins, byte for byte', () =>
@@ -597,6 +599,113 @@ test('a listener hears nothing of a resource that was withheld meanwhile', () =>
     },
     { era: 'legacy' },
   ))
+
+test('of a server with other texts by era the one that is asked counts, for clients of both', async () => {
+  const [asked, other] = [tool('mine'), tool('mine', '"description":"POISON"')]
+  const server = await startRawServer({
+    era: 'both',
+    call: ({ message }) =>
+      `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":{"resultType":"complete","content":[]}}`,
+    before({ message, headers }, res) {
+      if (message.method !== 'tools/list') return false
+      const list = headers['mcp-session-id'] === undefined ? asked : other
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(
+        `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":{"resultType":"complete","tools":[${list}]}}`,
+      )
+      return true
+    },
+  })
+  const start = (text: string, role: 'proxy' | undefined) =>
+    startGateway({
+      ...(role && { role }),
+      failureHandling: OFTEN,
+      backends: [
+        {
+          name: 'b',
+          url: server.url,
+          pinning: { mode: 'enforce', pins: { tools: { mine: [definitionDigest(text) as string] } } },
+        },
+      ],
+    })
+  const gateways = await Promise.all([start(asked, 'proxy'), start(asked, undefined), start(other, 'proxy')])
+  for (const [index, gateway] of gateways.entries()) {
+    const session = await openSession(gateway.url)
+    const name = index === 1 ? 'b_mine' : 'mine'
+    await post(gateway.url, rpc('tools/call', { name, arguments: {} }), session)
+    const modern = (await postModern(gateway.url, 'tools/list')).text
+    const inSession = (await post(gateway.url, rpc('tools/list'), session)).text
+    assert.is(modern.includes('mine'), index < 2, String(index))
+    // A session of a proxy may have a list of its own, which is held to the same pins.
+    for (const text of [modern, inSession]) assert.not.ok(text.includes(index < 2 ? other : asked), text)
+    await gateway.close()
+  }
+  await server.close()
+})
+
+test('replicas that look at other times, or start during a change, show what is approved alone', () =>
+  withProxy(enforced, async ({ server, gateway: first }) => {
+    const pins = pinsOf(server.shows)
+    const start = (name = 'b') =>
+      startGateway({
+        failureHandling: { healthCheckInterval: '1h' },
+        backends: [{ name, url: server.url, pinning: { mode: 'enforce', pins } }],
+      })
+    const late = await start()
+    assert.is((await namesIn(late.url)).length, 2)
+    server.shows.tools[0] = tool('one', '"description":"POISON"')
+    const started = await start()
+    await eventually('the first has looked', async () => (await withheldIn(first)) === 1)
+    for (const gateway of [first, started, late])
+      assert.not.ok(JSON.stringify(await listIn(gateway)).includes('POISON'))
+    assert.equal(await namesIn(started.url), ['b_two'])
+    // It looks once an hour by itself, and hears of the change.
+    await eventually('it listens', () => server.notify(CHANGED) === 3)
+    await eventually('it has heard', async () => (await namesIn(late.url)).length === 1)
+    for (const gateway of [late, started]) await gateway.close()
+  }))
+
+test('a rollout of two approved texts has no gap, whichever pod answers', () =>
+  withProxy(
+    (shows) => {
+      const pins = pinsOf(shows)
+      const one = [...(pins.tools?.['one'] ?? []), definitionDigest(NEXT) as string]
+      return { mode: 'enforce', pins: { ...pins, tools: { ...pins.tools, one } } }
+    },
+    async ({ server, gateway }) => {
+      const old = server.shows.tools[0] as string
+      const seen = new Set<string>()
+      let polls = 0
+      server.shows.toolsFor = () => [polls++ % 2 === 0 ? NEXT : old, tool('two')]
+      while (seen.size < 2 || polls < 8) {
+        const { text } = await postModern(gateway.url, 'tools/list')
+        assert.ok(text.includes('"one"') && text.includes('"two"'), text)
+        seen.add(text)
+        assert.ok((await postModern(gateway.url, 'tools/call', { name: 'one', arguments: {} })).json.result)
+      }
+      assert.is(seen.size, 2)
+    },
+  ))
+
+test('an impostor that says it is another server has none of its pins', async () => {
+  const [real, impostor] = await Promise.all([
+    startChangingServer('legacy', fresh()),
+    startChangingServer('legacy', fresh()),
+  ])
+  const pins = pinsOf(real.shows)
+  const gateway = await startGateway({
+    failureHandling: OFTEN,
+    backends: [
+      { name: 'real', url: real.url, pinning: { mode: 'enforce', pins } },
+      { name: 'sham', url: impostor.url, pinning: { mode: 'enforce' } },
+    ],
+  })
+  assert.equal(await namesIn(gateway.url), ['real_one', 'real_two'])
+  assert.is((await gateway.status()).backends[1]?.definitions?.withheld, 5)
+  assert.ok((await postModern(gateway.url, 'tools/call', { name: 'sham_one', arguments: {} })).json.error)
+  assert.is(impostor.calls('tools/call').length, 0)
+  await Promise.all([gateway.close(), real.close(), impostor.close()])
+})
 
 test('overrides and renames need no other pins', () =>
   withProxy(
