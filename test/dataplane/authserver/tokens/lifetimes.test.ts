@@ -72,7 +72,8 @@ test.before(async () => {
   assert.equal(await keptKinds(), ['newClient'])
   await new TestClient(server.issuer, id).login()
   const kept = await asked(redis, async (commands) => {
-    const [key = '', ...others] = (await commands.keys('*')).filter((name) => /client/i.test(name))
+    // Beside it stands who was the first to use it.
+    const [key = '', ...others] = (await commands.keys('*lient:*')).filter((name) => !/:(first|used):/.test(name))
     assert.is(kindOf(key), 'client')
     assert.equal(others, [], 'it is new no more')
     assert.ok((await commands.ttl(key)) > (LONGEST_S['client'] as number) - 60)

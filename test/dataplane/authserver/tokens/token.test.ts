@@ -164,7 +164,7 @@ for (const type of ['memory', 'redis'] as const) {
     if (redis === undefined) return
     const commands = openRedis(redis.port)
     const kept = async () => {
-      const [key = '', ...more] = await commands.keys(`*:${client.id}`)
+      const [key = '', ...more] = await commands.keys(`*lient:${client.id}`)
       assert.equal(more, [])
       return key
     }

@@ -252,6 +252,7 @@ test('a configuration with a wrong digest is refused, and the last good one stay
       { skills: {} },
       { unlisted: { tools: 'bare' } },
     ]) {
+      await eventually('all is listed', async () => (await namesIn(gateway.url)).length === 2)
       const backends = [{ name: 'b', url: server.url, pinning: { mode: 'enforce', pins } }]
       await gateway.configure(
         JSON.stringify({ name: 'x', namespace: 'y', role: 'proxy', incomingAuth: { type: 'anonymous' }, backends }),
