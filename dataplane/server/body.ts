@@ -5,6 +5,18 @@ import { PublicError } from './errors.ts'
 /** The overhead of each chunk of a body in memory: clients may send it byte by byte. */
 const PIECE_BYTES = 256
 
+/**
+ * Refuses a compressed body by its Content-Encoding: 415, with the encoding that is accepted (RFC 9110 section 15.5.16).
+ * A body that grows when it is read could take more memory than its length tells.
+ */
+export function refuseCompressed(contentEncoding: string | undefined): void {
+  if (contentEncoding === undefined || /^(identity)?$/i.test(contentEncoding.trim())) return
+  throw new PublicError('unsupported_media_type', {
+    message: 'Send the body uncompressed, without Content-Encoding.',
+    headers: { 'Accept-Encoding': 'identity' },
+  })
+}
+
 /** Called with the bytes of memory that a body takes so far. If it throws, the body is read no further. */
 type HoldBytes = (bytes: number) => void
 

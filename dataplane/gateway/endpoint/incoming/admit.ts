@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Caller } from '../../../identity/caller.ts'
+import { refuseCompressed } from '../../../server/body.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { checkOrigin } from '../../request/cross-origin.ts'
 import { bindingOf } from '../../sessions/binding.ts'
@@ -54,6 +55,7 @@ const USUAL_ACCEPT = 'application/json, text/event-stream'
 /** Checks that a POST has JSON of an allowed size and accepts both forms of answer. Returns its declared length. */
 export function checkPost({ headers }: IncomingMessage): number {
   if (!isJson(headers['content-type'])) throw new PublicError('unsupported_media_type')
+  refuseCompressed(headers['content-encoding'])
   const { accept } = headers
   if (accept !== USUAL_ACCEPT && !(accepts(accept, 'application/json') && accepts(accept, 'text/event-stream')))
     throw new PublicError('not_acceptable')

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Context } from 'hono'
 import type { Static, TSchema } from 'typebox'
 import { compile } from '../../../config/schema-violations.ts'
-import { readBody } from '../../../server/body.ts'
+import { readBody, refuseCompressed } from '../../../server/body.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { nestsDeeperThan } from '../../catalog/json.ts'
 import { brokenText } from '../../sources/format/mended.ts'
@@ -37,6 +37,7 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
   return async function readJson(c: Context<RegistryEnv>): Promise<JsonBody<Static<S>>> {
     const type = c.req.header('content-type') ?? ''
     if (!/^application\/json *(;|$)/i.test(type)) throw new PublicError('unsupported_media_type')
+    refuseCompressed(c.req.header('content-encoding'))
     const { held } = c.var
     const bytes = await readBody(c, largest(), (size) => held.demand(size))
     // The copies are its text, its value, and the argument for the writing thread.

@@ -61,6 +61,13 @@ const posts: readonly Case[] = [
   { name: 'a batch', body: `[${PING}]`, status: 400, code: -32600, id: null },
   { name: 'an empty batch', body: '[]', status: 400, code: -32600, id: null },
   { name: 'text', headers: { 'content-type': 'text/plain' }, status: 415, code: -32600 },
+  { name: 'a compressed body', headers: { 'content-encoding': 'gzip' }, status: 415, code: -32600 },
+  {
+    name: 'the encoding that is none',
+    body: discover.body,
+    headers: { ...discover.headers, 'content-encoding': 'identity' },
+    status: 200,
+  },
   {
     name: 'JSON with a charset',
     body: discover.body,

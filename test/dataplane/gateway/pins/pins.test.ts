@@ -64,10 +64,13 @@ const LISTS = ['tools/list', 'prompts/list', 'resources/list', 'resources/templa
 test('with everything approved the lists are what they are without pins, byte for byte', () =>
   withProxy(undefined, ({ server, gateway }) =>
     withProxy(enforced, async ({ gateway: pinned }) => {
+      await eventually('all is listed', async () => (await countsOf(pinned))?.missing === 0)
+      await eventually('all is listed without pins', async () =>
+        (await postModern(gateway.url, 'resources/templates/list')).text.includes('data:{x}'),
+      )
       for (const method of LISTS)
         assert.is((await postModern(pinned.url, method)).text, (await postModern(gateway.url, method)).text)
       assert.is((await gateway.status()).backends[0]?.definitions, null)
-      await eventually('all is listed', async () => (await countsOf(pinned))?.missing === 0)
       assert.equal(await countsOf(pinned), { approved: 5, withheld: 0, reported: 0, missing: 0 })
       assert.ok(server.seen.length > 0)
     }),
@@ -560,9 +563,9 @@ for (const era of ['modern', 'legacy'] as const)
         assert.is(changed(), 1)
         assert.not.ok(heard.join('').includes('POISON'))
         const times = server.listedAt.slice(polled)
-        for (const [at, time] of times.entries())
-          if (at > 0)
-            assert.ok(time - (times[at - 1] as number) > 900, `polls ${time - (times[at - 1] as number)} ms apart`)
+        // Each arrives as late as the machine is busy: their rate is what the gateway decides.
+        const took = (times.at(-1) as number) - (times[0] as number)
+        assert.ok(took > 900 * (times.length - 1), `${times.length} polls in ${took} ms`)
         server.shows.tools[0] = tool('one')
         storm()
         await eventually('the client hears of it', () => changed() === 2)

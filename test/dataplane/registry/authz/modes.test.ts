@@ -202,6 +202,12 @@ test('bad bodies: limits, types, depth, and all findings at once', async () => {
   for (const value of ['[]', 'null', '"x"', '1']) assert.is(refused(await post(value)), '400 invalid_request')
   const untyped = await fetch(`${it.registry.url}/v1/entries`, { method: 'POST', body: '{}' })
   assert.is(untyped.status, 415)
+  const compressed = await fetch(`${it.registry.url}/v1/entries`, {
+    method: 'POST',
+    body: '{}',
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+  })
+  assert.equal([compressed.status, compressed.headers.get('accept-encoding')], [415, 'identity'])
   const binary = await fetch(`${it.registry.url}/v1/entries`, {
     method: 'POST',
     body: Buffer.from([0x7b, 0xff, 0x7d]),
