@@ -208,12 +208,14 @@ test('small documents are asked for gzip, and decoded whatever was asked, within
   assert.is((await get()).text, text)
   sent = { encoding: 'gzip', body: Buffer.alloc(0) }
   assert.is((await get()).text, '')
+  // Servers write other words there, too; browsers take such a body as it is.
+  sent = { encoding: 'utf-8', body: marked }
+  assert.is((await get()).text, text)
   for (const [encoding, body] of [
     ['gzip', marked],
     ['gzip', gzipSync(marked).subarray(0, 40)],
     ['br', brotliCompressSync(marked).subarray(0, 20)],
     ['zstd', marked],
-    ['compress', marked],
     ['gzip, gzip, gzip', gzipSync(gzipSync(gzipSync(marked)))],
   ] as const) {
     sent = { encoding, body }

@@ -433,15 +433,22 @@ test('one of two registries is enough, and one that is away costs its own rows a
 /** The files of the snapshots of a gateway. */
 const snapshots = (directory: string) => join(directory, 'state', 'catalog', 'default.test')
 
+/** Waits for a whole snapshot of a gateway and returns the texts of its files by their names. */
+async function keptSnapshot({ gateway }: Gated): Promise<ReadonlyMap<string, string>> {
+  const folder = snapshots(gateway.directory)
+  let names: readonly string[] = []
+  await eventually('there is a snapshot', async () => {
+    names = await readdir(folder).catch(() => [])
+    return names.length === 2 && names.every((name) => !name.endsWith('.new'))
+  })
+  const kept = new Map<string, string>()
+  for (const name of names) kept.set(name, await readFile(join(folder, name), 'utf8'))
+  return kept
+}
+
 test('a gateway that starts while the registry is away serves the snapshot, and without one nothing', async () => {
   const first = await gated([rowOf('one', one)])
-  await eventually(
-    'there is a snapshot',
-    async () => (await readdir(snapshots(first.gateway.directory)).catch(() => [])).length === 2,
-  )
-  const kept = new Map<string, string>()
-  for (const file of await readdir(snapshots(first.gateway.directory)))
-    kept.set(file, await readFile(join(snapshots(first.gateway.directory), file), 'utf8'))
+  const kept = await keptSnapshot(first)
   const { registry } = first
   await first.close()
   const withFiles = (edit: (name: string, text: string) => string | undefined) => async (directory: string) => {
@@ -510,10 +517,7 @@ test('a gateway that starts while the registry is away serves the snapshot, and 
 
 test('rows that grow too old while a gateway runs approve nothing any more', async () => {
   const first = await gated([rowOf('one', one)])
-  const folder = snapshots(first.gateway.directory)
-  await eventually('a snapshot', async () => (await readdir(folder).catch(() => [])).length === 2)
-  const kept = new Map<string, string>()
-  for (const file of await readdir(folder)) kept.set(file, await readFile(join(folder, file), 'utf8'))
+  const kept = await keptSnapshot(first)
   const { registry } = first
   await first.close()
   const head = JSON.parse(kept.get('house.json') as string)
