@@ -434,7 +434,7 @@ test('one of two registries is enough, and one that is away costs its own rows a
 const snapshots = (directory: string) => join(directory, 'state', 'catalog', 'default.test')
 
 /** Waits for a whole snapshot of a gateway and returns the texts of its files by their names. */
-async function keptSnapshot({ gateway }: Gated): Promise<ReadonlyMap<string, string>> {
+async function keptSnapshot({ gateway }: Gated): Promise<Map<string, string>> {
   const folder = snapshots(gateway.directory)
   let names: readonly string[] = []
   await eventually('there is a snapshot', async () => {
