@@ -21,7 +21,7 @@ export interface ChoiceQuestion {
 export const fields = { token: 'token', email: 'email', provider: 'provider' } as const
 
 const OF_LIST = html`The place that you choose asks who you are. Nothing is sent there before.`
-const OF_ADDRESS = html`Your address only finds the place where you log in. It is not kept, and tells nobody who you are.`
+const OF_ADDRESS = html`Your address only finds the place where you log in. It is not kept, and does not log you in.`
 
 /** Renders the page that asks a user where to log in. It works without scripts. */
 export function choicePage({ gateway, providers, asksForAddress, isUnknown, action, token }: ChoiceQuestion): Page {
@@ -34,7 +34,7 @@ export function choicePage({ gateway, providers, asksForAddress, isUnknown, acti
     body: html`
 <h1>Where do you log in?</h1>
 <p>${asksForAddress ? html`<bdi>${gateway}</bdi> has users of several organizations. Your work e-mail address leads you to yours.` : html`<bdi>${gateway}</bdi> has users of several organizations. Choose the one that knows you.`}</p>
-${isUnknown ? html`<p class="note" role="status">No address, or none that leads to one of them: choose yourself.</p>` : ''}
+${isUnknown ? html`<p class="note" role="status">There is no address, or no organization has it. Choose one.</p>` : ''}
 <form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
 ${asksForAddress ? ADDRESS : html`<ul class="plain">${providers.map(choiceOf)}</ul>`}
@@ -43,8 +43,8 @@ ${asksForAddress ? ADDRESS : html`<ul class="plain">${providers.map(choiceOf)}</
 }
 
 const ADDRESS = html`<p><label for="email"><b>E-mail address</b></label></p>
-<p><input id="email" name="${fields.email}" type="email" autocomplete="email" spellcheck="false" maxlength="320" autofocus></p>
-<div class="choices"><button>Go on</button></div>
+<p><input id="email" name="${fields.email}" type="email" autocomplete="email" spellcheck="false" maxlength="320" size="32" autofocus></p>
+<div class="choices"><button>Continue</button></div>
 <p class="small soft">Leave it empty to choose from a list.</p>`
 
 const choiceOf = ({ name, host }: ChoiceQuestion['providers'][number]): Markup =>
