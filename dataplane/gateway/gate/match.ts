@@ -1,6 +1,6 @@
+import { atOnce } from '../limits/turns.ts'
 import { comparableUrl, type Image, isSameImage, parseImage } from './location.ts'
 import type { Row } from './rows.ts'
-import { atOnce } from './steps.ts'
 
 /** A backend as the catalog may know it. */
 export interface GateMember {

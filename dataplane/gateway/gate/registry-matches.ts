@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
+import { type Steps, turnOf } from '../limits/turns.ts'
 import type { Matched, Snapshot } from './decision.ts'
 import { type GateMember, type Match, type MatchBy, matching } from './match.ts'
-import { type Steps, turnOf } from './steps.ts'
 
 /** What the members are held against. */
 interface Question {

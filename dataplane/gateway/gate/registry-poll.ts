@@ -5,10 +5,10 @@ import type { CatalogRegistryConfig } from '../../config/gateway.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
 import { backoffDelay } from '../../retry/backoff.ts'
+import { inTurns } from '../limits/turns.ts'
 import type { Snapshot } from './decision.ts'
 import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
 import { joinPages, type SnapshotFile } from './snapshot-file.ts'
-import { inTurns } from './steps.ts'
 
 interface RegistryPollOptions {
   readonly config: CatalogRegistryConfig

@@ -1,8 +1,8 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { ClaimsMap } from '../../identity/claims.ts'
+import type { Steps } from '../limits/turns.ts'
 import { Elements, Members, skipSpace } from '../mcp/json.ts'
 import { comparableUrl, type Image, type Package, packageImage } from './location.ts'
-import type { Steps } from './steps.ts'
 
 /** A version of a server in the catalog: its name, its places, and the claims that decide who may use it. */
 export interface Row {

@@ -2,10 +2,10 @@ import { createHash, type Hash, randomUUID } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject } from '../../../crds/settings/json.ts'
+import { inTurns, type Steps } from '../limits/turns.ts'
 import { Elements } from '../mcp/json.ts'
 import type { Snapshot } from './decision.ts'
 import { type GatePage, gatePageIn, type KnownClaims } from './rows.ts'
-import { inTurns, type Steps } from './steps.ts'
 
 /** A snapshot, and when the registry last confirmed it: milliseconds since 1970. */
 export interface KeptSnapshot {

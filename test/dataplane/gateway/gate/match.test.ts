@@ -5,7 +5,7 @@ import { comparableUrl } from '../../../../dataplane/gateway/gate/location.ts'
 import { type GateMember, matchMembers } from '../../../../dataplane/gateway/gate/match.ts'
 import { RegistryMatches } from '../../../../dataplane/gateway/gate/registry-matches.ts'
 import { gatePageIn, readGatePage } from '../../../../dataplane/gateway/gate/rows.ts'
-import { atOnce } from '../../../../dataplane/gateway/gate/steps.ts'
+import { atOnce } from '../../../../dataplane/gateway/limits/turns.ts'
 import type { GateRow } from '../../../support/gateway/gate-registry.ts'
 
 const rowsOf = (servers: readonly GateRow[]) =>

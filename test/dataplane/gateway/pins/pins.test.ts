@@ -2,6 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { definitionDigest } from '../../../../crds/settings/definition-digest.ts'
 import type { reportDefinitions } from '../../../../dataplane/gateway/core/definitions-report.ts'
+import { digestInTurns, digestOf } from '../../../../dataplane/gateway/pins/definitions.ts'
 import { AuditFile } from '../../../support/audit/audit-file.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
@@ -729,5 +730,25 @@ test('overrides and renames need no other pins', () =>
       aggregation: { tools: [{ workload: 'b', overrides: { one: { name: 'new', description: 'Ours.' } } }] },
     },
   ))
+
+test('the digests of a long list are computed in turns, between which others are served', async () => {
+  const list = Array.from({ length: 3000 }, (_, n) => ({
+    key: `t${n}`,
+    text: `{"name":"t${n}","description":${JSON.stringify('é\n'.repeat(1000))}}`,
+  }))
+  let turns = 0
+  let isDone = false
+  const counting = (async () => {
+    while (!isDone) {
+      await new Promise((resolve) => setImmediate(resolve))
+      turns++
+    }
+  })()
+  await digestInTurns(list)
+  isDone = true
+  await counting
+  assert.ok(turns > 3, `${turns} turns`)
+  assert.is(digestOf(list[2999] as (typeof list)[0]), definitionDigest(list[2999]?.text ?? ''))
+})
 
 test.run()
