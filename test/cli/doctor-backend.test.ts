@@ -300,7 +300,7 @@ test('headers go with each request, from the command line and from files; their 
 test('wrong usage is 2, and says what is wrong', async () => {
   for (const [args, told] of [
     [[], 'URL of an MCP server is missing'],
-    [['ftp://a.example'], 'is no URL'],
+    [['ftp://a.example'], 'is not a URL of http or https'],
     [['http://a.example', '--header', 'X-A'], 'NAME=VALUE'],
     [['http://a.example', '--header', 'Mcp-Session-Id=1'], 'set by the gateway itself'],
     [['http://a.example', '--transport', 'stdio'], 'takes one of'],

@@ -465,8 +465,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   #take(scanner: AnswerScanner, given: Buffer, flowed: boolean): void {
-    // A server that has not read the id, or doesn't tell it: HTTP tells which request it has answered.
-    const isNameless = !flowed && (scanner.id ?? NO_ID) === NO_ID
+    // A server that tells no id, as errors may (JSON-RPC, section 5): HTTP tells which request it has answered.
+    const isNameless = !flowed && (scanner.id === NO_ID || (scanner.id === undefined && scanner.hasError))
     const body = isNameless ? withId(given, this.id) : given
     if (!isNameless && !sameId(scanner.id, this.#upstream.sentId))
       this.#fail(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)

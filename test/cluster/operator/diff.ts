@@ -111,7 +111,7 @@ test('failures are told from differences', async () => {
 test('live objects are migrated to another group, as their author wrote them', async () => {
   const { code, out, err } = await portico('migrate', '--from', 'portico.dev', '--to', 'mcp.example.org')
   assert.is(code, 0, err)
-  assert.match(err, /4 objects from portico\.dev to mcp\.example\.org; 0 things/)
+  assert.match(err, /4 objects from portico\.dev to mcp\.example\.org; 0 parts/)
   const objects = parseAllDocuments(out).map((document) => document.toJS())
   const found = objects.find(({ kind }) => kind === 'MCPServer')
   assert.equal(Object.keys(found), ['apiVersion', 'kind', 'metadata', 'spec'])

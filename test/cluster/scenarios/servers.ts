@@ -178,7 +178,7 @@ test('an authorization server is had by either reference, by one alone, and of i
   await stage.said('MCPServer', 'guarded', 'Valid', 'True')
   await stage.configured('guarded-mcp', 'authServer:')
   stage.apply(guarded({ authServerRef: login, externalAuthConfigRef: login }))
-  await stage.said('MCPServer', 'guarded', 'Valid', 'set one of authServerRef and externalAuthConfigRef')
+  await stage.said('MCPServer', 'guarded', 'Valid', 'set only one of authServerRef and externalAuthConfigRef')
   stage.apply(guarded({ authServerRef: { name: 'open' } }))
   await stage.said('MCPServer', 'guarded', 'Valid', 'is of type unauthenticated, not embeddedAuthServer')
   assert.match(await stage.configOf('guarded-mcp'), 'authServer:', 'what runs is kept')

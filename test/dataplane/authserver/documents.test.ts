@@ -164,7 +164,7 @@ test('keys: all are published without their private half, the first signs, and f
   await replace('one.pem', 'no key at all')
   await eventually('the log says it', async () => {
     await ids()
-    return server.gateway.lines.some((line) => /won’t do/.test(String(line['msg'])))
+    return server.gateway.lines.some((line) => /can’t be used/.test(String(line['msg'])))
   })
   assert.equal(await ids(), now)
   assert.not.match(JSON.stringify(server.gateway.lines), /no key at all|PRIVATE KEY/)
@@ -176,7 +176,7 @@ test('without files the log warns of it, and a reload that changes something els
   try {
     const client = await TestClient.register(server.issuer)
     const tokens = await client.login()
-    assert.ok(server.gateway.lines.some((line) => String(line['msg']).includes('ephemeral signing keys')))
+    assert.ok(server.gateway.lines.some((line) => String(line['msg']).includes('signing keys are not configured')))
     await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
     // Logins that are under way while the configuration changes go on.
     await eventually('the new lifespan', async () => (await client.login()).expires_in === 300)

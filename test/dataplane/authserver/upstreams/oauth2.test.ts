@@ -239,7 +239,7 @@ test('where nothing says who the user is each login is a user of its own, and is
     assert.is(client.agent.questions.length, 2)
     assert.is(decodeJwt(first.access_token)['isSynthetic'], undefined)
     for (const { access_token: token } of [first, second]) assert.ok((await call(server, token)).result)
-    assert.ok(server.gateway.lines.some(({ msg }) => String(msg).includes('each login is a user of its own')))
+    assert.ok(server.gateway.lines.some(({ msg }) => String(msg).includes('each login counts as a new user')))
   }))
 
 test('an ID token beside the tokens is not taken, and not kept; its claims may be read where they are named', () => {
