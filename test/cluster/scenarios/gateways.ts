@@ -96,7 +96,7 @@ test('a member whose credential is broken is left out and named; the gateway ser
 
 test('replicas beyond one are told what they cost, as long as they are there and nothing is shared', async () => {
   stage.apply(gateway({ replicas: 2 }))
-  await said('SessionStorageWarning', 'True MemorySessions: 2 replicas')
+  await said('SessionStorageWarning', 'True MemorySessions: each of 2 replicas keeps its sessions')
   await stage.until('Deployment', 'front-vmcp', ({ spec }) => spec.replicas === 2)
   stage.apply(gateway({ replicas: 1 }))
   await said('SessionStorageWarning', /^$/)
