@@ -99,6 +99,17 @@ export class Definitions {
     return true
   }
 
+  /**
+   * Returns a list that has just come, for use in the place of `before`. While pins are in force, items that were there
+   * before stay, since their digests are known, and the digests of the others are computed in turns.
+   */
+  async takeOver<T extends Definition>(before: readonly T[] | undefined, list: readonly T[]): Promise<readonly T[]> {
+    if (this.pins === undefined) return list
+    const items = withKnownItems(before, list)
+    await digestInTurns(items)
+    return items
+  }
+
   /** True if what is not approved is withheld. */
   get areEnforced(): boolean {
     return this.pins?.isEnforced === true
@@ -181,10 +192,7 @@ export class Definitions {
 }
 
 /** Returns `list` with the items of `before` in the place of equal ones, whose digests are known. */
-export function withKnownItems<T extends Definition>(
-  before: readonly T[] | undefined,
-  list: readonly T[],
-): readonly T[] {
+function withKnownItems<T extends Definition>(before: readonly T[] | undefined, list: readonly T[]): readonly T[] {
   if (before === undefined || before.length === 0) return list
   const known = new Map(before.map((item) => [item.source ?? item.text, item]))
   return list.map((item) => {

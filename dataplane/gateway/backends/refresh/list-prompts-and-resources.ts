@@ -1,7 +1,6 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
 import { declaredSkills } from '../../mcp/skills.ts'
-import { digestInTurns, withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
 import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { resultOf } from '../connection/request.ts'
@@ -45,9 +44,7 @@ async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   if (after.length > 0) backend.has(listForms[kind].capability)
   // An unchanged list stays the same object: others may hold it as well.
   if (sameTexts(before, after)) return false
-  const said = withKnownItems(before, after)
-  if (backend.definitions.pins !== undefined) await digestInTurns(said)
-  backend.said[kind] = said
+  backend.said[kind] = await backend.definitions.takeOver(before, after)
   return true
 }
 

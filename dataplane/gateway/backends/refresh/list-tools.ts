@@ -1,6 +1,5 @@
 import { isObject } from '../../../../crds/settings/json.ts'
 import { FIRST_OWN_ID, requestText } from '../../mcp/rpc-text.ts'
-import { digestInTurns, withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import { type BackendAnswer, resultOf } from '../connection/request.ts'
@@ -132,11 +131,7 @@ const roomOf = (backend: Backend): ListRoom => backend.lists.room('tools')
 
 async function collect(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {
   const listed = await readPages(backend, room, ask)
-  if (backend.definitions.pins === undefined) return listed
-  // An item that was there before keeps its digest.
-  const tools = withKnownItems(backend.said.tools, listed.tools)
-  await digestInTurns(tools)
-  return { ...listed, tools }
+  return { ...listed, tools: await backend.definitions.takeOver(backend.said.tools, listed.tools) }
 }
 
 async function readPages(backend: Backend, room: ListRoom, ask: AskPage): Promise<Listed> {

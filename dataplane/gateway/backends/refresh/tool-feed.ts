@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { withKnownItems } from '../../pins/definitions.ts'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
@@ -96,7 +95,7 @@ export class ToolFeed implements Feed {
     const { backend } = this
     const instructions = instructionsState(backend)
     if (!isChanged && sameTexts(backend.said.tools, tools) && this.#told === instructions) return
-    backend.said.tools = withKnownItems(backend.said.tools, tools)
+    backend.said.tools = tools
     this.#told = instructions
     this.#onChange()
   }
