@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { HeadersRead } from '../../../dataplane/gateway/backends/connection/answer-head.ts'
+import { RelayHandler, WrappedTransport } from '../../../dataplane/gateway/backends/connection/relay-handler.ts'
 import type { Transport } from '../../../dataplane/gateway/backends/connection/transport.ts'
 import { SseSplitter } from '../../../dataplane/gateway/mcp/sse-splitter.ts'
 
@@ -21,28 +22,11 @@ export interface Exchange {
 }
 
 /** A transport that records its exchanges; the data plane's own readers read everything. */
-export class ObservedTransport implements Transport {
+export class ObservedTransport extends WrappedTransport {
   readonly exchanges: Exchange[] = []
-  readonly #inner: Transport
 
   constructor(inner: Transport) {
-    this.#inner = inner
-  }
-
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#inner.dispatch(options, this.#observed(options, handler))
-  }
-
-  stream(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#inner.stream(options, this.#observed(options, handler))
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close()
-  }
-
-  destroy(): Promise<void> {
-    return this.#inner.destroy()
+    super(inner, (options, handler) => this.#observed(options, handler))
   }
 
   /** Returns the last exchange with this method. */
@@ -70,20 +54,15 @@ function askedIn(body: string): string | undefined {
   return id === undefined ? undefined : method
 }
 
-class Observer implements Dispatcher.DispatchHandler {
+class Observer extends RelayHandler {
   readonly #exchange: Exchange
-  readonly #handler: Dispatcher.DispatchHandler
 
   constructor(exchange: Exchange, handler: Dispatcher.DispatchHandler) {
+    super(handler)
     this.#exchange = exchange
-    this.#handler = handler
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
-    this.#handler.onRequestStart?.(controller, context)
-  }
-
-  onResponseStart(
+  override onResponseStart(
     controller: Dispatcher.DispatchController,
     status: number,
     headers: Record<string, string | string[] | undefined>,
@@ -91,27 +70,27 @@ class Observer implements Dispatcher.DispatchHandler {
   ): void {
     this.#exchange.status = status
     this.#exchange.headers = headers
-    this.#handler.onResponseStart?.(controller, status, headers, text)
+    super.onResponseStart(controller, status, headers, text)
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const exchange = this.#exchange
     if (exchange.headers['content-encoding'] === undefined && exchange.body.length < MOST_BYTES)
       exchange.body = Buffer.concat([exchange.body, chunk])
-    this.#handler.onResponseData?.(controller, chunk)
+    super.onResponseData(controller, chunk)
   }
 
-  onResponseEnd(
+  override onResponseEnd(
     controller: Dispatcher.DispatchController,
     trailers: Record<string, string | string[] | undefined>,
   ): void {
     this.#exchange.hasEnded = true
-    this.#handler.onResponseEnd?.(controller, trailers)
+    super.onResponseEnd(controller, trailers)
   }
 
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+  override onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
     this.#exchange.hasEnded = true
-    this.#handler.onResponseError?.(controller, error)
+    super.onResponseError(controller, error)
   }
 }
 

@@ -9,7 +9,7 @@ import { type OpenChannel, withPauses } from '../channel/channel.ts'
 import { ChannelDispatcher } from '../channel/channel-dispatcher.ts'
 import { childChannel } from '../channel/child-channel.ts'
 import { sseChannel } from '../channel/sse-channel.ts'
-import { ApprovedTransport } from '../connection/approved-transport.ts'
+import { approvedTransport } from '../connection/approved-transport.ts'
 import { MOST_CALLS, type Transport } from '../connection/transport.ts'
 
 interface TransportOptions {
@@ -49,7 +49,7 @@ export function createTransport(options: TransportOptions): Transport {
       connections,
     })
   const http = new HttpTransport(pool(MOST_CALLS), pool(MOST_STREAMS))
-  if (config.transport !== 'sse') return config.enforcesPins === true ? new ApprovedTransport(http) : http
+  if (config.transport !== 'sse') return config.enforcesPins === true ? approvedTransport(http) : http
   const open = sseChannel({ url, dispatcher: http, share })
   return new ChannelDispatcher({ open, shared: false, log, release: () => http.destroy() })
 }

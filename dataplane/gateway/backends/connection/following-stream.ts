@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { type HeadersRead, redirectIn, SAME_METHOD } from './answer-head.ts'
+import { RelayHandler } from './relay-handler.ts'
 import type { Transport } from './transport.ts'
 
 interface FollowedPeer {
@@ -18,24 +19,19 @@ export function openStream(
   peer.dispatcher.stream(options, new FollowingStream(peer, options, handler))
 }
 
-class FollowingStream implements Dispatcher.DispatchHandler {
+class FollowingStream extends RelayHandler {
   readonly #peer: FollowedPeer
   readonly #options: Dispatcher.DispatchOptions
-  readonly #handler: Dispatcher.DispatchHandler
   /** The target of the redirect. */
   #path: string | undefined
 
   constructor(peer: FollowedPeer, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) {
+    super(handler)
     this.#peer = peer
     this.#options = options
-    this.#handler = handler
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
-    this.#handler.onRequestStart?.(controller, context)
-  }
-
-  onResponseStart(
+  override onResponseStart(
     controller: Dispatcher.DispatchController,
     status: number,
     headers: HeadersRead & Record<string, string | string[] | undefined>,
@@ -44,32 +40,32 @@ class FollowingStream implements Dispatcher.DispatchHandler {
     const { url } = this.#peer
     this.#path = redirectIn({ status, headers }, this.#options.method, url)
     if (this.#path === undefined) {
-      this.#handler.onResponseStart?.(controller, status, headers, text)
+      super.onResponseStart(controller, status, headers, text)
       return
     }
     if (SAME_METHOD.has(status)) this.#peer.moved?.(this.#path)
     controller.abort(new Error('redirected'))
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#path === undefined) this.#handler.onResponseData?.(controller, chunk)
+  override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#path === undefined) super.onResponseData(controller, chunk)
   }
 
-  onResponseEnd(
+  override onResponseEnd(
     controller: Dispatcher.DispatchController,
     trailers: Record<string, string | string[] | undefined>,
   ): void {
-    if (this.#path === undefined) this.#handler.onResponseEnd?.(controller, trailers)
+    if (this.#path === undefined) super.onResponseEnd(controller, trailers)
     else this.#follow(this.#path)
   }
 
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#path === undefined) this.#handler.onResponseError?.(controller, error)
+  override onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#path === undefined) super.onResponseError(controller, error)
     else this.#follow(this.#path)
   }
 
   /** A handler that was stopped meanwhile ends this request as soon as it starts. */
   #follow(path: string): void {
-    this.#peer.dispatcher.stream({ ...this.#options, path }, this.#handler)
+    this.#peer.dispatcher.stream({ ...this.#options, path }, this.handler)
   }
 }
