@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
@@ -296,6 +297,27 @@ export class PromptRedis {
     } catch (error) {
       if (/timed out/i.test(String((error as Error).cause))) this.#silentUntil = performance.now() + SILENCE_MS
       throw error
+    }
+  }
+}
+
+/** A Lua script that is run by its digest (EVALSHA), so that its text is sent only where Redis does not know it. */
+export class RedisScript {
+  readonly #text: string
+  readonly #digest: string
+
+  constructor(text: string) {
+    this.#text = text
+    this.#digest = createHash('sha1').update(text).digest('hex')
+  }
+
+  /** Runs the script. If Redis does not know it (after a restart or a failover), the script itself is sent. */
+  async run(redis: RedisClient, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    try {
+      return await redis.evalsha(this.#digest, keys.length, ...keys, ...args)
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+      return redis.eval(this.#text, keys.length, ...keys, ...args)
     }
   }
 }

@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto'
-import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
+import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
 import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, type Taken } from './buckets.ts'
 
 /**
@@ -9,7 +8,7 @@ import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Limit, ROUNDING, 
  * is that of Redis, so that the clocks of replicas need not agree; if it was set back, or another server with an
  * earlier clock took over, nobody waits until it has caught up. A text that is no bucket counts as a full one.
  */
-const TAKE = `
+const TAKE = new RedisScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local left, empty = {}, {}
@@ -38,9 +37,8 @@ for i, key in ipairs(KEYS) do
   local full = math.ceil((most - left[i]) * period / most / 1000)
   redis.call('SET', key, string.format('%.9g %.0f', left[i], now), 'PX', string.format('%.0f', math.max(full, 1)))
 end
-return empty`
+return empty`)
 
-const DIGEST = createHash('sha1').update(TAKE).digest('hex')
 /** The longest wait of a call for its limits; it takes a fraction of a millisecond while Redis is healthy. */
 const LONGEST_MS = 500
 
@@ -59,18 +57,8 @@ export class RedisBuckets implements Buckets {
   async take(limits: readonly Limit[], user: string): Promise<Taken> {
     const keys = limits.map((limit) => this.#prefix + bucketName(limit, user))
     const sizes = limits.flatMap(({ maxTokens, periodMs }) => [maxTokens, periodMs * 1000])
-    const empty = await inTime(this.#redis.ask((redis) => evaluate(redis, keys, sizes)))
+    const empty = (await inTime(this.#redis.ask((redis) => TAKE.run(redis, keys, sizes)))) as number[]
     return empty.length === 0 ? ALL_TAKEN : emptyOf(empty, limits)
-  }
-}
-
-/** Runs the script. If Redis does not know it (after a restart or a failover), the script itself is sent. */
-async function evaluate(redis: RedisClient, keys: readonly string[], sizes: readonly number[]): Promise<number[]> {
-  try {
-    return (await redis.evalsha(DIGEST, keys.length, ...keys, ...sizes)) as number[]
-  } catch (error) {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-    return (await redis.eval(TAKE, keys.length, ...keys, ...sizes)) as number[]
   }
 }
 

@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto'
-import type { PromptRedis, RedisClient } from '../../storage/redis.ts'
+import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
 import { addTo, MOST_ROWS, OTHER, type Rows } from './rows.ts'
 
 /**
  * Adds rows to the day KEYS[1]. ARGV: most rows of a day, seconds that the day is kept, then for each row its field, its
  * calls and its milliseconds. A day without room counts in the field of no name.
  */
-const ADD = `
+const ADD = new RedisScript(`
 local most, size = tonumber(ARGV[1]), redis.call('HLEN', KEYS[1])
 for i = 3, #ARGV, 3 do
   local field = ARGV[i]
@@ -22,9 +21,8 @@ for i = 3, #ARGV, 3 do
   redis.call('HSET', KEYS[1], field, string.format('%.0f %.0f', calls, ms))
 end
 redis.call('EXPIRE', KEYS[1], ARGV[2])
-return size`
+return size`)
 
-const DIGEST = createHash('sha1').update(ADD).digest('hex')
 const AT_ONCE = 500
 const DAY_S = 86_400
 
@@ -47,9 +45,8 @@ export class RedisRows {
       // What is counted meanwhile begins anew.
       for (const [key] of some) rows.delete(key)
       try {
-        await this.#redis.ask((redis) =>
-          evaluate(redis, this.#prefix + day, [MOST_ROWS, (keptDays + 1) * DAY_S, ...fields]),
-        )
+        const args = [MOST_ROWS, (keptDays + 1) * DAY_S, ...fields]
+        await this.#redis.ask((redis) => ADD.run(redis, [this.#prefix + day], args))
       } catch (error) {
         for (const [key, row] of some) addTo(rows, key, row)
         throw error
@@ -71,15 +68,5 @@ export class RedisRows {
       cursor = next
     } while (cursor !== '0')
     return rows
-  }
-}
-
-/** Runs the script. If Redis does not know it (after a restart or a failover), the script itself is sent. */
-async function evaluate(redis: RedisClient, key: string, args: readonly (string | number)[]): Promise<unknown> {
-  try {
-    return await redis.evalsha(DIGEST, 1, key, ...args)
-  } catch (error) {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-    return redis.eval(ADD, 1, key, ...args)
   }
 }
