@@ -39,7 +39,7 @@ const VIEW = 'application/vnd.portico.view+json'
 /** Largest form: claims of 64 KiB, percent-encoded, with the rest. */
 const LARGEST_FORM = 256 * 1024
 const REFRESH_SECONDS = 10
-/** What was typed before a login is kept for this many sessions, and as long as a login may take. */
+/** The most sessions whose typed values are kept over a login, and the longest time that a login may take. */
 const MOST_TYPED = 200
 const TYPED_MS = 600_000
 

@@ -10,7 +10,7 @@ interface LoginFor {
   readonly object: KubernetesObject
   /** The page to go back to. */
   readonly back: string
-  /** What was typed there. */
+  /** The values that the viewer has typed there. */
   readonly values?: Readonly<Record<string, string>>
 }
 
@@ -46,6 +46,14 @@ export async function beginLogin(visit: Visit, { object, back, values = {} }: Lo
     ),
   ]
   return { title: `Log in at ${host}`, facts: { host, url }, content, isLive: false }
+}
+
+/** Keeps the token for a workload that a viewer has pasted, or forgets it, as the form says. */
+export function keepToken({ session, tokens }: Visit, object: KubernetesObject, form: URLSearchParams): void {
+  const key = keyOf(idOf(object))
+  if (form.has('forget')) tokens.delete(session.id, key)
+  else if (!tokens.set(session.id, key, form.get('token')?.trim() ?? ''))
+    throw new PublicError('invalid_request', { message: 'This is no token.' })
 }
 
 /** The page at which the authorization server of a workload gives the browser back. */

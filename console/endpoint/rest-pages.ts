@@ -18,7 +18,7 @@ import {
 import { h } from '../pages/element.ts'
 import { catalogPage, changesPage, definitionsView, entryPage, usagePage, workloadLinks } from '../pages/rest.ts'
 import { AnswerError, readJson } from '../places/read-json.ts'
-import { beginLogin } from './login-pages.ts'
+import { beginLogin, keepToken } from './login-pages.ts'
 import { registriesOf } from './object-pages.ts'
 import { objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
@@ -136,13 +136,11 @@ interface Registry {
   readonly name: string
   readonly object: KubernetesObject
   readonly base: string | undefined
-  /** The viewer's token for the registry's server. */
-  readonly token: string | undefined
   readonly href: string
 }
 
 async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
-  const { world, places, session, tokens } = visit
+  const { world, places, session } = visit
   const servers = world.objects
     .all()
     .filter(({ kind }) => kind === 'MCPRegistry')
@@ -154,13 +152,16 @@ async function registriesIn(visit: Visit): Promise<readonly Registry[]> {
         name,
         object,
         base: places.address(session.viewer, object),
-        token: tokens.get(session.id, keyOf(idOf(object))),
         href: `/catalog/${encodeURIComponent(name)}`,
       }))
     }),
   )
   return found.flat()
 }
+
+/** Returns the viewer's token for the server of a registry. */
+const tokenFor = ({ session, tokens }: Visit, { object }: Registry): string | undefined =>
+  tokens.get(session.id, keyOf(idOf(object)))
 
 const PAGE = 30
 const REFUSED: ReadonlySet<number> = new Set([401, 403])
@@ -169,7 +170,8 @@ type Entries = Pick<CatalogFacts, 'entries' | 'next' | 'missing' | 'needsToken'>
 const NO_ENTRIES: Entries = { entries: [], next: null, missing: null, needsToken: false }
 
 async function readEntries(
-  { base, name, token, href }: Registry,
+  { base, name, href }: Registry,
+  token: string | undefined,
   search: string,
   cursor: string | undefined,
 ): Promise<Entries> {
@@ -199,7 +201,7 @@ async function readEntries(
 }
 
 /** Asks the registry why the viewer sees an entry, or does not. */
-async function askWhy({ base, name: registry, token }: Registry, name: string): Promise<WhyFacts> {
+async function askWhy({ base, name: registry }: Registry, token: string | undefined, name: string): Promise<WhyFacts> {
   const nothing = { name, visible: null, checks: [] }
   try {
     const answer = await readJson(`${base}/v1/explain`, {
@@ -224,42 +226,37 @@ async function askWhy({ base, name: registry, token }: Registry, name: string): 
   }
 }
 
-/** Keeps or forgets the viewer's token for the server of a registry. */
-function keepToken({ session, tokens, form }: Visit, { object }: Registry): void {
-  const key = keyOf(idOf(object))
-  if (form?.has('forget') === true) tokens.delete(session.id, key)
-  else if (!tokens.set(session.id, key, form?.get('token')?.trim() ?? ''))
-    throw new PublicError('invalid_request', { message: 'This is no token.' })
+/** Returns the registry of a name; without a name the first, if there is one. Throws a PublicError `not_found`. */
+function namedIn(registries: readonly Registry[], wanted: string): Registry | undefined {
+  if (wanted === '') return registries[0]
+  const found = registries.find(({ name }) => name === wanted)
+  if (found === undefined) throw new PublicError('not_found')
+  return found
 }
 
 /** The entries of a registry, as the viewer sees them: of the one in the path, else of the first. */
 export const catalog: Page = async (visit) => {
   const { param, query, form } = visit
-  const wanted = param('registry')
-  const find = (all: readonly Registry[]) =>
-    all.find(({ name }) => name === wanted) ?? (wanted === '' ? all[0] : undefined)
-  let registries = await registriesIn(visit)
-  if (wanted !== '' && find(registries) === undefined) throw new PublicError('not_found')
-  const before = find(registries)
-  if (form !== undefined && before !== undefined) {
-    if (form.has('login')) return beginLogin(visit, { object: before.object, back: before.href })
-    keepToken(visit, before)
-    registries = await registriesIn(visit)
+  const registries = await registriesIn(visit)
+  const chosen = namedIn(registries, param('registry'))
+  if (form !== undefined && chosen !== undefined) {
+    if (form.has('login')) return beginLogin(visit, { object: chosen.object, back: chosen.href })
+    keepToken(visit, chosen.object, form)
   }
-  const chosen = find(registries)
+  const token = chosen && tokenFor(visit, chosen)
   const search = (query('search') ?? '').slice(0, 200)
   const why = (query('why') ?? '').trim().slice(0, 300)
-  const read = chosen === undefined ? NO_ENTRIES : await readEntries(chosen, search, query('cursor'))
+  const read = chosen === undefined ? NO_ENTRIES : await readEntries(chosen, token, search, query('cursor'))
   const facts: CatalogFacts = {
     registries: registries.map(({ name, href }) => ({ name, href })),
     registry: chosen?.name ?? null,
     search,
     ...read,
-    hasToken: chosen?.token !== undefined,
-    why: chosen === undefined || why === '' ? null : await askWhy(chosen, why),
+    hasToken: token !== undefined,
+    why: chosen === undefined || why === '' ? null : await askWhy(chosen, token, why),
   }
-  const token = visit.formToken(chosen?.href ?? '/catalog')
-  return { title: 'Catalog', facts, content: catalogPage(facts, token), isLive: form === undefined }
+  const formToken = visit.formToken(chosen?.href ?? '/catalog')
+  return { title: 'Catalog', facts, content: catalogPage(facts, formToken), isLive: form === undefined }
 }
 
 /** One entry of a registry. */
@@ -272,7 +269,7 @@ export const catalogEntry: Page = async (visit) => {
   try {
     answer = await readJson(
       `${registry.base}/registry/${encodeURIComponent(registry.name)}/v0.1/servers/${encodeURIComponent(name)}/versions/latest`,
-      { token: registry.token },
+      { token: tokenFor(visit, registry) },
     )
   } catch {
     throw new PublicError('not_found')

@@ -6,7 +6,7 @@ import { hintsOf, type ResultFacts, resultOf, type ToolRow, type ToolsFacts, typ
 import { callMcp, type Listed, listTools, type Target, type Tool } from '../mcp/client.ts'
 import { argumentsIn, type Field, fieldsOf, INPUT } from '../mcp/form-values.ts'
 import { toolsPage, tryPage } from '../pages/tools.ts'
-import { beginLogin } from './login-pages.ts'
+import { beginLogin, keepToken } from './login-pages.ts'
 import { objectOf } from './pages.ts'
 import { type Page, patiently, type Visit } from './visit.ts'
 
@@ -70,17 +70,14 @@ function keptOver(form: URLSearchParams): Readonly<Record<string, string>> {
 
 /** The tools of a workload; a POST logs in for it, or keeps or forgets the viewer's token for it. */
 export const tools: Page = async (visit) => {
-  const { form, session, tokens } = visit
+  const { form } = visit
   const { object } = targetOf(visit)
-  const key = keyOf(idOf(object))
   if (form?.has('login') === true) {
     const tool = form.get('tool') ?? ''
     const back = `${pathOf(idOf(object))}/tools${tool === '' ? '' : `/${encodeURIComponent(tool)}`}`
     return beginLogin(visit, { object, back, values: keptOver(form) })
   }
-  if (form?.has('forget')) tokens.delete(session.id, key)
-  else if (form !== undefined && !tokens.set(session.id, key, form.get('token')?.trim() ?? ''))
-    throw new PublicError('invalid_request', { message: 'This is no token.' })
+  if (form !== undefined) keepToken(visit, object, form)
   const facts = toolsFacts(visit, await patiently(list(targetOf(visit).target), visit.isPage && form === undefined))
   return {
     title: `${facts.name}: tools`,

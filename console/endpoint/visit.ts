@@ -7,7 +7,7 @@ import type { Places, World } from '../places/place.ts'
 import type { Prometheus } from '../places/prometheus.ts'
 import type { Session } from '../session/doors.ts'
 
-/** What was typed on a page before a login led away from it. */
+/** The values that a viewer had typed on a page when a login led away from it. */
 export interface TypedBefore {
   readonly path: string
   readonly values: Readonly<Record<string, string>>
@@ -25,7 +25,7 @@ export interface Visit {
   readonly tokens: WorkloadTokens
   /** The logins that viewers have begun for workloads. */
   readonly logins: WorkloadLogins
-  /** What was typed on a page before a login, by session. */
+  /** The values that viewers had typed on a page before a login, by session. */
   readonly typed: LRUCache<string, TypedBefore>
   /** The origin of the console's pages. */
   readonly origin: string

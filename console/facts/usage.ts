@@ -17,7 +17,7 @@ export interface UsageFacts extends ObjectId {
   readonly from: string
   readonly to: string
   readonly by: UsageBy
-  /** What calls can be shown by. */
+  /** The dimensions by which calls can be shown. */
   readonly choices: readonly UsageBy[]
   readonly source: 'Prometheus' | 'counters'
   /** The first day of which the counters may know anything; null for Prometheus. */
@@ -59,10 +59,10 @@ export function readPeriod(from: string | undefined, to: string | undefined, now
   return { from: first, to: last, days, end: Math.min(secondsOf(last) + DAY, Math.floor(now / 1000)) }
 }
 
-/** What Prometheus knows: metrics never name a caller. */
+/** The dimensions that Prometheus has: metrics never name a caller. */
 export const MEASURED = ['tool', 'backend'] as const
 type Measured = (typeof MEASURED)[number]
-/** What counters know. */
+/** The dimensions that counters have. */
 export const COUNTED: readonly UsageBy[] = [...MEASURED, 'client', 'person']
 
 const LABELS = { tool: 'gen_ai_tool_name', backend: 'portico_backend' } as const
@@ -107,7 +107,7 @@ const MOST_ROWS = 1_000
 
 type CountedRow = UsageRow & { readonly denied: number }
 
-/** What the counters of a workload's pods say together. */
+/** The sum of the counters of a workload's pods. */
 type CountedUsage = Pick<UsageFacts, 'rows' | 'since' | 'other' | 'missing' | 'right'>
 
 /** Reads the rows of one report. */

@@ -6,8 +6,9 @@ import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { readJson } from '../places/read-json.ts'
 import { oauthFetch } from '../session/oauth-fetch.ts'
+import { BySession } from './by-session.ts'
 
-/** What is to be logged in for. No part of it comes from a browser but `values`. */
+/** A viewer's wish to log in for a workload. Only `values` come from a browser. */
 export interface LoginWish {
   readonly session: string
   /** The key of the workload, under which the token will be kept. */
@@ -20,7 +21,7 @@ export interface LoginWish {
   readonly origin: string
   /** The page to go back to. */
   readonly back: string
-  /** What was typed there. */
+  /** The values that the viewer has typed there. */
   readonly values: Readonly<Record<string, string>>
 }
 
@@ -62,7 +63,7 @@ export const clientDocument = (origin: string) => ({
  * by document or registration, PKCE, and the resource that the token is for. Tokens stay in this process.
  */
 export class WorkloadLogins {
-  readonly #begun = new LRUCache<string, LRUCache<string, Begun>>({ max: MOST_SESSIONS, ttl: LOGIN_MS })
+  readonly #begun = new BySession<Begun>({ sessions: MOST_SESSIONS, values: MOST, ttl: LOGIN_MS })
   /** Clients by where they were registered. */
   readonly #registered = new LRUCache<string, string>({ max: 100, ttl: 24 * 3_600_000 })
 
@@ -76,9 +77,7 @@ export class WorkloadLogins {
     const server = new client.Configuration(metadata, id, undefined, client.None())
     server[client.customFetch] = oauthFetch(reachOf(issuer))
     if (issuer.startsWith('http:')) client.allowInsecureRequests(server)
-    const own = this.#begun.get(wish.session) ?? new LRUCache<string, Begun>({ max: MOST, ttl: LOGIN_MS })
-    own.set(state, { wish, server, verifier, resource, redirect })
-    this.#begun.set(wish.session, own)
+    this.#begun.set(wish.session, state, { wish, server, verifier, resource, redirect })
     return client.buildAuthorizationUrl(server, {
       redirect_uri: redirect,
       code_challenge: await client.calculatePKCECodeChallenge(verifier),
@@ -118,10 +117,9 @@ export class WorkloadLogins {
   /** Swaps the code for a token. `search`: the query with which the browser came back. Throws a PublicError. */
   async finish(search: string, session: string): Promise<LoggedIn> {
     const state = new URLSearchParams(search).get('state') ?? ''
-    const own = this.#begun.get(session)
-    const begun = own?.get(state)
+    const begun = this.#begun.get(session, state)
     if (begun === undefined) throw refused('This login was begun in another session, or took too long. Begin it again.')
-    own?.delete(state)
+    this.#begun.delete(session, state)
     const { wish, server, verifier, resource, redirect } = begun
     try {
       const answer = await client.authorizationCodeGrant(
