@@ -9,12 +9,12 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { AnswerHead } from '../backends/connection/answer-head.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
-import { NO_ID, pauseBeforeRest } from '../backends/connection/request.ts'
+import { pauseBeforeRest } from '../backends/connection/request.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { MOST_CALLS } from '../backends/connection/transport.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
-import { type AnswerEdits, AnswerScanner, sameId } from '../mcp/answer-scanner.ts'
+import { type AnswerEdits, AnswerScanner, isOtherId, NO_ID, sameId } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { memberText } from '../mcp/json.ts'
 import { isId, type Message } from '../mcp/message.ts'
@@ -377,7 +377,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
   }
 
   isOther({ id }: AnswerScanner): boolean {
-    return id !== undefined && id !== NO_ID && !sameId(id, this.#upstream.sentId)
+    return isOtherId(id, this.#upstream.sentId)
   }
 
   holds(bytes: number): boolean {

@@ -279,6 +279,13 @@ export class AnswerScanner {
 
 const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)
 
+/** The id of an answer to a request whose id was not read (JSON-RPC 2.0, section 5). */
+export const NO_ID = 'null'
+
+/** Tells whether a returned id (JSON text) is that of another request than the one with the id `sent`. */
+export const isOtherId = (id: string | undefined, sent: string): boolean =>
+  id !== undefined && id !== NO_ID && !sameId(id, sent)
+
 /**
  * Tells whether a returned id (JSON text) is the one that was sent: `1`, `1.0`, `"1"` and `"1.0"`, `"a"` and `"\u0061"`.
  * A text that was sent never comes back as a number.

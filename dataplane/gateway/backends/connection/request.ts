@@ -1,5 +1,5 @@
 import { isObject } from '../../../../crds/settings/json.ts'
-import { AnswerScanner, sameId } from '../../mcp/answer-scanner.ts'
+import { AnswerScanner, isOtherId } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
 import { parseJson } from '../../mcp/parse.ts'
 import {
@@ -54,9 +54,6 @@ export interface Refusal {
 const LARGEST = 16 * 1024 * 1024
 /** Replaces text that is not JSON-RPC. */
 const NO_MESSAGE = 'no message'
-
-/** The id of an answer to a request whose id was not read. */
-export const NO_ID = 'null'
 
 /** The resumption of a stream that broke off before its answer (2025-11-25, resumability). */
 
@@ -138,7 +135,7 @@ class OwnRequest implements AnswerOwner {
 
   isOther({ id }: AnswerScanner): boolean {
     const sent = memberText(this.#request.body ?? '{}', 'id')
-    return id !== undefined && id !== NO_ID && sent !== undefined && !sameId(id, sent)
+    return sent !== undefined && isOtherId(id, sent)
   }
 
   holds(): boolean {
