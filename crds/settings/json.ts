@@ -4,6 +4,10 @@
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** Returns an object without its members that are null, which some programs write for absent ones. */
+export const withoutNulls = (object: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
+
 /** Escapes a step of a JSON pointer (RFC 6901 section 3). */
 export const escapeStep = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1')
 

@@ -22,6 +22,8 @@ export const failureDefaults = {
   /** The defaults of an enabled circuit breaker. */
   circuitBreaker: { enabled: false, failureThreshold: 5, timeout: '60s' },
 } as const
+/** The defaults of the counters of tool calls. */
+export const usageDefaults = { people: 'disabled', days: 35 } as const
 /** The defaults of the catalog gate. */
 export const gateDefaults = { mode: 'disabled', match: 'identity', onUnavailable: 'lastKnown', maxStale: '1h' } as const
 /** The bounds of its `maxStale`. */

@@ -1,4 +1,5 @@
 import { choice, defaulted, flag, integer, object, type Reader } from '../schema.ts'
+import { usageDefaults } from './defaults.ts'
 
 /** The counters of tool calls by tool, client and person. */
 export const usage = (readBy: Reader) =>
@@ -11,11 +12,15 @@ export const usage = (readBy: Reader) =>
           readBy,
           'How callers are kept: not at all, by a digest of issuer and subject, or by their subject.',
           ['disabled', 'digest', 'name'],
-          { default: 'disabled' },
+          { default: usageDefaults.people },
         ),
       ),
       days: defaulted(
-        integer(readBy, 'Days that are kept, the current one included.', { minimum: 1, maximum: 400, default: 35 }),
+        integer(readBy, 'Days that are kept, the current one included.', {
+          minimum: 1,
+          maximum: 400,
+          default: usageDefaults.days,
+        }),
       ),
     },
   )

@@ -1,5 +1,5 @@
 import { type PromptRedis, RedisScript } from '../../storage/redis.ts'
-import { addTo, MOST_ROWS, OTHER, type Rows } from './rows.ts'
+import { addTo, DAY_MS, MOST_ROWS, OTHER, type Rows } from './rows.ts'
 
 /**
  * Adds rows to the day KEYS[1]. ARGV: most rows of a day, seconds that the day is kept, then for each row its field, its
@@ -24,7 +24,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 return size`)
 
 const AT_ONCE = 500
-const DAY_S = 86_400
+const DAY_S = DAY_MS / 1000
 
 /** The rows that all replicas of a gateway count, a hash for each day. */
 export class RedisRows {

@@ -1,8 +1,8 @@
 import { PublicError } from '../../server/errors.ts'
-import { countedIn, dayOf, type Row, type Rows, type UsageOutcome } from './rows.ts'
+import { countedIn, DAY_MS, dayOf, type Row, type Rows, type UsageOutcome } from './rows.ts'
 import type { Usage } from './usage.ts'
 
-/** What rows are summed up by. */
+/** The dimensions by which rows are summed up. */
 const BY = ['tool', 'backend', 'client', 'person'] as const
 type By = (typeof BY)[number]
 
@@ -16,7 +16,6 @@ interface Sums {
 /** Most rows of a report; the rest is summed up. */
 const MOST_SHOWN = 1_000
 const DAY = /^\d{4}-\d{2}-\d{2}$/
-const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 30
 
 /** The report that the admin listener serves at `/usage`. */

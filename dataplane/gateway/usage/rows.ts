@@ -6,7 +6,7 @@ export interface Row {
 
 export type UsageOutcome = 'ok' | 'error' | 'denied'
 
-/** What calls are told apart by. Empty texts: not known, or not kept. */
+/** The properties that tell calls apart. Empty texts: not known, or not kept. */
 export interface Counted {
   readonly person: string
   readonly client: string
@@ -45,6 +45,8 @@ export function countedIn(key: string): Counted | undefined {
     return undefined
   }
 }
+
+export const DAY_MS = 86_400_000
 
 /** Returns the UTC day of a time (milliseconds since 1970), as YYYY-MM-DD. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10)

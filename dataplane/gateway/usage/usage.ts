@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
+import { usageDefaults } from '../../../crds/settings/gateway/defaults.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Caller } from '../../identity/caller.ts'
 import type { RedisRows } from './redis-rows.ts'
-import { addTo, bytesOf, type Counted, dayOf, keyOf, MOST_ROWS, OTHER, type Rows } from './rows.ts'
+import { addTo, bytesOf, type Counted, DAY_MS, dayOf, keyOf, MOST_ROWS, OTHER, type Rows } from './rows.ts'
 
 type UsageConfig = NonNullable<GatewayConfig['usage']>
 
@@ -28,8 +29,8 @@ const DIGEST_LENGTH = 16
 export class Usage {
   readonly #options: UsageOptions
   readonly #days = new Map<string, Rows>()
-  #people: NonNullable<UsageConfig['people']> = 'disabled'
-  #keptDays = 35
+  #people: NonNullable<UsageConfig['people']> = usageDefaults.people
+  #keptDays: number = usageDefaults.days
   #redis: RedisRows | undefined
   #bytes = 0
   #since: string
@@ -46,7 +47,8 @@ export class Usage {
     return (this.#options.now ?? Date.now)()
   }
 
-  apply({ people = 'disabled', days = 35 }: UsageConfig): void {
+  apply(config: UsageConfig): void {
+    const { people, days } = { ...usageDefaults, ...config }
     this.#people = people
     this.#keptDays = days
     this.#forgetOld()
@@ -79,7 +81,7 @@ export class Usage {
   }
 
   #firstDay(): string {
-    return dayOf(this.#now() - (this.#keptDays - 1) * 86_400_000)
+    return dayOf(this.#now() - (this.#keptDays - 1) * DAY_MS)
   }
 
   /** Counts one call that has ended. */
@@ -162,7 +164,7 @@ export class Usage {
     await this.#write()
     const found: Rows[] = []
     let at = Date.parse(from > first ? from : first)
-    for (; dayOf(at) <= to && dayOf(at) <= last; at += 86_400_000) found.push(await this.#redis.read(dayOf(at)))
+    for (; dayOf(at) <= to && dayOf(at) <= last; at += DAY_MS) found.push(await this.#redis.read(dayOf(at)))
     return found
   }
 
