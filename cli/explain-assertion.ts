@@ -7,6 +7,7 @@ import {
   assertedSubject,
   checkAssertion,
   compilePolicy,
+  isIdJag,
   isOnce,
   redeemableAs,
 } from '../dataplane/authserver/provider/assertion-policy.ts'
@@ -14,6 +15,7 @@ import { settingsOf } from '../dataplane/authserver/provider/settings.ts'
 import { SUBJECT } from '../dataplane/authserver/provider/trusted-issuers.ts'
 import type { AuthServerConfig } from '../dataplane/config/auth-server.ts'
 import { type IssuerPolicies, issuerPolicies } from '../dataplane/config/authserver/inbound-grants.ts'
+import { isOn } from '../dataplane/config/check/dpop.ts'
 import type { GatewayConfig } from '../dataplane/config/gateway.ts'
 import { ownResource } from '../dataplane/gateway/request/setup.ts'
 import { boundKey, isBoundToKey, SKEW_S } from '../dataplane/identity/caller.ts'
@@ -88,7 +90,7 @@ export function explainAssertion(
     const compiled = compilePolicy(policy, issuer)
     const claims = checkClaims(unchecked, typ, [settings.issuer, ...(policy.acceptedAudiences ?? [])], nowS)
     const proof = proofOf(unchecked, typ, config.authServer)
-    const client = typ?.includes('oauth-id-jag+jwt') ? clientIn(unchecked) : undefined
+    const client = isIdJag(typ) ? clientIn(unchecked) : undefined
     checkAssertion(compiled, settings, { claims, typ }, nowS)
     const { resource, scope } = asked
     const {
@@ -157,14 +159,10 @@ function checkClaims(
 }
 
 /** Returns the key that an assertion is bound to: only an ID-JAG may be, where the token endpoint takes proofs. */
-function proofOf(
-  claims: Assertion['claims'],
-  typ: string | undefined,
-  { dpop: { mode } = { mode: 'disabled' } }: AuthServerConfig,
-): string | undefined {
+function proofOf(claims: Assertion['claims'], typ: string | undefined, { dpop }: AuthServerConfig): string | undefined {
   if (!isBoundToKey(claims)) return undefined
   const key = boundKey(claims)
-  if (mode === 'disabled' || key === undefined || !typ?.includes('oauth-id-jag+jwt')) throw new AssertionRefused('cnf')
+  if (!isOn(dpop) || key === undefined || !isIdJag(typ)) throw new AssertionRefused('cnf')
   return key
 }
 

@@ -26,10 +26,10 @@ function subjectOf(issuer: string, given: Given): Subject {
 export const command: Command = {
   name: 'doctor',
   synopsis: 'idp DIR|FILE … [options]  or  idp --issuer URL [options]  or  backend URL … [options]',
-  about: `idp: checks the identity providers that manifests name, or one given by --issuer: whether they can be reached, whether metadata,
-keys and algorithms are right, whether the clocks agree, whether people can log in, and whether the scopes exist. Prints what
-to do about each problem and what to register at the provider. Also checks issuers whose assertions are a grant, and keys of
-clients. Uses no secret. Exits 1 if a problem keeps callers or users out.
+  about: `idp: checks the identity providers that manifests name, or one given by --issuer: whether they can be reached, whether
+metadata, keys and algorithms are right, whether the clocks agree, whether people can log in, and whether the scopes exist.
+Prints what to do about each problem and what to register at the provider. Also checks issuers whose assertions are a
+grant, and keys of clients. Uses no secret. Exits 1 if a problem keeps callers or users out.
 
 backend: sends MCP servers the requests of a gateway, and prints how they differ from the specification and how Portico
 handles that. Calls no tool. Exits 1 if a problem keeps their tools from being served.`,

@@ -156,8 +156,8 @@ function removalIn(
 export const command: Command = {
   name: 'operator',
   synopsis: '[options]',
-  about: `Runs the operator: turns custom resources into Deployments, Services and ConfigMaps and writes their status. Install it with 'kubectl apply -k operator/deploy'. Several replicas may run with --leader-elect:
-one works, the others wait.`,
+  about: `Runs the operator: turns custom resources into Deployments, Services and ConfigMaps and writes their status.
+Install it with 'kubectl apply -k operator/deploy'. Several replicas may run with --leader-elect: one works, the others wait.`,
   options: {
     kubeconfig: {
       type: 'string',

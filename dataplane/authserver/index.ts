@@ -5,6 +5,7 @@ import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { delegateClientsIn, issuerPolicies } from '../config/authserver/inbound-grants.ts'
 import { isIdentified, isOnDemand, keyProviders, loginProviders, primariesOf } from '../config/authserver/provider.ts'
+import { isOn } from '../config/check/dpop.ts'
 import { isLoopback } from '../config/check/url.ts'
 import type { AuthServerStatus } from '../config/status.ts'
 import type { LocalIssuer } from '../identity/index.ts'
@@ -165,7 +166,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
 const ofRequests = ({ log, proofKey }: RequestsUnderWay, { dpop }: AuthServerConfig) => ({
   log,
   proofKey,
-  bindsCodes: dpop !== undefined && dpop.mode !== 'disabled',
+  bindsCodes: isOn(dpop),
 })
 
 /** Opens the keys that users have of their own. */

@@ -1,6 +1,6 @@
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 import { createLocalJWKSet, type JSONWebKeySet, type JWK } from 'jose'
-import { isObject } from '../../crds/settings/json.ts'
+import { isObject, withoutNulls } from '../../crds/settings/json.ts'
 
 /** The function that finds the key for a token's header, as jose takes it. */
 export type KeySet = ReturnType<typeof createLocalJWKSet>
@@ -22,14 +22,10 @@ export function keySetOf(document: unknown): KeySet | undefined {
   if (!Array.isArray(keys)) throw new Error('the answer is not a set of keys (JWK set)')
   if (keys.length === 0) return undefined
   if (keys.length > MOST_KEYS) throw new Error(`the set holds more than ${MOST_KEYS} keys`)
-  const usable = keys.map(withoutNulls).filter(isUsable)
+  const usable = keys.map((key) => (isObject(key) ? withoutNulls(key) : key)).filter(isUsable)
   if (usable.length === 0) throw new Error(`none of the ${keys.length} keys of the set can be used`)
   return createLocalJWKSet({ keys: usable } satisfies JSONWebKeySet)
 }
-
-/** Returns a key without members that are null, which some servers write for absent ones. */
-const withoutNulls = (key: unknown): unknown =>
-  isObject(key) ? Object.fromEntries(Object.entries(key).filter(([, value]) => value !== null)) : key
 
 /** Tells whether it is a readable public key for signatures. */
 function isUsable(key: unknown): key is JWK {

@@ -1,4 +1,4 @@
-import { isObject } from '../../../crds/settings/json.ts'
+import { isObject, withoutNulls } from '../../../crds/settings/json.ts'
 import {
   type ClientRecord,
   grantTypesOf,
@@ -7,7 +7,6 @@ import {
   redirectUrisOf,
   refuse,
   SHOWN,
-  withoutNulls,
 } from './registration.ts'
 import { type StatedKeys, statedKeys } from './stated-keys.ts'
 

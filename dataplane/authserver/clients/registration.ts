@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isObject } from '../../../crds/settings/json.ts'
+import { isObject, withoutNulls } from '../../../crds/settings/json.ts'
 import { redirectProblem } from './redirect-uris.ts'
 import { type StatedKeys, statedKeys } from './stated-keys.ts'
 
@@ -187,10 +187,6 @@ function splitScope(text: unknown): readonly string[] {
   if (typeof text !== 'string') throw refuse('scope must be a string')
   return text.split(' ').filter((scope) => scope !== '')
 }
-
-/** Removes members that are null, which some clients write for every absent value. */
-export const withoutNulls = (document: Record<string, unknown>): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(document).filter(([, value]) => value !== null))
 
 /** Returns the stored digest of a secret. The secret has 256 random bits, so a plain hash is as safe as a slow one. */
 export const secretDigest = (secret: string): string => hash('sha256', secret, 'base64url')

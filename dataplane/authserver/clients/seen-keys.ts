@@ -12,7 +12,7 @@ const REMEMBERED_S = 30 * 24 * 60 * 60
 /** A thumbprint is stored so far: 66 bits tell the keys of one client apart. */
 const STORED = 11
 
-/** How many keys of a client have come, have gone and have stayed. */
+/** The numbers of a client's keys that have come, have gone and have stayed. */
 export interface KeyChange {
   readonly added: number
   readonly removed: number

@@ -69,7 +69,7 @@ async function tellOfKeys(
     const change = await seenKeys.changeOf(client, address)
     if (change !== undefined) record.keysChanged(client.client_id, change)
   } catch (error) {
-    // What is remembered for the log is no reason to refuse a client.
+    // A store that fails is no reason to refuse a client: this is only for the log.
     log().warn({ err: error, client: client.client_id }, 'a change of keys is not audited')
   }
 }

@@ -163,7 +163,7 @@ export class ChainLogin implements Login {
     if (!this.#isChoice || !this.#options.primaries.includes(provider)) return { kind: 'refused' }
     const { bytes, ...course } = undecided
     // The page may be answered again. Each of its answers takes one place, and one state that no other answer has.
-    const name = JSON.stringify([uid, provider])
+    const name = choiceName(uid, provider)
     const state = this.#options.keyed().of('choice', name)
     return this.#pass({ ...course, providers: this.#way(purpose, provider) }, browser, { bytes, name, state })
   }
@@ -224,7 +224,7 @@ export class ChainLogin implements Login {
     const isMixedUp = this.#options.callbackNames?.get(provider) !== at
     const step = await this.#goOn(parameters, isMixedUp ? undefined : browser, { ...underway, state })
     if (step.kind !== 'respond')
-      for (const name of [uid, JSON.stringify([uid, underway.providers[0]])]) this.#options.loginsUnderWay?.end(name)
+      for (const name of [uid, choiceName(uid, underway.providers[0])]) this.#options.loginsUnderWay?.end(name)
     return step
   }
 
@@ -396,6 +396,9 @@ export class ChainLogin implements Login {
     return isDenied ? 'access_denied' : 'server_error'
   }
 }
+
+/** Returns the name under which a login is counted that begins where its user has chosen. */
+const choiceName = (uid: string, provider: string | undefined): string => JSON.stringify([uid, provider])
 
 /** Tells whether a login is older than requested. Providers may ignore `max_age` (OpenID Connect Core 1.0 section 3.1.2.1). */
 const isStale = ({ authTime }: UpstreamLogin, maxAge: number | undefined, sentAt: number): boolean =>

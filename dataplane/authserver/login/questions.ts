@@ -8,7 +8,7 @@ interface Question<Subject> {
 }
 
 /**
- * What pages ask about, sealed for the browser that shows them. Nothing is stored here, so endless requests of an
+ * Seals the subjects of pages for the browser that shows them. Nothing is stored here, so endless requests of an
  * attacker do not affect users who look at such a page.
  */
 interface Questions<Subject> {

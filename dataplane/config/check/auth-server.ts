@@ -118,7 +118,6 @@ function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Fin
 /** Checks the providers of which a login visits one, and that each domain leads to one of them. */
 function primaryProviderFindings(server: AuthServerConfig, at: string): readonly Finding[] {
   const { primaryProviders: names, primaryUpstreamProvider, upstreamProviders } = server
-  const isChoice = (name: string) => names !== undefined && names.length > 1 && names.includes(name)
   const domains = upstreamProviders.flatMap(({ name, emailDomains = [] }, index) =>
     emailDomains.map((domain, place) => ({
       name,
@@ -137,7 +136,7 @@ function primaryProviderFindings(server: AuthServerConfig, at: string): readonly
         : [{ pointer: `${at}/primaryProviders/${index}`, message: 'must name one of upstreamProviders' }],
     ),
     ...upstreamProviders.flatMap(({ name, emailDomains }, index) =>
-      emailDomains === undefined || isChoice(name)
+      emailDomains === undefined || isChosen(server, name)
         ? []
         : [
             {

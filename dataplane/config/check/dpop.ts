@@ -9,10 +9,14 @@ type Read = Pick<GatewayConfig, 'incomingAuth' | 'sessionStorage' | 'authServer'
 const hasRedis = ({ sessionStorage, authServer }: Read): boolean =>
   sessionStorage?.redis !== undefined || authServer?.storage?.redis !== undefined
 
+/** Tells whether a block of proofs is there and not switched off. */
+export const isOn = (dpop: { readonly mode?: string } | undefined): boolean =>
+  dpop !== undefined && dpop.mode !== 'disabled'
+
 /** Tells whether a configuration asks for used proofs that all replicas know, but has nowhere to keep them. */
 export const lacksSharedReplay = (config: Read): boolean => {
   const { dpop } = config.incomingAuth
-  return dpop !== undefined && dpop.mode !== 'disabled' && dpop.replay === 'shared' && !hasRedis(config)
+  return isOn(dpop) && dpop?.replay === 'shared' && !hasRedis(config)
 }
 
 /** The reason why `shared` is refused. */

@@ -1,4 +1,4 @@
-import { atOnce } from '../limits/turns.ts'
+import { atOnce, type Steps } from '../limits/turns.ts'
 import { comparableUrl, type Image, isSameImage, parseImage } from './location.ts'
 import type { Row } from './rows.ts'
 
@@ -189,11 +189,7 @@ const STEP = 64
  * Finds the rows that each member is, in the order of the members, in steps. The work grows with the rows alone: members
  * are looked up by what a row says.
  */
-export function* matching(
-  members: readonly GateMember[],
-  rows: readonly Row[],
-  by: MatchBy,
-): Generator<undefined, readonly Match[]> {
+export function* matching(members: readonly GateMember[], rows: readonly Row[], by: MatchBy): Steps<readonly Match[]> {
   const index = new MemberIndex(by)
   const candidates = members.map((member) => index.add(member))
   for (const [number, row] of rows.entries()) {

@@ -3,7 +3,7 @@ import { type Steps, turnOf } from '../limits/turns.ts'
 import type { Matched, Snapshot } from './decision.ts'
 import { type GateMember, type Match, type MatchBy, matching } from './match.ts'
 
-/** What the members are held against. */
+/** A catalog, and the members to find in it. */
 interface Question {
   readonly snapshot: Snapshot
   readonly members: readonly GateMember[]

@@ -119,8 +119,9 @@ export function serverPinning(server: PinnedServer, resolver: Resolver): Pick<Ba
 /**
  * Builds the pinning of a gateway's backend. The proxy of an MCPServer or MCPRemoteProxy compares the server's own bytes
  * itself and may change definitions afterwards, so an enforcing gateway only asks that each answer says that its pins
- * are enforced: pods may still have another configuration than their object. The definitions of an MCPServerEntry arrive at the gateway: the stricter of both modes counts. A member that neither
- * enforces nor has pins here follows `unpinnedBackends`: without any pin nothing of it is approved.
+ * are enforced: pods may still have another configuration than their object. The definitions of an MCPServerEntry arrive
+ * at the gateway: the stricter of both modes counts. A member that neither enforces nor has pins here follows
+ * `unpinnedBackends`: without any pin nothing of it is approved.
  */
 export function memberPinning(
   member: PinnedServer,

@@ -1,4 +1,4 @@
-import { lacksSharedReplay, REPLAY_NOT_SHARED } from '../../../dataplane/config/check/dpop.ts'
+import { isOn, lacksSharedReplay, REPLAY_NOT_SHARED } from '../../../dataplane/config/check/dpop.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'
@@ -8,9 +8,6 @@ export function checkProofs(config: GatewayConfig, pointer: string, problems: Pr
   if (lacksSharedReplay(config))
     problems.add('ProofReady', 'ReplayNotShared', { pointer: `${pointer}/replay`, message: REPLAY_NOT_SHARED })
 }
-
-const isOn = (block: { readonly mode?: string } | undefined): boolean =>
-  block !== undefined && block.mode !== 'disabled'
 
 /**
  * Sets `ProofReady` where proofs are read, unless a problem has set it. Warns if the authorization server binds tokens to

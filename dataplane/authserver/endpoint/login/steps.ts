@@ -52,7 +52,8 @@ const ANSWERS: { readonly [K in LoginStep['kind']]: Answer<Extract<LoginStep, { 
   choose: askChoice,
   /**
    * The browser goes to a provider. Follows `GET /oauth/login` of an allowed client, `POST /oauth/consent` that allows
-   * one, `POST /oauth/choose`, `POST /oauth/link`, `POST /oauth/sessions`, and `GET /oauth/callback` from any provider but the last. Kept:
+   * one, `POST /oauth/choose`, `POST /oauth/link`, `POST /oauth/sessions`, and `GET /oauth/callback` from any provider
+   * but the last. Kept:
    * `login` under the `state`; under the `uid` `interaction` and `allowed` for a client, or `linking` for a link; and
    * the tokens of earlier providers, which have no owner yet. `GET /oauth/callback` continues the login.
    */

@@ -60,7 +60,7 @@ function keyFindings(
   const policy = at.replace(/keyConfig$/, 'loginPolicy')
   return [
     ...(loginPolicy === 'required'
-      ? [{ pointer: policy, message: 'must be onDemand: a provider of type apiKey is not visited at login' }]
+      ? [{ pointer: policy, message: 'must be onDemand: a provider of type key is not visited at login' }]
       : []),
     ...(isOwn ? [{ pointer: `${at}/headerName`, message: 'is a header that the gateway sets itself' }] : []),
     ...(pattern === undefined ? [] : patternFindings(pattern, `${at}/pattern`)),
