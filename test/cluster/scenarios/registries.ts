@@ -79,7 +79,11 @@ test('pull secrets and a pod template reach the pods; a store in the pod has one
   const { spec } = await stage.until('Deployment', 'files-mcpreg', (one) => one.spec.template.spec.nodeSelector)
   assert.equal([spec.template.spec.imagePullSecrets, spec.strategy.type], [[{ name: 'pull' }], 'Recreate'])
   stage.apply(registry('files', FROM_FILE, { replicas: 2 }))
-  await said('files', 'Valid', 'False ConfigInvalid: /spec/replicas: a registry with its store in the pod can have one replica only')
+  await said(
+    'files',
+    'Valid',
+    'False ConfigInvalid: /spec/replicas: a registry with its store in the pod can have one replica only',
+  )
   assert.is((await stage.get('Deployment', 'files-mcpreg')).spec.replicas, 1)
 })
 
