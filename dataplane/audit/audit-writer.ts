@@ -102,7 +102,7 @@ export class AuditWriter {
   #took(): void {
     if (this.problem === undefined) return
     this.problem = undefined
-    this.#options.log.info({ audit: this.#options.name }, 'the audit log is written again')
+    this.#options.log.info({ audit: this.#options.name }, 'the audit log can be written again')
   }
 
   async #failed({ code, message }: NodeJS.ErrnoException): Promise<void> {
@@ -112,7 +112,7 @@ export class AuditWriter {
       this.problem = `${name} can’t be written: ${code ?? message}`
       log.error(
         { audit: name, code: code ?? message },
-        'the audit log can’t be written; events wait, as many as there is room for',
+        'the audit log can’t be written; events are queued, and dropped once the queue is full',
       )
     }
     await delay(isBusy ? BUSY_MS : RETRY_MS, undefined, { signal: this.#ending.signal }).catch(() => {

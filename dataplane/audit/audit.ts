@@ -8,7 +8,7 @@ import type { AuditEvent, Auditing, AuditLog } from './event.ts'
 /** The time for which a process that stops, or switches to another log, waits for queued lines. */
 const LAST_LINES_MS = 2_000
 
-/** The settings for the block `audit` of a configuration. */
+/** The block `audit` of a configuration, and its context. */
 interface AuditConfig {
   readonly audit: AuditSettings | undefined
   /** Folder that `logFile` is relative to. */
@@ -46,7 +46,7 @@ export class Audit implements Auditing {
   apply(config: AuditConfig): Promise<void> {
     this.#applied = this.#applied
       .then(() => this.#replace(config))
-      .catch((error: unknown) => this.#log.error({ err: error }, 'the audit log can’t be put in force'))
+      .catch((error: unknown) => this.#log.error({ err: error }, 'the audit log can’t be applied'))
     return this.#applied
   }
 
@@ -64,7 +64,9 @@ export class Audit implements Auditing {
       this.#lines = undefined
     }
     this.#inForce = config
-    before?.close(LAST_LINES_MS).catch((error: unknown) => this.#log.debug({ err: error }, 'ending an audit log'))
+    before
+      ?.close(LAST_LINES_MS)
+      .catch((error: unknown) => this.#log.debug({ err: error }, 'closing the earlier audit log failed'))
   }
 
   async #writerOf(file: string | undefined, component: string): Promise<AuditWriter> {

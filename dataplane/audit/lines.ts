@@ -24,7 +24,7 @@ export class AuditLines implements AuditLog {
   readonly requestBytes: number
   readonly responseBytes: number
   readonly tellsApplicationErrors: boolean
-  /** The component as a member of each line. */
+  /** The `component` member of each line. */
   readonly #component: string
   readonly #dataBytes: number
   readonly #only: ReadonlySet<string> | undefined

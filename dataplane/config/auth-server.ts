@@ -8,16 +8,20 @@ import { redisSettings } from './redis.ts'
 
 /** The embedded authorization server of a gateway. */
 export const authServer = extended(asFile(authServerSettings), {
-  // Its default makes it present.
+  // The field's default makes it always present.
   upstreamProviders: asFile(upstreamProviders('gateway')),
   allowedAudiences: Type.Optional(
-    list('Resources that tokens may be asked for, besides this gateway.', url('gateway', 'A resource (RFC 8707).'), {
-      max: 16,
-    }),
+    list(
+      'Resources that clients may request tokens for, besides this gateway.',
+      url('gateway', 'A resource (RFC 8707).'),
+      {
+        max: 16,
+      },
+    ),
   ),
   scopes: Type.Optional(
     list(
-      'Scopes that clients may ask for, besides those of OpenID Connect. Absent: those of incomingAuth.oidc, and those that single tools need.',
+      'Scopes that clients may request, besides those of OpenID Connect. Absent: those of incomingAuth.oidc, and those that single tools need.',
       scope('gateway'),
       { max: 100 },
     ),
@@ -25,12 +29,10 @@ export const authServer = extended(asFile(authServerSettings), {
   upstreamFilter: Type.Optional(asFile(upstreamFilter)),
   cluster: Type.Optional(cluster),
   storage: Type.Optional(
-    object('Where registrations and logins are kept. Absent: in memory, for one replica.', {
+    object('The store of registrations and logins. Absent: in memory, for one replica.', {
       type: storageType('gateway'),
       redis: Type.Optional(redisSettings),
-      keyPrefix: Type.Optional(
-        text('gateway', 'Before the names of all keys; all replicas have the same.', { min: 1 }),
-      ),
+      keyPrefix: Type.Optional(text('gateway', 'Prefix of all keys in Redis; the same in all replicas.', { min: 1 })),
     }),
   ),
 })
@@ -38,7 +40,7 @@ export const authServer = extended(asFile(authServerSettings), {
 export type AuthServerConfig = Static<typeof authServer>
 export type UpstreamProviderConfig = AuthServerConfig['upstreamProviders'][number]
 export type KeyConfig = NonNullable<UpstreamProviderConfig['keyConfig']>
-/** A key that each user has, with the defaults of its settings. */
+/** A provider of type `key`, with the defaults of its settings. */
 export interface KeyProviderConfig {
   readonly name: string
   readonly keyConfig: KeyConfig &

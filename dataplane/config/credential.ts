@@ -3,10 +3,10 @@ import { asFile, extended } from '../../crds/settings/file-form.ts'
 import { choice, list, object, type Static, Type, text, url } from '../../crds/settings/schema.ts'
 
 const forwarded = object(
-  'What the caller itself brings for the server: a proxy that authenticates nobody hands it on. A request without it is served as if this were not configured.',
+  'Headers that a caller sends for the server itself. A proxy that authenticates nobody passes them on; it treats a request without them as if this block were absent.',
   {
     headerNames: list(
-      'Headers of a request that are its credential at the server; they are handed on to it.',
+      'Headers of a request that carry its credential for the server. The proxy passes them on.',
       text('gateway', 'Name of a header.', { min: 1 }),
       { min: 1 },
     ),
@@ -19,7 +19,7 @@ const forwarded = object(
 export const credential = object(
   'Each caller’s own credential for this backend. All but forwarded need callers with a name: incomingAuth oidc.',
   {
-    type: choice('gateway', 'How it is obtained.', ['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded']),
+    type: choice('gateway', 'The way to obtain it.', ['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded']),
     tokenExchange: Type.Optional(asFile(tokenExchange)),
     upstreamInject: Type.Optional(asFile(upstreamInject)),
     xaa: Type.Optional(asFile(crossAppAccess)),

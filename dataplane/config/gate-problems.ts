@@ -32,7 +32,7 @@ export function gateProblems(gate: CatalogGateStatus | null): readonly GateProbl
       : [
           [
             'CatalogUnavailable',
-            `${unavailable.join('; ')}${isKept ? '' : '; none of its servers is approved meanwhile'}`,
+            `${unavailable.join('; ')}${isKept ? '' : '; its servers are not approved until it answers'}`,
           ] as const,
         ]),
     ...(withheld.length === 0

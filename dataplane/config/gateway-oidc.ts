@@ -27,17 +27,17 @@ const serviceAccount = Type.Object(
   {
     namespace: Type.String({ minLength: 1, maxLength: 63 }),
     name: Type.Optional(
-      Type.String({ description: 'Absent: every one of the namespace.', minLength: 1, maxLength: 253 }),
+      Type.String({ description: 'Absent: all ServiceAccounts of the namespace.', minLength: 1, maxLength: 253 }),
     ),
   },
-  { ...strict, description: 'The ServiceAccount that is let in. Absent: every subject.' },
+  { ...strict, description: 'The ServiceAccount whose tokens are accepted. Absent: every subject.' },
 )
 
 const { introspectionUrl, clientId, clientSecretFile, ...issuer } = asFile(oidcIssuer).properties
 const { scopes } = asFile(oidcConfigRef('gateway')).properties
 
 /** The issuer and the rules for the tokens of callers. */
-export const oidc = object('Whose tokens let callers in.', {
+export const oidc = object('The issuer whose tokens callers present.', {
   ...issuer,
   issuer: Type.Optional(
     url('gateway', 'Issuer, compared exactly with `iss`. Absent: the one that the API server names.'),
@@ -50,7 +50,7 @@ export const oidc = object('Whose tokens let callers in.', {
   }),
   scopes,
   introspection: Type.Optional(
-    object('How opaque tokens are asked about (RFC 7662). Absent: none is accepted.', {
+    object('Introspection of opaque tokens (RFC 7662). Absent: opaque tokens are refused.', {
       clientId,
       clientSecretFile,
       url: introspectionUrl,

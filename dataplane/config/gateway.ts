@@ -51,19 +51,22 @@ const attach = Type.Object(
     tokenFile: file('Token for the API server; read anew for each connection.'),
     caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
   },
-  { ...strict, description: 'A container whose standard input and output are attached to.' },
+  { ...strict, description: 'A container. The gateway attaches to its standard input and output.' },
 )
 
 const stdio = Type.Object(
   {
     command: Type.Optional(
-      Type.Array(Type.String(), { minItems: 1, description: 'Program and arguments, run as our child.' }),
+      Type.Array(Type.String(), {
+        minItems: 1,
+        description: 'Program and arguments, run as a child process of the gateway.',
+      }),
     ),
     cwd: Type.Optional(file('Folder in which the command runs; absent: that of this file.')),
     env: Type.Optional(
       Type.Unsafe<Record<string, string>>({
         type: 'object',
-        description: 'Variables of the command, besides those that the gateway was given.',
+        description: 'Variables of the command, besides those of the gateway itself.',
         additionalProperties: { type: 'string' },
       }),
     ),
@@ -78,20 +81,22 @@ const stdio = Type.Object(
     ),
     attach: Type.Optional(attach),
   },
-  { ...strict, description: 'How a server on standard input and output is reached: a command, or a container.' },
+  { ...strict, description: 'A server on standard input and output: a command, or a container.' },
 )
 
 const backend = Type.Object(
   {
     name: Type.String({ description: 'Name in the group, prefix of its tools.', minLength: 1, maxLength: 253 }),
-    url: Type.Optional(Type.String({ description: 'MCP endpoint; required but for stdio.', pattern: '^https?://' })),
+    url: Type.Optional(
+      Type.String({ description: 'MCP endpoint; required except with stdio.', pattern: '^https?://' }),
+    ),
     transport: Type.Optional(
       Type.Enum(['streamable-http', 'sse', 'stdio'], { type: 'string', default: 'streamable-http' }),
     ),
     protocolEra: Type.Optional(
       Type.Enum(['auto', 'session', 'stateless'], {
         type: 'string',
-        description: 'The era that the server speaks; auto asks it.',
+        description: 'The era of MCP that the server speaks; `auto` asks the server.',
         default: 'auto',
       }),
     ),
@@ -121,15 +126,15 @@ const backend = Type.Object(
     pinning: Type.Optional(pinning),
     enforcesPins: Type.Optional(
       Type.Boolean({
-        description: 'A proxy of ours that enforces pins of its own: an answer of it counts only if it says so.',
+        description:
+          'The backend is a Portico proxy that enforces pins itself. The gateway accepts an answer only if the proxy confirms that.',
         default: false,
       }),
     ),
     timeout: Type.Optional(duration('gateway', 'Longest wait for this backend’s answer.')),
     allowPrivateIP: Type.Optional(
       Type.Boolean({
-        description:
-          'May resolve to a private address. Members of the cluster do; remote ones only where it is allowed.',
+        description: 'Allows private addresses. Members in the cluster need it; remote ones must allow it.',
         default: true,
       }),
     ),
@@ -141,7 +146,7 @@ const failures = extended(asFile(failureHandling), {
   // A configuration file without the field keeps listing the backends that answer; the specification sets the kind's
   // default.
   partialFailureMode: Type.Optional(
-    choice('gateway', 'Whether a list fails when one backend does.', ['fail', 'best_effort'], {
+    choice('gateway', 'Whether a list fails when one backend fails.', ['fail', 'best_effort'], {
       default: 'best_effort',
     }),
   ),
@@ -149,15 +154,15 @@ const failures = extended(asFile(failureHandling), {
 
 const shortText = (description: string) => Type.String({ description, minLength: 1, maxLength: limits.url })
 
-/** A backend as registries may know it. */
+/** The identity of a backend in registries. */
 const gateMember = Type.Object(
   {
     backend: Type.String({ description: 'Name of the backend.', minLength: 1, maxLength: 253 }),
-    name: Type.Optional(shortText('Name of its object; absent: that of the backend.')),
+    name: Type.Optional(shortText('Name of its object; absent: the name of the backend.')),
     uid: Type.Optional(shortText('UID of its Kubernetes object.')),
-    server: Type.Optional(shortText('Name of the entry that it says it is.')),
+    server: Type.Optional(shortText('Name of the entry that the server claims to be.')),
     version: Type.Optional(shortText('Version of that entry; absent: any.')),
-    url: Type.Optional(shortText('Where the server is, if it is somewhere else.')),
+    url: Type.Optional(shortText('URL of the server, if it runs elsewhere.')),
     image: Type.Optional(shortText('Image of the server, if it runs here.')),
   },
   strict,
@@ -174,7 +179,8 @@ const gate = extended(gateInFile, {
   >),
   members: Type.Optional(
     Type.Array(gateMember, {
-      description: 'The backends as registries may know them. One that is not among them is known by its URL.',
+      description:
+        'The identities of backends in registries. A backend that is not listed here is identified by its URL.',
     }),
   ),
 })
@@ -233,10 +239,12 @@ export const gatewayConfigSchema = Type.Object(
         {
           redis: Type.Optional(redisSettings),
           keyPrefix: Type.Optional(
-            Type.String({ description: 'Before the names of all keys; all replicas have the same, no other gateway.' }),
+            Type.String({
+              description: 'Prefix of all keys in Redis; the same in all replicas, and in no other gateway.',
+            }),
           ),
         },
-        { ...strict, description: 'Where sessions are known. Without redis: in memory, for one replica.' },
+        { ...strict, description: 'The store of sessions. Without redis: in memory, for one replica.' },
       ),
     ),
     rateLimiting: Type.Optional(asFile(rateLimiting('gateway'))),

@@ -40,7 +40,7 @@ export interface Loaded<T> {
  */
 export type Check<T> = (config: T) => readonly Finding[]
 
-/** The content of a file at one time. */
+/** The text of a file, with its hash and folder. */
 interface ConfigText {
   readonly text: string
   readonly hash: string

@@ -16,7 +16,7 @@ export const pinning = Type.Object(
   {
     mode: Type.Enum(['report', 'enforce'], {
       type: 'string',
-      description: 'Whether definitions without a fitting pin are withheld or only reported.',
+      description: 'Whether definitions without a matching pin are withheld or only reported.',
     }),
     pins: Type.Optional(
       Type.Object(

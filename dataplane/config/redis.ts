@@ -7,7 +7,7 @@ const { usernameFile, passwordFile } = asFile(redisUser).properties
 /** The connection to Redis: one server, a Cluster by some of its nodes, or the master that Sentinel names. */
 export const redisSettings = extended(asFile(redisConnection), {
   mode: Type.Optional(
-    choice('gateway', 'What answers at the addresses.', ['standalone', 'cluster', 'sentinel'], {
+    choice('gateway', 'The kind of server at the addresses.', ['standalone', 'cluster', 'sentinel'], {
       default: 'standalone',
     }),
   ),

@@ -36,7 +36,7 @@ const { api, file, kubernetes } = asFile(source).properties
 const apiServer = object('The API server; absent: that of the pod this runs in.', {
   url: url('registry', 'Base URL.'),
   tokenFile: filePath('registry', 'File of the bearer token; read anew each time.'),
-  caFile: filePath('registry', 'PEM file of the CA.'),
+  caFile: filePath('registry', 'PEM file of trusted CAs.'),
 })
 
 export const sourceSchema = extended(asFile(source), {
@@ -47,8 +47,8 @@ export const sourceSchema = extended(asFile(source), {
       ),
     }),
   ),
-  // The file may be of any length. An object's size has a bound; a file is bounded only by that of a body
-  // (`limits.bodyBytes`).
+  // A `file` source may be of any length. The size of an object is bounded; text in a file is bounded only by that of a
+  // body (`limits.bodyBytes`).
   file: Type.Optional(
     extended(file, { data: Type.Optional(Type.String({ description: 'The file itself (JSON).', minLength: 1 })) }),
   ),
@@ -56,7 +56,7 @@ export const sourceSchema = extended(asFile(source), {
     extended(kubernetes, {
       namespaces: asFile(namespaces),
       group: Type.Optional(
-        text('registry', 'API group of the kinds, and prefix of the annotations; absent: portico.dev.', {
+        text('registry', 'API group of the kinds and prefix of their annotations; absent: portico.dev.', {
           max: limits.name,
           pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
         }),

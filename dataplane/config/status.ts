@@ -252,7 +252,7 @@ const reportedStatus = Type.Object({
   sources: Type.Optional(Type.Array(Type.Unknown())),
   catalogGate: Type.Optional(Type.Unknown()),
 })
-/** The part of a backend that is read: whether it has been asked. */
+/** The part of a backend that is read: whether the gateway has tried it. */
 const reportedBackend = Type.Object({
   url: backend.properties.url,
   latencyMs: backend.properties.latencyMs,
@@ -280,7 +280,7 @@ const reportedSource = Type.Object({
   leftOut: Type.Optional(source.properties.leftOut),
 })
 
-/** The part of a backend that tells of its definitions; absent of one whose definitions are not held to pins. */
+/** The part of a backend that tells of its definitions; absent if the backend has no pins. */
 const reportedDefinitions = Type.Object({
   name: backend.properties.name,
   definitions: Type.Object({

@@ -47,7 +47,7 @@ export class Telemetry {
   apply(config: TelemetryConfig): Promise<void> {
     this.#applied = this.#applied
       .then(() => this.#replace(config))
-      .catch((error: unknown) => this.#options.log.error({ err: error }, 'telemetry can’t be put in force'))
+      .catch((error: unknown) => this.#options.log.error({ err: error }, 'telemetry can’t be applied'))
     return this.#applied
   }
 
@@ -66,7 +66,7 @@ export class Telemetry {
     this.#metrics = metrics
     this.#observe = observing(this.#pipeline, metrics)
     this.#inForce = config
-    before?.close().catch((error: unknown) => this.#options.log.debug({ err: error }, 'ending an export'))
+    before?.close().catch((error: unknown) => this.#options.log.debug({ err: error }, 'closing the exporter failed'))
   }
 
   /** Returns the metrics; the counts continue under another configuration. */
@@ -128,7 +128,7 @@ function observing(pipeline: Pipeline | undefined, metrics: OwnMetrics | undefin
 const spansMetric = {
   name: 'portico.telemetry.spans',
   unit: '{span}',
-  description: 'What became of spans.',
+  description: 'Spans by outcome.',
   type: 'counter',
 } as const
 

@@ -1,12 +1,12 @@
 import type { AuthServerConfig, DelegateClientConfig, TrustedIssuerConfig } from '../auth-server.ts'
 
-/** How clients exchange an issuer's tokens. */
+/** The rules under which clients exchange an issuer's tokens. */
 export type TokenExchangePolicy = Pick<
   TrustedIssuerConfig,
   'expectedAudience' | 'actorClaim' | 'actorMatcher' | 'allowMayAct' | 'allowedActors' | 'allowedDelegateClients'
 >
 
-/** How assertions of an issuer are redeemed. */
+/** The rules under which clients redeem an issuer's assertions. */
 export interface JwtBearerPolicy extends NonNullable<TrustedIssuerConfig['jwtBearerGrant']> {
   /** `maxAssertionAge` also bounds the time from `iat` to `exp`, as in manifests of the widely used operator. */
   readonly boundsLifetime?: boolean

@@ -1,6 +1,6 @@
 import type { AuthServerConfig, KeyProviderConfig, UpstreamProviderConfig } from '../auth-server.ts'
 
-/** Returns the provider whose identity stands for the user, where there is no choice (`primaryProviders`). */
+/** Returns the provider that identifies users, for a server without `primaryProviders`. */
 const primaryOf = <Provider extends { readonly name: string }>({
   upstreamProviders,
   primaryUpstreamProvider: primary,
@@ -10,7 +10,7 @@ const primaryOf = <Provider extends { readonly name: string }>({
 }): Provider | undefined =>
   primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
 
-/** Returns the providers whose identity stands for a user. A login visits one of them; several are a choice. */
+/** Returns the providers that identify users. A login visits one of them; if there are several, the user chooses. */
 export const primariesOf = <Provider extends { readonly name: string }>(server: {
   readonly upstreamProviders: readonly Provider[]
   readonly primaryUpstreamProvider?: string
@@ -23,13 +23,13 @@ export const primariesOf = <Provider extends { readonly name: string }>(server: 
   return primary === undefined ? [] : [primary]
 }
 
-/** Tells whether some logins visit a provider and others another one in its place. */
+/** Tells whether a provider is one of several that users choose from at login. */
 export const isChosen = (
   { primaryProviders = [] }: { readonly primaryProviders?: readonly string[] },
   name: string,
 ): boolean => primaryProviders.length > 1 && primaryProviders.includes(name)
 
-/** Tells whether a provider is a key that each user enters, and not a login. */
+/** Tells whether a provider stands for a key that each user enters, instead of a login. */
 export const isKey = ({ type }: { readonly type?: string }): boolean => type === 'key'
 
 /** Returns the providers at which users log in. */
@@ -37,7 +37,7 @@ export const loginProviders = <Provider extends { readonly type?: string }>(
   providers: readonly Provider[],
 ): readonly Provider[] => providers.filter((provider) => !isKey(provider))
 
-/** Returns the keys that each user has, with the defaults of their settings. */
+/** Returns the providers of type `key`, with the defaults of their settings. */
 export const keyProviders = ({ upstreamProviders }: AuthServerConfig): readonly KeyProviderConfig[] =>
   upstreamProviders.flatMap(({ name, keyConfig }) =>
     keyConfig === undefined

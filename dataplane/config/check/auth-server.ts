@@ -111,7 +111,13 @@ function loginPolicyFindings(server: AuthServerConfig, at: string): readonly Fin
       return [{ pointer, message: 'must be required: this provider says who users are' }]
     return isKnownAgain
       ? []
-      : [{ pointer, message: 'must be required: nothing says who users are, so that none would be known again' }]
+      : [
+          {
+            pointer,
+            message:
+              'must be required: no provider identifies users, so a later login at this one could not be matched to its user',
+          },
+        ]
   })
 }
 
@@ -141,7 +147,8 @@ function primaryProviderFindings(server: AuthServerConfig, at: string): readonly
         : [
             {
               pointer: `${at}/upstreamProviders/${index}/emailDomains`,
-              message: 'has no effect: there is a choice only among several primaryProviders, and this is none of them',
+              message:
+                'has no effect: users choose among several primaryProviders, and this provider is not one of them',
             },
           ],
     ),
@@ -184,7 +191,7 @@ function upstreamFilterFindings(server: AuthServerConfig, at: string): readonly 
   )
 }
 
-/** Checks the provider by which policies judge: one of ours that issues ID tokens, to every user, at each login. */
+/** Checks the provider whose claims policies read: it must issue ID tokens, and every login must visit it. */
 export function judgedProviderFindings({ authServer, authz }: GatewayConfig): readonly Finding[] {
   const named = authz?.primaryUpstreamProvider
   if (named === undefined) return []
@@ -222,7 +229,7 @@ function providerNameFindings({ authServer, backends }: GatewayConfig): readonly
       .map(([field, name = '']) => ({
         pointer: `/backends/${index}/credential/${field}`,
         message: keys.has(name)
-          ? 'must name a provider that gives tokens: a key of a user is sent as it is, by upstreamInject'
+          ? 'must name a provider that issues tokens: to send the key of a user, use upstreamInject'
           : 'must name one of authServer.upstreamProviders',
       }))
   })

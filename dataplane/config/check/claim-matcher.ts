@@ -41,7 +41,7 @@ export function compileClaimMatcher(text: string): ClaimMatcher {
   checkNode(program.ast as unknown as Node, false)
   const { valid, type, error } = program.check()
   if (!valid) throw new TypeError(firstLine(error))
-  if (type !== 'bool' && type !== 'dyn') throw new TypeError(`gives ${type}, and not bool`)
+  if (type !== 'bool' && type !== 'dyn') throw new TypeError(`returns ${type}, but must return bool`)
   return function matchesClaims(claims) {
     try {
       return program({ claims: celValue(claims) }) === true

@@ -9,11 +9,11 @@ type Read = Pick<GatewayConfig, 'incomingAuth' | 'sessionStorage' | 'authServer'
 const hasRedis = ({ sessionStorage, authServer }: Read): boolean =>
   sessionStorage?.redis !== undefined || authServer?.storage?.redis !== undefined
 
-/** Tells whether a block of proofs is there and not switched off. */
+/** Tells whether a block `dpop` is present and not switched off. */
 export const isOn = (dpop: { readonly mode?: string } | undefined): boolean =>
   dpop !== undefined && dpop.mode !== 'disabled'
 
-/** Tells whether a configuration asks for used proofs that all replicas know, but has nowhere to keep them. */
+/** Tells whether a configuration requires that replicas share used proofs, but names no Redis for them. */
 export const lacksSharedReplay = (config: Read): boolean => {
   const { dpop } = config.incomingAuth
   return isOn(dpop) && dpop?.replay === 'shared' && !hasRedis(config)

@@ -183,7 +183,7 @@ const isName = new RegExp(HEADER_NAME)
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const RESERVED: ReadonlySet<string> = new Set(gatewayHeaders)
 
-/** Checks how a backend is reached: by its URL, or over stdio by a command or in a container; exactly one of these. */
+/** Checks the connection to a backend: exactly one of its URL, or a command or container over stdio. */
 function reachFindings(backend: Backend, at: string): readonly Finding[] {
   const { url, transport, stdio } = backend
   if (transport !== 'stdio') {

@@ -16,7 +16,7 @@ export interface KeyPattern {
 }
 
 /**
- * Compiles a regular expression of RE2, in which none goes back. Throws a TypeError with the reason if the text is none
+ * Compiles an RE2 regular expression, which never backtracks. Throws a TypeError with the reason if the text is not one
  * or is too large.
  */
 export function compileKeyPattern(text: string): KeyPattern {
@@ -26,7 +26,7 @@ export function compileKeyPattern(text: string): KeyPattern {
     compiled = RE2JS.compile(text)
   } catch (error) {
     const [, reason = String(error)] = /error parsing regexp: (.*)/s.exec((error as Error).message) ?? []
-    throw new TypeError(`is no regular expression of RE2: ${reason}`)
+    throw new TypeError(`is not a regular expression of RE2: ${reason}`)
   }
   const size = compiled.programSize()
   if (size > LARGEST) throw new TypeError(`is too large: it takes ${size} steps a character, and may take ${LARGEST}`)

@@ -91,6 +91,6 @@ export function keepRefusal({ check, key }: Unchecked, why: string): void {
 
 function named(name: string): LongCheck {
   const check = checks.get(name)
-  if (check === undefined) throw new TypeError(`no check of ours: ${name}`)
+  if (check === undefined) throw new TypeError(`unknown check: ${name}`)
   return check
 }

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { ConfigError } from '../load.ts'
 import type { Parsed } from './long-parser.ts'
 
-/** The result that a thread makes of a text: the value of YAML, a checked configuration, or whether a key has a pattern. */
+/** The work that a thread does with a text: parse YAML, check a configuration, or match a key with a pattern. */
 export type Reader = 'yaml' | 'gateway' | 'registry' | 'key'
 
 export interface ReadCall {
@@ -14,7 +14,7 @@ export interface ReadCall {
 /** build/bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 const HEAP = { maxOldGenerationSizeMb: 256 }
-/** In milliseconds; the longest text that a ConfigMap holds takes one or two seconds. */
+/** In milliseconds. The longest text that fits in a ConfigMap takes one or two seconds. */
 const DEADLINE_MS = 60_000
 /** The longest text, in characters, that is read in this thread: 20 ms of YAML. */
 const LONGEST = 32_768

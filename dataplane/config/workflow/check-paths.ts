@@ -43,18 +43,17 @@ function parameterProblem({ steps: [name] }: Path, { parameters }: Known): strin
 }
 
 function stepProblem({ steps: [id, member] }: Path, { steps, before }: Known): string | undefined {
-  if (id === undefined) return '.steps needs the id of a step behind it'
+  if (id === undefined) return '.steps must be followed by the id of a step'
   if (!steps.has(id)) return `there is no step ${JSON.stringify(id)}`
-  if (!before.has(id))
-    return `refers to step ${JSON.stringify(id)}, which may not be done by then: name it in dependsOn`
+  if (!before.has(id)) return `refers to step ${JSON.stringify(id)}, which may still be running: name it in dependsOn`
   return member !== undefined && OF_STEP.has(member)
     ? undefined
-    : `behind .steps.${id} comes one of ${[...OF_STEP].join(', ')}`
+    : `.steps.${id} must be followed by one of ${[...OF_STEP].join(', ')}`
 }
 
 function itemProblem({ steps: [name] }: Path, itemName: string | undefined): string | undefined {
-  if (itemName === undefined) return '.forEach is known to the step that is repeated alone'
+  if (itemName === undefined) return '.forEach is only available in the repeated step'
   return name === 'item' || name === 'index' || name === itemName
     ? undefined
-    : `behind .forEach comes item, index${itemName === 'item' ? '' : ` or ${itemName}`}`
+    : `.forEach must be followed by item, index${itemName === 'item' ? '' : ` or ${itemName}`}`
 }

@@ -58,12 +58,12 @@ function checkProperty(property: JsonSchema, { reading, pointer }: Place, depth:
   if (!TYPES.has(type)) find('type', `must be one of ${[...TYPES].join(', ')}`)
   else if (fallback !== undefined && violationOf({ type }, fallback) !== undefined)
     find('default', `must be of type ${String(type)}`)
-  if (value !== undefined && typeof value !== 'string') find('value', 'must be a template, a text')
+  if (value !== undefined && typeof value !== 'string') find('value', 'must be a template, which is a string')
   if (value === undefined && properties === undefined && fallback === undefined)
     reading.find(pointer, 'needs value, or properties that have values')
   const mayHaveMembers = type === 'object' && value === undefined && depth > 0
   if (properties !== undefined && !(mayHaveMembers && isObject(properties)))
-    find('properties', 'must be in an object without value, and not nested too deep')
+    find('properties', 'must belong to an object that has no value, and must not nest too deep')
 }
 
 /** Returns the JSON schema of the structured result, which clients see. */

@@ -88,7 +88,7 @@ function checkAnswerSchema(schema: Readonly<Record<string, unknown>>, { reading,
   if (JSON.stringify(schema).length > workflowLimits.schema)
     reading.find(there, `has more than ${workflowLimits.schema} characters`)
   else if (schema['type'] !== 'object' || !isObject(schema['properties']))
-    reading.find(there, 'must be of type object and have properties: that is what clients can ask')
+    reading.find(there, 'must be of type object and have properties: clients can ask for nothing else')
   else reading.findings.push(...schemaFindings(schema, there, workflowLimits.schemaDepth))
 }
 

@@ -28,7 +28,7 @@ const isSize = (value: unknown): boolean => Number.isInteger(value) && (value as
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 const isText = (value: unknown): value is string => typeof value === 'string'
 
-/** Keywords that validate by themselves: whether the keyword's own value is right, and its requirement. */
+/** The keywords that validate by themselves: the check of the keyword's own value, and its requirement. */
 const rules: Readonly<Record<string, { isRight(rule: unknown): boolean; holds: Check; says(rule: unknown): string }>> =
   {
     type: {
@@ -96,9 +96,7 @@ export function schemaFindings(schema: unknown, pointer: string, depth: number):
       return rules[keyword]?.isRight(rule) ? [] : [{ pointer: there, message: 'is not a valid value of this keyword' }]
     const inner = subschemas(keyword, rule)
     if (inner === undefined)
-      return [
-        { pointer: there, message: 'this keyword is not supported: leave it out, and let the called tool check it' },
-      ]
+      return [{ pointer: there, message: 'is not a supported keyword: leave it out, and let the called tool check it' }]
     return inner.flatMap(([step, one]) => schemaFindings(one, step === '' ? there : at(there, step), depth - 1))
   })
 }

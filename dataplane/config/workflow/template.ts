@@ -52,7 +52,7 @@ export interface Template {
   readonly paths: readonly Path[]
 }
 
-/** A text that is no supported template. `at` is the index of the character at which that shows. */
+/** Reports a text that is not a supported template. `at` is the index of the first wrong character. */
 export class TemplateError extends Error {
   readonly at: number
 

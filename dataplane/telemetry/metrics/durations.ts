@@ -68,7 +68,7 @@ const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
   },
   provider: {
     metric: 'portico.provider.duration',
-    description: 'Duration of what an identity provider is asked.',
+    description: 'Duration of a request to an identity provider.',
     label: 'portico.operation',
     of: PROVIDER,
   },
@@ -85,23 +85,23 @@ const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
   },
   decision: {
     metric: 'portico.decision.duration',
-    description: 'Duration of finding out who a caller is.',
+    description: 'Duration of the authentication of a caller.',
     label: 'portico.decision',
   },
   exchange: {
     metric: 'portico.credential.duration',
-    description: 'How long calls wait until the credential of their caller is there.',
+    description: 'Time that a call waits for the credential of its caller.',
     label: 'portico.credential',
   },
   limit: {
     metric: 'portico.rate_limit.duration',
-    description: 'Duration of finding out whether a tool call may be made now.',
+    description: 'Duration of the check of a tool call against rate limits.',
     label: 'portico.rate_limit.store',
   },
   sync: { metric: 'portico.sync.duration', description: 'Duration of a sync.', label: 'portico.source' },
   store: {
     metric: 'db.client.operation.duration',
-    description: 'Duration of what a store is asked.',
+    description: 'Duration of a request to a store.',
     label: 'db.system.name',
     of: 'db.operation.name',
     bounds: STORE_BOUNDS,

@@ -77,8 +77,8 @@ export class Outcomes {
     const fails = code !== 0
     if (fails && !this.#fails) {
       const reason = (error as { code?: unknown } | undefined)?.code ?? error?.name
-      this.#log.warn({ what: this.#what, reason }, 'telemetry is not taken by its endpoint')
-    } else if (!fails && this.#fails) this.#log.info({ what: this.#what }, 'telemetry is taken again')
+      this.#log.warn({ what: this.#what, reason }, 'the endpoint does not accept telemetry')
+    } else if (!fails && this.#fails) this.#log.info({ what: this.#what }, 'the endpoint accepts telemetry again')
     this.#fails = fails
     return !fails
   }

@@ -92,12 +92,12 @@ test('what templates refer to is checked with the definition, all at once', () =
   assert.equal(
     findings.map(({ pointer, message }) => `${pointer}: ${message}`),
     [
-      '/parameters/properties/a/pattern: this keyword is not supported: leave it out, and let the called tool check it',
+      '/parameters/properties/a/pattern: is not a supported keyword: leave it out, and let the called tool check it',
       '/steps/1/dependsOn/1: there is no step "gone"',
       '/steps: these wait for each other: a, b',
       '/steps/0/arguments/x/0: there is no parameter "z" (character 3)',
-      '/steps/1/condition: .forEach is known to the step that is repeated alone (character 3)',
-      '/steps/2/arguments/y: refers to step "a", which may not be done by then: name it in dependsOn (character 3)',
+      '/steps/1/condition: .forEach is only available in the repeated step (character 3)',
+      '/steps/2/arguments/y: refers to step "a", which may still be running: name it in dependsOn (character 3)',
       '/steps/2/arguments/y: there is no step "none" (character 25)',
     ],
   )

@@ -244,7 +244,7 @@ test('an endpoint that is away or says no costs calls nothing; what is not taken
   receiver.status = 200
   await call(gateway, 'good')
   await receiver.received(2)
-  await eventually('it is told', () => gateway.lines.some(({ msg }) => /taken again/.test(String(msg))))
+  await eventually('it is told', () => gateway.lines.some(({ msg }) => /accepts telemetry again/.test(String(msg))))
   await receiver.close()
   ends.shift()
   assert.is((await call(gateway, 'good')).status, 200)

@@ -540,7 +540,11 @@ test('a provider that is visited on demand is one of others, behind one that say
   )
   const unknown = plansFor(settings({ upstreamProviders: [oauth2(), later] }))
   assert.ok(isHeld(unknown))
-  assert.ok((told(unknown, 'Valid') ?? '').includes('nothing says who users are, so that none would be known again'))
+  assert.ok(
+    (told(unknown, 'Valid') ?? '').includes(
+      'no provider identifies users, so a later login at this one could not be matched to its user',
+    ),
+  )
   const first = plansFor(settings({ upstreamProviders: [later, provider()] }))
   assert.ok(isHeld(first))
   assert.ok((told(first, 'Valid') ?? '').includes('must be required'), told(first, 'Valid'))
@@ -560,7 +564,7 @@ test('users choose among providers: each domain has one, and what needs the toke
       'leads to the provider "corp" already',
     ],
     [{ primaryProviders: ['corp', 'nobody'] }, 'must name one of upstreamProviders'],
-    [{ primaryProviders: ['partner'] }, 'there is a choice only among several primaryProviders'],
+    [{ primaryProviders: ['partner'] }, 'users choose among several primaryProviders'],
     [{ primaryUpstreamProvider: 'corp' }, 'excludes primaryUpstreamProvider'],
   ] as const) {
     const wrong = plansFor(settings({ ...choice, ...changes }))

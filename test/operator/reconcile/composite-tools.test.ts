@@ -162,7 +162,7 @@ test('the status of a definition has each thing that is wrong with it, and its p
   ).get(`${KIND}/x`)
   assert.equal(plan?.status['validationErrors'], [
     '/spec/timeout: must be more than zero and at most 30m',
-    '/spec/steps/0/condition: refers to step "two", which may not be done by then: name it in dependsOn (character 3)',
+    '/spec/steps/0/condition: refers to step "two", which may still be running: name it in dependsOn (character 3)',
     '/spec/steps/1/tool: is a composite tool: composite tools can’t call each other',
   ])
   assert.is(plan?.status['validationStatus'], 'Invalid')

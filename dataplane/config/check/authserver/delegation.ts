@@ -42,18 +42,18 @@ const EXCHANGE_FIELDS = [
   'allowedDelegateClients',
 ] as const
 
-/** The fields in which grants are stated, in a manifest or a file. */
+/** The fields that configure grants, in a manifest or a file. */
 type Conflicting = Pick<AuthServerConfig, 'inboundGrants'> & {
   readonly delegateClients?: readonly object[] | undefined
   readonly trustedIssuers?: readonly Partial<Record<(typeof EXCHANGE_FIELDS)[number] | 'jwtBearerGrant', unknown>>[]
 }
 
-/** Checks that each grant is stated in one form. Of two forms, neither is known to be the one that is meant. */
+/** Checks that each grant is configured in one form: with two, the intended one is unknown. */
 export function conflictFindings(config: Conflicting, at: string): readonly Finding[] {
   const { delegateClients, trustedIssuers = [], inboundGrants: grants } = config
   const conflict = (pointer: string, grant: string) => ({
     pointer: `${at}${pointer}`,
-    message: `GrantConflict: must not be set beside inboundGrants.${grant}, which states the same`,
+    message: `GrantConflict: must not be set beside inboundGrants.${grant}, which configures the same grant`,
   })
   return [
     ...(grants?.tokenExchange !== undefined && delegateClients !== undefined
@@ -106,7 +106,12 @@ function clientFindings(config: AuthServerConfig, at: string): readonly Finding[
     ...clients.flatMap(({ clientId }, index) =>
       // The id of a client that publishes a metadata document.
       clientId.includes('://')
-        ? [{ pointer: `${at}/${index}/clientId`, message: 'must not be a URL, by which other clients are known' }]
+        ? [
+            {
+              pointer: `${at}/${index}/clientId`,
+              message: 'must not be a URL: those are the ids of clients with a metadata document',
+            },
+          ]
         : [],
     ),
     ...duplicates(clients, ({ clientId }) => clientId, at, '/clientId'),
@@ -250,7 +255,7 @@ function linkFindings(
   ]
 }
 
-/** Used assertions are remembered for their age, and a store that kept them for days would fill up. */
+/** The store remembers a used assertion until it is too old: if that took days, the store would fill up. */
 const LONGEST_AGE = { once: [60 * 60_000, '1h'], reusable: [24 * 60 * 60_000, '24h'] } as const
 
 function actorFindings(policy: TokenExchangePolicy, at: string, isAll: boolean): readonly Finding[] {

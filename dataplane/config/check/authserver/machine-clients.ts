@@ -35,7 +35,12 @@ function clientFindings(client: MachineClientConfig, at: string, issuer: string)
       : [{ pointer: at, message: 'must have exactly one of clientSecretFile, jwksFile and jwksUrl' }]),
     // The id of a client that publishes a metadata document.
     ...(clientId.includes('://')
-      ? [{ pointer: `${at}/clientId`, message: 'must not be a URL, by which other clients are known' }]
+      ? [
+          {
+            pointer: `${at}/clientId`,
+            message: 'must not be a URL: those are the ids of clients with a metadata document',
+          },
+        ]
       : []),
     ...(jwksUrl === undefined ? [] : keyAddressFindings(jwksUrl, `${at}/jwksUrl`, issuer)),
   ]

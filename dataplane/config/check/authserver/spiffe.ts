@@ -26,7 +26,7 @@ export function spiffeFindings(config: AuthServerConfig, at: string): readonly F
 
 const notSupported = (pointer: string, message: string): Finding => ({ pointer, message: `NotSupported: ${message}` })
 
-/** Returns a finding for each X.509 among the ways to prove oneself. */
+/** Returns a finding for each X.509 method. */
 const methodFindings = (methods: readonly string[], at: string): readonly Finding[] =>
   methods.flatMap((method, index) =>
     method === 'spiffe_x509'

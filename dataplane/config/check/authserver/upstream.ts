@@ -48,7 +48,7 @@ export function upstreamFindings(
   ]
 }
 
-/** Checks a key that each user has: where it is tried, and the header that carries it. */
+/** Checks a provider of type `key`: the URL that verifies keys, and the header that carries them. */
 function keyFindings(
   { loginPolicy }: UpstreamProviderConfig,
   at: string,
@@ -81,10 +81,10 @@ function rangeFindings(text: string | undefined, pointer: string, most: string):
   return [{ pointer, message: `must be more than 0s, and at most ${most}` }]
 }
 
-/** What JavaScript's regular expressions have beyond RE2: looking around, and references back. */
+/** The constructs that JavaScript's regular expressions have and RE2 has not: lookaround and backreferences. */
 const BEYOND_RE2 = /\(\?(?:<?[=!])|\\[1-9]|\\k</
 
-/** Checks that a pattern is one of RE2. */
+/** Checks that RE2 accepts a pattern. */
 function patternFindings(pattern: string, pointer: string): readonly Finding[] {
   if (BEYOND_RE2.test(pattern))
     return [{ pointer, message: 'must not use lookaround or backreferences, which RE2 does not have' }]

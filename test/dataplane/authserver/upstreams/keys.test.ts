@@ -369,7 +369,7 @@ test('what is configured wrongly is refused with its place', async () => {
   assert.match(await findings({ pattern: '(?=a)a' }), '/keyConfig/pattern')
   // What JavaScript takes and RE2 does not, and the other way round.
   for (const pattern of ['a{1001}', '(a{50}){50}', '\\u0041', '[^]', '\\cA'])
-    assert.match(await findings({ pattern }), '/keyConfig/pattern is no regular expression of RE2: ', pattern)
+    assert.match(await findings({ pattern }), '/keyConfig/pattern is not a regular expression of RE2: ', pattern)
   for (const pattern of ['(?i)jira', '(?P<kind>a)b', '[[:alpha:]]+']) assert.is(await findings({ pattern }), '')
   assert.match(await findings({ pattern: '(\\pL{0,999})'.repeat(18) }), '/keyConfig/pattern is too large')
   assert.match(await findings({ verify: { url: 'http://example.com/' } }), 'must be https')
