@@ -6,6 +6,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { WorkloadLogins } from '../../console/mcp/logins.ts'
 import { startBrowser } from '../support/browser.ts'
+import { ownHost } from '../support/gateway/own-host.ts'
 import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
 import { freePort } from '../support/network/free-port.ts'
 import { object } from '../support/operator/standalone-run.ts'
@@ -15,7 +16,7 @@ let provider: LoginProvider
 let one: OpenConsole
 
 const gateway = (name: string, port: number, cimd: boolean) => {
-  const issuer = `http://127.0.0.1:${port}`
+  const issuer = `http://${ownHost}:${port}`
   const auth = `{type: oidc, audience: "${issuer}/mcp", oidcConfigRef: {name: ${name}, resourceUrl: "${issuer}/mcp", scopes: [tools]}}`
   const upstream = `{name: corp, type: oidc, oidcConfig: {issuerUrl: "${provider.issuer}", clientId: "${provider.client.id}", clientSecretRef: {name: corp, key: secret}, scopes: [openid]}}`
   return [
@@ -30,7 +31,7 @@ const gateway = (name: string, port: number, cimd: boolean) => {
 
 test.before(async () => {
   const ports = [await freePort(), await freePort()] as const
-  provider = await startLoginProvider(ports.map((port) => `http://127.0.0.1:${port}/oauth/callback`))
+  provider = await startLoginProvider(ports.map((port) => `http://${ownHost}:${port}/oauth/callback`))
   provider.user = 'ada'
   const secret = `apiVersion: v1\nkind: Secret\nmetadata: {name: corp}\nstringData: {secret: "${provider.client.secret}"}\n`
   const manifests = [
@@ -41,7 +42,6 @@ test.before(async () => {
     ...gateway('registers', ports[1], false),
   ]
   one = await OpenConsole.start(manifests.join('---\n'))
-  await one.portico.report('all is served', ({ endpoints }) => endpoints.length === 4)
 })
 test.after(async () => {
   await one?.[Symbol.asyncDispose]()
@@ -49,16 +49,16 @@ test.after(async () => {
 })
 
 const go = async (page: Page, selector: string) =>
-  Promise.all([page.waitForNavigation({ timeout: 20_000 }), page.locator(selector).click()])
+  Promise.all([page.waitForNavigation({ timeout: 60_000 }), page.locator(selector).click()])
 const text = (page: Page) => page.evaluate('document.body.innerText') as Promise<string>
 
 /** Logs in from a page of the console: by the page that names the host, the gateway's consent, and the provider. */
 async function logIn(page: Page, back: string): Promise<void> {
   await go(page, 'button[name=login]')
-  assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), 'Log in at 127.0.0.1:')
+  assert.match(await page.$eval('h1', (title) => title.textContent ?? ''), `Log in at ${ownHost}:`)
   await go(page, '.acts a.button')
   await page.locator('button[value=allow]').click()
-  await page.waitForFunction(`location.pathname === ${JSON.stringify(back)}`, { timeout: 20_000 })
+  await page.waitForFunction(`location.pathname === ${JSON.stringify(back)}`, { timeout: 60_000 })
   await page.waitForSelector('h1')
 }
 
@@ -66,7 +66,7 @@ for (const name of ['document', 'registers'])
   test(`a tool of a gateway that knows the console by what it ${name} runs after a login`, async () => {
     await using browser = await startBrowser()
     const page = await browser.newPage()
-    page.setDefaultTimeout(20_000)
+    page.setDefaultTimeout(60_000)
     await page.goto(one.line.console.open)
     const path = `/ns/default/vmcp/${name}/tools/clock_convert_time`
     await page.goto(one.url + path)

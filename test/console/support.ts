@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
+import { ownHost } from '../support/gateway/own-host.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 import { object } from '../support/operator/standalone-run.ts'
 
@@ -22,7 +23,7 @@ interface Line {
   readonly console: { readonly open: string }
 }
 
-/** `portico run` over manifests, with its console open. */
+/** `portico run` over manifests, with its console open. Its workloads listen where no other file's do. */
 export class OpenConsole implements AsyncDisposable {
   readonly folder: TemporaryFolder
   readonly portico: RunningPortico
@@ -34,12 +35,14 @@ export class OpenConsole implements AsyncDisposable {
     this.portico = portico
   }
 
+  /** Resolves when everything serves, and gateways have tried every server. */
   static async start(manifests: string, args: readonly string[] = []): Promise<OpenConsole> {
     const folder = temporaryFolder()
     writeFileSync(join(folder.path, 'all.yaml'), manifests)
-    const portico = new RunningPortico([join(folder.path, 'all.yaml'), '--state', join(folder.path, 'state'), ...args])
+    const file = join(folder.path, 'all.yaml')
+    const portico = new RunningPortico([file, '--host', ownHost, '--state', join(folder.path, 'state'), ...args])
     const one = new OpenConsole(folder, portico)
-    await portico.report('something is served', ({ endpoints }) => endpoints.length > 1)
+    await portico.ready()
     one.url = one.line.endpoints.find(({ kind }) => kind === 'Console')?.url ?? ''
     return one
   }

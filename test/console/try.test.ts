@@ -22,7 +22,6 @@ let one: OpenConsole
 
 test.before(async () => {
   one = await OpenConsole.start(manifests)
-  await one.portico.report('all is served', ({ endpoints }) => endpoints.length === 4)
   await one.open()
 })
 test.after(() => one[Symbol.asyncDispose]())
