@@ -8,7 +8,7 @@ import type { UriNames } from '../aggregation/uri-names.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { AnswerHead } from '../backends/connection/answer-head.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
-import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
+import { BackendFailure, connectionFailure, type SaidError } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/request.ts'
 import { isUnread, type SessionState } from '../backends/connection/session-check.ts'
 import { MOST_CALLS } from '../backends/connection/transport.ts'
@@ -286,7 +286,7 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     const { status } = head
     // The backend refused the request unread.
     if (status === REFUSED && this.#renews()) return
-    const failure = failureIn(head, text)
+    const failure = failureIn(head, text, this.#upstream.sentId)
     if (this.#sendsAgain(failure, (state) => this.#refused(failure, text, state))) return
     this.#refused(failure, text, 'alive')
   }
@@ -302,7 +302,8 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
     if (refusal === 'again') this.#send()
     else if (refusal === 'failure') this.#fail(upstream.named(failure))
     else {
-      const isPassedOn = this.context.era === 'modern' && upstream.backendSession === undefined
+      const isPassedOn =
+        this.context.era === 'modern' && upstream.backendSession === undefined && MODERN_STATUSES.has(status)
       const answer = `{"jsonrpc":"2.0","id":${this.id},"error":${refusal.error}}`
       this.#reply(isPassedOn ? status : 200, Buffer.from(answer), true)
     }
@@ -698,8 +699,22 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })
     } else if (otherwise !== undefined) context.result(otherwise)
+    else if (failure.said !== undefined && !isCredential(failure)) this.#replySaid(failure.code, failure.said)
     else context.fail(errorOf(failure, backend))
     this.#close({ result: 'error', code: failure.code })
+  }
+
+  /** Gives the client the JSON-RPC error that came with an HTTP status, at one that all clients read. */
+  #replySaid(code: BackendFailure['code'], { error }: SaidError): void {
+    const { context } = this
+    const body = Buffer.from(`{"jsonrpc":"2.0","id":${this.id},"error":${error}}`)
+    try {
+      const answer = forClient(this, translated(this, this.#upstream, true, body), true)
+      context.reply.json(200, answer)
+      context.ended({ result: 'error', code, rpcCode: this.observed.isSampled ? errorCodeIn(answer) : undefined })
+    } catch (refusal) {
+      context.fail(refusal)
+    }
   }
 
   /** Ends the call with an error that is not the backend's fault. */
@@ -816,6 +831,12 @@ class Call implements Asked, AnswerOwner, InFlightCall, Origin {
 
 /** Tells whether the backend could not be reached, or gave no answer. */
 const isAway = ({ code }: BackendFailure): boolean => code === 'backend_unavailable' || code === 'backend_timeout'
+
+/** The HTTP statuses of errors in the modern era. Official clients read no error at another one. */
+const MODERN_STATUSES: ReadonlySet<number> = new Set([400, 404])
+
+/** Tells whether the backend refuses the credential: what it says of that concerns who has it, not the client. */
+const isCredential = ({ status }: BackendFailure): boolean => status === REFUSED
 
 /** Returns the failure as the error that the client sees. */
 function errorOf({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {

@@ -1,16 +1,26 @@
 import { isObject } from '../../../crds/settings/json.ts'
 import type { Credential } from '../../credentials/index.ts'
 import { PublicError } from '../../server/errors.ts'
-import { type AnswerHead, detailOf, publicTextOf, redirectIn, SAME_METHOD } from '../backends/connection/answer-head.ts'
+import {
+  type AnswerHead,
+  detailOf,
+  isSuccess,
+  publicTextOf,
+  redirectIn,
+  SAME_METHOD,
+} from '../backends/connection/answer-head.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
-import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
+import { BackendFailure, connectionFailure, type SaidError } from '../backends/connection/failure.ts'
 import { mayMeanLoss, type SessionState } from '../backends/connection/session-check.ts'
 import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened-session.ts'
+import { sameId } from '../mcp/answer-scanner.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
 import { memberText } from '../mcp/json.ts'
+import { mendedError } from '../mcp/mended-error.ts'
+import { parseObject } from '../mcp/parse.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/tasks.ts'
 import { OK } from '../request/exchange.ts'
@@ -318,13 +328,20 @@ function atMost(ms: number, awaited: Promise<unknown>): Promise<void> {
   return Promise.race([promise, awaited.then(() => undefined)]).finally(() => clearTimeout(timer))
 }
 
-/** Returns the failure of a backend whose HTTP response holds no answer. */
-export function failureIn(head: AnswerHead, text: string): BackendFailure {
-  const said = publicTextOf(head)
-  return new BackendFailure('backend_failed', `answered with ${detailOf(head, text)}`, {
+/** Returns the failure of a backend whose HTTP response to the request with this id (JSON text) holds no answer. */
+export function failureIn(head: AnswerHead, body: string, sentId: string): BackendFailure {
+  const text = publicTextOf(head)
+  return new BackendFailure('backend_failed', `answered with ${detailOf(head, body)}`, {
     status: head.status,
-    ...(said === undefined ? {} : { text: said }),
+    said: isSuccess(head.status) ? undefined : saidIn(body, sentId),
+    ...(text === undefined ? {} : { text }),
   })
+}
+
+function saidIn(body: string, sentId: string): SaidError | undefined {
+  const said = errorOf(body)
+  if (said === undefined || OURS.has(said.code)) return undefined
+  return { error: said.text, isOwn: sameId(memberText(body, 'id'), sentId) }
 }
 
 /** The meaning of an HTTP response whose status is not 200. */
@@ -358,11 +375,7 @@ function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inNew
 }
 
 function errorOf(text: string): { readonly code: unknown; readonly text: string } | undefined {
-  try {
-    const message: unknown = JSON.parse(text)
-    if (!isObject(message) || !isObject(message['error'])) return undefined
-    return { code: message['error']['code'], text: memberText(text, 'error') as string }
-  } catch {
-    return undefined
-  }
+  const message = parseObject(text)
+  if (!isObject(message?.['error'])) return undefined
+  return { code: message['error']['code'], text: mendedError(memberText(text, 'error') as string) }
 }

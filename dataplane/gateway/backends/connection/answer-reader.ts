@@ -1,9 +1,8 @@
 import type { Dispatcher } from 'undici'
-import { isObject } from '../../../../crds/settings/json.ts'
 import { type BodyDecoder, decoderFor, UndecodableBody } from '../../../net/body-decoder.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { memberText } from '../../mcp/json.ts'
-import { parseJson } from '../../mcp/parse.ts'
+import { mendedError } from '../../mcp/mended-error.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
 import { type AnswerHead, type HeadersRead, isOfType, isSuccess } from './answer-head.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
@@ -366,8 +365,6 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 }
 
-const INTERNAL_ERROR = -32603
-
 /**
  * Returns an answer in the form of JSON-RPC 2.0, which official clients insist on: without other members, a null `error`
  * beside a result or the other way round, and with a number and a text in an error. Numbers keep their spelling.
@@ -379,29 +376,4 @@ function mended(scanner: AnswerScanner, body: Buffer): Buffer {
   scanner.hasResult = !scanner.hasError
   const outcome = scanner.hasError ? `"error":${mendedError(error as string)}` : `"result":${result ?? 'null'}`
   return Buffer.from(`{"jsonrpc":"2.0","id":${memberText(text, 'id') ?? 'null'},${outcome}}`)
-}
-
-function mendedError(text: string): string {
-  const error = parsed(text)
-  if (!isObject(error)) return JSON.stringify({ code: INTERNAL_ERROR, message: textIn(error) })
-  const { code, message } = error
-  if (Number.isInteger(code) && typeof message === 'string') return text
-  const number = typeof code === 'string' && INTEGER.test(code) ? Number(code) : code
-  return JSON.stringify({
-    ...error,
-    code: Number.isInteger(number) ? number : INTERNAL_ERROR,
-    message: textIn(message),
-  })
-}
-
-const INTEGER = /^-?\d{1,6}$/
-
-const textIn = (value: unknown): string => (typeof value === 'string' ? value : 'The backend gives no reason.')
-
-function parsed(text: string): unknown {
-  try {
-    return parseJson(text)
-  } catch {
-    return undefined
-  }
 }

@@ -2,6 +2,14 @@ import { AddressRefused } from '../../../net/connect.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
 import type { MakeLink } from '../../../upstream-tokens/index.ts'
 
+/** A JSON-RPC error of a backend. */
+export interface SaidError {
+  /** JSON text, in the form of JSON-RPC. */
+  readonly error: string
+  /** True if it has the id of the request: the backend itself has read it, no proxy before it. */
+  readonly isOwn: boolean
+}
+
 /** A backend's failure to answer as it should. `message` is for the log and the admin listener, never for callers. */
 export class BackendFailure extends Error {
   override readonly name = 'BackendFailure'
@@ -12,6 +20,8 @@ export class BackendFailure extends Error {
   readonly rpcCode: number | undefined
   /** The text for callers, in place of the usual one. */
   readonly text: string | undefined
+  /** The JSON-RPC error that came with an HTTP status of an error, for callers. */
+  readonly said: SaidError | undefined
   /** Makes the link where the caller obtains the missing credential. */
   readonly link: MakeLink | undefined
 
@@ -23,6 +33,7 @@ export class BackendFailure extends Error {
       rpcCode?: number | undefined
       cause?: unknown
       text?: string
+      said?: SaidError | undefined
       link?: MakeLink | undefined
     } = {},
   ) {
@@ -31,6 +42,7 @@ export class BackendFailure extends Error {
     this.status = options.status
     this.rpcCode = options.rpcCode
     this.text = options.text
+    this.said = options.said
     this.link = options.link
   }
 }

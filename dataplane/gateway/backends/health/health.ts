@@ -106,7 +106,8 @@ export class Health {
     this.#tried = true
     this.#trying = false
     this.lastError = { code: failure.code, message: failure.message, at: new Date().toISOString() }
-    if (failure.status === TOO_MANY) return
+    // A backend that says by an HTTP status what is wrong with one request is alive.
+    if (failure.status === TOO_MANY || failure.said?.isOwn === true) return
     this.illSince ??= this.lastError.at
     this.#unauthenticated = failure.status === 401 || failure.status === 403
     if (this.#unauthenticated) return

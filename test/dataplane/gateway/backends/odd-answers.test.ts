@@ -301,6 +301,40 @@ test('an error in another form than JSON-RPC’s is told in that', async () => {
     }
 })
 
+const RPC_ERROR = '{"code":-32050,"message":"The disk is full.","data":{"left":7}}'
+test('a JSON-RPC error at an HTTP status is told to callers as it is, and nothing is repeated', async () => {
+  let status = 200
+  for (const era of ['legacy', 'modern'] as const) {
+    const { gateway, server } = await behind(era, ({ message }, res) => {
+      if (message.method !== 'tools/call') return false
+      res.writeHead(status, { 'content-type': 'application/json' })
+      res.end(`{"jsonrpc":"2.0","id":${status % 2 === 0 ? JSON.stringify(message.id) : 'null'},"error":${RPC_ERROR}}`)
+      return true
+    })
+    const { client: one } = await connectV1(gateway.url)
+    const { client: two } = await connect(gateway.url, 'modern')
+    const { client: three } = await connect(gateway.url, 'legacy')
+    cleanups.push(...[one, two, three].map((client) => () => client.close()))
+    const session = await openSession(gateway.url)
+    for (status of [400, 403, 409, 422, 429, 500, 502, 503]) {
+      const before = server.calls('tools/call').length
+      for (const client of [one, two, three]) {
+        const refusal = await client.callTool({ name: 't', arguments: {} }).then(
+          () => undefined,
+          (reason: { code: number; message: string; data: { left: number } }) => reason,
+        )
+        assert.is(refusal?.code, -32050, `${era} ${status}`)
+        assert.match(refusal?.message ?? '', 'The disk is full.')
+        assert.is(refusal?.data.left, 7)
+      }
+      assert.is(server.calls('tools/call').length, before + 3, `${era} ${status}`)
+      const { text } = await post(gateway.url, rpc('tools/call', { name: 't', arguments: {} }, 'a'), session)
+      assert.ok(text.includes(`"error":${RPC_ERROR}`), text)
+      assert.match(text, '"id":"a"')
+    }
+  }
+})
+
 const refused: Readonly<Record<string, readonly [edit: Edit, told: RegExp]>> = {
   'no Content-Type': [(status, _headers, body) => [status, {}, body], /no Content-Type/],
   'a doubled one': [
