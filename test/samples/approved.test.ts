@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { connect } from '../support/gateway/clients.ts'
+import { ownHost } from '../support/gateway/own-host.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
@@ -20,7 +21,9 @@ function copyOfSample() {
 
 test('a tool whose text changes while the sample runs is withheld, and the others stay', async () => {
   const { folder, manifests } = copyOfSample()
-  const running = new RunningPortico([manifests, '--state', join(folder.path, 'state')], { CHANGES_AFTER: '5' })
+  const running = new RunningPortico([manifests, '--host', ownHost, '--state', join(folder.path, 'state')], {
+    CHANGES_AFTER: '5',
+  })
   try {
     const { endpoints } = await running.ready()
     const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
